@@ -42,17 +42,6 @@ KEPT_NAMES = {
     ("workers/storage/object_reader.py", "tell"),
 }
 """A column, whose name only a migration changes, and a method that Python asks of files."""
-NOT_RENAMED_YET = (
-    "tests/behaviours/",
-    "tests/crash/",
-    "tests/interop/",
-    "tests/regressions/",
-    "tests/scenarios/",
-    "tests/sink/",
-    "tests/sink_simulator/",
-    "tests/state_machine/",
-)
-"""Whoever has renamed a folder takes it off; nothing is put on."""
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+\s+(.*)$", re.MULTILINE)
 
@@ -115,7 +104,6 @@ def test_no_name_says_only_how_its_value_came_about() -> None:
     vague = [
         f"{path}:{line}: {name}"
         for path, text in sources()
-        if not path.startswith(NOT_RENAMED_YET)
         for line, name in _bindings(ast.parse(text))
         if name in VAGUE_NAMES and (path, name) not in KEPT_NAMES
     ]

@@ -51,8 +51,8 @@ class Setup:
     def __str__(self) -> str:
         kind = "cow" if self.table_type == "COPY_ON_WRITE" else "mor"
         markers = "direct" if self.markers == "direct" else "server"
-        told = f"{kind}-{self.mode}-{markers}-{'parts' if self.is_partitioned else 'flat'}"
-        return told if self.index == "BUCKET" else f"{told}-{self.index.lower()}"
+        name = f"{kind}-{self.mode}-{markers}-{'parts' if self.is_partitioned else 'flat'}"
+        return name if self.index == "BUCKET" else f"{name}-{self.index.lower()}"
 
     @property
     def appends_only(self) -> bool:

@@ -66,17 +66,17 @@ def begun(table: ScenarioTable, operation: Operation, row: Row) -> Attempt:
 
 @pytest.fixture(params=["COPY_ON_WRITE", "MERGE_ON_READ"])
 def table(request: pytest.FixtureRequest, tables: ScenarioTables) -> ScenarioTable:
-    found = tables(
+    lake = tables(
         table_type=request.param,
         schema=READINGS,
         ordering=["ts"],
         partition_by=["place"],
         options={"hoodie.bucket.index.num.buckets": "64"},
     )
-    found.writer("w").upsert_and_commit(
+    lake.writer("w").upsert_and_commit(
         reading("a", 1, 1, place="oslo"), reading("b", 1, 1, place="bergen")
     )
-    return found
+    return lake
 
 
 @pytest.mark.parametrize("theirs", OPERATIONS)

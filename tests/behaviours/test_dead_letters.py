@@ -52,19 +52,19 @@ def test_bad_rows_go_beside_the_table_and_the_rest_is_committed(
 
     assert isinstance(outcome, Committed)
     assert [row["id"] for row in table.rows()] == ["a", "e"]
-    found = letters(tmp_path / "letters")
-    assert sorted((row["_sluice_row"], row["id"]) for row in found) == [
+    dead_rows = letters(tmp_path / "letters")
+    assert sorted((row["_sluice_row"], row["id"]) for row in dead_rows) == [
         (1, None),
         (2, "c"),
         (3, ""),
         (5, "f::,"),
     ]
-    reasons = {row["_sluice_row"]: row["_sluice_error"] for row in found}
+    reasons = {row["_sluice_row"]: row["_sluice_error"] for row in dead_rows}
     assert "null" in reasons[1]
     assert "partition path" in reasons[2]
     assert "empty" in reasons[3]
     assert "never ends parsing" in reasons[5]
-    assert {row["_sluice_instant"] for row in found} == {outcome.instant}
+    assert {row["_sluice_instant"] for row in dead_rows} == {outcome.instant}
     extra = table.metadata(outcome.instant).extra_metadata
     assert (extra[DEAD_LETTER_ROWS_KEY], extra[ROWS_KEY]) == ("4", "2")
     written = [file.name for file in (tmp_path / "letters").iterdir()]
@@ -112,8 +112,8 @@ def test_rows_whose_value_the_column_cannot_hold_are_put_aside(
 
     assert isinstance(outcome, Committed)
     assert [row["id"] for row in table.rows()] == ["a", "c"]
-    found = letters(tmp_path / "letters")
-    assert [(row["id"], row["_sluice_row"]) for row in found] == [("b", 1), ("d", 3)]
+    dead_rows = letters(tmp_path / "letters")
+    assert [(row["id"], row["_sluice_row"]) for row in dead_rows] == [("b", 1), ("d", 3)]
 
 
 def test_batch_whose_columns_do_not_fit_is_refused_all_the_same(
@@ -131,10 +131,10 @@ def test_letters_of_a_write_that_lost_go_with_it(
     rivals = iter([{"id": "a", "place": "oslo", "ts": 1}])
 
     def interrupted(*given: Any) -> pa.Table:
-        found = prepare(*given)
+        prepared = prepare(*given)
         for rival in rivals:
             table.writer("rival").upsert_and_commit(rival)
-        return found
+        return prepared
 
     monkeypatch.setattr(sifting, "prepare", interrupted)
     options = {"hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL"}

@@ -141,9 +141,9 @@ def test_keys_and_a_predicate_exclude_each_other(tables: ScenarioTables) -> None
     ],
 )
 def test_what_a_text_matches(text: str, ids: str) -> None:
-    found = ROWS.filter(predicate_of(text, ROWS.schema).expression)
+    matching = ROWS.filter(predicate_of(text, ROWS.schema).expression)
 
-    assert found.column("id").to_pylist() == ids.split()
+    assert matching.column("id").to_pylist() == ids.split()
 
 
 @pytest.mark.parametrize(

@@ -108,15 +108,15 @@ def test_every_base_file_has_a_filter_of_its_keys(
 
     way(table)
 
-    [(found, keys)] = base_files(table)
+    [(file_keys, keys)] = base_files(table)
     texts = keys.to_pylist()
-    assert found.filter is not None
-    assert found.filter.kind is FilterType.DYNAMIC_V0
-    assert found.filter.bits == BloomOptions(40, 0.0001).bits
-    assert len(found.filter.rows) == (1 if len(texts) <= 40 else 2)
-    assert found.might_contain(AskedKeys(keys)).all()
-    assert found.filter.might_contain(ABSENT).sum() < 5
-    assert found.range == (KeyRange(min(texts), max(texts)) if texts else None)
+    assert file_keys.filter is not None
+    assert file_keys.filter.kind is FilterType.DYNAMIC_V0
+    assert file_keys.filter.bits == BloomOptions(40, 0.0001).bits
+    assert len(file_keys.filter.rows) == (1 if len(texts) <= 40 else 2)
+    assert file_keys.might_contain(AskedKeys(keys)).all()
+    assert file_keys.filter.might_contain(ABSENT).sum() < 5
+    assert file_keys.range == (KeyRange(min(texts), max(texts)) if texts else None)
 
 
 @pytest.mark.parametrize("index", ["BUCKET", "SIMPLE", "GLOBAL_SIMPLE"])
@@ -126,6 +126,6 @@ def test_other_indexes_keep_ranges_and_no_filters(tables: ScenarioTables, index:
 
     write(table, many(0, 5))
 
-    [(found, _)] = base_files(table)
-    assert found.filter is None
-    assert found.range == KeyRange("k000", "k004")
+    [(file_keys, _)] = base_files(table)
+    assert file_keys.filter is None
+    assert file_keys.range == KeyRange("k000", "k004")

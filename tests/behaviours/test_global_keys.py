@@ -57,10 +57,10 @@ def write(
 def places(table: ScenarioTable) -> dict[str, Place]:
     """Partition and value by key, each of which is there once."""
     rows = read_snapshot(open_table(table.location).table, with_meta_columns=True).to_pylist()
-    found = {str(row[RECORD_KEY]): (row[PARTITION_PATH], row["value"]) for row in rows}
-    assert len(found) == len(rows)
+    place_of = {str(row[RECORD_KEY]): (row[PARTITION_PATH], row["value"]) for row in rows}
+    assert len(place_of) == len(rows)
     assert all(row["place"] == row[PARTITION_PATH] for row in rows)
-    return found
+    return place_of
 
 
 STANDING = [reading(key, 5, 1, "oslo") for key in "abcdef"]

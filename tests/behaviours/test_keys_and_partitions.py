@@ -38,7 +38,7 @@ Row = dict[str, Any]
 
 
 def row(**given: Any) -> Row:
-    found: Row = {
+    defaults: Row = {
         "station": "a",
         "day": date(2024, 1, 2),
         "level": Decimal("1.5"),
@@ -47,7 +47,7 @@ def row(**given: Any) -> Row:
         "ts": 1,
         "value": 1,
     }
-    return found | given
+    return defaults | given
 
 
 def batch(*rows: Row) -> pa.Table:
@@ -129,9 +129,9 @@ def test_composite_keys_are_updated_and_deleted(tmp_path: Path, table_type: str)
     write(table, *(one | {"ts": 2, "value": 9} for one in rows[:20]))
     write(table, *rows[30:], operation="delete")
 
-    found = table.read()
-    assert sorted(found.column("number").to_pylist()) == list(range(30))
-    assert pc.sum(found.column("value")).as_py() == 20 * 9 + 10
+    snapshot = table.read()
+    assert sorted(snapshot.column("number").to_pylist()) == list(range(30))
+    assert pc.sum(snapshot.column("value")).as_py() == 20 * 9 + 10
     judged(table)
 
 
@@ -174,9 +174,9 @@ def test_encoded_partitions_make_the_round_trip(
     write(table, *(one | {"ts": 2, "value": 5} for one in rows), **mine)
     write(table, rows[0], operation="delete", **mine)
 
-    found = table.read()
-    assert sorted(found.column("station").to_pylist()) == sorted(stations[1:])
-    assert set(found.column("value").to_pylist()) == {5}
+    snapshot = table.read()
+    assert sorted(snapshot.column("station").to_pylist()) == sorted(stations[1:])
+    assert set(snapshot.column("value").to_pylist()) == {5}
     first = "station=it%27s %2A" if hive == "true" else "it%27s %2A"
     assert first in meta(table, PARTITION_PATH)
     judged(table)

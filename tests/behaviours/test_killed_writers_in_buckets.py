@@ -47,7 +47,7 @@ class Writer:
     location: str
     name: str
     options: dict[str, str]
-    told: list[str] = field(default_factory=list)
+    acknowledged: list[str] = field(default_factory=list)
     first: int = 0
     process: subprocess.Popen[str] = field(init=False)
 
@@ -70,7 +70,7 @@ class Writer:
         """By SIGKILL, and hear what it had said."""
         self.process.kill()
         out, _ = self.process.communicate()
-        self.told += out.split()
+        self.acknowledged += out.split()
         self.first += 1000  # No key of the next process was ever tried.
 
 
@@ -78,12 +78,12 @@ class Writer:
 def _writing(location: str, options: dict[str, str]) -> Iterator[list[Writer]]:
     writers = [Writer(location, f"{one}w", options) for one in "abc"[:_WRITERS]]
     try:
-        for one in writers:
-            one.start()
+        for writer in writers:
+            writer.start()
         yield writers
     finally:
-        for one in writers:
-            one.end()
+        for writer in writers:
+            writer.end()
 
 
 def _commits(table: LakehouseTable) -> int:
@@ -117,15 +117,15 @@ def test_what_was_told_is_there_once_whoever_is_killed(
             victim = chance.choice(writers)
             victim.end()
             victim.start()
-    told = [key for one in writers for key in one.told]
-    assert len(told) >= _KILLS
+    acknowledged = [key for one in writers for key in one.acknowledged]
+    assert len(acknowledged) >= _KILLS
 
     last = pa.table({"id": ["z"], "ts": pa.array([1], pa.int64()), "city": ["z"], "day": ["d"]})
     time.sleep(2)  # The last lease and the last heartbeats end.
     table.write(last, options=mode | _SOON)
-    found = Counter(open_table(table.location).read()["id"].to_pylist())
-    assert set(found.values()) == {1}
-    assert set(told) <= set(found)
+    rows_of_key = Counter(open_table(table.location).read()["id"].to_pylist())
+    assert set(rows_of_key.values()) == {1}
+    assert set(acknowledged) <= set(rows_of_key)
     assert list(open_table(table.location).table.timeline().pending()) == []
     assert_agreed(table)
     assert shared_server().order()["counts"]["put_if_absent"] > 0

@@ -48,12 +48,12 @@ def test_two_arrow_writers_on_one_table_lose_no_update(
         list(pool.map(write, range(2)))
 
     assert [row["id"] for row in lake.rows()] == list(range(2 * ROUNDS))
-    told = held_under(lake.lakehouse)
-    assert {one["provider"] for one in told} == {options["hoodie.write.lock.provider"]}
-    epochs = [one["epoch"] for one in told]
+    locks_held = held_under(lake.lakehouse)
+    assert {one["provider"] for one in locks_held} == {options["hoodie.write.lock.provider"]}
+    epochs = [one["epoch"] for one in locks_held]
     assert len(epochs) == 2 * ROUNDS
     assert epochs == sorted(set(epochs)), "in the order of the commits"
-    assert all(one["waited_ms"] >= 0 for one in told)
+    assert all(one["waited_ms"] >= 0 for one in locks_held)
 
     # Whoever comes later is told of no provider, only of the server and its password.
     monkeypatch.setenv(URL_VARIABLE, options.get("sluice.lock.url", ""))
@@ -78,9 +78,9 @@ def test_two_writer_processes_lose_no_update(
         )
         for one in range(2)
     ]
-    told = [process.outcome()["outcome"] for process in writing]
+    outcomes = [process.outcome()["outcome"] for process in writing]
 
-    assert told == ["Committed"] * 2
+    assert outcomes == ["Committed"] * 2
     assert [row["id"] for row in lake.rows()] == [0, 1]
 
 
@@ -88,7 +88,7 @@ def held_under(table: LakehouseTable) -> list[dict[str, Any]]:
     """What each write says of the lock that it was decided under, in order of completion."""
     done = sorted(
         (one for one in table.table.timeline().completed() if one.action in WRITTEN_BY),
-        key=lambda one: one.completed_at or "",
+        key=lambda instant: instant.completed_at or "",
     )
     texts = [
         read_commit_metadata(table.table.storage.read(table.table.layout.path(one))).extra_metadata

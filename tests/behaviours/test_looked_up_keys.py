@@ -323,7 +323,7 @@ def test_a_writer_in_vain_stops_early_at_the_file_group_that_it_looked_up(
         "hoodie.write.concurrency.early.conflict.check.commit.conflict": "true",
     }
     table = made(kind, index)
-    [standing] = {one.file_id for one in write(table, many(0, 4)).stats}
+    [file_id] = {one.file_id for one in write(table, many(0, 4)).stats}
     slow, fast = table.writer("slow", options=early), table.writer("fast", options=early)
     slow.begin(READINGS)
     fast.upsert_and_commit(*many(1, 1, ts=2))
@@ -333,5 +333,5 @@ def test_a_writer_in_vain_stops_early_at_the_file_group_that_it_looked_up(
 
     outcome = slow.transaction.lose_early()
     assert isinstance(outcome, Conflicted)
-    assert outcome.conflict.file_groups == (("oslo", standing),)
+    assert outcome.conflict.file_groups == (("oslo", file_id),)
     assert table.orphan_files() == table.leftovers() == []

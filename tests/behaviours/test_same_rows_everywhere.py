@@ -24,7 +24,7 @@ KEYS = [f"k{n}" for n in range(12)]
 def batches(seed: int) -> list[list[Row]]:
     """Late, repeated and equal events; the third batch brings a column, nulls are everywhere."""
     chance = random.Random(seed)
-    found = []
+    all_batches = []
     for number in range(5):
         rows = []
         for _ in range(chance.randrange(1, 9)):
@@ -39,19 +39,19 @@ def batches(seed: int) -> list[list[Row]]:
                 }
                 | ({"unit": chance.choice("CF")} if number >= 2 else {})
             )
-        found.append(rows)
-    return found
+        all_batches.append(rows)
+    return all_batches
 
 
 def oracle(all_batches: list[list[Row]]) -> list[Row]:
     """The newest version of each key as a whole; null is oldest, of equals the later one stands."""
-    standing: dict[str, Row] = {}
+    newest: dict[str, Row] = {}
     for row in (row for batch in all_batches for row in batch):
-        older = standing.get(row["id"])
+        older = newest.get(row["id"])
         if older is None or (row["ts"] or 0) >= (older["ts"] or 0):
-            standing[row["id"]] = row
+            newest[row["id"]] = row
     columns = [*READINGS.names, "unit"]
-    return [{name: standing[key].get(name) for name in columns} for key in sorted(standing)]
+    return [{name: newest[key].get(name) for name in columns} for key in sorted(newest)]
 
 
 def a_table(tables: ScenarioTables, table_type: str) -> ScenarioTable:

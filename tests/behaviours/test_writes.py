@@ -297,9 +297,9 @@ def test_commit_says_who_wrote_what(lake: Lake) -> None:
 
     committed = writer.wins()
 
-    found = lake.table.metadata(committed.instant)
-    extra = found.extra_metadata
-    assert found.operation_type == "UPSERT"
+    commit_metadata = lake.table.metadata(committed.instant)
+    extra = commit_metadata.extra_metadata
+    assert commit_metadata.operation_type == "UPSERT"
     assert extra[metadata.WRITER_KEY] == "w1"
     assert extra[metadata.OPERATION_KEY] == "op-7"
     assert extra[metadata.ROWS_KEY] == str(len(MANY))
@@ -343,12 +343,12 @@ def test_instant_and_decision_agree(lake: Lake) -> None:
     committed = lake.write(reading("a", 1, 1))
 
     decision = decisions.read(lake.table.storage, committed.instant)
-    standing = lake.table.table.timeline().find(committed.instant)
+    instant = lake.table.table.timeline().find(committed.instant)
     assert isinstance(decision, CommitDecision)
-    assert standing is not None
-    assert standing.state is State.COMPLETED
-    assert decision.completed_at == standing.completed_at == committed.completed_at
-    assert standing.action is lake.table.table.data_action
+    assert instant is not None
+    assert instant.state is State.COMPLETED
+    assert decision.completed_at == instant.completed_at == committed.completed_at
+    assert instant.action is lake.table.table.data_action
 
 
 def test_own_write_is_repeatable(lake: Lake) -> None:

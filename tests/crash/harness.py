@@ -346,5 +346,5 @@ def assert_nothing_is_left(state: State) -> None:
 
 def _instant_of(path: str) -> str | None:
     name = path.rpartition("/")[2]
-    found = parse_base_file(name) or parse_log_file(name)
-    return found.instant if found else None
+    parsed = parse_base_file(name) or parse_log_file(name)
+    return parsed.instant if parsed else None

@@ -157,16 +157,16 @@ def assert_offsets_and_rows_agree(state: State) -> Placed:
     clock = StillClock(state.now_ms)
     storage = MemoryStorage(clock, state.files)
     lake = open_table(storage.location, ports=still_ports(clock, prefix="read"), storage=storage)
-    standing = StandingOffsets(lake.table, CONFIG.sink_id).newest(lake.table.timeline())
+    last_commit = StandingOffsets(lake.table, CONFIG.sink_id).newest(lake.table.timeline())
     rows = lake.read().select([PARTITION, OFFSET]).to_pylist()
-    found = sorted((row[PARTITION], row[OFFSET]) for row in rows)
-    ends = standing.offsets.items()
-    assert found == sorted((one, offset) for one, end in ends for offset in range(end))
+    positions = sorted((row[PARTITION], row[OFFSET]) for row in rows)
+    ends = last_commit.offsets.items()
+    assert positions == sorted((one, offset) for one, end in ends for offset in range(end))
     # Equal keys are one row to a reader: each record is written once as well.
     writes = lake.table.timeline().completed_writes()
     commits = [read_instant(lake.table, one) for one in writes]
-    assert len(found) == sum(stat.num_writes for one in commits for stat in one.stats)
-    return found
+    assert len(positions) == sum(stat.num_writes for one in commits for stat in one.stats)
+    return positions
 
 
 def after_ingest(state: State, prefix: str, topic: Topic = NOW) -> State:

@@ -66,8 +66,8 @@ def of_start(start: Start, *, kind: str = "", at: int = 0) -> SimulatedBucket:
 
 
 def rows_in(bucket: SimulatedBucket) -> Rows:
-    found = opened(bucket, "read").read().to_pylist()
-    return sorted(tuple(row[name] for name in COLUMNS) for row in found)
+    snapshot = opened(bucket, "read").read().to_pylist()
+    return sorted(tuple(row[name] for name in COLUMNS) for row in snapshot)
 
 
 def run(bucket: SimulatedBucket, kind: Kind, operation: Operation) -> str:
@@ -133,13 +133,13 @@ def assert_nothing_is_lost(table: Kind, operation: Operation, kind: str, *, ever
     assert not run(calm, table, operation)
     new, requests = rows_in(calm), len(calm.operations)
     assert (new == old) == operation.keeps_rows
-    told: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
 
     for at in range(1 + KINDS.index(kind) % every, requests + 1, every):
         bucket = of_start(start, kind=kind, at=at)
         error = run(bucket, table, operation)
         bucket.kind = ""
-        told[error] += 1
+        errors[error] += 1
         try:
             assert_went_on(bucket, table, operation, (old, new) if error else (new,))
         except (AssertionError, LakehouseError) as failed:
@@ -147,4 +147,4 @@ def assert_nothing_is_lost(table: Kind, operation: Operation, kind: str, *, ever
             raise AssertionError(where) from failed
 
     # What is no refusal of rights and no lie is absorbed by asking again.
-    assert set(told) == {""} or kind in (*REFUSALS, *STALE), told
+    assert set(errors) == {""} or kind in (*REFUSALS, *STALE), errors

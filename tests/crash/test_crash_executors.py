@@ -116,7 +116,7 @@ class Story:
     meanwhile: Meanwhile
     location: str = ""
 
-    def told(self, freeze_at: int, *, dies: bool) -> tuple[FreezingStorage, object, Rows]:
+    def played(self, freeze_at: int, *, dies: bool) -> tuple[FreezingStorage, object, Rows]:
         """The storage in the end, what the sleeper answered, and the rows before it woke up."""
         clock = StillClock(self.start.now_ms)
         storage = FreezingStorage(clock, self.start, freeze_at, dies=dies)
@@ -187,12 +187,12 @@ def test_executor_that_freezes_at_any_call_changes_nothing_that_others_decided(
     kind: Kind, name: str, planned: Operation, meanwhile: Meanwhile, tmp_path: Path
 ) -> None:
     story = Story(kind, made(kind, (UPSERT, planned)), name, meanwhile)
-    whole, answer, _ = story.told(0, dies=False)
+    whole, answer, _ = story.played(0, dies=False)
     assert isinstance(answer, ServiceOutcome), answer
     stopped = 0
     for moment in range(1, whole.calls + 1):
         for dies in (False, True):
-            storage, answer, before = story.told(moment, dies=dies)
+            storage, answer, before = story.played(moment, dies=dies)
             assert isinstance(answer, TOLD), (moment, dies, answer)
             seen = rows_of(State(storage.files, max(at for _, at in storage.files.values())))
             assert seen == before, (moment, dies, answer)

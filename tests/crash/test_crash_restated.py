@@ -90,8 +90,8 @@ def test_rows_are_written_again_or_not_committed_whatever_call_dies(
 def assert_follows(trial: Trial) -> None:
     """In every end: another engine sees the late commit as we do, or nobody sees it."""
     ends = [case.deaths[-1] for case in trial.cases.values()]
-    told = {_restated(end) for end in ends}
-    assert told == {(False, False), (True, True)}, told
+    endings = {_restated(end) for end in ends}
+    assert endings == {(False, False), (True, True)}, endings
 
 
 def _restated(end: State) -> tuple[bool, bool]:

@@ -105,7 +105,7 @@ class Story:
     waits: bool
     """Archiving waits for the sleeper; else a person has decided that it is dead."""
 
-    def told(self, freeze_at: int, *, dies: bool) -> tuple[FreezingStorage, object, Rows]:
+    def played(self, freeze_at: int, *, dies: bool) -> tuple[FreezingStorage, object, Rows]:
         """The storage in the end, what the sleeper answered, and the rows before it woke up."""
         clock = StillClock(self.start.now_ms)
         storage = FreezingStorage(clock, self.start, freeze_at, dies=dies)
@@ -161,7 +161,7 @@ class Story:
 
 
 def all_moments(story: Story) -> int:
-    storage, answer, _ = story.told(0, dies=False)
+    storage, answer, _ = story.played(0, dies=False)
     assert isinstance(answer, Committed), answer
     return storage.calls
 
@@ -171,8 +171,8 @@ def read_by_others(state: State, directory: Path) -> Rows:
     if name not in READ:
         place = directory / str(len(READ))
         MemoryStorage(StillClock(state.now_ms), state.files).dump(place)
-        found = referee_rows(place, COLUMNS)
-        READ[name] = sorted(tuple(row[column] for column in COLUMNS) for row in found)
+        read_rows = referee_rows(place, COLUMNS)
+        READ[name] = sorted(tuple(row[column] for column in COLUMNS) for row in read_rows)
     return READ[name]
 
 
@@ -199,7 +199,7 @@ def test_writer_that_freezes_at_any_call_and_wakes_behind_its_archive_shows_noth
     late = 0
     for moment in range(1, all_moments(story) + 1):
         for dies in (True, False):
-            storage, answer, before = story.told(moment, dies=dies)
+            storage, answer, before = story.played(moment, dies=dies)
             end = State(storage.files, max(at for _, at in storage.files.values()))
             seen = rows_of(end)
             if isinstance(answer, Committed) and seen != before:

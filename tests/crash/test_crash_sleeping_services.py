@@ -128,8 +128,8 @@ def rows_at(table: LakehouseTable, instant: str) -> Rows | str:
         return type(error).__name__
 
 
-def plain(found: list[dict[str, object]]) -> Rows:
-    return sorted(tuple(row[name] for name in COLUMNS) for row in found)
+def plain(rows: list[dict[str, object]]) -> Rows:
+    return sorted(tuple(row[name] for name in COLUMNS) for row in rows)
 
 
 def opened(
@@ -158,7 +158,7 @@ class Story:
     """Once that write was visible."""
     calls: int = 0
 
-    def told(self, freeze_at: int) -> tuple[object, Seen | None, Seen]:
+    def played(self, freeze_at: int) -> tuple[object, Seen | None, Seen]:
         """What the sleeper answered; and what was seen before and after it woke up."""
         clock, files = StillClock(self.start.now_ms), dict(self.start.files)
         before: list[Seen] = []
@@ -211,10 +211,10 @@ def test_service_that_freezes_at_any_call_takes_nothing_away_when_it_wakes(
     name: str, every: int
 ) -> None:
     story = begun(KINDS[name])
-    whole, _, _ = story.told(0)
+    whole, _, _ = story.played(0)
     assert not isinstance(whole, LakehouseError), whole
     for moment in range(1 + SEED % every, story.calls + 1, every):
-        answer, before, after = story.told(moment)
+        answer, before, after = story.played(moment)
         at = f"SLUICE_TEST_SEED={SEED}, frozen before call {moment}"
         if isinstance(answer, LakehouseError):
             assert isinstance(answer, STOPPED), (at, answer)

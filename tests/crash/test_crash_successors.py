@@ -188,7 +188,7 @@ class Story:
         request = ServiceRequest(by="others", reason="test", parameters=PARAMETERS[self.service])
         return service(self.service).run(table.table, request, write_options(self.kind.options))
 
-    def told(self, freeze_at: int) -> Ending:
+    def played(self, freeze_at: int) -> Ending:
         clock, files = StillClock(self.start.now_ms), dict(self.start.files)
         sleeper = Sleeper(freeze_at)
         sleepers_table = opened(files, clock, "sleeper", sleeper.before_call)
@@ -231,10 +231,10 @@ def test_executor_that_wakes_beside_its_successor_takes_nothing_of_it_away(
 ) -> None:
     story = Story(kind, made(kind, (UPSERT, planned)), name)
     rows = rows_of(story.start)
-    calls = story.told(0).sleeper.calls
+    calls = story.played(0).sleeper.calls
     beside = 0
     for moment in range(1, calls + 1):
-        ending = story.told(moment)
+        ending = story.played(moment)
         assert isinstance(ending.sleeper.answer, SLEEPERS_ANSWERS), (moment, ending.sleeper.answer)
         assert ending.rows == rows, moment
         if ending.seen is not None:

@@ -44,7 +44,7 @@ def test_table_is_of_the_old_or_the_new_version_whatever_call_dies(
     name: str, tmp_path: Path
 ) -> None:
     start = State(STARTS[name](), START_MS)
-    rows, story = rows_of(opened(start)), told(opened(start))
+    rows, story = rows_of(opened(start)), history(opened(start))
 
     deaths = died_everywhere(start, upgrade)
 
@@ -54,7 +54,7 @@ def test_table_is_of_the_old_or_the_new_version_whatever_call_dies(
     seen: set[str] = set()
     for number, crashed in enumerate(deaths):
         assert rows_of(opened(crashed)) == rows
-        assert told(opened(crashed)) == story
+        assert history(opened(crashed)) == story
         assert len(referee_rows(crashed, tmp_path / str(number))) == len(rows)
         for again in died_everywhere(crashed, upgrade):
             if digest(again.files) not in seen:
@@ -167,7 +167,7 @@ def rows_of(table: LakehouseTable) -> list[str]:
     return sorted(repr(row) for row in table.read().to_pylist())
 
 
-def told(table: LakehouseTable) -> list[tuple[str, str, str]]:
+def history(table: LakehouseTable) -> list[tuple[str, str, str]]:
     """The timeline with its history; completion times are what version 6 does not tell."""
     return [_told(one) for one in table.timeline(archived=True)]
 

@@ -33,7 +33,7 @@ def test_recorded_states_are_those_that_dying_leaves(kind: Kind, operation: Oper
 
 def _left(start: State, kind: Kind, operation: Operation, moment: Moment) -> list[str]:
     """What is left by a process that dies at its first call, by one that dies at its second…"""
-    found = []
+    digests = []
     for die_at in count(1):
         clock = StillClock(start.now_ms)
         storage = FaultyStorage(clock, start.files, die_at=die_at, moment=moment)
@@ -41,7 +41,7 @@ def _left(start: State, kind: Kind, operation: Operation, moment: Moment) -> lis
         try:
             operation.run(open_table(storage.location, ports=ports, storage=storage), kind.options)
         except Crash:
-            found.append(digest(storage.files))
+            digests.append(digest(storage.files))
         else:
             break
-    return found
+    return digests

@@ -13,10 +13,10 @@ from tests.support.hudi_peer import HudiPeer
 
 @pytest.fixture(scope="session")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiPeer]:
-    found = hudi_environment()
-    if isinstance(found, HudiMissing):
-        pytest.skip(f"Apache Hudi is not available: {found.reason}")
-    process = HudiPeer(found.python, found.jar, tmp_path_factory.mktemp("hudi"))
+    environment = hudi_environment()
+    if isinstance(environment, HudiMissing):
+        pytest.skip(f"Apache Hudi is not available: {environment.reason}")
+    process = HudiPeer(environment.python, environment.jar, tmp_path_factory.mktemp("hudi"))
     yield process
     process.close()
 

@@ -81,10 +81,10 @@ class ForeignTable:
 
     def judged(self, *, as_of: str | None = None, is_read_optimized: bool = False) -> pa.Table:
         """What Hudi sees."""
-        asked = {"as.of.instant": as_of} if as_of else {}
+        read_options = {"as.of.instant": as_of} if as_of else {}
         if is_read_optimized:
-            asked["hoodie.datasource.query.type"] = "read_optimized"
-        return self.peer.read(self.location, asked)
+            read_options["hoodie.datasource.query.type"] = "read_optimized"
+        return self.peer.read(self.location, read_options)
 
     def upserts(self) -> None:
         self.write(range(12), "first", "insert")

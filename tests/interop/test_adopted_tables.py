@@ -44,10 +44,10 @@ def test_both_engines_write_into_an_adopted_table(
     keygen = "SimpleKeyGenerator" if key == "id" else "ComplexKeyGenerator"
     given = options(table_type=table_type, keygen=keygen, key=key, more=BUCKET_INDEX)
     theirs = ForeignTable(location, peer, given)
-    standing: dict[str, dict[str, object]] = {}
+    rows_by_key: dict[str, dict[str, object]] = {}
 
     def remember(rows: list[dict[str, object]]) -> pa.Table:
-        standing.update({str(row["id"]): row for row in rows})
+        rows_by_key.update({str(row["id"]): row for row in rows})
         return pa.Table.from_pylist(rows, schema=SCHEMA)
 
     def by_hudi(numbers: range, note: str) -> None:
@@ -62,13 +62,13 @@ def test_both_engines_write_into_an_adopted_table(
     outcome = table.adopt()
 
     assert outcome.figures["buckets"] == BUCKETS
-    expect(theirs, standing)
+    expect(theirs, rows_by_key)
     for turn in range(2):
         ours = remember(theirs.rows(range(20 * turn, 80 + turn), f"ours {turn}"))
         assert isinstance(table.write(ours, options=DIRECT), Committed)
-        expect(theirs, standing)
+        expect(theirs, rows_by_key)
         by_hudi(range(10, 90 + turn), f"theirs {turn}")
-        expect(theirs, standing)
+        expect(theirs, rows_by_key)
 
 
 @pytest.mark.parametrize(
@@ -86,10 +86,10 @@ def test_both_engines_write_into_an_adopted_table_whose_keys_are_looked_up(
     more = {"hoodie.index.type": index}
     given = options(table_type=table_type, keygen="SimpleKeyGenerator", key="id", more=more)
     theirs = ForeignTable(location, peer, given)
-    standing: dict[str, dict[str, object]] = {}
+    rows_by_key: dict[str, dict[str, object]] = {}
 
     def remember(rows: list[dict[str, object]]) -> pa.Table:
-        standing.update({str(row["id"]): row for row in rows})
+        rows_by_key.update({str(row["id"]): row for row in rows})
         return pa.Table.from_pylist(rows, schema=SCHEMA)
 
     peer.write(location, remember(theirs.rows(range(60), "first")), given)
@@ -101,7 +101,7 @@ def test_both_engines_write_into_an_adopted_table_whose_keys_are_looked_up(
     for turn in range(2):
         ours = remember(theirs.rows(range(20 * turn, 80 + turn), f"ours {turn}"))
         assert isinstance(table.write(ours, options=DIRECT), Committed)
-        expect(theirs, standing)
+        expect(theirs, rows_by_key)
         again = remember(theirs.rows(range(10, 90 + turn), f"theirs {turn}"))
         peer.write(location, again, given)
-        expect(theirs, standing)
+        expect(theirs, rows_by_key)

@@ -53,10 +53,10 @@ def batch(
 
 def notes(rows: pa.Table) -> dict[str, str]:
     """By key; a key that stands twice is an error."""
-    found = rows.select(["id", "note"]).to_pylist()
-    told = {row["id"]: row["note"] for row in found}
-    assert len(told) == len(found), "a key stands twice"
-    return told
+    listed = rows.select(["id", "note"]).to_pylist()
+    note_of = {row["id"]: row["note"] for row in listed}
+    assert len(note_of) == len(listed), "a key stands twice"
+    return note_of
 
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
@@ -102,15 +102,15 @@ def test_open_handles_do_not_write_past_hudis_metadata_table(
         with pytest.raises(UnsupportedTable, match=SWITCHED):
             refused()
 
-    standing = {f"k{n}": "hudi" if n >= 10 else "ours" for n in range(30)}
-    assert notes(peer.read(location, DEFAULTS)) == standing
-    assert notes(open_table(location).read()) == standing
+    expected = {f"k{n}": "hudi" if n >= 10 else "ours" for n in range(30)}
+    assert notes(peer.read(location, DEFAULTS)) == expected
+    assert notes(open_table(location).read()) == expected
     peer.write(location, batch(range(5, 35), 4, "hudi again"), hudis)
-    standing |= {f"k{n}": "hudi again" for n in range(5, 35)}
-    assert notes(peer.read(location, DEFAULTS)) == standing
-    assert notes(open_table(location).read()) == standing
+    expected |= {f"k{n}": "hudi again" for n in range(5, 35)}
+    assert notes(peer.read(location, DEFAULTS)) == expected
+    assert notes(open_table(location).read()) == expected
 
     peer.write(location, batch(range(1), 5, "off"), hudis | {"hoodie.metadata.enable": "false"})
     assert isinstance(table.write(batch(range(1, 2), 6, "on"), options=OURS), Committed)
-    standing |= {"k0": "off", "k1": "on"}
-    assert notes(peer.read(location)) == standing
+    expected |= {"k0": "off", "k1": "on"}
+    assert notes(peer.read(location)) == expected

@@ -53,12 +53,12 @@ def test_filters_of_any_size_and_any_keys_have_equal_bytes_and_give_equal_answer
         ours = BloomFilter.of_keys(pa.array(keys, pa.string()), options)
 
         assert ours.to_text() == text, (SEED, number, options, keys)
-        asked = [*keys[:5], *(f"{key}!" for key in keys[:5])]
-        found = BloomFilter.from_text(text, options.kind).might_contain(
-            pa.array(asked, pa.string())
+        probes = [*keys[:5], *(f"{key}!" for key in keys[:5])]
+        answers = BloomFilter.from_text(text, options.kind).might_contain(
+            pa.array(probes, pa.string())
         )
-        assert found.tolist() == peer.might_contain(text, options.kind, asked)
-        assert found[: len(keys[:5])].all()
+        assert answers.tolist() == peer.might_contain(text, options.kind, probes)
+        assert answers[: len(keys[:5])].all()
 
 
 def drawn(chance: random.Random) -> tuple[BloomOptions, list[str]]:
@@ -131,14 +131,14 @@ def theirs(
     peer.write(location, rows(keys, ts), given)
 
 
-def standing(peer: HudiPeer, location: Path) -> list[tuple[Any, Any]]:
+def agreed_rows(peer: HudiPeer, location: Path) -> list[tuple[Any, Any]]:
     """The rows, as all three readers see them."""
-    found = [
+    views = [
         sorted((row["id"], row["ts"]) for row in read.to_pylist())
         for read in (open_table(location).read(), referee_table(location), peer.read(location))
     ]
-    assert found[0] == found[1] == found[2]
-    return found[0]
+    assert views[0] == views[1] == views[2]
+    return views[0]
 
 
 def files(location: Path) -> Iterator[tuple[FileKeys, Any]]:
@@ -162,7 +162,7 @@ def test_hudis_upserts_find_the_rows_by_our_filters(
     theirs(peer, location, [*keys[::3], "new"], 2)
 
     expected = dict.fromkeys(keys, 1) | dict.fromkeys((*keys[::3], "new"), 2)
-    assert standing(peer, location) == sorted(expected.items())
+    assert agreed_rows(peer, location) == sorted(expected.items())
 
 
 @keys_of_files
@@ -176,12 +176,15 @@ def test_filters_and_ranges_that_hudi_wrote_answer_rightly(
     theirs(peer, location, keys, 1, operation)
 
     absent = pa.array([f"{key}x" for key in keys])
-    for found, held in files(location):
-        assert found.filter is not None
-        assert (found.filter.kind, found.filter.bits) == (kind, BloomOptions(30, 0.0001).bits)
-        assert found.range is not None
-        assert found.might_contain(AskedKeys(held)).all()
-        assert found.filter.might_contain(absent).sum() < 3
+    for file_keys, held in files(location):
+        assert file_keys.filter is not None
+        assert (file_keys.filter.kind, file_keys.filter.bits) == (
+            kind,
+            BloomOptions(30, 0.0001).bits,
+        )
+        assert file_keys.range is not None
+        assert file_keys.might_contain(AskedKeys(held)).all()
+        assert file_keys.filter.might_contain(absent).sum() < 3
     ours(location, [*keys[::3], "new"], 2)
     expected = dict.fromkeys(keys, 1) | dict.fromkeys((*keys[::3], "new"), 2)
-    assert standing(peer, location) == sorted(expected.items())
+    assert agreed_rows(peer, location) == sorted(expected.items())

@@ -76,8 +76,8 @@ def _click(key: str, at: int, clicks: int) -> dict[str, Any]:
     return row | {"_hoodie_is_deleted": False}
 
 
-def rows_of(found: pa.Table) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = found.select(SCHEMA.names).sort_by("id").to_pylist()
+def rows_of(snapshot: pa.Table) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = snapshot.select(SCHEMA.names).sort_by("id").to_pylist()
     return rows
 
 

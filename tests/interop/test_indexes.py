@@ -96,11 +96,11 @@ class Shared:
         """As all three readers see them, with the partition that each lies in."""
         mine = read_snapshot(open_table(self.location).table, with_meta_columns=True)
         assert_keys_are_unique(mine)
-        found = listed(mine, PARTITION_PATH)
-        assert Counter(listed(referee_table(self.location), PARTITION_PATH)) == Counter(found)
+        rows = listed(mine, PARTITION_PATH)
+        assert Counter(listed(referee_table(self.location), PARTITION_PATH)) == Counter(rows)
         theirs = Counter(listed(self.peer.read(self.location)))
-        assert theirs == Counter(one[:-1] for one in found)
-        return sorted(found)
+        assert theirs == Counter(one[:-1] for one in rows)
+        return sorted(rows)
 
 
 def batch(rows: Iterable[Row]) -> pa.Table:
@@ -127,13 +127,13 @@ def test_both_engines_write_in_turns(location: Path, peer: HudiPeer, kind: str, 
     }
     table = Shared(location, peer, kind, index, more=small)
     table.create()
-    standing: dict[str, Row] = {}
+    row_of: dict[str, Row] = {}
 
     def both(rows: list[Row], *gone: str) -> None:
-        standing.update({row[0]: row for row in rows})
+        row_of.update({row[0]: row for row in rows})
         for key in gone:
-            standing.pop(key, None)
-        wanted = Counter((*row, row[1]) for row in standing.values())
+            row_of.pop(key, None)
+        wanted = Counter((*row, row[1]) for row in row_of.values())
         assert Counter(table.rows()) == wanted
 
     table.ours(first := many(range(60), 1))

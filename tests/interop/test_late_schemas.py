@@ -20,9 +20,9 @@ def test_hudi_reads_what_we_read_when_the_write_returns(
 ) -> None:
     table = late_table(location, kind, change)
 
-    found = peer.read(location).to_pylist()
+    read_rows = peer.read(location).to_pylist()
 
-    assert_same(table, found)
+    assert_same(table, read_rows)
 
 
 def test_hudi_reads_a_widened_column_in_file_groups_of_logs_alone(
@@ -40,7 +40,7 @@ def test_hudi_reads_a_widened_column_in_file_groups_of_logs_alone(
     assert_same(table, peer.read(location).to_pylist())
 
 
-def assert_same(table: ScenarioTable, found: list[Row]) -> None:
+def assert_same(table: ScenarioTable, read_rows: list[Row]) -> None:
     columns = table.schema_columns()
-    theirs = [{name: row[name] for name in columns} for row in found]
+    theirs = [{name: row[name] for name in columns} for row in read_rows]
     assert sorted(theirs, key=lambda row: row["id"]) == table.rows()

@@ -23,15 +23,15 @@ PARTITIONINGS = ("none", "plain", "encoded", "two")
 
 def _cells() -> list[Cell]:
     """Every state with every partitioning; the other dimensions spread over them."""
-    found = []
+    cells = []
     for row, state in enumerate(STATES):
         for column, partitioning in enumerate(PARTITIONINGS):
             kind = TYPES[0] if state in NEED_LOGS else TYPES[(row + column) % 2]
             # A copy-on-write table has no logs, so one log format stands for both.
             log = LOGS[(column // 2 + row // 2) % 2] if kind == TYPES[0] else LOGS[0]
             key = KEYS[(column // 2 + row // 3) % 2]
-            found.append(Cell(kind, log, key, partitioning, state))
-    return found
+            cells.append(Cell(kind, log, key, partitioning, state))
+    return cells
 
 
 CELLS = _cells()
@@ -43,9 +43,9 @@ def test_the_matrix_holds_every_pair() -> None:
         (cell.table_type, cell.log_format, cell.key, cell.partitioning, cell.state)
         for cell in CELLS
     ]
-    for one, other in combinations(range(len(dimensions)), 2):
-        held = {(value[one], value[other]) for value in values}
-        for pair in ((a, b) for a in dimensions[one] for b in dimensions[other]):
+    for left, right in combinations(range(len(dimensions)), 2):
+        held = {(value[left], value[right]) for value in values}
+        for pair in ((a, b) for a in dimensions[left] for b in dimensions[right]):
             is_none = "COPY_ON_WRITE" in pair and (pair[1] == "avro" or pair[1] in NEED_LOGS)
             assert pair in held or is_none, pair
 

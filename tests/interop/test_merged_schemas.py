@@ -19,8 +19,8 @@ def test_hudi_reads_what_we_read(
 ) -> None:
     table = merged_table(location, kind, pair)
 
-    found = peer.read(location).to_pylist()
+    read_rows = peer.read(location).to_pylist()
 
     columns = table.schema_columns()
-    theirs = [{name: row[name] for name in columns} for row in found]
+    theirs = [{name: row[name] for name in columns} for row in read_rows]
     assert sorted(theirs, key=lambda row: row["id"]) == table.rows()

@@ -207,9 +207,9 @@ def own_keys(rows: pa.Table) -> set[str]:
 
 
 def assert_nothing_is_lost(table: LakehouseTable, ledger: Ledger) -> None:
-    found = own_keys(table.read())
-    assert ledger.committed <= found, sorted(ledger.committed - found)
-    assert found <= ledger.committed | ledger.maybe, sorted(found - ledger.committed)
+    keys = own_keys(table.read())
+    assert ledger.committed <= keys, sorted(ledger.committed - keys)
+    assert keys <= ledger.committed | ledger.maybe, sorted(keys - ledger.committed)
 
 
 def assert_all_read_the_same(table: LakehouseTable, location: Path, peer: HudiPeer) -> None:
@@ -220,5 +220,5 @@ def assert_all_read_the_same(table: LakehouseTable, location: Path, peer: HudiPe
 
 
 def by_key(rows: pa.Table) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = rows.select(SCHEMA.names).sort_by("id").to_pylist()
-    return found
+    sorted_rows: list[dict[str, Any]] = rows.select(SCHEMA.names).sort_by("id").to_pylist()
+    return sorted_rows

@@ -51,6 +51,6 @@ def test_three_readers_see_the_same_or_the_commit_says_of_how_many_keys_not(
 
 
 def _seen_by_hudi(peer: HudiPeer, table: ScenarioTable) -> list[Row]:
-    found = peer.read(table.location).to_pylist()
-    rows = [{name: row[name] for name in table.schema_columns()} for row in found]
+    read_rows = peer.read(table.location).to_pylist()
+    rows = [{name: row[name] for name in table.schema_columns()} for row in read_rows]
     return sorted(rows, key=lambda row: row["id"])

@@ -56,5 +56,5 @@ def test_promoted_columns_hold_what_hudi_reads(
     peer.write(location, batch(9, 3, new), given)
 
     wanted = sorted(peer.read(location).select(["id", *COLUMNS]).to_pylist(), key=str)
-    found = sorted(open_table(location).read(columns=["id", *COLUMNS]).to_pylist(), key=str)
-    assert found == wanted
+    ours = sorted(open_table(location).read(columns=["id", *COLUMNS]).to_pylist(), key=str)
+    assert ours == wanted

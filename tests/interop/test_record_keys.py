@@ -59,7 +59,7 @@ def test_plain_keys_with_both_separators_go_where_hudi_puts_them(peer: HudiPeer)
         "".join(chance.choice(texts) for _ in range(chance.randint(2, 9)))
         for _ in range(PLAIN_KEYS)
     }
-    ours = {key: found for key in sorted(keys) if (found := bucket_of(key)) is not None}
+    ours = {key: bucket for key in sorted(keys) if (bucket := bucket_of(key)) is not None}
     parsed = [key for key in ours if "," in key and ":" in key]
     assert len(parsed) > PLAIN_KEYS / 5, f"seed={SEED}"
 
@@ -80,16 +80,16 @@ def test_keys_of_several_fields_go_where_hudi_puts_them_or_are_refused(
     ]
     columns: list[Any] = [pa.array(column) for column in zip(*rows, strict=True)]
     keys = composite_keys(KEY_FIELDS, columns)
-    told = {"fields": KEY_FIELDS, "index_fields": hashed.split(",")}
-    endless = set(endless_keys(keys, columns, **told).tolist())
-    ours = bucket_of_composite_keys(keys, columns, buckets=1009, **told).tolist()
-    asked = [at for at in range(len(keys)) if at not in endless]
+    field_names = {"fields": KEY_FIELDS, "index_fields": hashed.split(",")}
+    endless = set(endless_keys(keys, columns, **field_names).tolist())
+    ours = bucket_of_composite_keys(keys, columns, buckets=1009, **field_names).tolist()
+    placed = [at for at in range(len(keys)) if at not in endless]
     assert endless, f"seed={SEED}"
-    assert len(asked) > COMPOSITE_KEYS / 3, f"seed={SEED}"
+    assert len(placed) > COMPOSITE_KEYS / 3, f"seed={SEED}"
 
-    theirs = peer.buckets([keys[at].as_py() for at in asked], hashed, 1009)
+    theirs = peer.buckets([keys[at].as_py() for at in placed], hashed, 1009)
 
-    assert dict(zip(asked, theirs, strict=True)) == {at: ours[at] for at in asked}
+    assert dict(zip(placed, theirs, strict=True)) == {at: ours[at] for at in placed}
 
 
 @pytest.mark.parametrize(
@@ -107,27 +107,27 @@ def test_hudi_never_ends_on_a_key_that_we_refuse(
     values: tuple[str, ...] | None,
     hashed: str,
 ) -> None:
-    found = hudi_environment()
-    if isinstance(found, HudiMissing):
-        pytest.skip(f"Apache Hudi is not available: {found.reason}")
+    environment = hudi_environment()
+    if isinstance(environment, HudiMissing):
+        pytest.skip(f"Apache Hudi is not available: {environment.reason}")
     if values is None:
         assert bucket_of(key) is None
     else:
         texts: list[Any] = [pa.array([one]) for one in values]
-        told = {"fields": ("a", "b"), "index_fields": hashed.split(",")}
+        field_names = {"fields": ("a", "b"), "index_fields": hashed.split(",")}
         assert composite_keys(("a", "b"), texts).to_pylist() == [key]
-        assert endless_keys(pa.array([key]), texts, **told).tolist() == [0]
-    peer = HudiPeer(found.python, found.jar, tmp_path_factory.mktemp("endless"))
+        assert endless_keys(pa.array([key]), texts, **field_names).tolist() == [0]
+    peer = HudiPeer(environment.python, environment.jar, tmp_path_factory.mktemp("endless"))
     try:
         assert peer.buckets(["x,y:z"], "id", 1009) == [bucket_of("x,y:z")]
         before_s = _processor_s(peer.pid)
-        asked = threading.Thread(target=_ask, args=(peer, key, hashed), daemon=True)
-        asked.start()
+        asking = threading.Thread(target=_ask, args=(peer, key, hashed), daemon=True)
+        asking.start()
 
-        while asked.is_alive() and _processor_s(peer.pid) < before_s + SPINNING_S:
-            asked.join(0.1)
+        while asking.is_alive() and _processor_s(peer.pid) < before_s + SPINNING_S:
+            asking.join(0.1)
 
-        assert asked.is_alive(), "Hudi parses it: it need not be refused any more"
+        assert asking.is_alive(), "Hudi parses it: it need not be refused any more"
     finally:
         peer.kill()
 
@@ -176,12 +176,12 @@ def test_hudi_spells_a_time_without_a_zone_alike_among_several_key_fields(
         )
         peer.write(location, rows, given)
 
-    found = {
+    keys = {
         key
         for file in location.rglob("*.parquet")
         for key in pq.read_table(file, columns=[RECORD_KEY]).column(0).to_pylist()
     }
-    assert found == {f"id:{MICROSECONDS},ts:1"}
+    assert keys == {f"id:{MICROSECONDS},ts:1"}
 
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])

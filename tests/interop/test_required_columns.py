@@ -20,13 +20,13 @@ SCHEMA = pa.schema(COLUMNS)
 
 
 def upsert(table: ScenarioTable, *rows: tuple[str, str | None, int]) -> None:
-    found = [dict(zip(SCHEMA.names, row, strict=True)) for row in rows]
-    table.lakehouse.write(pa.Table.from_pylist(found, schema=SCHEMA), options=DIRECT)
+    dicts = [dict(zip(SCHEMA.names, row, strict=True)) for row in rows]
+    table.lakehouse.write(pa.Table.from_pylist(dicts, schema=SCHEMA), options=DIRECT)
 
 
 def seen_by_hudi(peer: HudiPeer, location: Path) -> list[Row]:
-    found = peer.read(location).select(SCHEMA.names).to_pylist()
-    return sorted(found, key=lambda row: row["id"])
+    read_rows = peer.read(location).select(SCHEMA.names).to_pylist()
+    return sorted(read_rows, key=lambda row: row["id"])
 
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])

@@ -91,10 +91,12 @@ def test_hudi_upserts_into_the_file_groups_of_the_sink(location: Path, peer: Hud
     facts = Facts({0: (0, 4), 1: (0, 4)})
     ingest(coordinator(table, config), table, facts)
     groups = {one.file_id for one in open_table(location).file_groups()}
-    found: pa.Table = open_table(location).read()
-    one = found.filter(pa.array([offset == 2 for offset in found.column(OFFSET).to_pylist()]))
-    changed = one.set_column(
-        one.column_names.index("city"), "city", pa.array(["corrected"] * one.num_rows)
+    snapshot: pa.Table = open_table(location).read()
+    chosen = snapshot.filter(
+        pa.array([offset == 2 for offset in snapshot.column(OFFSET).to_pylist()])
+    )
+    changed = chosen.set_column(
+        chosen.column_names.index("city"), "city", pa.array(["corrected"] * chosen.num_rows)
     )
 
     peer.write(

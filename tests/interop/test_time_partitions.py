@@ -92,8 +92,8 @@ def ours(values: list[Any], options: Mapping[str, str], kind: pa.DataType) -> li
     except Unformatted as error:
         bad = error.is_bad.to_pylist()
         kept = [value for value, is_bad in zip(values, bad, strict=True) if not is_bad]
-        told = iter(time_texts(rule, "ts", pa.array(kept, kind)).to_pylist())
-        texts = [None if is_bad else next(told) for is_bad in bad]
+        good_texts = iter(time_texts(rule, "ts", pa.array(kept, kind)).to_pylist())
+        texts = [None if is_bad else next(good_texts) for is_bad in bad]
     return [None if one is None else partition_path(["ts"], [one], **flags) for one in texts]
 
 
@@ -212,9 +212,9 @@ def rows(numbers: range, note: str) -> list[dict[str, Any]]:
     ]
 
 
-def batch(standing: dict[str, dict[str, Any]], numbers: range, note: str) -> pa.Table:
+def batch(rows_by_id: dict[str, dict[str, Any]], numbers: range, note: str) -> pa.Table:
     made = rows(numbers, note)
-    standing.update({one["id"]: one for one in made})
+    rows_by_id.update({one["id"]: one for one in made})
     return pa.Table.from_pylist(made, schema=SCHEMA)
 
 
@@ -237,14 +237,14 @@ def hudi_options(name: str, table_type: str) -> dict[str, str]:
     }
 
 
-def expect(table: LakehouseTable, standing: dict[str, dict[str, Any]], peer: HudiPeer) -> None:
-    found = table.read().to_pylist()
-    assert sorted(found, key=str) == sorted(standing.values(), key=str)
+def expect(table: LakehouseTable, rows_by_id: dict[str, dict[str, Any]], peer: HudiPeer) -> None:
+    snapshot = table.read().to_pylist()
+    assert sorted(snapshot, key=str) == sorted(rows_by_id.values(), key=str)
     if table.table.config.key_generator == "TIMESTAMP":  # Hudi on Spark reads no custom ones.
         judged = peer.read(Path(table.location)).select(SCHEMA.names).to_pylist()
         texts = sorted(str([None if v is None else str(v) for v in row.values()]) for row in judged)
         assert texts == sorted(
-            str([None if v is None else str(v) for v in row.values()]) for row in found
+            str([None if v is None else str(v) for v in row.values()]) for row in snapshot
         )
 
 
@@ -268,22 +268,22 @@ def test_hudi_upserts_into_our_table_without_a_duplicate(
             **options,
         },
     )
-    standing: dict[str, dict[str, Any]] = {}
+    rows_by_id: dict[str, dict[str, Any]] = {}
 
-    assert isinstance(table.write(batch(standing, range(30), "ours"), options=DIRECT), Committed)
-    peer.write(location, batch(standing, range(20, 40), "theirs"), hudi_options(name, table_type))
-    expect(table, standing, peer)
+    assert isinstance(table.write(batch(rows_by_id, range(30), "ours"), options=DIRECT), Committed)
+    peer.write(location, batch(rows_by_id, range(20, 40), "theirs"), hudi_options(name, table_type))
+    expect(table, rows_by_id, peer)
     assert isinstance(
-        table.write(batch(standing, range(10, 35), "more"), options=DIRECT), Committed
+        table.write(batch(rows_by_id, range(10, 35), "more"), options=DIRECT), Committed
     )
-    expect(table, standing, peer)
+    expect(table, rows_by_id, peer)
 
 
 @pytest.mark.parametrize("name", ["timestamp", "timestamp-hive", "custom", "custom-hive"])
 def test_table_of_hudi_is_adopted_and_written(name: str, location: Path, peer: HudiPeer) -> None:
     given = hudi_options(name, "MERGE_ON_READ")
-    standing: dict[str, dict[str, Any]] = {}
-    peer.write(location, batch(standing, range(60), "theirs"), given)
+    rows_by_id: dict[str, dict[str, Any]] = {}
+    peer.write(location, batch(rows_by_id, range(60), "theirs"), given)
     table = open_table(location)
 
     # Hudi keeps the options of its timestamp-based generator with the table, and with its writers
@@ -296,7 +296,7 @@ def test_table_of_hudi_is_adopted_and_written(name: str, location: Path, peer: H
 
     assert outcome.figures["buckets"] == BUCKETS
     for turn in range(2):
-        ours = batch(standing, range(20 * turn, 70), f"ours {turn}")
+        ours = batch(rows_by_id, range(20 * turn, 70), f"ours {turn}")
         assert isinstance(table.write(ours, options=DIRECT), Committed)
-        peer.write(location, batch(standing, range(10, 80), f"theirs {turn}"), given)
-        expect(table, standing, peer)
+        peer.write(location, batch(rows_by_id, range(10, 80), f"theirs {turn}"), given)
+        expect(table, rows_by_id, peer)

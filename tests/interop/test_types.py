@@ -82,11 +82,11 @@ def test_every_type_round_trips(
         assert isinstance(table.write(batch, options=options), Committed)
 
     assert _listed(table.read()) == _listed(rows)
-    found = peer.read(location)
-    assert {name: found.schema.field(name).type for name in schema.names if name != "named"} == {
+    theirs = peer.read(location)
+    assert {name: theirs.schema.field(name).type for name in schema.names if name != "named"} == {
         name: schema.field(name).type for name in schema.names if name != "named"
     }
-    assert _listed(found) == _listed(rows)
+    assert _listed(theirs) == _listed(rows)
 
 
 def _listed(rows: pa.Table) -> list[dict[str, Any]]:

@@ -142,10 +142,10 @@ def test_both_engines_write_into_an_upgraded_and_adopted_table(
 ) -> None:
     given = options(table_type=table_type, version=version, more=BUCKET_INDEX)
     theirs = ForeignTable(location, peer, given)
-    standing: dict[str, dict[str, object]] = {}
+    rows_by_key: dict[str, dict[str, object]] = {}
 
     def remember(rows: list[dict[str, object]]) -> pa.Table:
-        standing.update({str(row["id"]): row for row in rows})
+        rows_by_key.update({str(row["id"]): row for row in rows})
         return pa.Table.from_pylist(rows, schema=SCHEMA)
 
     for numbers, note in ((range(60), "first"), (range(30, 70), "second")):
@@ -156,15 +156,15 @@ def test_both_engines_write_into_an_upgraded_and_adopted_table(
     outcome = table.adopt()
 
     assert outcome.figures["buckets"] == BUCKETS
-    expect(theirs, standing)
+    expect(theirs, rows_by_key)
     now = {**given, "hoodie.write.table.version": "9"}
     for turn in range(2):
         ours = remember(theirs.rows(range(20 * turn, 80 + turn), f"ours {turn}"))
         assert isinstance(table.write(ours, options=DIRECT), Committed)
-        expect(theirs, standing)
+        expect(theirs, rows_by_key)
         batch = remember(theirs.rows(range(10, 90 + turn), f"theirs {turn}"))
         peer.write(location, batch, now)
-        expect(theirs, standing)
+        expect(theirs, rows_by_key)
     if table_type == "MERGE_ON_READ":
         table.compact()
-        expect(theirs, standing)
+        expect(theirs, rows_by_key)

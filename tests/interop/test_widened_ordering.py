@@ -40,8 +40,8 @@ LIVE_NARROW = [one for one in NARROW_ROWS if not one["_hoodie_is_deleted"]]
 
 
 def read_by(peer: HudiPeer, table: ScenarioTable) -> list[Row]:
-    found = peer.read(table.location).select(["id", "ts", "city"]).to_pylist()
-    return sorted(found, key=lambda one: one["id"])
+    read_rows = peer.read(table.location).select(["id", "ts", "city"]).to_pylist()
+    return sorted(read_rows, key=lambda row: row["id"])
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def test_hudi_reads_decimals_that_have_more_whole_digits_since(
     )
     theirs = [decimal_row(4, FAR - 1, "older"), decimal_row(8, FAR, "hudi")]
     peer.write(location, table.batch(theirs, WIDE_DECIMALS), given)
-    found = {one["id"]: one["city"] for one in open_table(location).read().to_pylist()}
-    assert (found[4], found[8]) == ("far", "hudi")
+    city_of = {one["id"]: one["city"] for one in open_table(location).read().to_pylist()}
+    assert (city_of[4], city_of[8]) == ("far", "hudi")
 
 
 def test_hudi_fails_on_deletes_of_the_older_type_which_we_therefore_leave_in_no_log(
@@ -115,8 +115,8 @@ def test_hudi_fails_on_deletes_of_the_older_type_which_we_therefore_leave_in_no_
     fill(table)
     upsert(table, NARROW_ROWS, NARROW).wins()
     schema = TableSchema.from_arrow(WIDE, table_name="scenario")
-    told = {SCHEMA_KEY: schema.avro_json}
-    foreign_commit(table.table, told, "UPSERT", Action.DELTACOMMIT)
+    extra_metadata = {SCHEMA_KEY: schema.avro_json}
+    foreign_commit(table.table, extra_metadata, "UPSERT", Action.DELTACOMMIT)
     upsert(table, WIDE_ROWS, WIDE).wins()
 
     assert table.rows() == STANDING

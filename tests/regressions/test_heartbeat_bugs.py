@@ -40,9 +40,9 @@ def await_true(is_true: Callable[[], bool], patience_s: float = 20) -> None:
 
 
 def beat_ms(table: ScenarioTable, instant: str) -> int:
-    found = read_heartbeat(table.storage, instant)
-    assert found is not None
-    return found.beat_ms
+    heartbeat = read_heartbeat(table.storage, instant)
+    assert heartbeat is not None
+    return heartbeat.beat_ms
 
 
 def test_c1_data_write_that_hangs_for_three_intervals_stops_no_heartbeat(
@@ -105,8 +105,8 @@ def test_c2_writer_that_was_rolled_back_notices_within_an_interval_and_writes_no
         rows = [{"id": key, "city": "Oslo"} for key in range(40)]
         writing = pool.submit(lambda: writer.upsert(*rows))
         asleep.await_asleep()
-        asked = RollbackRequest(writer.last_instant, by="admin", reason="test", is_forced=True)
-        rollback(table.table, asked, write_options({}))
+        request = RollbackRequest(writer.last_instant, by="admin", reason="test", is_forced=True)
+        rollback(table.table, request, write_options({}))
         await_true(lambda: writer.transaction.is_fenced)
         asleep.wake()
 
@@ -133,9 +133,9 @@ def test_c3_executor_that_takes_a_plan_up_again_beats_before_anybody_can_judge_i
     judged: list[int] = []
 
     def judge(done: int, total: int) -> None:
-        found = read_heartbeat(table.storage, instant)
-        assert found is not None
-        assert not found.is_expired(table.clock.now_ms())
+        heartbeat = read_heartbeat(table.storage, instant)
+        assert heartbeat is not None
+        assert not heartbeat.is_expired(table.clock.now_ms())
         judged.append(len(roll_back_dead_writers(table.table, write_options({}))))
 
     assert run(table, "compaction", on_progress=judge).instant == instant

@@ -171,8 +171,8 @@ def test_h5_one_batch_many_batches_logs_and_base_files_choose_the_same_row() -> 
         {"id": chance.choice("abc"), "ts": chance.randrange(9), "a": number, "extra": -number}
         for number in range(12)
     ]
-    for one in versions[:4]:
-        one["extra"] = None
+    for version in versions[:4]:
+        version["extra"] = None
     wanted = merged_rows(
         [{KEY: one["id"], **one} for one in versions], orders=True, is_partial=False
     )
@@ -194,8 +194,10 @@ def test_h5_one_batch_many_batches_logs_and_base_files_choose_the_same_row() -> 
                     table.write(batch, options=options)
                 if is_compacted:
                     table.compact(options=DIRECT)
-            found = {row["id"]: (row["ts"], row["a"], row["extra"]) for row in rows_of(table)}
-            assert found == expected, (table_type, mode, size)
+            cells_of_key = {
+                row["id"]: (row["ts"], row["a"], row["extra"]) for row in rows_of(table)
+            }
+            assert cells_of_key == expected, (table_type, mode, size)
 
 
 def made(table_type: str) -> LakehouseTable:
@@ -220,8 +222,8 @@ def batch_of(rows: list[Row], types: dict[str, pa.DataType]) -> pa.Table:
 
 
 def rows_of(table: LakehouseTable) -> list[dict[str, Any]]:
-    found: pa.Table = table.read()
-    return found.to_pylist()
+    snapshot: pa.Table = table.read()
+    return snapshot.to_pylist()
 
 
 @pytest.mark.parametrize(

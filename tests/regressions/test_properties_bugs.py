@@ -59,10 +59,10 @@ def test_a9_readers_looping_beside_a_writer_that_dies_never_see_half_a_file(
         storage = LocalStorage(tmp_path)
         buckets: list[int] = []
         while not is_over.is_set() or len(buckets) < reads // READERS:
-            found = load_properties(storage)
-            assert found["hoodie.table.checksum"]
-            assert len(found) == len(LONG) + 3
-            buckets.append(int(found[KEY]))
+            properties = load_properties(storage)
+            assert properties["hoodie.table.checksum"]
+            assert len(properties) == len(LONG) + 3
+            buckets.append(int(properties[KEY]))
         return buckets
 
     with ThreadPoolExecutor(READERS) as pool:

@@ -90,8 +90,8 @@ class StaleListing(WatchedStorage):
     """Does not list what others began: how two writers come to choose one time."""
 
     def list_files(self, directory: str) -> list[FileInfo]:
-        found = super().list_files(directory)
-        return [one for one in found if directory != TIMELINE or "_" in one.name]
+        files = super().list_files(directory)
+        return [one for one in files if directory != TIMELINE or "_" in one.name]
 
 
 def test_a2_second_writer_of_an_instant_is_refused_before_any_marker_or_file(
@@ -312,8 +312,8 @@ def test_a14_window_from_before_the_active_timeline_is_whole_or_refused(
     for number, commit in enumerate(commits[:-1]):
         assert commit.instant < first or number >= 4
         for query in ("incremental", "cdc"):
-            found = lake.read(query=query, since=commit.completed_at)
-            assert found.num_rows == 5 - number
+            window = lake.read(query=query, since=commit.completed_at)
+            assert window.num_rows == 5 - number
 
     run(table.table, "clean", policy="KEEP_LATEST_FILE_VERSIONS", versions="1")
     if kind == "COPY_ON_WRITE":  # Changes need the versions between, which are gone.

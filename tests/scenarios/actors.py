@@ -67,31 +67,31 @@ class Ledger:
 
     def restore(self, target: InstantTime, done_at: InstantTime) -> None:
         goal, _ = self.effects[target]
-        kept = {one: told for one, told in self.effects.items() if not goal < told[0] < done_at}
+        kept = {one: timed for one, timed in self.effects.items() if not goal < timed[0] < done_at}
         self.effects = kept
 
     def rows(self) -> list[Row]:
-        standing: dict[str, Row] = {}
-        for _, effect in sorted(self.effects.values(), key=lambda told: told[0]):
-            effect(standing)
-        return [standing[key] for key in sorted(standing)]
+        rows_by_key: dict[str, Row] = {}
+        for _, effect in sorted(self.effects.values(), key=lambda timed: timed[0]):
+            effect(rows_by_key)
+        return [rows_by_key[key] for key in sorted(rows_by_key)]
 
 
 def puts(*rows: Row) -> Effect:
-    def put(standing: dict[str, Row]) -> None:
-        for one in rows:
-            older = standing.get(one["id"])
-            if older is None or one["ts"] >= older["ts"]:
-                standing[one["id"]] = one
+    def put(rows_by_key: dict[str, Row]) -> None:
+        for new_row in rows:
+            older = rows_by_key.get(new_row["id"])
+            if older is None or new_row["ts"] >= older["ts"]:
+                rows_by_key[new_row["id"]] = new_row
 
     return put
 
 
 def replaces(rows: tuple[Row, ...], places: tuple[str, ...]) -> Effect:
-    def replace(standing: dict[str, Row]) -> None:
-        for key in [key for key, one in standing.items() if one["place"] in places]:
-            del standing[key]
-        puts(*rows)(standing)
+    def replace(rows_by_key: dict[str, Row]) -> None:
+        for key in [key for key, one in rows_by_key.items() if one["place"] in places]:
+            del rows_by_key[key]
+        puts(*rows)(rows_by_key)
 
     return replace
 
@@ -206,10 +206,10 @@ class Actor:
             dead.dies()
             target = dead.last_instant
         met = _Once(meanwhile)
-        asked = RollbackRequest(
+        request = RollbackRequest(
             target, by=self.name, reason="test", is_only_pending=self.name == "failed write"
         )
-        outcome = rollback(table, asked, _OPTIONS, on_progress=lambda *_: met())
+        outcome = rollback(table, request, _OPTIONS, on_progress=lambda *_: met())
         assert not outcome.is_committed
         self.lake.ledger.undo(target)
         return "ok"

@@ -106,15 +106,15 @@ def test_verdict_is_as_documented_and_no_row_is_lost_or_doubled(
     tables: ScenarioTables, templates: dict[str, Lake], cell: Cell
 ) -> None:
     lake = templates[cell.kind].copied(tables)
-    one, other = Actor(lake, cell.first, 1), Actor(lake, cell.second, 2)
+    opener, rival = Actor(lake, cell.first, 1), Actor(lake, cell.second, 2)
     met: list[Verdict] = []
 
     if cell.state == "inflight":
-        first: Verdict | None = one.plays(lambda: met.append(other.plays()))
+        first: Verdict | None = opener.plays(lambda: met.append(rival.plays()))
     else:
-        one.is_requested()
-        met.append(other.plays())
-        first = None if cell.promised == "dead" else one.plays()
+        opener.is_requested()
+        met.append(rival.plays())
+        first = None if cell.promised == "dead" else opener.plays()
 
     assert (first, *met) in _VERDICTS[cell.promised]
     settle(lake)
@@ -155,10 +155,10 @@ def test_e1_conflict_with_a_clustering_is_found_though_its_inflight_file_is_empt
     slow = table.writer("slow").upsert(row("a", 5))
 
     def look(done: int, total: int) -> None:
-        standing = table.table.timeline().find(instant)
-        assert standing is not None
-        assert standing.state is State.INFLIGHT
-        assert table.storage.read(table.table.layout.path(standing)) == b""
+        clustering = table.table.timeline().find(instant)
+        assert clustering is not None
+        assert clustering.state is State.INFLIGHT
+        assert table.storage.read(table.table.layout.path(clustering)) == b""
         if is_inflight and done == total:
             slow.wins()
 
@@ -229,12 +229,12 @@ def test_e4_new_key_that_two_insert_at_once_is_one_row(
     tables: ScenarioTables, modes: tuple[str, str], operation: str
 ) -> None:
     table = lake_of_two(tables)
-    one, other = (table.writer(f"w{n}", mode=mode) for n, mode in enumerate(modes))
-    one.upsert(row("new", 1), operation=operation)  # type: ignore[arg-type]
-    other.upsert(row("new", 2), operation=operation)  # type: ignore[arg-type]
-    other.wins()
+    slow, quick = (table.writer(f"w{n}", mode=mode) for n, mode in enumerate(modes))
+    slow.upsert(row("new", 1), operation=operation)  # type: ignore[arg-type]
+    quick.upsert(row("new", 2), operation=operation)  # type: ignore[arg-type]
+    quick.wins()
 
-    one.loses()
+    slow.loses()
 
     assert [each["ts"] for each in table.rows() if each["id"] == "new"] == [2]
 

@@ -77,8 +77,8 @@ def test_a_million_requests_of_three_streams_are_joined_as_duckdb_joins_them(
         compacting = pool.submit(compact)
         writing = [pool.submit(write, stream) for stream in STREAMS]
         try:
-            for one in writing:
-                one.result()
+            for future in writing:
+                future.result()
         finally:
             over.set()
         assert compacting.result() > 0
@@ -104,10 +104,10 @@ def joined_by_duckdb(run: AdRequests) -> pa.Table:
             [parts[0], *(f"{one} USING ({KEY}, {PARTITION})" for one in parts[1:])]
         )
         names = ", ".join(TABLE_SCHEMA.names)
-        found: pa.Table = engine.sql(
+        joined_rows: pa.Table = engine.sql(
             f"SELECT {names} FROM {joined} ORDER BY {KEY}"
         ).to_arrow_table()
-        return found.cast(TABLE_SCHEMA)
+        return joined_rows.cast(TABLE_SCHEMA)
 
 
 def newest(stream: Stream) -> str:

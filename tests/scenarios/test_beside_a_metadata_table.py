@@ -34,7 +34,7 @@ BATCH = pa.Table.from_pylist([ROW | {"ts": 2}], schema=READINGS)
 
 
 @pytest.fixture
-def standing(tables: ScenarioTables) -> ScenarioTable:
+def lake(tables: ScenarioTables) -> ScenarioTable:
     """Merge-on-read with three commits."""
     table = tables(
         schema=READINGS, table_type="MERGE_ON_READ", partition_by=["place"], ordering=["ts"]
@@ -67,63 +67,61 @@ PATHS: dict[str, Callable[[LakehouseTable], Any]] = {
 
 @pytest.mark.parametrize("path", PATHS)
 def test_open_handle_is_refused_once_the_metadata_table_is_on(
-    path: str, standing: ScenarioTable
+    path: str, lake: ScenarioTable
 ) -> None:
-    table = open_table(standing.location)
-    before = standing.rows()
-    change_as_hudi(standing.location, METADATA_ON)
-    listing = standing.listing()
+    table = open_table(lake.location)
+    before = lake.rows()
+    change_as_hudi(lake.location, METADATA_ON)
+    listing = lake.listing()
 
     with pytest.raises(UnsupportedTable, match=SWITCHED):
         PATHS[path](table)
 
-    assert standing.listing() == listing
-    change_as_hudi(standing.location, METADATA_OFF)
-    assert standing.rows() == before
+    assert lake.listing() == listing
+    change_as_hudi(lake.location, METADATA_OFF)
+    assert lake.rows() == before
     assert isinstance(table.write(BATCH, options=OPTIONS), Committed)
 
 
-def test_savepoint_is_not_deleted_once_the_metadata_table_is_on(standing: ScenarioTable) -> None:
-    table = open_table(standing.location)
+def test_savepoint_is_not_deleted_once_the_metadata_table_is_on(lake: ScenarioTable) -> None:
+    table = open_table(lake.location)
     held = table.savepoint().instant
     assert held is not None
-    change_as_hudi(standing.location, METADATA_ON)
+    change_as_hudi(lake.location, METADATA_ON)
 
     with pytest.raises(UnsupportedTable, match=SWITCHED):
         table.delete_savepoint(held)
 
-    change_as_hudi(standing.location, METADATA_OFF)
+    change_as_hudi(lake.location, METADATA_OFF)
 
 
 def test_write_that_began_before_is_refused_when_it_commits_and_leaves_nothing(
-    standing: ScenarioTable,
+    lake: ScenarioTable,
 ) -> None:
-    before = standing.rows()
-    writer = standing.writer("ours").upsert(ROW | {"ts": 5})
-    change_as_hudi(standing.location, METADATA_ON)
+    before = lake.rows()
+    writer = lake.writer("ours").upsert(ROW | {"ts": 5})
+    change_as_hudi(lake.location, METADATA_ON)
 
     with pytest.raises(UnsupportedTable, match=SWITCHED):
         writer.commit()
 
-    change_as_hudi(standing.location, METADATA_OFF)
-    assert standing.rows() == before
-    assert standing.leftovers() == []
-    assert standing.orphan_files() == []
-    assert standing.timeline()[-1] == ("rollback", "completed")
+    change_as_hudi(lake.location, METADATA_OFF)
+    assert lake.rows() == before
+    assert lake.leftovers() == []
+    assert lake.orphan_files() == []
+    assert lake.timeline()[-1] == ("rollback", "completed")
 
 
 @pytest.mark.parametrize("being_built", [True, False])
-def test_metadata_table_that_is_being_built_counts(
-    being_built: bool, standing: ScenarioTable
-) -> None:
-    table = open_table(standing.location)
+def test_metadata_table_that_is_being_built_counts(being_built: bool, lake: ScenarioTable) -> None:
+    table = open_table(lake.location)
     key = "hoodie.table.metadata.partitions" + (".inflight" if being_built else "")
-    change_as_hudi(standing.location, {key: "files"})
+    change_as_hudi(lake.location, {key: "files"})
 
     with pytest.raises(UnsupportedTable, match=SWITCHED):
         table.write(BATCH, options=OPTIONS)
 
-    change_as_hudi(standing.location, {key: ""})
+    change_as_hudi(lake.location, {key: ""})
 
 
 @pytest.mark.parametrize("service", ["compact", "cluster", "clean"])
@@ -166,45 +164,45 @@ def test_service_that_began_before_does_not_publish(service: str, tables: Scenar
 
 
 def test_switch_between_the_last_look_and_the_commit_is_told_and_kept(
-    standing: ScenarioTable,
+    lake: ScenarioTable,
 ) -> None:
     """Hudi without a lock provider: nothing of ours keeps it from doing so."""
     watched = WatchedStorage(
-        standing.location,
+        lake.location,
         before=At(
             "put_if_absent",
             ".sluice/decision/",
-            lambda: change_as_hudi(standing.location, METADATA_ON),
+            lambda: change_as_hudi(lake.location, METADATA_ON),
         ),
     )
-    writer = standing.writer("ours", storage=watched).upsert(ROW | {"ts": 5})
+    writer = lake.writer("ours", storage=watched).upsert(ROW | {"ts": 5})
 
     outcome = writer.wins()
 
     [warning] = outcome.warnings
     assert outcome.instant in warning
     assert "active metadata table" in warning
-    [kept] = overtaken.overtaken(standing.storage)
+    [kept] = overtaken.overtaken(lake.storage)
     assert kept.instant == outcome.instant
     assert "hoodie.metadata.enable=false" in kept.change
-    change_as_hudi(standing.location, METADATA_OFF)
-    assert standing.rows("ts") == [{"ts": 5}]
+    change_as_hudi(lake.location, METADATA_OFF)
+    assert lake.rows("ts") == [{"ts": 5}]
 
 
-def test_compaction_that_was_overtaken_says_so(standing: ScenarioTable) -> None:
+def test_compaction_that_was_overtaken_says_so(lake: ScenarioTable) -> None:
     watched = WatchedStorage(
-        standing.location,
+        lake.location,
         before=At(
             "put_if_absent",
             ".sluice/decision/",
-            lambda: change_as_hudi(standing.location, METADATA_ON),
+            lambda: change_as_hudi(lake.location, METADATA_ON),
         ),
     )
 
-    outcome = open_table(standing.location, storage=watched).compact()
+    outcome = open_table(lake.location, storage=watched).compact()
 
     assert "active metadata table" in outcome.warnings[0]
-    change_as_hudi(standing.location, METADATA_OFF)
+    change_as_hudi(lake.location, METADATA_OFF)
 
 
 def switching_on_at(table: ScenarioTable, call: str, path: str) -> LakehouseTable:
@@ -214,62 +212,62 @@ def switching_on_at(table: ScenarioTable, call: str, path: str) -> LakehouseTabl
 
 
 def test_rollback_of_a_commit_that_was_overtaken_says_so_and_keeps_it(
-    standing: ScenarioTable,
+    lake: ScenarioTable,
 ) -> None:
     """The metadata table that was made meanwhile lists the files that went."""
-    gone = instant(standing.lakehouse, -1)
+    gone = instant(lake.lakehouse, -1)
 
-    ended: Any = switching_on_at(standing, "put_if_absent", ".undo/").rollback(gone, dry_run=False)
+    ended: Any = switching_on_at(lake, "put_if_absent", ".undo/").rollback(gone, dry_run=False)
 
     [warning] = ended.warnings
     assert f"may still count the files of {gone}" in warning
     assert "active metadata table" in warning
-    [kept] = overtaken.overtaken(standing.storage)
+    [kept] = overtaken.overtaken(lake.storage)
     assert kept.instant == ended.rollback_instant
-    change_as_hudi(standing.location, METADATA_OFF)
-    assert instant(standing.lakehouse, -1) < gone
+    change_as_hudi(lake.location, METADATA_OFF)
+    assert instant(lake.lakehouse, -1) < gone
 
 
 def test_rollback_of_a_commit_that_another_resumes_tells_of_it_too(
-    standing: ScenarioTable,
+    lake: ScenarioTable,
 ) -> None:
     dying = At("put_if_absent", ".rollback.inflight", fails(Died()))
-    opened = open_table(standing.location, storage=WatchedStorage(standing.location, before=dying))
+    opened = open_table(lake.location, storage=WatchedStorage(lake.location, before=dying))
     with pytest.raises(Died):
         opened.rollback(instant(opened, -1), dry_run=False)
-    [pending] = standing.table.timeline().pending()
-    change_as_hudi(standing.location, METADATA_ON)
+    [pending] = lake.table.timeline().pending()
+    change_as_hudi(lake.location, METADATA_ON)
 
-    resume(standing.table, pending.requested_at, write_options({}))
+    resume(lake.table, pending.requested_at, write_options({}))
 
-    [kept] = overtaken.overtaken(standing.storage)
+    [kept] = overtaken.overtaken(lake.storage)
     assert kept.instant == pending.requested_at
-    change_as_hudi(standing.location, METADATA_OFF)
+    change_as_hudi(lake.location, METADATA_OFF)
 
 
 def test_restore_that_is_overtaken_is_not_finished_and_its_rollback_is_told(
-    standing: ScenarioTable,
+    lake: ScenarioTable,
 ) -> None:
-    target = instant(standing.lakehouse, 0)
+    target = instant(lake.lakehouse, 0)
 
     with pytest.raises(UnsupportedTable, match=SWITCHED):
-        switching_on_at(standing, "put_if_absent", ".undo/").restore(target)
+        switching_on_at(lake, "put_if_absent", ".undo/").restore(target)
 
-    [kept] = overtaken.overtaken(standing.storage)
-    rolled_back = [one for one in standing.table.timeline().completed() if one.action == "rollback"]
+    [kept] = overtaken.overtaken(lake.storage)
+    rolled_back = [one for one in lake.table.timeline().completed() if one.action == "rollback"]
     assert kept.instant == rolled_back[-1].requested_at
-    change_as_hudi(standing.location, METADATA_OFF)
-    standing.lakehouse.restore(target)
+    change_as_hudi(lake.location, METADATA_OFF)
+    lake.lakehouse.restore(target)
 
 
-def test_commit_stands_when_the_look_afterwards_fails(standing: ScenarioTable) -> None:
-    watched = WatchedStorage(standing.location)
-    writer = standing.writer("ours", storage=watched).upsert(ROW | {"ts": 5})
+def test_commit_stands_when_the_look_afterwards_fails(lake: ScenarioTable) -> None:
+    watched = WatchedStorage(lake.location)
+    writer = lake.writer("ours", storage=watched).upsert(ROW | {"ts": 5})
 
     def unreadable(_: str, path: str) -> None:
         if (
             path in (PROPERTIES.path, PROPERTIES_BACKUP.path)
-            and standing.timeline()[-1][1] == "completed"
+            and lake.timeline()[-1][1] == "completed"
         ):
             raise PermissionError(path)
 
@@ -289,50 +287,50 @@ def test_commit_stands_when_the_look_afterwards_fails(standing: ScenarioTable) -
     ],
 )
 def test_whoever_places_or_merges_rows_by_other_rules_opens_the_table_again(
-    changes: dict[str, str], standing: ScenarioTable
+    changes: dict[str, str], lake: ScenarioTable
 ) -> None:
     [key] = changes
-    before = load_properties(standing.storage).get(key, "")
-    writer = standing.writer("ours").upsert(ROW | {"ts": 5})
-    change_as_hudi(standing.location, changes)
+    before = load_properties(lake.storage).get(key, "")
+    writer = lake.writer("ours").upsert(ROW | {"ts": 5})
+    change_as_hudi(lake.location, changes)
 
     with pytest.raises(TableChanged, match=f"open it again.*{key}"):
         writer.commit()
     with pytest.raises(TableChanged, match=f"open it again.*{key}"):
         writer.begin(READINGS)
 
-    change_as_hudi(standing.location, {key: before})
-    assert standing.rows("ts") == [{"ts": 1}]
+    change_as_hudi(lake.location, {key: before})
+    assert lake.rows("ts") == [{"ts": 1}]
 
 
-def test_properties_that_say_nothing_of_the_rows_disturb_nobody(standing: ScenarioTable) -> None:
-    writer = standing.writer("ours").upsert(ROW | {"ts": 5})
-    change_as_hudi(standing.location, {"hoodie.table.some.note": "by somebody: else"})
+def test_properties_that_say_nothing_of_the_rows_disturb_nobody(lake: ScenarioTable) -> None:
+    writer = lake.writer("ours").upsert(ROW | {"ts": 5})
+    change_as_hudi(lake.location, {"hoodie.table.some.note": "by somebody: else"})
 
     assert writer.wins().warnings == ()
 
 
 def test_dead_writers_instant_is_rolled_back_beside_a_metadata_table(
-    standing: ScenarioTable,
+    lake: ScenarioTable,
 ) -> None:
     """What was never committed no metadata table lists; a commit may be in it."""
-    writer = standing.writer("ours").upsert(ROW | {"ts": 5})
-    table = open_table(standing.location).table
-    change_as_hudi(standing.location, METADATA_ON)
+    writer = lake.writer("ours").upsert(ROW | {"ts": 5})
+    table = open_table(lake.location).table
+    change_as_hudi(lake.location, METADATA_ON)
 
     request = RollbackRequest(writer.last_instant, by="t", reason="t", is_forced=True)
     rollback(table, request, write_options({}))
 
-    assert standing.orphan_files() == []
-    change_as_hudi(standing.location, METADATA_OFF)
+    assert lake.orphan_files() == []
+    change_as_hudi(lake.location, METADATA_OFF)
     writer.falls_silent()
 
 
 def test_look_that_meets_hudi_between_both_files_finds_the_properties(
-    standing: ScenarioTable,
+    lake: ScenarioTable,
 ) -> None:
     """Hudi takes the file away before it writes it anew, and the backup away afterwards."""
-    file, backup = standing.location / PROPERTIES.path, standing.location / PROPERTIES_BACKUP.path
+    file, backup = lake.location / PROPERTIES.path, lake.location / PROPERTIES_BACKUP.path
     content = file.read_bytes()
     file.rename(backup)
 
@@ -341,6 +339,6 @@ def test_look_that_meets_hudi_between_both_files_finds_the_properties(
             file.write_bytes(content)
             backup.unlink()
 
-    watched = WatchedStorage(standing.location, before=end_of_the_update)
+    watched = WatchedStorage(lake.location, before=end_of_the_update)
 
     assert load_properties(watched)["hoodie.table.name"] == "scenario"

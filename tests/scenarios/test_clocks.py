@@ -15,11 +15,11 @@ HOUR_MS = 3_600_000
 
 def test_two_writers_under_one_frozen_clock_never_share_an_instant(tables: ScenarioTables) -> None:
     table = tables(clock=ManualClock())
-    one, other = table.writer("one"), table.writer("other")
-    one.upsert({"id": 1, "city": "Oslo"})
-    other.upsert({"id": 2, "city": "Bergen"})
+    first, second = table.writer("one"), table.writer("other")
+    first.upsert({"id": 1, "city": "Oslo"})
+    second.upsert({"id": 2, "city": "Bergen"})
 
-    commits = [one.wins(), other.wins()]
+    commits = [first.wins(), second.wins()]
 
     times = [time for commit in commits for time in (commit.instant, commit.completed_at)]
     assert len(set(times)) == 4
@@ -127,10 +127,10 @@ def test_taking_over_a_lock_that_only_seems_to_have_run_out_loses_no_row(
         doze.await_asleep()
         robber.upsert({"id": 2, "city": "Bergen"}).wins()
         doze.wake()
-        told = outcome.result()
+        robbed_outcome = outcome.result()
 
     expected = [{"id": 2, "city": "Bergen"}]
-    if isinstance(told, Committed):
+    if isinstance(robbed_outcome, Committed):
         expected.insert(0, {"id": 1, "city": "Oslo"})
     assert table.rows() == expected
     assert table.orphan_files() == []

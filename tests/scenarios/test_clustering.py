@@ -77,10 +77,10 @@ def test_slices_too_large_to_sort_whole_end_as_the_small_ones_do(
 
 
 def _by_file(table: ScenarioTable) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+    values_of_file: dict[str, list[int]] = {}
     for row in read_snapshot(table.table, with_meta_columns=True).to_pylist():
-        found.setdefault(row["_hoodie_file_name"], []).append(row["value"])
-    return found
+        values_of_file.setdefault(row["_hoodie_file_name"], []).append(row["value"])
+    return values_of_file
 
 
 def test_rows_keep_their_commit_time(loose: ScenarioTable) -> None:

@@ -27,7 +27,7 @@ class Crowd:
     table: ScenarioTable
     mode: str
     seed: int
-    told: list[tuple[CommitOutcome, list[Row]]] = field(default_factory=list)
+    outcomes: list[tuple[CommitOutcome, list[Row]]] = field(default_factory=list)
     dead: int = 0
 
     def run(self) -> None:
@@ -48,7 +48,7 @@ class Crowd:
                 case "abort":
                     writer.abort()
                 case _:
-                    self.told.append((writer.commit(), rows))
+                    self.outcomes.append((writer.commit(), rows))
 
     def _row(self, chance: random.Random, note: str) -> Row:
         key = chance.choice(KEYS)
@@ -57,13 +57,13 @@ class Crowd:
         return {"id": key, "place": place, "ts": ts, "value": ts % 97, "note": note}
 
     def replayed(self) -> list[Row]:
-        standing: dict[str, Row] = {}
-        for outcome, rows in self.told:
+        newest: dict[str, Row] = {}
+        for outcome, rows in self.outcomes:
             for row in rows if isinstance(outcome, Committed) else []:
-                older = standing.get(row["id"])
+                older = newest.get(row["id"])
                 if older is None or row["ts"] > older["ts"]:
-                    standing[row["id"]] = row
-        return [standing[key] for key in sorted(standing)]
+                    newest[row["id"]] = row
+        return [newest[key] for key in sorted(newest)]
 
 
 def a_crowd(tables: ScenarioTables, table_type: str, mode: str, seed: int) -> Crowd:
@@ -96,7 +96,7 @@ def test_table_is_the_replay_of_what_was_acknowledged(
     assert crowd.table.rows() == crowd.replayed(), f"seed={seed}"
     assert crowd.table.orphan_files() == []
     assert crowd.table.leftovers() == []
-    kinds = {type(outcome) for outcome, _ in crowd.told}
+    kinds = {type(outcome) for outcome, _ in crowd.outcomes}
     assert kinds <= {Committed, Conflicted}, f"seed={seed} {kinds}"
     if mode == "non-blocking":
         assert kinds == {Committed}
@@ -108,8 +108,8 @@ def test_a_crowd_leaves_one_rollback_per_writer_who_failed(
 ) -> None:
     crowd = a_crowd(tables, "COPY_ON_WRITE", "optimistic", seed)
 
-    lost = sum(isinstance(outcome, Conflicted) for outcome, _ in crowd.told)
-    aborted = WRITERS * ROUNDS - len(crowd.told) - crowd.dead
+    lost = sum(isinstance(outcome, Conflicted) for outcome, _ in crowd.outcomes)
+    aborted = WRITERS * ROUNDS - len(crowd.outcomes) - crowd.dead
     actions = [one.action for one in crowd.table.instants()]
     assert actions.count(Action.ROLLBACK) == lost + aborted + crowd.dead, f"seed={seed}"
     assert all(one.is_completed for one in crowd.table.instants())

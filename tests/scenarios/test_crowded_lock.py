@@ -15,11 +15,11 @@ class Calls:
     """Of one writer, without the lock's, which hang on who else wants it, and the heartbeats."""
 
     def __init__(self) -> None:
-        self.found: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
 
     def __call__(self, call: str, path: str) -> None:
         if path != LOCK.path and ".heartbeat" not in path:
-            self.found[call] += 1
+            self.counts[call] += 1
 
 
 def a_row(writer: str, ts: int) -> Row:
@@ -29,22 +29,22 @@ def a_row(writer: str, ts: int) -> Row:
 def calls_among(table: ScenarioTable, others: int, calls: Calls) -> Counter[str]:
     """Of a begin and a commit, while so many others are at work and commit meanwhile."""
     crowd = [table.writer(f"w{n}", mode="non-blocking") for n in range(others)]
-    for one in crowd:
-        one.upsert(a_row(one.name, 1))
+    for writer in crowd:
+        writer.upsert(a_row(writer.name, 1))
     storage = WatchedStorage(table.location, before=calls)
     mine = table.writer("mine", mode="non-blocking", storage=storage)
     beside = table.writer("beside", mode="non-blocking")
-    calls.found.clear()
+    calls.counts.clear()
     mine.upsert(a_row("mine", 1))
     beside.upsert(a_row("beside", 1))
-    for one in crowd[: others // 2]:
-        one.wins()
+    for writer in crowd[: others // 2]:
+        writer.wins()
     beside.wins()  # A writer of the same process meets those first.
     mine.wins()
-    asked = calls.found.copy()
-    for one in crowd[others // 2 :]:
-        one.wins()
-    return asked
+    call_counts = calls.counts.copy()
+    for writer in crowd[others // 2 :]:
+        writer.wins()
+    return call_counts
 
 
 def a_table(tables: ScenarioTables) -> ScenarioTable:

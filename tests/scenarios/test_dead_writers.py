@@ -77,9 +77,9 @@ def test_dead_writer_that_wakes_learns_that_it_was_rolled_back(table: ScenarioTa
     dead.dies()
     table.writer("next").upsert_and_commit({"id": 1, "city": "Bergen"})
 
-    told = dead.is_told_rolled_back()
+    rolled_back = dead.is_told_rolled_back()
 
-    assert told.instant == dead.last_instant
+    assert rolled_back.instant == dead.last_instant
     assert table.rows() == [{"id": 1, "city": "Bergen"}]
     assert table.orphan_files() == []
     assert table.leftovers() == []

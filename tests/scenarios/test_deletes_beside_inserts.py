@@ -257,8 +257,8 @@ def named(sought: Iterable[SoughtKeys]) -> set[tuple[str | None, int | None, str
 
 
 def run_delete(table: ScenarioTable, listed: str, options: dict[str, str]) -> ServiceOutcome:
-    asked = ServiceRequest("test", parameters={"keys": listed})
-    return service("delete").run(table.table, asked, write_options(options))
+    request = ServiceRequest("test", parameters={"keys": listed})
+    return service("delete").run(table.table, request, write_options(options))
 
 
 LISTS = {"keys alone": '["n", "gone"]', "with partitions": '[{"id": "n", "place": "oslo"}]'}

@@ -108,16 +108,16 @@ APART = [
 
 
 def begun(table: ScenarioTable, name: str, key: int, change: str, mode: str) -> Any:
-    asked = CHANGES[change]
+    schema_change = CHANGES[change]
     writer = table.writer(name, mode=mode, options=EVOLVABILITY)
-    return writer.upsert({"id": key, **asked.row}, schema=pa.schema(asked.types))
+    return writer.upsert({"id": key, **schema_change.row}, schema=pa.schema(schema_change.types))
 
 
 def filled(tables: ScenarioTables, kind: tuple[str, str]) -> ScenarioTable:
     """Base files below everything: hudi-rs does not widen a slice of logs alone."""
     table = tables(table_type=kind[0], schema=BASE)
-    standing = [{**STANDING, "id": key} for key in (0, 1, 2, 8)]
-    table.writer("first", mode="optimistic").upsert_and_commit(*standing)
+    base_rows = [{**STANDING, "id": key} for key in (0, 1, 2, 8)]
+    table.writer("first", mode="optimistic").upsert_and_commit(*base_rows)
     return table
 
 

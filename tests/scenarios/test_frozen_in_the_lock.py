@@ -56,14 +56,14 @@ def test_writer_stopped_anywhere_in_the_lock_delays_others_by_its_lease_and_hear
             outcome = rival.write(pa.table({"id": [2], "value": [call]}), options=OPTIONS)
             took_s = time.monotonic() - began_s
             sleeper.thaw()
-            told = sleeper.answer()
+            answer = sleeper.answer()
 
             assert isinstance(outcome, Committed), outcome
             assert took_s < WITHIN_S, at
-            assert told.get("outcome") in ("Committed", "RolledBack", "Conflicted"), (at, told)
-            if told["outcome"] == "Committed":
-                values[1] = told["value"]
-            assert (_value(rival, 1), _value(rival, 2)) == (values[1], call), (at, told)
+            assert answer.get("outcome") in ("Committed", "RolledBack", "Conflicted"), (at, answer)
+            if answer["outcome"] == "Committed":
+                values[1] = answer["value"]
+            assert (_value(rival, 1), _value(rival, 2)) == (values[1], call), (at, answer)
     finally:
         sleeper.end()
 

@@ -154,12 +154,12 @@ def _stop_and_wake(table: ScenarioTable, order: Order, call: int) -> None:
         beside = table.writer("beside").upsert({"id": 4, "city": "Vienna"})
         before = _seen(table, beside.last_instant)
         sleeper.thaw()
-        told = sleeper.answer()
+        answer = sleeper.answer()
         after = _seen(table, beside.last_instant)
     finally:
         sleeper.end()
-    assert after == before, (at, told)
-    assert "summary" in told or told["raised"] in ANSWERS, (at, told)
+    assert after == before, (at, answer)
+    assert "summary" in answer or answer["raised"] in ANSWERS, (at, answer)
     beside.wins()
 
 

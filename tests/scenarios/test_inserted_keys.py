@@ -55,9 +55,9 @@ def row(key: str, value: int, place: str = "oslo", ts: int = 1) -> Row:
 
 def rows_of(table: ScenarioTable) -> dict[tuple[str, str], int]:
     """(partition, key) -> value; no key is there twice."""
-    found = read_snapshot(open_table(table.location).table, with_meta_columns=True)
-    assert_keys_are_unique(found)
-    return {(one["place"], one["id"]): one["value"] for one in found.to_pylist()}
+    snapshot = read_snapshot(open_table(table.location).table, with_meta_columns=True)
+    assert_keys_are_unique(snapshot)
+    return {(one["place"], one["id"]): one["value"] for one in snapshot.to_pylist()}
 
 
 def lost(table: ScenarioTable, ours: list[Row], theirs: list[Row]) -> Conflict:
@@ -244,19 +244,19 @@ def test_of_four_writers_that_draw_from_the_same_keys_none_leaves_one_twice(
 
     def write(writer: int) -> dict[str, int]:
         chance = random.Random(writer)
-        told: dict[str, int] = {}
+        value_of_key: dict[str, int] = {}
         for turn in range(4):
             keys = chance.sample(range(24), 6)
             rows = [row(f"k{key}", 4 * turn + writer, ts=4 * turn + writer) for key in keys]
             opened = open_table(table.location)
             assert isinstance(opened.write(table.batch(rows), options=given), Committed)
-            told |= {f"k{key}": 4 * turn + writer for key in keys}
-        return told
+            value_of_key |= {f"k{key}": 4 * turn + writer for key in keys}
+        return value_of_key
 
     with ThreadPoolExecutor(4) as pool:
-        told = list(pool.map(write, range(4)))
+        written = list(pool.map(write, range(4)))
 
-    newest = {key: max(one.get(key, -1) for one in told) for key in set().union(*told)}
+    newest = {key: max(one.get(key, -1) for one in written) for key in set().union(*written)}
     assert rows_of(table) == {("oslo", key): value for key, value in newest.items()}
 
 

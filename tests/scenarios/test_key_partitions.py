@@ -59,8 +59,8 @@ def stored(table: ScenarioTable) -> list[tuple[str, str, str]]:
     """Key, partition by the path and by the column, of what is stored."""
     rows = read_snapshot(table.table, with_meta_columns=True)
     columns = ["_hoodie_record_key", "_hoodie_partition_path", "day"]
-    found = zip(*(rows.column(name).to_pylist() for name in columns), strict=True)
-    return sorted((str(key), str(path), str(day)) for key, path, day in found)
+    stored_keys = zip(*(rows.column(name).to_pylist() for name in columns), strict=True)
+    return sorted((str(key), str(path), str(day)) for key, path, day in stored_keys)
 
 
 @pytest.mark.parametrize("is_compacted", [True, False], ids=["compacted", "in logs"])
@@ -122,8 +122,8 @@ def test_a_row_moves_whole_in_one_commit(moving: ScenarioTable) -> None:
     assert moving.rows()[0] == JOINED
     assert stored(moving)[0] == ("k", "tue", "tue")
     assert len(moving.instants()) == begun + 1
-    told = moving.metadata(moving.instants()[-1].requested_at).extra_metadata
-    assert (told[MOVED_ROWS_KEY], told["sluice.rows"]) == ("1", "2")
+    extra_metadata = moving.metadata(moving.instants()[-1].requested_at).extra_metadata
+    assert (extra_metadata[MOVED_ROWS_KEY], extra_metadata["sluice.rows"]) == ("1", "2")
     compact(moving)
     assert moving.rows()[0] == JOINED
     assert [one[:2] for one in stored(moving)] == [("k", "tue"), ("m", "mon"), ("n", "tue")]
@@ -271,8 +271,8 @@ def test_ages_of_columns_go_along(tables: ScenarioTables) -> None:
     write(table, {"id": "k", "day": "tue", "shown_at": 4, "price": 40, "x": 4})
     write(table, {"id": "k", "day": "tue", "shown_at": 6, "price": 60, "x": 6})
 
-    found = {"id": "k", "day": "tue", "shown_at": 9, "price": 60, "x": 9}
-    assert table.rows() == [found]
+    expected = {"id": "k", "day": "tue", "shown_at": 9, "price": 60, "x": 9}
+    assert table.rows() == [expected]
 
 
 def test_windows_and_changes_tell_a_move_as_one_row_that_goes_and_one_that_comes(

@@ -28,8 +28,8 @@ def items(row: dict[str, Any] | None) -> list[str] | None:
 
 
 def changes(table: ScenarioTable, since: str, until: str) -> list[Any]:
-    found = table.lakehouse.read(query="cdc", since=since, until=until).to_pylist()
-    return [(one["op"], items(one["before"]), items(one["after"])) for one in found]
+    change_rows = table.lakehouse.read(query="cdc", since=since, until=until).to_pylist()
+    return [(one["op"], items(one["before"]), items(one["after"])) for one in change_rows]
 
 
 @types

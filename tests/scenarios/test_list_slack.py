@@ -56,14 +56,14 @@ def compact(table: ScenarioTable) -> None:
 
 
 def best(table: ScenarioTable, key: str = "k") -> list[tuple[int, str]] | None:
-    (found,) = [row["best"] for row in table.rows() if row["id"] == key]
-    return None if found is None else [(item["score"], item["item"]) for item in found]
+    (elements,) = [row["best"] for row in table.rows() if row["id"] == key]
+    return None if elements is None else [(item["score"], item["item"]) for item in elements]
 
 
 def inexact(table: ScenarioTable) -> list[str]:
-    found = open_table(table.location).inexact_lists()
-    assert set(found.column("column").to_pylist()) <= {"best"}
-    return sorted(str(key) for key in found.column("_hoodie_record_key").to_pylist())
+    inexact_lists = open_table(table.location).inexact_lists()
+    assert set(inexact_lists.column("column").to_pylist()) <= {"best"}
+    return sorted(str(key) for key in inexact_lists.column("_hoodie_record_key").to_pylist())
 
 
 @types
@@ -119,9 +119,9 @@ def test_a_base_file_shows_n_elements_and_remembers_no_retraction(
     (base,) = [one.base_file for one in table.lakehouse.file_groups()]
     assert base is not None
     columns = ["id", "best", "_ms_list_best"]
-    found = pq.read_table(table.location / base, columns=columns).to_pylist()
+    base_rows = pq.read_table(table.location / base, columns=columns).to_pylist()
 
-    shown, memory = ({row["id"]: row[name] for row in found} for name in columns[1:])
+    shown, memory = ({row["id"]: row[name] for row in base_rows} for name in columns[1:])
     assert shown == {row["id"]: row["best"] for row in table.rows()}
     assert {key: len(elements) for key, elements in shown.items()} == {"k": 2, "m": 1}
     assert [one["element"]["item"] for one in memory["k"]] == ["a", "b", "c"]
@@ -172,8 +172,8 @@ def test_a_table_from_before_there_was_slack_keeps_n_and_takes_null_for_a_score(
     compact(table)
     write(table, rated("k", 2, (None, "a")))
 
-    found: dict[str, Any] = {row["id"]: row["best"] for row in table.rows()}
-    assert found == {
+    lists: dict[str, Any] = {row["id"]: row["best"] for row in table.rows()}
+    assert lists == {
         "k": rated("k", 2, (5, "a"), (4, "b"))["best"],
         "m": rated("m", 1, (None, "z"))["best"],
     }

@@ -16,6 +16,6 @@ def test_64_non_blocking_writers_meet_no_conflict_and_lose_nothing(tables_root: 
     """`crowd` raises for a write that failed, a commit that is gone, and rows that are not the last
     ones that each writer was told of.
     """
-    found = crowd(tables_root / "crowd", MANY, seconds=10)
+    measured = crowd(tables_root / "crowd", MANY, seconds=10)
 
-    assert found.commits >= MANY
+    assert measured.commits >= MANY

@@ -103,12 +103,12 @@ def test_equal_file_ids_in_two_partitions_are_no_conflict(tables: ScenarioTables
 
 
 def test_two_first_writers_of_one_bucket_meet_in_one_file_group(table: ScenarioTable) -> None:
-    one, other = table.writer("one"), table.writer("other")
-    one.upsert({"id": 1, "city": "Oslo"})
-    other.upsert({"id": 1, "city": "Bergen"})
-    one.wins()
+    winner, loser = table.writer("one"), table.writer("other")
+    winner.upsert({"id": 1, "city": "Oslo"})
+    loser.upsert({"id": 1, "city": "Bergen"})
+    winner.wins()
 
-    conflict = other.loses()
+    conflict = loser.loses()
 
     assert conflict.file_groups == (FIRST_BUCKET,)
     assert [group.file_id for group in table.lakehouse.file_groups()] == [FIRST_BUCKET[1]]

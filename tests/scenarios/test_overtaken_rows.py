@@ -167,10 +167,10 @@ def test_only_what_would_be_seen_otherwise_is_written_again(tables: ScenarioTabl
     outcome = writer.wins()
 
     assert outcome.restated_by is not None
-    told = table.metadata(outcome.restated_by)
-    assert told.extra_metadata[RESTATES_KEY] == outcome.instant
-    assert told.extra_metadata[RESTATED_KEYS_KEY] == "1"
-    assert sum(one.num_writes for one in told.stats) == 1
+    restating = table.metadata(outcome.restated_by)
+    assert restating.extra_metadata[RESTATES_KEY] == outcome.instant
+    assert restating.extra_metadata[RESTATED_KEYS_KEY] == "1"
+    assert sum(one.num_writes for one in restating.stats) == 1
 
 
 def test_nothing_is_written_again_for_rows_that_go_by_their_own_ordering_values(

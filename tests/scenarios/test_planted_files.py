@@ -256,9 +256,9 @@ def test_pending_table_services_of_others_are_left_alone(
 
     table.writer("next").upsert_and_commit({"id": "a", "ts": 1, "value": 1})
 
-    standing = table.table.timeline().find(foreign)
-    assert standing is not None
-    assert standing.action == action
+    pending = table.table.timeline().find(foreign)
+    assert pending is not None
+    assert pending.action == action
 
 
 @pytest.mark.parametrize(

@@ -53,9 +53,9 @@ PROMOTIONS: list[tuple[pa.DataType, pa.DataType, list[Any], list[Any]]] = [
 
 def promote(table: ScenarioTable, column: str, kind: pa.DataType) -> None:
     """A commit of another engine's, under whose schema the column has this type."""
-    standing = table.lakehouse.schema()
-    assert standing is not None
-    fields = [pa.field(one.name, kind) if one.name == column else one for one in standing]
+    current = table.lakehouse.schema()
+    assert current is not None
+    fields = [pa.field(one.name, kind) if one.name == column else one for one in current]
     schema = TableSchema.from_arrow(pa.schema(fields), table_name="scenario")
     is_mor = table.table.config.is_merge_on_read
     action = Action.DELTACOMMIT if is_mor else Action.COMMIT
@@ -70,7 +70,7 @@ def typed(values: list[Any], kind: pa.DataType, first: int = 0) -> pa.Table:
 
 @pytest.mark.parametrize("log_format", ["avro", None])
 @pytest.mark.parametrize(
-    ("old", "new", "stored", "read"), PROMOTIONS, ids=lambda one: str(one).replace(" ", "")[:30]
+    ("old", "new", "stored", "read"), PROMOTIONS, ids=lambda shown: str(shown).replace(" ", "")[:30]
 )
 def test_promoted_column_is_read_and_written_on(
     tables: ScenarioTables,

@@ -30,20 +30,20 @@ def done(table: ScenarioTable, steps: Sequence[Step]) -> Committed:
     """To key 1, beside two keys that stay as they are; what the last write was told."""
     table.writer("first").upsert_and_commit(row(7, 5, "other"), row(8, 5, "other"))
     table.lakehouse.compact()
-    told: Committed | None = None
+    last_commit: Committed | None = None
     for number, step in enumerate(steps):
         writer = table.writer(f"writer{number}")
         if step == "compact":
             table.lakehouse.compact()
         elif step == "delete":
-            told = deleting(writer, 1).wins()
+            last_commit = deleting(writer, 1).wins()
         elif step == "delete of 7":
-            told = marked(writer, (row(1, 7, "gone"), True), schema=SCHEMA).wins()
+            last_commit = marked(writer, (row(1, 7, "gone"), True), schema=SCHEMA).wins()
         else:
             assert not isinstance(step, str), step
-            told = writer.upsert_and_commit(row(1, step, f"row{number}"))
-    assert told is not None
-    return told
+            last_commit = writer.upsert_and_commit(row(1, step, f"row{number}"))
+    assert last_commit is not None
+    return last_commit
 
 
 @pytest.mark.parametrize(
@@ -72,10 +72,10 @@ def test_commit_says_of_how_many_keys_other_engines_show_another_row(
 ) -> None:
     table = merge_on_read(tables)
 
-    told = done(table, steps)
+    committed = done(table, steps)
 
-    assert told.keys_read_otherwise == len(keys_read_otherwise(table)) == keys
-    assert len(told.warnings) == keys
+    assert committed.keys_read_otherwise == len(keys_read_otherwise(table)) == keys
+    assert len(committed.warnings) == keys
     table.lakehouse.compact()
     table.assert_referee_agrees()
 
@@ -83,14 +83,14 @@ def test_commit_says_of_how_many_keys_other_engines_show_another_row(
 def test_outcome_and_commit_tell_the_number_and_the_file_group(tables: ScenarioTables) -> None:
     table = merge_on_read(tables)
 
-    told = done(table, [5, "compact", "delete", 4])
+    committed = done(table, [5, "compact", "delete", 4])
 
-    [warning] = told.warnings
+    [warning] = committed.warnings
     assert warning.startswith("1 key is read otherwise by Apache Hudi and hudi-rs in 1 file group")
-    extra = table.metadata(told.instant).extra_metadata
+    extra = table.metadata(committed.instant).extra_metadata
     [(partition, file_id)] = told_counts(extra)
     assert (partition, told_counts(extra)[partition, file_id]) == ("", 1)
-    assert table.metadata(told.instant).stats[0].file_id == file_id
+    assert table.metadata(committed.instant).stats[0].file_id == file_id
     table.lakehouse.compact()
 
 

@@ -150,8 +150,8 @@ def test_service_delete_is_tried_again_and_a_confirmed_plan_is_not_stretched(
     table.writer("first").upsert_and_commit(OSLO, BERGEN)
     chosen = {"predicate": "id = 1"}
 
-    asked = ServiceRequest("test", parameters=chosen)
-    outcome = service("delete").run(beaten(table, 1).table, asked, write_options(options(1)))
+    request = ServiceRequest("test", parameters=chosen)
+    outcome = service("delete").run(beaten(table, 1).table, request, write_options(options(1)))
 
     assert outcome.instant is not None
     assert table.metadata(outcome.instant).extra_metadata[ATTEMPTS_KEY] == "2"

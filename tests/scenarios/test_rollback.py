@@ -30,9 +30,9 @@ def roll_back(
 
 
 def plan(table: ScenarioTable, instant: str) -> RollbackPlan:
-    found = table.lakehouse.rollback(instant, dry_run=True)
-    assert isinstance(found, RollbackPlan)
-    return found
+    rollback_plan = table.lakehouse.rollback(instant, dry_run=True)
+    assert isinstance(rollback_plan, RollbackPlan)
+    return rollback_plan
 
 
 def test_newest_commit_is_taken_back_as_its_plan_said(table: ScenarioTable) -> None:
@@ -169,8 +169,8 @@ def test_live_writer_that_was_rolled_back_by_force_is_told_so(table: ScenarioTab
 
     roll_back(table, busy.last_instant, is_forced=True)
 
-    told = busy.is_told_rolled_back()
-    assert told.reason == "test"
+    rolled_back = busy.is_told_rolled_back()
+    assert rolled_back.reason == "test"
     assert table.rows() == []
     assert table.orphan_files() == []
     assert table.leftovers() == []

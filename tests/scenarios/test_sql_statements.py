@@ -23,10 +23,10 @@ def test_query_answers_rows(name: str, tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", "MERGE_ON_READ")
     query, rows = QUERIES[name]
 
-    found = run_sql(query, tables={"t": table, "changes": CHANGES})
+    answer = run_sql(query, tables={"t": table, "changes": CHANGES})
 
-    assert isinstance(found, pa.Table)
-    assert [tuple(row.values()) for row in found.to_pylist()] == rows
+    assert isinstance(answer, pa.Table)
+    assert [tuple(row.values()) for row in answer.to_pylist()] == rows
     assert len(table.timeline()) == 2
 
 

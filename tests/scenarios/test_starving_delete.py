@@ -56,7 +56,7 @@ class Ingest:
 
     def __init__(self, lake: ScenarioTable, mode: str, most: int) -> None:
         self.lake, self.mode, self.most = lake, mode, most
-        self.standing: dict[str, Row] = {}
+        self.ingested: dict[str, Row] = {}
         self.turns = 0
 
     def commit(self) -> None:
@@ -69,12 +69,12 @@ class Ingest:
         if turn == 2:
             batch += [row(3, 12, "here again")]
         self.lake.writer(f"ingest{turn}", mode=self.mode).upsert_and_commit(*batch)
-        self.standing |= {one["id"]: one for one in batch}
+        self.ingested |= {one["id"]: one for one in batch}
 
 
 def expected(ingest: Ingest) -> list[Row]:
     rows = {f"k{key}": row(key, 10, "keep") for key in range(KEYS) if key % 3}
-    rows |= ingest.standing
+    rows |= ingest.ingested
     return [rows[key] for key in sorted(rows)]
 
 
@@ -107,8 +107,8 @@ def by_handle(handle: LakehouseTable) -> Committed:
 
 
 def by_service(handle: LakehouseTable) -> None:
-    asked = ServiceRequest("test", parameters={"predicate": FORGOTTEN})
-    outcome = service("delete").run(handle.table, asked, write_options(options(NON_BLOCKING)))
+    request = ServiceRequest("test", parameters={"predicate": FORGOTTEN})
+    outcome = service("delete").run(handle.table, request, write_options(options(NON_BLOCKING)))
     assert outcome.instant is not None
 
 
@@ -160,9 +160,9 @@ def test_key_that_is_ingested_again_is_there_and_older_ones_stay_away(lake: Scen
 
     lake.writer("late").upsert_and_commit(row(0, 9, "late"), row(3, 11, "again"))
 
-    standing = {one["id"]: one["note"] for one in lake.rows()}
-    assert "k0" not in standing
-    assert standing["k3"] == "again"
+    note_of = {one["id"]: one["note"] for one in lake.rows()}
+    assert "k0" not in note_of
+    assert note_of["k3"] == "again"
 
 
 def test_table_whose_rows_have_no_age_is_refused_before_anything_happens(
@@ -174,9 +174,9 @@ def test_table_whose_rows_have_no_age_is_refused_before_anything_happens(
 
     with pytest.raises(InvalidInput, match="no ordering field"):
         table.lakehouse.delete(predicate=FORGOTTEN, options=options(NON_BLOCKING))
-    asked = ServiceRequest("test", parameters={"predicate": FORGOTTEN})
+    request = ServiceRequest("test", parameters={"predicate": FORGOTTEN})
     with pytest.raises(InvalidInput, match="no ordering field"):
-        service("delete").run(table.table, asked, write_options(options(NON_BLOCKING)))
+        service("delete").run(table.table, request, write_options(options(NON_BLOCKING)))
 
     assert table.listing() == before
 

@@ -136,7 +136,7 @@ def test_the_mode_of_a_plain_table_is_kept_where_it_was_asked_for(tmp_path: Path
 def test_a_mode_that_no_writer_could_have_is_refused_with_the_table(
     tmp_path: Path, options: dict[str, str], why: str
 ) -> None:
-    asked = {MODE_KEY: "NON_BLOCKING_CONCURRENCY_CONTROL", **options}
+    table_options = {MODE_KEY: "NON_BLOCKING_CONCURRENCY_CONTROL", **options}
 
     with pytest.raises(InvalidInput, match=why):
         create_table(
@@ -144,7 +144,7 @@ def test_a_mode_that_no_writer_could_have_is_refused_with_the_table(
             name="t",
             schema=pa.schema({"id": pa.string()}),
             record_key=["id"],
-            options=asked,
+            options=table_options,
         )
 
     assert not (tmp_path / "t").exists()

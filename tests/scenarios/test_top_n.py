@@ -26,8 +26,8 @@ ROWS = [
 ]
 
 
-def told(scores: ScenarioTable, **asked: Any) -> list[tuple[Any, ...]]:
-    rows = scores.lakehouse.top_n(**asked, columns=["cat", "id"]).to_pylist()
+def ranked(scores: ScenarioTable, **query: Any) -> list[tuple[Any, ...]]:
+    rows = scores.lakehouse.top_n(**query, columns=["cat", "id"]).to_pylist()
     return [(row["cat"], row["id"]) for row in rows]
 
 
@@ -44,7 +44,7 @@ def scores(request: pytest.FixtureRequest, tables: ScenarioTables) -> ScenarioTa
 
 
 def test_first_of_each_group_with_ties_by_key(scores: ScenarioTable) -> None:
-    assert told(scores) == [
+    assert ranked(scores) == [
         ("a", "k07"),
         ("a", "k04"),
         ("a", "k10"),
@@ -58,11 +58,11 @@ def test_first_of_each_group_with_ties_by_key(scores: ScenarioTable) -> None:
 
 
 def test_what_is_asked_stands_over_what_the_table_says(scores: ScenarioTable) -> None:
-    assert told(scores, partition_by=[], order_by="score, ts desc", n=2) == [
+    assert ranked(scores, partition_by=[], order_by="score, ts desc", n=2) == [
         ("b", "k11"),
         ("a", "k01"),
     ]
-    assert told(scores, partition_by=[], n=12)[-2:] == [("b", "k02"), (None, "k03")]
+    assert ranked(scores, partition_by=[], n=12)[-2:] == [("b", "k02"), (None, "k03")]
 
 
 def test_newer_versions_and_deletes_count_in_logs_and_after_compaction(
@@ -71,11 +71,11 @@ def test_newer_versions_and_deletes_count_in_logs_and_after_compaction(
     scores.writer("w").upsert_and_commit({"id": "k01", "cat": "a", "score": 9.0, "ts": 50})
     scores.writer("w").upsert({"id": "k07"}, operation="delete").wins()
 
-    best = told(scores, n=2)
+    best = ranked(scores, n=2)
 
     assert best[:2] == [("a", "k01"), ("a", "k04")]
     run(scores, "compaction")
-    assert told(scores, n=2) == best
+    assert ranked(scores, n=2) == best
 
 
 def overtaken(scores: ScenarioTable) -> None:
@@ -95,10 +95,10 @@ def test_of_equal_rows_that_stands_first_whose_commit_completed_first(
 ) -> None:
     overtaken(scores)
 
-    best = [key for cat, key in told(scores) if cat == "tie"]
+    best = [key for cat, key in ranked(scores) if cat == "tie"]
 
     assert best == ["x3", "x2", "x1"]
-    assert [key for cat, key in told(scores, n=1) if cat == "tie"] == ["x3"]
+    assert [key for cat, key in ranked(scores, n=1) if cat == "tie"] == ["x3"]
 
 
 def test_order_of_completion_is_known_of_compacted_and_archived_commits(
@@ -111,7 +111,7 @@ def test_order_of_completion_is_known_of_compacted_and_archived_commits(
     scores.lakehouse.archive(KEEP_FEW)
     assert all(one.requested_at > first_of(scores, "x2") for one in scores.instants())
 
-    assert [key for cat, key in told(scores) if cat == "tie"] == ["x3", "x2", "x1"]
+    assert [key for cat, key in ranked(scores) if cat == "tie"] == ["x3", "x2", "x1"]
 
 
 def first_of(scores: ScenarioTable, key: str) -> str:
@@ -126,7 +126,7 @@ def test_version_that_is_written_again_with_its_score_is_a_later_one(
 
     scores.writer("w").upsert_and_commit({"id": "x3", "cat": "tie", "score": 8.0, "ts": 2})
 
-    assert [key for cat, key in told(scores) if cat == "tie"] == ["x2", "x1", "x3"]
+    assert [key for cat, key in ranked(scores) if cat == "tie"] == ["x2", "x1", "x3"]
 
 
 def test_rows_that_the_join_hides_are_not_counted(tables: ScenarioTables) -> None:
@@ -140,7 +140,7 @@ def test_rows_that_the_join_hides_are_not_counted(tables: ScenarioTables) -> Non
 
 
 @pytest.mark.parametrize(
-    ("asked", "why"),
+    ("query", "why"),
     [
         ({"order_by": "score desc"}, "missing=.'n'."),
         ({"order_by": "nope", "n": 1}, "no such column: column=nope"),
@@ -151,17 +151,17 @@ def test_rows_that_the_join_hides_are_not_counted(tables: ScenarioTables) -> Non
     ],
 )
 def test_what_cannot_be_ordered_is_refused(
-    tables: ScenarioTables, asked: dict[str, Any], why: str
+    tables: ScenarioTables, query: dict[str, Any], why: str
 ) -> None:
     scores = tables(schema=SCORES)
     scores.writer("w").upsert_and_commit(*ROWS)
 
     with pytest.raises(InvalidInput, match=why):
-        scores.lakehouse.top_n(**asked)
+        scores.lakehouse.top_n(**query)
 
 
 @pytest.mark.parametrize(
-    ("told", "why"),
+    ("setting", "why"),
     [
         ("[1]", "is an object"),
         ("{", "is not JSON"),
@@ -170,7 +170,7 @@ def test_what_cannot_be_ordered_is_refused(
     ],
 )
 def test_table_that_says_it_wrongly_is_not_made(
-    tables: ScenarioTables, told: str, why: str
+    tables: ScenarioTables, setting: str, why: str
 ) -> None:
     with pytest.raises(InvalidInput, match=why):
-        tables(schema=SCORES, options={KEY: told})
+        tables(schema=SCORES, options={KEY: setting})

@@ -168,7 +168,7 @@ def test_rows_that_tasks_staged_are_guarded_as_those_in_memory(table: ScenarioTa
     sought = sought_by(context, prepared.slice(0, 1), staged, table.storage)
 
     assert sought is not None
-    found = list(sought())
-    assert sorted(key for one in found for key in one.keys) == ["a", "b", "c"]
-    assert all(one.were_read for one in found)
+    sought_keys = list(sought())
+    assert sorted(key for one in sought_keys for key in one.keys) == ["a", "b", "c"]
+    assert all(one.were_read for one in sought_keys)
     begun.abort("nothing is to be written")

@@ -37,13 +37,13 @@ pytestmark = pytest.mark.skipif(
 
 def observations() -> pa.Table:
     options = csv.ConvertOptions(null_values=["NA"], strings_can_be_null=True)
-    found = csv.read_csv(WEATHER, convert_options=options)
-    times = found.column("time_hour").cast(pa.string())
+    weather = csv.read_csv(WEATHER, convert_options=options)
+    times = weather.column("time_hour").cast(pa.string())
     separator: Any = "|"
-    keys = pc.binary_join_element_wise(found.column("origin"), times, separator)
-    values = [found.column(name).cast(pa.float64()) for one in OWN.values() for name in one]
+    keys = pc.binary_join_element_wise(weather.column("origin"), times, separator)
+    values = [weather.column(name).cast(pa.float64()) for one in OWN.values() for name in one]
     names = [name for one in OWN.values() for name in one]
-    return pa.table([keys, found.column("origin"), *values], names=["id", "origin", *names])
+    return pa.table([keys, weather.column("origin"), *values], names=["id", "origin", *names])
 
 
 def test_three_streams_with_their_own_clocks_join_whatever_the_order(
@@ -85,8 +85,8 @@ def test_three_streams_with_their_own_clocks_join_whatever_the_order(
             open_table(table.location).compact()
 
     for _ in range(2):
-        found = open_table(table.location).read().sort_by("id").select(truth.column_names)
-        assert found.equals(truth.sort_by("id").cast(found.schema))
+        joined = open_table(table.location).read().sort_by("id").select(truth.column_names)
+        assert joined.equals(truth.sort_by("id").cast(joined.schema))
         open_table(table.location).compact()
 
 

@@ -58,8 +58,8 @@ def made(tables: ScenarioTables, table_type: str, schema: pa.Schema = NARROW) ->
 def type_of(table: ScenarioTable, name: str = "ts") -> pa.DataType:
     schema = open_table(table.location).schema()
     assert schema is not None
-    found: pa.DataType = schema.field(name).type
-    return found
+    column_type: pa.DataType = schema.field(name).type
+    return column_type
 
 
 def alter(table: ScenarioTable, *changes: SchemaChange) -> Committed:

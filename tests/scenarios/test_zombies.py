@@ -110,18 +110,18 @@ def let_two_leases_pass() -> None:
 
 
 def assert_exactly_one_holds(
-    lake: ScenarioTable, instant: InstantTime, told: dict[str, Any], was: list[Row]
+    lake: ScenarioTable, instant: InstantTime, answer: dict[str, Any], was: list[Row]
 ) -> None:
     decision = decisions.read(lake.storage, instant)
-    standing = lake.table.timeline().find(instant)
+    on_timeline = lake.table.timeline().find(instant)
     if isinstance(decision, CommitDecision):
-        assert told["outcome"] == "Committed"
-        assert standing is not None
-        assert standing.completed_at == told["completed_at"] == decision.completed_at
+        assert answer["outcome"] == "Committed"
+        assert on_timeline is not None
+        assert on_timeline.completed_at == answer["completed_at"] == decision.completed_at
     else:
         assert isinstance(decision, RollbackDecision)
-        assert told["outcome"] == "RolledBack"
-        assert standing is None
+        assert answer["outcome"] == "RolledBack"
+        assert on_timeline is None
         assert lake.rows() == was
     assert lake.orphan_files() == []
 
@@ -138,10 +138,10 @@ def test_writer_frozen_while_publishing_and_a_rollback_by_another(
 
     cleaned = roll_back_dead_writers(lake.table, OPTIONS)
     zombie.thaw()
-    told = zombie.outcome()
+    answer = zombie.outcome()
 
-    assert_exactly_one_holds(lake, instant, told, before)
-    assert told["outcome"] == ("Committed" if point == "after_decision" else "RolledBack")
+    assert_exactly_one_holds(lake, instant, answer, before)
+    assert answer["outcome"] == ("Committed" if point == "after_decision" else "RolledBack")
     assert [one.target for one in cleaned] == ([] if point == "after_decision" else [instant])
     assert lake.leftovers() == []
 
@@ -179,9 +179,9 @@ def test_frozen_lock_holder_whose_rival_took_the_same_file_group_loses(
 
     lake.writer("rival").upsert_and_commit(reading("a", 7))
     zombie.thaw()
-    told = zombie.outcome()
+    answer = zombie.outcome()
 
-    assert told["outcome"] == "RolledBack"
+    assert answer["outcome"] == "RolledBack"
     assert lake.table.timeline().find(instant) is None
     assert lake.rows() == [reading("a", 7), reading("b", 1)]
     assert lake.orphan_files() == []
@@ -196,12 +196,12 @@ def test_frozen_writer_that_had_decided_is_published_by_its_rival_who_then_confl
 
     lake.writer("next").upsert_and_commit(reading("a", 7))
     zombie.thaw()
-    told = zombie.outcome()
+    answer = zombie.outcome()
 
-    assert told["outcome"] == "Committed"
+    assert answer["outcome"] == "Committed"
     completed = lake.table.timeline().find(instant)
     assert completed is not None
-    assert completed.completed_at == told["completed_at"]
+    assert completed.completed_at == answer["completed_at"]
     assert lake.rows() == [reading("a", 7), reading("b", 1)]
 
 

@@ -85,8 +85,10 @@ def test_sink_runs_over_tls_with_a_password_that_is_written_nowhere(
     assert run.launches == 1, "it was let in at once"
     assert_each_offset_once(location, ends)
     written = [one for root in (run.run_dir, Path(location)) for one in root.rglob("*")]
-    told = [one for one in written if one.is_file() and PASSWORD.encode() in one.read_bytes()]
-    assert told == []
+    files_with_password = [
+        one for one in written if one.is_file() and PASSWORD.encode() in one.read_bytes()
+    ]
+    assert files_with_password == []
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
@@ -116,10 +118,10 @@ def test_what_is_wrong_is_told_and_not_only_that_nobody_answers(
     paths = {"other": str(secured.other_authority), "open": secured.broker.bootstrap}
     given = {key: paths.get(value, value) for key, value in wrong.items()}
     sink = sink_of(secured.broker, topic, **options(secured, "PLAIN", **given))
-    asked = Topics(connection(sink, {VARIABLE: password}), timeout_s=2.0)
+    topics = Topics(connection(sink, {VARIABLE: password}), timeout_s=2.0)
 
     with pytest.raises(KafkaFailed, match=re.escape(why)) as raised:
-        asked.facts(topic)
+        topics.facts(topic)
 
     assert sink.bootstrap in str(raised.value)
     assert password not in str(raised.value)

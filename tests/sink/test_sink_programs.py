@@ -140,7 +140,7 @@ class SinkCommand:
     process: subprocess.Popen[bytes]
     said: Path
 
-    def told(self) -> str:
+    def log_text(self) -> str:
         return self.said.read_text()
 
     def end(self) -> None:
@@ -178,8 +178,8 @@ def command(
         return begun[-1]
 
     yield begin
-    for one in begun:
-        one.end()
+    for begun_command in begun:
+        begun_command.end()
 
 
 @pytest.mark.parametrize("application", ["own", "connect"])
@@ -199,10 +199,10 @@ def test_command_runs_a_sink_until_it_is_interrupted(
     os.kill(run.process.pid, signal.SIGINT)
     code = run.process.wait(240)
 
-    assert code == 0, run.told()[-3000:]
-    assert ("in the Spark server at sc://" in run.told()) == (application == "connect")
-    assert "ends its transaction, then stops" in run.told()
-    assert "stopped:" in run.told()
+    assert code == 0, run.log_text()[-3000:]
+    assert ("in the Spark server at sc://" in run.log_text()) == (application == "connect")
+    assert "ends its transaction, then stops" in run.log_text()
+    assert "stopped:" in run.log_text()
     assert_each_offset_once(location, offsets)
 
 
@@ -226,10 +226,10 @@ def test_a_sink_whose_spark_server_dies_says_so_and_another_goes_on(
         stop_connect_server(server)
 
     assert code != 0
-    assert "Spark is gone" in run.told(), run.told()[-3000:]
+    assert "Spark is gone" in run.log_text(), run.log_text()[-3000:]
     again = command(options)
     both = fill(kafka, topic, EACH)
     eventually(lambda: has_committed(location, topic, both), within_s=240)
     os.kill(again.process.pid, signal.SIGINT)
-    assert again.process.wait(240) == 0, again.told()[-3000:]
+    assert again.process.wait(240) == 0, again.log_text()[-3000:]
     assert_each_offset_once(location, both)

@@ -49,7 +49,7 @@ ParticipantStep = tuple[ParticipantState, list[ParticipantEffect]]
 CoordinatorStep = tuple[CoordinatorState, list[CoordinatorEffect]]
 
 
-def no_compare_and_set(standing: Standing, attempt: Attempt) -> Stale | None:
+def no_compare_and_set(last_commit: Standing, attempt: Attempt) -> Stale | None:
     """3.4 no. 1, K7: a zombie commits what another has committed meanwhile."""
     return None
 

@@ -130,11 +130,11 @@ class Member:
             if self.writer:
                 self.feed(WriteFailed(self.writer.start.instant, "offset expired"))
             return
-        found, next_offset = partition.read(self.position, rng.randint(1, 8))
+        records, next_offset = partition.read(self.position, rng.randint(1, 8))
         if next_offset > self.position:
             self.position = next_offset
-            first = found[0] if found else None
-            self.pipeline.append((Polled(first, next_offset, len(found), self.seeks), found))
+            first = records[0] if records else None
+            self.pipeline.append((Polled(first, next_offset, len(records), self.seeks), records))
             self.worker.later(rng.choice((0, 20, 400)), self._decoded)
         self._poll_later()
 

@@ -98,12 +98,12 @@ def test_a_seed_tells_the_same_story_each_time() -> None:
 
 def test_the_runs_reach_what_the_protocol_is_for() -> None:
     """Otherwise no fault would prove anything."""
-    told, rng = list[str](), random.Random(1)
+    stories, rng = list[str](), random.Random(1)
     for seed in rng.sample(range(10_000), 120):
         simulation = Simulation(seed, Rules())
         simulation.story = []
         simulation.run()
-        told += simulation.story
+        stories += simulation.story
 
     for word in (
         "CommitUnknown",
@@ -125,4 +125,4 @@ def test_the_runs_reach_what_the_protocol_is_for() -> None:
         "fault _expire",
         "fault _add_partition",
     ):
-        assert any(word in line for line in told), word
+        assert any(word in line for line in stories), word

@@ -45,9 +45,9 @@ class Partition:
     def read(self, position: int, records_max: int) -> tuple[list[int], int]:
         """Records, and where the consumer stands after them; behind the last, past the markers."""
         at = bisect_left(self.offsets, position)
-        found = self.offsets[at : at + records_max]
+        records = self.offsets[at : at + records_max]
         is_end = at + records_max >= len(self.offsets)
-        return found, self.high if is_end else found[-1] + 1
+        return records, self.high if is_end else records[-1] + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +141,9 @@ class Ledger:
         return Committed(offsets)
 
     def settle(self, instant: str) -> Committed | CommitFailed:
-        for one in self.commits:
-            if one.instant == instant:
-                return Committed(one.offsets)
+        for commit in self.commits:
+            if commit.instant == instant:
+                return Committed(commit.offsets)
         self.abort(instant)
         return CommitFailed("rolled back")
 
@@ -165,19 +165,21 @@ class Ledger:
         return self._files
 
     def delete(self, files: Iterable[int]) -> None:
-        for one in list(files):
-            self.files.pop(one, None)
+        for file in list(files):
+            self.files.pop(file, None)
 
     def _judge(self, record: CommitRecord, reports: Sequence[Report]) -> None:
         """What holds of each commit by itself."""
-        found = sorted(one.partition for one in reports)
-        if found != sorted(record.starts):
-            raise Violation(f"KS5: {record.instant} has reports of {found}, not {record.starts}")
-        for one in reports:
-            if one.outcome is not Outcome.PREPARED or one.instant != record.instant:
-                raise Violation(f"KS5: {record.instant} is committed with {one}")
-            if one.records + one.gaps != one.end - one.start:
-                raise Violation(f"KS8: {one} does not add up")
+        partitions = sorted(one.partition for one in reports)
+        if partitions != sorted(record.starts):
+            raise Violation(
+                f"KS5: {record.instant} has reports of {partitions}, not {record.starts}"
+            )
+        for report in reports:
+            if report.outcome is not Outcome.PREPARED or report.instant != record.instant:
+                raise Violation(f"KS5: {record.instant} is committed with {report}")
+            if report.records + report.gaps != report.end - report.start:
+                raise Violation(f"KS8: {report} does not add up")
         before = self.last_commit()
         if any(record.offsets.get(one, -1) < at for one, at in before.offsets.items()):
             raise Violation(f"KS2: offsets go back from {before.offsets} to {record.offsets}")

@@ -37,8 +37,8 @@ class Model:
         """Event-time order: the greatest ordering value wins, the later of equals."""
         after = {self._name(key): row for key, row in self.rows.items()}
         for row in batch:
-            standing = after.get(self._name(row.key))
-            if standing is None or row.ts >= standing.ts:
+            older = after.get(self._name(row.key))
+            if older is None or row.ts >= older.ts:
                 after[self._name(row.key)] = row
         return {row.key: row for row in after.values()}
 

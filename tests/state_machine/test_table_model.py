@@ -222,10 +222,10 @@ class TableMachine(RuleBasedStateMachine):
     def the_past_stays_as_it_was(self) -> None:
         for completed_at, then in self.model.commits[-_REMEMBERED:]:
             try:
-                found = self._read(as_of=completed_at)
+                rows = self._read(as_of=completed_at)
             except SnapshotExpired:
                 continue
-            assert found == then, completed_at
+            assert rows == then, completed_at
 
     def teardown(self) -> None:
         if hasattr(self, "state"):
@@ -279,9 +279,9 @@ class TableMachine(RuleBasedStateMachine):
             self.state = State(storage.files, clock.now_ms() + 1000)
         if has_died:
             self._recover()
-        found = self._read()
-        assert found in ([self.model.rows, after] if has_died else [after])
-        self.model.rows = found
+        rows = self._read()
+        assert rows in ([self.model.rows, after] if has_died else [after])
+        self.model.rows = rows
         if not takes_back:
             self._remember()
 
@@ -322,8 +322,8 @@ class TableMachine(RuleBasedStateMachine):
 
     def _read(self, as_of: str | None = None) -> Rows:
         table = self._table()
-        found = table.read() if as_of is None else table.read(as_of=as_of)
-        listed = [Row(*(row[name] for name in COLUMNS)) for row in found.to_pylist()]
+        snapshot = table.read() if as_of is None else table.read(as_of=as_of)
+        listed = [Row(*(row[name] for name in COLUMNS)) for row in snapshot.to_pylist()]
         assert len({row.key for row in listed}) == len(listed), "a key has two rows"
         return {row.key: row for row in listed}
 

@@ -75,7 +75,7 @@ class Stale:
 
 
 def check_commit(last_commit: Standing, attempt: Attempt) -> Stale | None:
-    """Whether `attempt` may stand on `standing`; to be asked under the table lock."""
+    """Whether `attempt` may stand on `last_commit`; to be asked under the table lock."""
     if attempt.epoch < last_commit.epoch:
         return Stale(
             StaleCause.EPOCH, f"epoch {attempt.epoch} is older than epoch {last_commit.epoch}"
