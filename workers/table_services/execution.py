@@ -71,23 +71,33 @@ def schedule(
     *,
     is_new: bool = True,
 ) -> Instant | None:
-    """A durable plan and nothing else. Its instant is later than all that the plan was made from.
+    """A durable plan and nothing else. Its instant is later than all that the plan was made from,
+    and than what others wrote until it was there: the plan of one who slept is taken back.
 
     Raises LockTimeout, LeaseLost, for a new plan ServiceBusy during a restore, UnsupportedTable and
     TableChanged, and what `make_plan` raises.
     """
-    with table_lock(table, options).held() as lease:
-        if is_new:
-            table.check_writable()
-        timeline = settled_timeline(table)
-        if is_new:
-            refuse_during_restore(timeline)
-        requested_at = next_instant(table.ports.clock, timeline.last_time)
-        plan = make_plan(timeline, requested_at)
-        if plan is None:
-            return None
-        lease.confirm()
-        return transitions.request(table.storage, requested_at, action, plan)
+    planned: Instant | None = None
+    try:
+        with table_lock(table, options).held() as lease:
+            if is_new:
+                table.check_writable()
+            timeline = settled_timeline(table)
+            if is_new:
+                refuse_during_restore(timeline)
+            requested_at = next_instant(table.ports.clock, timeline.last_time)
+            plan = make_plan(timeline, requested_at)
+            if plan is None:
+                return None
+            lease.confirm()
+            planned = transitions.request(table.storage, requested_at, action, plan)
+            lease.confirm()  # Others may have gone on between that look and the file.
+    except LeaseLost:
+        if planned is not None:
+            reason = "whoever planned it slept past the table lock"
+            take_back(table, options, planned, reason=reason)
+        raise
+    return planned
 
 
 def taken_up(

@@ -1,40 +1,176 @@
-"""One run of a service that rewrites file groups: its pending plan first, else a new one."""
+"""The skeleton of the services that rewrite file groups: look for a pending plan, else make one,
+and carry it out. Compaction and clustering fill in what they choose, and say how much they did.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from workers.clock import InstantTime
 from workers.errors import InstantRolledBack, PlanEmpty
-from workers.table_services.service import ServiceOutcome
-from workers.table_services.showing import nothing_to_do
-from workers.timeline.instant import Instant
+from workers.options.write_options import WriteOptions
+from workers.recovery.failed_writes import roll_back_dead_writers
+from workers.table.table import Table
+from workers.table_services import execution
+from workers.table_services.rewrite_execution import (
+    RewriteKind,
+    Rewritten,
+    RunnerMaker,
+    carry_out,
+    local_runner,
+)
+from workers.table_services.service import Progress, ServiceOutcome, ServicePlan, ServiceRequest
+from workers.table_services.showing import (
+    nothing_to_do,
+    operation_extra,
+    pending_plan,
+    shown_pending,
+)
+from workers.timeline.instant import Action, Instant
+from workers.timeline.timeline import Timeline
 
 
-def run_rewrite(
-    service: str,
-    pending: Instant | None,
-    *,
-    named_plan: InstantTime | None,
-    is_schedule_only: bool,
-    schedule: Callable[[], Instant | None],
-    execute: Callable[[Instant], ServiceOutcome],
-) -> ServiceOutcome:
-    """`named_plan` is the instant of the plan that the caller named, if any.
+class RewriteSettings(Protocol):
+    """What every service of this kind is told."""
 
-    Raises what `schedule` and `execute` raise.
-    """
-    if pending is not None:
-        try:
-            return execute(pending)
-        except (InstantRolledBack, PlanEmpty):
-            # Its last executor died while it was deciding, or its planner while planning (bug A8):
-            # the plan is gone.
-            if named_plan is not None:
-                raise
-    planned = schedule()
-    if planned is None:
-        return nothing_to_do(service)
-    if is_schedule_only:
-        return ServiceOutcome(service, planned.requested_at, "scheduled")
-    return execute(planned)
+    @property
+    def is_schedule_only(self) -> bool:
+        """A plan is made and left for others, whatever is pending."""
+
+    @property
+    def instant(self) -> InstantTime | None:
+        """The plan that the caller named; None for the oldest one."""
+
+    @property
+    def threads(self) -> int | None:
+        """File groups at once; None leaves it to the runner."""
+
+
+S = TypeVar("S", bound=RewriteSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """What would be scheduled now."""
+
+    shown: ServicePlan
+    encode: Callable[[dict[str, str]], bytes]
+    """The plan file, with these entries of the operation in it. Only where `shown` has items."""
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteService(ABC, Generic[S]):
+    """`make_runner` says where file groups are rewritten."""
+
+    SERVICE: ClassVar[str]
+    ACTION: ClassVar[Action]
+    """The action of its plans while they are pending."""
+    EFFECT: ClassVar[str]
+    """What is done to a file group, for people: `merge`."""
+
+    make_runner: RunnerMaker = local_runner
+
+    @abstractmethod
+    def settings(self, parameters: Mapping[str, str]) -> S:
+        """Raises InvalidInput for parameters that it does not know."""
+
+    @abstractmethod
+    def proposed(self, table: Table, timeline: Timeline, settings: S) -> Proposed:
+        """What this service chooses of the table as `timeline` shows it. Changes nothing."""
+
+    @abstractmethod
+    def kind(self, table: Table, plan: Instant) -> RewriteKind:
+        """How the file groups of this plan are rewritten. Raises MalformedTable."""
+
+    @abstractmethod
+    def summary(self, done: Rewritten) -> str:
+        """One sentence of what was done, for people."""
+
+    @property
+    def name(self) -> str:
+        """See Service."""
+        return self.SERVICE
+
+    def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
+        """The pending plan when there is one, else what would be scheduled now."""
+        settings = self.settings(parameters)
+        timeline = table.timeline()
+        pending = self._pending(timeline, settings)
+        shown = self.proposed(table, timeline, settings).shown
+        if pending is None:
+            return shown
+        return shown_pending(
+            table, pending, service=self.SERVICE, effect=self.EFFECT, figures=shown.figures
+        )
+
+    def run(
+        self,
+        table: Table,
+        request: ServiceRequest,
+        options: WriteOptions,
+        on_progress: Progress | None = None,
+    ) -> ServiceOutcome:
+        """Carry out the pending plan, else schedule one and carry it out.
+
+        Raises PlanOvertaken, ServiceBusy, and as `Service.run`.
+        """
+        table.check_writable()
+        settings = self.settings(request.parameters)
+        roll_back_dead_writers(table, options)
+        pending = self._pending(table.timeline(), settings)
+        if pending is not None:
+            self.plan(table, request.parameters).check(request)
+            try:
+                return self._carried_out(table, pending, options, settings, on_progress)
+            except (InstantRolledBack, PlanEmpty):
+                # Its last executor died while it was deciding, or its planner while planning (bug
+                # A8): the plan is gone.
+                if settings.instant is not None:
+                    raise
+        planned = self._scheduled(table, request, options, settings)
+        if planned is None:
+            return nothing_to_do(self.SERVICE)
+        if settings.is_schedule_only:
+            return ServiceOutcome(self.SERVICE, planned.requested_at, "scheduled")
+        return self._carried_out(table, planned, options, settings, on_progress)
+
+    def _pending(self, timeline: Timeline, settings: S) -> Instant | None:
+        if settings.is_schedule_only:
+            return None
+        return pending_plan(timeline, (self.ACTION,), settings.instant, service=self.SERVICE)
+
+    def _scheduled(
+        self, table: Table, request: ServiceRequest, options: WriteOptions, settings: S
+    ) -> Instant | None:
+        def make_plan(timeline: Timeline, _: str) -> bytes | None:
+            proposed = self.proposed(table, timeline, settings)
+            proposed.shown.check(request)
+            if proposed.shown.is_empty:
+                return None
+            return proposed.encode(operation_extra(request, options))
+
+        return execution.schedule(table, options, self.ACTION, make_plan)
+
+    def _carried_out(
+        self,
+        table: Table,
+        plan: Instant,
+        options: WriteOptions,
+        settings: S,
+        on_progress: Progress | None,
+    ) -> ServiceOutcome:
+        done = carry_out(
+            table,
+            options,
+            plan,
+            self.kind(table, plan),
+            make_runner=self.make_runner,
+            threads=settings.threads,
+            on_progress=on_progress,
+        )
+        return ServiceOutcome(
+            self.SERVICE, done.instant.requested_at, self.summary(done), done.figures, done.warnings
+        )

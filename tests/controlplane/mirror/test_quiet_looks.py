@@ -13,7 +13,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from controlplane.events import Kind
-from controlplane.mirror import apply, sight, sync
+from controlplane.mirror import apply, observing, sight
 from controlplane.mirror.models import HeartbeatRecord, LockRecord, SyncMark
 from controlplane.mirror.rounds import sync_round
 from controlplane.mirror.sync import look, sync_table
@@ -188,7 +188,7 @@ def test_who_lost_the_turn_says_nothing_at_its_end(quiet: Lake) -> None:
 def test_what_one_pass_left_is_read_in_the_next_round_although_nothing_happens(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sync, "INSTANTS_PER_PASS_MAX", 2)
+    monkeypatch.setattr(observing, "INSTANTS_PER_PASS_MAX", 2)
     monkeypatch.setattr(sight, "_SETTLED_NS", 0)
     written = {lake.commit(OSLO) for _ in range(5)}
 

@@ -1,4 +1,4 @@
-"""The service `clustering`: plan, schedule, carry out."""
+"""The service `clustering`: which slices are sorted, by what, and how that is shown."""
 
 from __future__ import annotations
 
@@ -7,123 +7,58 @@ from dataclasses import dataclass
 
 from workers.errors import InvalidInput
 from workers.options.service_keys import SORT_COLUMNS_KEY
-from workers.options.write_options import WriteOptions
-from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.table.schema_history import current_schema
 from workers.table.table import Table
-from workers.table_services import execution
 from workers.table_services.clustering.kind import SERVICE, ClusteringKind
 from workers.table_services.clustering.planning import Proposal, propose
 from workers.table_services.clustering.settings import (
     ClusteringSettings,
     clustering_settings,
 )
-from workers.table_services.rewrite_execution import RunnerMaker, carry_out, local_runner
-from workers.table_services.rewrite_service import run_rewrite
+from workers.table_services.rewrite_execution import (
+    RewriteKind,
+    Rewritten,
+)
+from workers.table_services.rewrite_service import Proposed, RewriteService
 from workers.table_services.row_order import check_order
 from workers.table_services.service import (
     PlanItem,
-    Progress,
-    ServiceOutcome,
     ServicePlan,
-    ServiceRequest,
 )
-from workers.table_services.showing import operation_extra, pending_plan, shown_pending
 from workers.timeline.instant import Action, Instant
 from workers.timeline.pending_plans import plan_content
 from workers.timeline.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
-class ClusteringService:
-    """The service `clustering`; `make_runner` says where file groups are rewritten."""
+class ClusteringService(RewriteService[ClusteringSettings]):
+    """Writes file slices anew in another order of their rows."""
 
-    make_runner: RunnerMaker = local_runner
+    SERVICE = SERVICE
+    ACTION = Action.CLUSTERING
+    EFFECT = "rewrite"
 
-    @property
-    def name(self) -> str:
-        """See Service."""
-        return SERVICE
+    def settings(self, parameters: Mapping[str, str]) -> ClusteringSettings:
+        """See RewriteService."""
+        return clustering_settings(parameters)
 
-    def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
-        """The pending plan when there is one, else what would be scheduled now."""
-        settings = clustering_settings(parameters)
-        timeline = table.timeline()
-        pending = None if settings.is_schedule_only else _pending(timeline, settings)
+    def proposed(self, table: Table, timeline: Timeline, settings: ClusteringSettings) -> Proposed:
+        """See RewriteService."""
         proposal = propose(table, timeline, settings)
-        if pending is not None:
-            return shown_pending(
-                table, pending, service=SERVICE, effect="rewrite", figures=proposal.figures
-            )
-        return _shown(table, timeline, proposal, settings)
 
-    def run(
-        self,
-        table: Table,
-        request: ServiceRequest,
-        options: WriteOptions,
-        on_progress: Progress | None = None,
-    ) -> ServiceOutcome:
-        """Carry out the pending plan, else schedule one and carry it out.
+        def encode(extra: dict[str, str]) -> bytes:
+            return proposal.plan_file(settings, extra).encode(table.storage.location)
 
-        Raises PlanOvertaken, ServiceBusy, and as `Service.run`.
-        """
-        table.check_writable()
-        settings = clustering_settings(request.parameters)
-        roll_back_dead_writers(table, options)
-        pending = None if settings.is_schedule_only else _pending(table.timeline(), settings)
-        if pending is not None:
-            self.plan(table, request.parameters).check(request)
-        return run_rewrite(
-            SERVICE,
-            pending,
-            named_plan=settings.instant,
-            is_schedule_only=settings.is_schedule_only,
-            schedule=lambda: _scheduled(table, request, options, settings),
-            execute=lambda plan: self._carried_out(table, plan, options, settings, on_progress),
-        )
+        return Proposed(_shown(table, timeline, proposal, settings), encode)
 
-    def _carried_out(
-        self,
-        table: Table,
-        pending: Instant,
-        options: WriteOptions,
-        settings: ClusteringSettings,
-        on_progress: Progress | None,
-    ) -> ServiceOutcome:
-        done = carry_out(
-            table,
-            options,
-            pending,
-            ClusteringKind.of_plan(
-                plan_content(table.storage, pending), looks_up=table.config.looks_up
-            ),
-            make_runner=self.make_runner,
-            threads=settings.threads,
-            on_progress=on_progress,
-        )
-        summary = f"sorted {done.rows} rows in {done.file_groups} file groups"
-        return ServiceOutcome(
-            SERVICE, done.instant.requested_at, summary, done.figures, done.warnings
-        )
+    def kind(self, table: Table, plan: Instant) -> RewriteKind:
+        """See RewriteService."""
+        content = plan_content(table.storage, plan)
+        return ClusteringKind.of_plan(content, looks_up=table.config.looks_up)
 
-
-def _pending(timeline: Timeline, settings: ClusteringSettings) -> Instant | None:
-    return pending_plan(timeline, (Action.CLUSTERING,), settings.instant, service=SERVICE)
-
-
-def _scheduled(
-    table: Table, request: ServiceRequest, options: WriteOptions, settings: ClusteringSettings
-) -> Instant | None:
-    def make_plan(timeline: Timeline, _: str) -> bytes | None:
-        proposal = propose(table, timeline, settings)
-        _shown(table, timeline, proposal, settings).check(request)
-        if not proposal.chosen:
-            return None
-        plan = proposal.plan_file(settings, operation_extra(request, options))
-        return plan.encode(table.storage.location)
-
-    return execution.schedule(table, options, Action.CLUSTERING, make_plan)
+    def summary(self, done: Rewritten) -> str:
+        """See RewriteService."""
+        return f"sorted {done.rows} rows in {done.file_groups} file groups"
 
 
 def _shown(
