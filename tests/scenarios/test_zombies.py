@@ -264,6 +264,7 @@ def killed(request: pytest.FixtureRequest, tables_root: Path) -> dict[str, Scena
     return lakes
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("point", [*WRITE_POINTS, *ROLLBACK_POINTS])
 def test_writer_killed_at_a_named_point_leaves_the_old_or_the_new_table(
     killed: dict[str, ScenarioTable], point: str

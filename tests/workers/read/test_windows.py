@@ -53,6 +53,7 @@ def a_diary(tables: ScenarioTables, table_type: str, mode: str, seed: int) -> Di
     return diary
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(("table_type", "mode"), KINDS_AND_MODES)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_moment_and_every_window_reads_as_it_was(
