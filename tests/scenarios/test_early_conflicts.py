@@ -255,6 +255,10 @@ def test_a_late_conflict_says_what_was_written_in_vain_too(table: ScenarioTable)
     assert conflict.wasted_bytes == sum(status.stat.bytes for status in slow.written)
 
 
+LONG_WRITE_ROWS = 60_000
+"""As many as take longer to write than the server takes to look beside the writer."""
+
+
 def test_an_arrow_write_that_is_doomed_is_a_conflict_and_is_tried_again_once_its_rival_is_gone(
     table: ScenarioTable, early: Mapping[str, str]
 ) -> None:
@@ -264,7 +268,7 @@ def test_an_arrow_write_that_is_doomed_is_a_conflict_and_is_tried_again_once_its
         "hoodie.write.concurrency.mode": MODES["optimistic"],
         "hoodie.write.lock.wait_time_ms": "5000",
     }
-    rows = table.batch([{"id": n, "city": "Bergen"} for n in range(1, 300)])
+    rows = table.batch([{"id": n, "city": "Bergen"} for n in range(1, LONG_WRITE_ROWS)])
 
     first = table.lakehouse.write(rows, options=options)
     retries = {"hoodie.write.num.retries.on.conflict.failures": "1"}
@@ -277,7 +281,7 @@ def test_an_arrow_write_that_is_doomed_is_a_conflict_and_is_tried_again_once_its
     assert isinstance(first, Conflicted)
     assert (first.conflict.detected, first.conflict.rival_writer) == ("early", "older")
     assert isinstance(outcome, Committed), outcome
-    assert len(table.rows()) == 299
+    assert len(table.rows()) == LONG_WRITE_ROWS - 1
     assert table.orphan_files() == table.leftovers() == []
 
 
