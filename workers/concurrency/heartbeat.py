@@ -154,12 +154,17 @@ class HeartbeatKeeper:
     def remove(self) -> None:
         """Stop and delete the file: nobody is to judge the instant by it. Raises StorageFailed."""
         self.stop()
-        self._storage.delete(self._path, HEARTBEATS.durability)
+        delete_heartbeat(self._storage, self.instant)
 
 
 def path_of(instant: InstantTime) -> str:
     """Where the heartbeat of an instant is, relative to the table."""
     return HEARTBEATS.file(instant)
+
+
+def delete_heartbeat(storage: Storage, instant: InstantTime) -> None:
+    """Take the heartbeat of `instant` away, whosever it is. Raises StorageFailed."""
+    storage.delete(path_of(instant), HEARTBEATS.durability)
 
 
 def read_heartbeats(storage: Storage) -> list[Heartbeat]:

@@ -28,7 +28,7 @@ from workers.storage.base import FileInfo
 from workers.storage.leftovers import leftovers
 from workers.table.table import Table
 from workers.table.view import FileSystemView
-from workers.table_layout import HEARTBEATS, HOODIE, SETTLED_METADATA
+from workers.table_layout import HOODIE
 from workers.timeline import decisions, transitions
 from workers.timeline.decisions import CommitDecision, RollbackDecision
 from workers.timeline.instant import Action, Instant
@@ -207,14 +207,14 @@ def _sweep(table: Table, traces: _Traces) -> None:
             is_unknown = timeline.find(instant) is None
             if is_unknown and not (beat.is_given_up or decisions.is_settled(storage, instant)):
                 note_beginner(storage, instant, beat.process)  # Asleep before it had begun.
-            storage.delete(heartbeats.path_of(instant), HEARTBEATS.durability)
+            heartbeats.delete_heartbeat(storage, instant)
     for instant in traces.marked:
         beat_of = beats.get(instant)
         if instant not in pending and (beat_of is None or beat_of.is_expired(now_ms)):
             delete_markers(storage, instant)
     for file in traces.waiting:
         if _instant_of(file) not in pending:
-            storage.delete(file.path, SETTLED_METADATA.durability)
+            decisions.delete_metadata(storage, file.path)
 
 
 def _unpublish_undone(table: Table, timeline: Timeline) -> None:

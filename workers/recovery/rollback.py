@@ -24,7 +24,6 @@ from workers.options.write_options import WriteOptions
 from workers.recovery.plan import RollbackPlan, files_of, plan_rollback
 from workers.table.overtaken import look_again
 from workers.table.table import Table
-from workers.table_layout import HEARTBEATS
 from workers.timeline import decisions, transitions
 from workers.timeline.decisions import RollbackDecision
 from workers.timeline.instant import Action, Instant, State
@@ -286,7 +285,7 @@ def execute(
     _complete(table, prepared, deleted, started_ms, options)
     transitions.discard(table.storage, plan.target, Action(plan.target_action))
     delete_markers(table.storage, plan.target)
-    table.storage.delete(heartbeats.path_of(plan.target), HEARTBEATS.durability)
+    heartbeats.delete_heartbeat(table.storage, plan.target)
     mine = prepared.rollback_instant
     # What was still pending no other engine has taken into its own metadata.
     was_committed = decisions.undone_by(table.storage, plan.target) is not None

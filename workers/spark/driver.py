@@ -7,11 +7,11 @@ others a conflict that no retry is left for, and an outcome that nobody knows, e
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, assert_never
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from workers.clock import InstantTime
 from workers.concurrency.current_outcome import current_outcome
@@ -25,7 +25,7 @@ from workers.concurrency.outcome import (
 from workers.errors import InstantRolledBack, InvalidInput, LockTimeout
 from workers.jobs import WriteJob
 from workers.options.node_options import refuse_connections
-from workers.options.write_options import driver_options, write_options
+from workers.options.write_options import WriteOptions, driver_options, write_options
 from workers.ports import Ports
 from workers.reporting import OperationReport, Progress, Reporter, ReportState
 from workers.spark.inputs import Source, open_source
@@ -167,52 +167,31 @@ class Driver:
         job = self._job
         options = {**driver_options(job.options), "sluice.operation.id": job.operation_id}
 
-        def write(own: Mapping[str, str]) -> CommitOutcome:
-            typed = write_options(own, table.config.mode_of(job.operation))
-            writings = _WRITINGS_MAX if source.is_repeatable else 1
-            again = Again(attempts_max=writings * (typed.conflict_retries + 1))
-            if source.is_repeatable:
-                again = replace(again, takes=_is_lost, errors=(InstantRolledBack, LockTimeout))
-            return with_retries(
-                table, typed, self._attempts(table, source, spark, number, own, again), again
-            )
-
-        return write_with_services(table, options, write)
-
-    def _attempts(
-        self,
-        table: Table,
-        source: Source,
-        spark: SparkSession,
-        number: int,
-        own: Mapping[str, str],
-        again: Again,
-    ) -> Callable[[int], CommitOutcome]:
-        """One attempt at the round after the other; a source that can repeat it is read anew."""
-        job = self._job
-        frames: list[DataFrame] = []
-
         def before_commit(instant: InstantTime) -> None:
             self._tell_rounds(number, f"files of {instant} are written", instant)
             source.before_commit(instant)
 
-        def attempt(attempts: int) -> CommitOutcome:
-            if source.is_repeatable or not frames:
-                frames[:] = [source.frame(spark, number)]
-            outcome = write_dataframe(
-                table,
-                frames[0],
-                operation=job.operation,
-                stream=job.stream,
-                options=own,
-                extra={POSITION_KEY: Position(source.run, number).encode()},
-                attempt=attempts,
-                attempts_max=again.attempts_max,
-                before_commit=before_commit,
-            )
-            return self._settled(table, outcome)
+        def write(own: Mapping[str, str]) -> CommitOutcome:
+            typed = write_options(own, table.config.mode_of(job.operation))
+            again, frame = _again(source, typed), source.frame(spark, number)
 
-        return attempt
+            def attempt(attempts: int) -> CommitOutcome:
+                outcome = write_dataframe(
+                    table,
+                    frame,
+                    operation=job.operation,
+                    stream=job.stream,
+                    options=own,
+                    extra={POSITION_KEY: Position(source.run, number).encode()},
+                    attempt=attempts,
+                    attempts_max=again.attempts_max,
+                    before_commit=before_commit,
+                )
+                return self._settled(table, outcome)
+
+            return with_retries(table, typed, attempt, again)
+
+        return write_with_services(table, options, write)
 
     def _settled(self, table: Table, outcome: CommitOutcome) -> CommitOutcome:
         """An unknown outcome may be known a moment later; nothing is deleted meanwhile."""
@@ -257,9 +236,14 @@ class Driver:
         self._reporter.send(report)
 
 
-def _is_lost(outcome: object) -> bool:
-    """Whether the round is not in the table, and may be written again."""
-    return isinstance(outcome, RolledBack | Conflicted)
+def _again(source: Source, options: WriteOptions) -> Again:
+    """How often a round is tried, and after what: one that can be repeated also when others rolled
+    it back, or held the lock for too long.
+    """
+    attempts = options.conflict_retries + 1
+    if not source.is_repeatable:
+        return Again(attempts)
+    return Again(_WRITINGS_MAX * attempts, (RolledBack,), (InstantRolledBack, LockTimeout))
 
 
 def _next_round(table: Table, job: WriteJob, source: Source) -> int:

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from workers import stop_points
 from workers.clock import InstantTime, next_instant
-from workers.concurrency.heartbeat import path_of, read_heartbeat
+from workers.concurrency.heartbeat import delete_heartbeat, read_heartbeat
 from workers.concurrency.locks.lease import holding_text
 from workers.concurrency.settling import settled_timeline, table_lock
 from workers.concurrency.silence import rolled_back_in_silence
@@ -43,7 +43,6 @@ from workers.recovery.rollback import RollbackRequest, rollback
 from workers.storage.base import Storage
 from workers.table.overtaken import look_again
 from workers.table.table import Table
-from workers.table_layout import HEARTBEATS, SETTLED_METADATA
 from workers.table_services.attempt import AttemptHeartbeat, current_heartbeat, stands
 from workers.timeline import decisions, transitions
 from workers.timeline.decisions import RollbackDecision
@@ -242,7 +241,7 @@ class Claim:
             # Decided for us: no other attempt's file will ever count.
             storage.delete_many(_strays(self.table, requested_at, files))
             delete_markers(storage, requested_at)
-            storage.delete(path_of(requested_at), HEARTBEATS.durability)
+            delete_heartbeat(storage, requested_at)
             _delete_waiting(storage, requested_at)
         except (StorageFailed, WriteOutcomeUnknown) as error:
             _log.warning("completed, not tidied: instant=%s error=%s", requested_at, error)
@@ -356,7 +355,7 @@ def _delete_waiting(storage: Storage, requested_at: InstantTime) -> None:
     """Contents that dead attempts had laid down and not decided for."""
     for file in decisions.waiting_metadata(storage):
         if file.name.startswith(f"{requested_at}."):
-            storage.delete(file.path, SETTLED_METADATA.durability)
+            decisions.delete_metadata(storage, file.path)
 
 
 def take_back(
@@ -384,5 +383,5 @@ def take_back(
             lease.confirm()
             decisions.decide(table.storage, plan.requested_at, decision)
             transitions.discard(table.storage, plan.requested_at, plan.action)
-    table.storage.delete(path_of(plan.requested_at), HEARTBEATS.durability)
+    delete_heartbeat(table.storage, plan.requested_at)
     _delete_waiting(table.storage, plan.requested_at)

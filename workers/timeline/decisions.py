@@ -21,7 +21,7 @@ from workers.clock import InstantTime
 from workers.errors import MalformedTable, NotFound
 from workers.storage.base import FileInfo, Storage
 from workers.storage.retry import put_if_absent_known
-from workers.table_layout import ARCHIVED_BEFORE, DECIDED_METADATA, DECISIONS
+from workers.table_layout import ARCHIVED_BEFORE, DECIDED_METADATA, DECISIONS, SETTLED_METADATA
 
 _ASKED_ONE_BY_ONE_MAX = 4
 _UNDO = "undo"
@@ -205,6 +205,11 @@ def _undo_directory(instant: InstantTime) -> str:
 def decided_instants(storage: Storage) -> list[InstantTime]:
     """With a decision of either kind that still stands, ascending."""
     return sorted(name for name in storage.list_names(DECISIONS.path) if name.isdigit())
+
+
+def delete_metadata(storage: Storage, path: str) -> None:
+    """Content that waits for nobody any more; if it comes back, the next writer sweeps it."""
+    storage.delete(path, SETTLED_METADATA.durability)
 
 
 def waiting_metadata(storage: Storage) -> Sequence[FileInfo]:

@@ -16,7 +16,6 @@ from workers import stop_points
 from workers.clock import InstantTime
 from workers.errors import InstantRolledBack, LeaseLost, MalformedTable, NotFound
 from workers.storage.base import Storage
-from workers.table_layout import SETTLED_METADATA
 from workers.timeline import decisions
 from workers.timeline.archive import archived_instants
 from workers.timeline.decisions import CommitDecision, RollbackDecision
@@ -77,9 +76,8 @@ def complete(storage: Storage, completion: Completion) -> Instant:
     done = completion.instant
     decision = _laid_down(storage, completion)
     if not decisions.decide(storage, done.requested_at, decision):
-        storage.delete(
-            decisions.metadata_path(done.requested_at, completion.nonce),
-            SETTLED_METADATA.durability,
+        decisions.delete_metadata(
+            storage, decisions.metadata_path(done.requested_at, completion.nonce)
         )
         raise InstantRolledBack(
             "the instant was decided by somebody else", instant=done.requested_at
@@ -172,9 +170,7 @@ def _publish(
     if decisions.is_undone(storage, requested_at):  # Or while it slept between looking and putting.
         unpublish(storage, done)
         raise InstantRolledBack("the instant was committed and then undone", instant=requested_at)
-    storage.delete(
-        decisions.metadata_path(requested_at, decision.nonce), SETTLED_METADATA.durability
-    )
+    decisions.delete_metadata(storage, decisions.metadata_path(requested_at, decision.nonce))
     return done
 
 

@@ -30,18 +30,14 @@ _Other = TypeVar("_Other")
 _log = logging.getLogger(__name__)
 
 
-def _conflicts_alone(outcome: object) -> bool:
-    return isinstance(outcome, Conflicted)
-
-
 @dataclass(frozen=True, slots=True)
 class Again:
-    """What is tried again, and how often."""
+    """What is tried again besides conflicts, and how often."""
 
     attempts_max: int | None = None
     """None: as often as `hoodie.write.num.retries.on.conflict.failures` says."""
-    takes: Callable[[object], bool] = _conflicts_alone
-    """Whether another attempt may follow on this outcome. On a conflict one always may."""
+    outcomes: tuple[type[object], ...] = ()
+    """Outcomes after which another attempt may follow."""
     errors: tuple[type[LakehouseError], ...] = ()
     """Errors with which everything was rolled back, and after which another attempt may follow."""
 
@@ -80,7 +76,7 @@ def with_retries(
                 lost.append(outcome)
                 if number >= last:
                     return _lost_for_good(lost)
-            elif number >= last or not again.takes(outcome):
+            elif number >= last or not isinstance(outcome, again.outcomes):
                 return outcome
             _log.info("write is tried again: attempt=%s outcome=%s", number, outcome)
             if isinstance(outcome, Conflicted):
