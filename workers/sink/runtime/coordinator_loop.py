@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import assert_never
 
 from workers.clock import InstantTime
 from workers.errors import (
@@ -196,65 +197,68 @@ class CoordinatorLoop:
         while waiting:
             self._state, effects = step(self._state, waiting.popleft())
             self._shown.state(self._state, self._now_ms())
-            answers = [self._told_at_work(effect) for effect in effects]
-            waiting.extend(one for one in answers if one is not None)
+            for effect in effects:
+                waiting.extend(self._performed_at_work(effect))
             self._shown.state(self._state, self._now_ms())
 
-    def _told_at_work(self, effect: CoordinatorEffect) -> CoordinatorEvent | None:
+    def _performed_at_work(self, effect: CoordinatorEffect) -> Sequence[CoordinatorEvent]:
         """Table and broker may keep us waiting; the sink is not silent meanwhile."""
         if isinstance(effect, Send | Stopped):
             return self._performed(effect)
         with self._shown.at_work():
             return self._performed(effect)
 
-    def _performed(self, effect: CoordinatorEffect) -> CoordinatorEvent | None:
+    def _performed(self, effect: CoordinatorEffect) -> Sequence[CoordinatorEvent]:
+        """What became of it, in the order in which the machine is to hear it."""
         match effect:
             case Send(message):
                 self._shown.message(message, self._now_ms())
                 self._outbox.put(message)
+                return ()
             case Begin():
                 return self._begin()
             case Commit():
-                return self._commit(effect)
+                return [self._commit(effect)]
             case Settle(instant):
-                return self._settle(instant)
+                return [self._settle(instant)]
             case Abort():
                 self._ledger.abort(self._transaction(effect.instant), effect.reason)
                 self._shown.aborted(effect, self._now_ms())
-                return AbortEnded(self._now_ms())
+                return [AbortEnded(self._now_ms())]
             case EvolveSchema(new_fields):
-                return self._evolve(new_fields)
+                return [self._evolve(new_fields)]
             case Stopped(reason, is_error):
                 is_fenced = self._state.name is CoordinatorName.FENCED
                 self.ended = WorkerEnded(reason, is_error, is_fenced)
-        return None
+                return ()
+            case _:
+                assert_never(effect)
 
-    def _begin(self) -> CoordinatorEvent:
+    def _begin(self) -> Sequence[CoordinatorEvent]:
         try:
             begun = self._ledger.begin(self._facts())
         except SinkFenced as error:
-            return self._fenced_at_begin(error)
+            # In this order, since what is fenced has not failed.
+            now_ms = self._now_ms()
+            return [Fenced(str(error), now_ms), BeginFailed(str(error), now_ms)]
         except LakehouseError as error:
             is_final = isinstance(error, _FINAL)
-            return BeginFailed(f"{error.code}: {error}", self._now_ms(), is_final=is_final)
+            failure = f"{error.code}: {error}"
+            return [BeginFailed(failure, self._now_ms(), is_final=is_final)]
         self._begun = begun
         if begun is None:
-            return NothingToRead(self._now_ms())
-        return Begun(
-            begun.instant,
-            begun.offsets,
-            begun.schema,
-            begun.read_at,
-            self._now_ms(),
-            begun.topic_id,
-            begun.cluster_id,
-        )
-
-    def _fenced_at_begin(self, error: SinkFenced) -> CoordinatorEvent:
-        """The machine hears why, and then that nothing was begun."""
-        self._state, effects = step(self._state, Fenced(str(error), self._now_ms()))
-        assert not effects, "work is under way, so nothing else is asked for"
-        return BeginFailed(str(error), self._now_ms())
+            return [NothingToRead(self._now_ms())]
+        return [
+            Begun(
+                begun.instant,
+                begun.offsets,
+                begun.schema,
+                begun.read_at,
+                self._now_ms(),
+                begun.topic_id,
+                begun.cluster_id,
+            )
+        ]
 
     def _commit(self, commit: Commit) -> CoordinatorEvent:
         begun = self._transaction(commit.instant)
