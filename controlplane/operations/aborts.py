@@ -14,13 +14,13 @@ from django.contrib.auth.models import User
 
 from controlplane.errors import NotAllowedNow
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord
+from controlplane.operations.ask import Ask, Request, Requester, Wanted
 from controlplane.operations.confirmation import Confirmation
 from controlplane.operations.kinds import rollback
+from controlplane.operations.kinds.kind import Kind
 from controlplane.operations.kinds.rollback import rollback_job
 from controlplane.operations.models import Operation
-from controlplane.operations.queueing import Request, Requester, Wanted
 from controlplane.operations.requesting import Given, do_request
-from controlplane.tables.access import Permission
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
 
@@ -28,16 +28,16 @@ WRITES = ("commit", "deltacommit", "replacecommit")
 
 
 @dataclass(frozen=True, slots=True)
-class AbortAsk:
+class AbortAsk(Ask[None]):
     """End the writer of one pending instant."""
 
-    table: Table
     instant: InstantTime
-    name: str = "abort"
-    permission: Permission = Permission.OPERATE
-    confirmation: Confirmation = Confirmation.REASON
-    is_bound_to_plan: bool = False
-    busy: str = "this instant is being rolled back already"
+    confirmation = Confirmation.REASON
+    busy = "this instant is being rolled back already"
+
+    @property
+    def kind(self) -> Kind:
+        return rollback.KIND
 
     @property
     def body(self) -> dict[str, Any]:
@@ -54,8 +54,6 @@ class AbortAsk:
         beat = HeartbeatRecord.objects.filter(table=self.table, instant=self.instant).first()
         writer = beat.writer_name if beat else ""
         return Wanted(
-            table=self.table,
-            kind=rollback.KIND,
             job=rollback_job(self.table, self.instant, request),
             what="operation.abort",
             columns={"instant": self.instant, "progress_unit": "files"},

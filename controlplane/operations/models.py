@@ -95,6 +95,11 @@ class Operation(models.Model):
     def __str__(self) -> str:
         return f"{self.kind} {self.id} {self.state}"
 
+    @property
+    def is_bound_to_plan(self) -> bool:
+        """Whether it may do only what the plan says that its requester was shown."""
+        return bool(self.plan_hash)
+
 
 class ServiceSetting(models.Model):
     """When one service of one table runs by itself."""

@@ -8,68 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
 
 from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError
 
 from controlplane.errors import KeyReused, NotAllowedNow, PlanVoid
-from controlplane.operations.confirmation import Confirmation, check_words
+from controlplane.operations.ask import Ask, P, Plan, Request, Requester
+from controlplane.operations.confirmation import check_words
 from controlplane.operations.models import Operation
-from controlplane.operations.queueing import Request, Requester, Wanted, queue
-from controlplane.tables.access import Permission, may
-from controlplane.tables.models import Table
-
-
-class Plan(Protocol):
-    """What would be done, as far as every kind is asked about it."""
-
-    @property
-    def plan_hash(self) -> str: ...
-    @property
-    def blockers(self) -> Sequence[str]:
-        """Why it cannot run now; empty when it can."""
-
-    @property
-    def is_empty(self) -> bool:
-        """There is nothing to do."""
-
-
-P = TypeVar("P", bound=Plan | None)
-
-
-class Ask(Protocol[P]):
-    """What somebody asks for, with its parameters: one class per kind."""
-
-    @property
-    def table(self) -> Table: ...
-    @property
-    def name(self) -> str:
-        """In a sentence after `this`: "rollback", "service"."""
-
-    @property
-    def permission(self) -> Permission: ...
-    @property
-    def confirmation(self) -> Confirmation: ...
-    @property
-    def is_bound_to_plan(self) -> bool:
-        """Whether nobody may ask for it without the hash of its plan."""
-
-    @property
-    def body(self) -> Mapping[str, Any]:
-        """All that makes it this request and no other, as JSON."""
-
-    @property
-    def busy(self) -> str:
-        """Why the database would not take it."""
-
-    def plan(self) -> P:
-        """What would be done now; None for what has no plan. Raises ControlPlaneError."""
-
-    def wanted(self, request: Request, plan: P) -> Wanted:
-        """Its row and its job. Raises InvalidRequest for parameters that it cannot have."""
+from controlplane.operations.queueing import queue
+from controlplane.tables.access import may
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +54,7 @@ def do_request(ask: Ask[P], by: Requester, given: Given) -> Operation:
         digest=digest,
     )
     try:
-        return queue(ask.wanted(request, plan), request)
+        return queue(ask, ask.wanted(request, plan), request)
     except IntegrityError as error:
         # The same request, twice at once.
         if known := _known(by, given.idempotency_key, digest):
@@ -114,8 +63,9 @@ def do_request(ask: Ask[P], by: Requester, given: Given) -> Operation:
 
 
 def _check_role(ask: Ask[P], by: Requester) -> None:
-    if by.user is not None and not may(by.user, ask.permission):
-        raise PermissionDenied(f"this needs the role {ask.permission.role}")
+    permission = ask.kind.permission(ask)
+    if by.user is not None and not may(by.user, permission):
+        raise PermissionDenied(f"this needs the role {permission.role}")
 
 
 def check_plan(ask: Ask[P], plan: Plan, plan_hash: str) -> None:
@@ -124,7 +74,7 @@ def check_plan(ask: Ask[P], plan: Plan, plan_hash: str) -> None:
     if is_bound and plan.plan_hash != plan_hash:
         raise PlanVoid("the table changed since the plan was shown", table=ask.table.slug)
     if plan.blockers:
-        raise NotAllowedNow(f"this {ask.name} is blocked", blockers=list(plan.blockers))
+        raise NotAllowedNow(f"this {ask.kind.name} is blocked", blockers=list(plan.blockers))
     if plan.is_empty:
         raise NotAllowedNow("there is nothing to do", table=ask.table.slug)
 

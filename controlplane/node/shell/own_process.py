@@ -19,9 +19,9 @@ from controlplane.errors import NotAllowedNow
 from controlplane.mirror.storage import engine_table
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.actions import do_record_report
+from controlplane.operations.ask import Ask, Requester
 from controlplane.operations.models import Operation
-from controlplane.operations.queueing import Requester
-from controlplane.operations.requesting import Ask, Given, do_request
+from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.states import OperationState
 from workers.clock import SystemClock
 from workers.reporting import OperationReport, Reporter, ReportState

@@ -39,6 +39,17 @@ class Job(Protocol):
         """Raises InvalidInput."""
 
 
+class Permitted(Protocol):
+    """What a role may depend on: an `Ask`, and the `Operation` that was made of it."""
+
+    @property
+    def service(self) -> str:
+        """The table service that it runs, if it runs one."""
+
+    @property
+    def is_bound_to_plan(self) -> bool: ...
+
+
 class Cancelling(Enum):
     """How an operation is ended before its end."""
 
@@ -79,8 +90,8 @@ class Kind:
     name: str
     """In the database, in the API and in the audit."""
     job: type[Job]
-    permission: Callable[[Operation], Permission]
-    """What asking for this operation needs; asked again whenever it is sent again."""
+    permission: Callable[[Permitted], Permission]
+    """What somebody needs who asks for it, and still needs whenever it is sent again."""
     confirm: Callable[[Operation, OperationState], Outcome | None]
     """The end that storage shows where a worker claims this state; None when storage does not show
     it, so that the operation stays open.

@@ -18,13 +18,13 @@ from controlplane.errors import InvalidRequest, NotAllowedNow, StorageUnavailabl
 from controlplane.fields import INSTANT_TIME
 from controlplane.mirror.sink_letters import letter_files
 from controlplane.mirror.storage import storage_of
+from controlplane.operations.ask import Ask, Request, Requester, Wanted
 from controlplane.operations.confirmation import Confirmation
 from controlplane.operations.effect_proofs import REPLAY_TITLES, replay_checks
 from controlplane.operations.kinds.kind import Kind
 from controlplane.operations.letters_left import letters_left
 from controlplane.operations.models import Operation
 from controlplane.operations.outcomes import Outcome, without_effect
-from controlplane.operations.queueing import Request, Requester, Wanted
 from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.sink_stops import newest_operation, own_options
@@ -131,19 +131,19 @@ def plan_replay(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayAsk:
+class ReplayAsk(Ask[ReplayPlan]):
     """Send dead letters of one sink to their topic again."""
 
-    table: Table
     sink_id: str
     instant: InstantTime
     letters: Sequence[str]
     cause: str
-    name: str = "replay"
-    permission: Permission = Permission.ADMINISTER
-    confirmation: Confirmation = Confirmation.REASON
-    is_bound_to_plan: bool = False
-    busy: str = "a replay of this sink is under way"
+    confirmation = Confirmation.REASON
+    busy = "a replay of this sink is under way"
+
+    @property
+    def kind(self) -> Kind:
+        return KIND
 
     @property
     def body(self) -> dict[str, Any]:
@@ -189,8 +189,6 @@ class ReplayAsk:
             report_url=settings.SLUICE_REPORT_URL,
         )
         return Wanted(
-            table=self.table,
-            kind=KIND,
             job=job,
             what="sink.replay",
             columns={
@@ -262,7 +260,7 @@ def _confirm(operation: Operation, claimed: OperationState) -> Outcome | None:
 KIND = Kind(
     name="replay",
     job=ReplayJob,
-    permission=lambda operation: Permission.ADMINISTER,
+    permission=lambda _: Permission.ADMINISTER,
     confirm=_confirm,
     titles=REPLAY_TITLES,
     checks=replay_checks,

@@ -16,12 +16,12 @@ from controlplane.errors import InvalidRequest, NotAllowedNow, StorageUnavailabl
 from controlplane.fields import INSTANT_TIME
 from controlplane.mirror.models import InstantRecord
 from controlplane.mirror.storage import engine_table
+from controlplane.operations.ask import Ask, Request, Requester, Wanted
 from controlplane.operations.confirmation import Confirmation
 from controlplane.operations.kinds.kind import Kind
 from controlplane.operations.models import Operation
 from controlplane.operations.outcomes import Outcome, without_effect
 from controlplane.operations.planned_checks import ROLLBACK_TITLES, rollback_checks
-from controlplane.operations.queueing import Request, Requester, Wanted
 from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import OperationState
@@ -123,16 +123,16 @@ def plan_rollback(table: Table, instant: InstantTime) -> PlanView:
 
 
 @dataclass(frozen=True, slots=True)
-class RollbackAsk:
+class RollbackAsk(Ask[PlanView]):
     """Undo one instant exactly as its plan says."""
 
-    table: Table
     instant: InstantTime
-    name: str = "rollback"
-    permission: Permission = Permission.ADMINISTER
-    confirmation: Confirmation = Confirmation.NAME_AND_REASON
-    is_bound_to_plan: bool = True
-    busy: str = "a rollback of this instant is under way"
+    confirmation = Confirmation.NAME_AND_REASON
+    busy = "a rollback of this instant is under way"
+
+    @property
+    def kind(self) -> Kind:
+        return KIND
 
     @property
     def body(self) -> dict[str, Any]:
@@ -143,8 +143,6 @@ class RollbackAsk:
 
     def wanted(self, request: Request, plan: PlanView) -> Wanted:
         return Wanted(
-            table=self.table,
-            kind=KIND,
             job=rollback_job(self.table, plan.instant, request),
             what="operation.rollback",
             plan=plan.plan,
@@ -198,8 +196,8 @@ KIND = Kind(
     name="rollback",
     job=RollbackJob,
     # Without a plan it ends a writer that is pending, which takes no committed data away.
-    permission=lambda operation: (
-        Permission.ADMINISTER if operation.plan_hash else Permission.OPERATE
+    permission=lambda subject: (
+        Permission.ADMINISTER if subject.is_bound_to_plan else Permission.OPERATE
     ),
     confirm=_confirm,
     titles=ROLLBACK_TITLES,

@@ -17,12 +17,11 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from controlplane.errors import InvalidRequest, NotAllowedNow
+from controlplane.operations.ask import Ask, Request, Requester, Wanted
 from controlplane.operations.cancels import SPARK_USER
-from controlplane.operations.confirmation import Confirmation
 from controlplane.operations.effect_proofs import SINK_TITLES, sink_checks
 from controlplane.operations.kinds.kind import Cancelling, Kind
 from controlplane.operations.models import Operation
-from controlplane.operations.queueing import Request, Requester, Wanted
 from controlplane.operations.request_places import check_places
 from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
@@ -50,21 +49,20 @@ RELAUNCHES_MAX = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SinkAsk:
+class SinkAsk(Ask[None]):
     """Run a sink until it is stopped."""
 
-    table: Table
     options: Mapping[str, str]
     application: str
     spark_conf: Mapping[str, str]
     relaunches_max: int
     relaunches: int
     what: str
-    name: str = "sink"
-    permission: Permission = Permission.OPERATE
-    confirmation: Confirmation = Confirmation.NONE
-    is_bound_to_plan: bool = False
-    busy: str = "this sink has an operation already"
+    busy = "this sink has an operation already"
+
+    @property
+    def kind(self) -> Kind:
+        return KIND
 
     @property
     def body(self) -> dict[str, Any]:
@@ -85,8 +83,6 @@ class SinkAsk:
             raise InvalidRequest("too many relaunches", most=RELAUNCHES_MAX)
         session_id = str(uuid.uuid4())
         return Wanted(
-            table=self.table,
-            kind=KIND,
             job=_job(self, request.operation_id, session_id),
             what=self.what,
             columns={
@@ -217,7 +213,7 @@ def _job(ask: SinkAsk, operation_id: uuid.UUID, session_id: str) -> SinkJob:
 KIND = Kind(
     name=SINK,
     job=SinkJob,
-    permission=lambda operation: Permission.OPERATE,
+    permission=lambda _: Permission.OPERATE,
     confirm=confirm_sink,
     titles=SINK_TITLES,
     checks=sink_checks,

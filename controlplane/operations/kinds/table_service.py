@@ -6,7 +6,7 @@ Generic over `workers.table_services.registry`: a service that the engine gains 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.conf import settings
@@ -16,19 +16,20 @@ from django.db import IntegrityError
 
 from controlplane.errors import InvalidRequest, NotAllowedNow, StorageUnavailable
 from controlplane.mirror.storage import engine_table
+from controlplane.operations.ask import Ask, Request, Requester, Wanted
 from controlplane.operations.confirmation import Confirmation
 from controlplane.operations.kinds.kind import Cancelling, Kind
 from controlplane.operations.models import Operation
 from controlplane.operations.outcomes import Outcome, without_effect
 from controlplane.operations.permissions import is_destructive, permission_of
 from controlplane.operations.planned_checks import SERVICE_TITLES, service_checks
-from controlplane.operations.queueing import Request, Requester, Wanted, queue
+from controlplane.operations.queueing import queue
 from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import OPEN, OperationState
 from controlplane.operations.storage_settling import settled_by_storage
 from controlplane.operations.table_service_proof import service_proof
-from controlplane.tables.access import Permission, may
+from controlplane.tables.access import may
 from controlplane.tables.locations import checked_source
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
@@ -132,28 +133,25 @@ def plan_service(
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceAsk:
+class ServiceAsk(Ask[ServicePlanView]):
     """Run one table service."""
 
-    table: Table
-    service: str
+    service: str = field()  # Without it the property of `Ask` was its default.
     parameters: Mapping[str, str]
     is_shell: bool = False
-    name: str = "service"
-    busy: str = "this service is under way"
+    busy = "this service is under way"
 
     @property
-    def permission(self) -> Permission:
-        return permission_of(self.service)
+    def kind(self) -> Kind:
+        return KIND
 
     @property
     def confirmation(self) -> Confirmation:
-        return Confirmation.NAME_AND_REASON if self.is_bound_to_plan else Confirmation.NONE
-
-    @property
-    def is_bound_to_plan(self) -> bool:
-        """On a table that is written to all the time no plan of a compaction stays the newest."""
-        return is_destructive(self.service)
+        """What takes nothing away is not bound to its plan: on a table that is written to all the
+        time no plan of a compaction stays the newest.
+        """
+        is_named = is_destructive(self.service)
+        return Confirmation.NAME_AND_REASON if is_named else Confirmation.NONE
 
     @property
     def body(self) -> dict[str, Any]:
@@ -187,8 +185,6 @@ class ServiceAsk:
             report_url=settings.SLUICE_REPORT_URL,
         )
         return Wanted(
-            table=self.table,
-            kind=KIND,
             job=job,
             what=f"service.{self.service}",
             plan=plan,
@@ -231,9 +227,10 @@ def do_schedule_service(
     if Operation.objects.filter(table=table, service=service, state__in=sorted(OPEN)).exists():
         return None
     assert not is_destructive(service), service
+    ask = ServiceAsk(table, service, parameters)
     request = Request(by=Requester(None, SCHEDULE), reason="scheduled")
     try:
-        return queue(ServiceAsk(table, service, parameters).unplanned(request), request)
+        return queue(ask, ask.unplanned(request), request)
     except IntegrityError:
         return None
 
@@ -293,7 +290,7 @@ def _has_nothing_to_do(operation: Operation) -> bool:
 KIND = Kind(
     name="service",
     job=ServiceJob,
-    permission=lambda operation: permission_of(operation.service),
+    permission=lambda subject: permission_of(subject.service),
     confirm=_confirm,
     titles=SERVICE_TITLES,
     checks=service_checks,

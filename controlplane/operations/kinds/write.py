@@ -17,14 +17,13 @@ from django.contrib.auth.models import User
 
 from controlplane.accounts.roles import is_operator
 from controlplane.errors import InvalidRequest
+from controlplane.operations.ask import Ask, Request, Requester, Wanted
 from controlplane.operations.cancels import SPARK_USER, cancel_job
-from controlplane.operations.confirmation import Confirmation
 from controlplane.operations.drivers import driver_is_gone, take_ending
 from controlplane.operations.effect_proofs import WRITE_TITLES, write_checks
 from controlplane.operations.kinds.kind import Cancelling, Kind
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move, send_cancel
-from controlplane.operations.queueing import Request, Requester, Wanted
 from controlplane.operations.request_places import check_places, check_source
 from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
@@ -51,17 +50,16 @@ CANCEL_AGAIN_AFTER = timedelta(seconds=20)
 
 
 @dataclass(frozen=True, slots=True)
-class WriteAsk:
+class WriteAsk(Ask[None]):
     """Write one source into the table, with Spark."""
 
-    table: Table
     parameters: Mapping[str, Any]
     restarts: int = 0
-    name: str = "write"
-    permission: Permission = Permission.OPERATE
-    confirmation: Confirmation = Confirmation.NONE
-    is_bound_to_plan: bool = False
-    busy: str = "this write is under way"
+    busy = "this write is under way"
+
+    @property
+    def kind(self) -> Kind:
+        return KIND
 
     @property
     def body(self) -> dict[str, Any]:
@@ -74,8 +72,6 @@ class WriteAsk:
         session_id = str(uuid.uuid4())
         job = _write_job(self.table, self.parameters, request.operation_id, session_id)
         return Wanted(
-            table=self.table,
-            kind=KIND,
             job=job,
             what="operation.write",
             columns={"session_id": session_id, "user_id_spark": SPARK_USER},
@@ -225,7 +221,7 @@ def start_stream_again(operation: Operation) -> Operation | None:
 KIND = Kind(
     name="write",
     job=WriteJob,
-    permission=lambda operation: Permission.OPERATE,
+    permission=lambda _: Permission.OPERATE,
     confirm=confirm_write,
     titles=WRITE_TITLES,
     checks=write_checks,

@@ -22,9 +22,9 @@ from controlplane.audit.models import AuditEvent
 from controlplane.errors import KeyReused, NotAllowedNow
 from controlplane.operations import kinds as package
 from controlplane.operations.actions import do_reconcile, do_record_report, do_request_cancel
+from controlplane.operations.ask import Requester
 from controlplane.operations.kinds.kind import kind_of, kinds
 from controlplane.operations.models import Operation
-from controlplane.operations.queueing import Requester
 from controlplane.operations.requesting import Given, do_request
 from tests.controlplane.lake import Lake
 from tests.controlplane.service_jobs import sent_jobs

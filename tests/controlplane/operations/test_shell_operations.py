@@ -16,9 +16,9 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from controlplane.audit.models import AuditEvent
 from controlplane.operations.actions import do_reconcile
+from controlplane.operations.ask import Requester
 from controlplane.operations.kinds.table_service import ServiceAsk
 from controlplane.operations.queries import operation_checks, recent_operations
-from controlplane.operations.queueing import Requester
 from controlplane.operations.requesting import Given, do_request
 from tests.controlplane.lake import Lake
 from tests.controlplane.service_jobs import begun, sent_jobs

@@ -9,17 +9,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from controlplane.operations.ask import Ask, Request, Wanted
 from controlplane.operations.checks import Check
 from controlplane.operations.confirmation import Confirmation
 from controlplane.operations.kinds.kind import Cancelling, Kind
 from controlplane.operations.models import Operation
 from controlplane.operations.outcomes import Outcome
-from controlplane.operations.queueing import Request, Wanted
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import OperationState
 from controlplane.operations.storage_settling import settled_by_storage
 from controlplane.tables.access import Permission
-from controlplane.tables.models import Table
 from workers.clock import SystemClock
 from workers.reporting.at_work import being_at_work
 
@@ -50,16 +49,16 @@ def put_stamp(message: dict[str, Any]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class StampAsk:
+class StampAsk(Ask[None]):
     """Put a stamp beside the table."""
 
-    table: Table
     text: str
-    name: str = "stamp"
-    permission: Permission = Permission.OPERATE
-    confirmation: Confirmation = Confirmation.REASON
-    is_bound_to_plan: bool = False
-    busy: str = "a stamp is under way"
+    confirmation = Confirmation.REASON
+    busy = "a stamp is under way"
+
+    @property
+    def kind(self) -> Kind:
+        return KIND
 
     @property
     def body(self) -> dict[str, Any]:
@@ -71,8 +70,6 @@ class StampAsk:
     def wanted(self, request: Request, plan: None) -> Wanted:
         path = f"{self.table.location}-stamp"
         return Wanted(
-            table=self.table,
-            kind=KIND,
             job=StampJob(path, self.text, run_dir(request.operation_id)),
             what="operation.stamp",
         )
@@ -96,7 +93,7 @@ def _checks(operation: Operation) -> list[Check]:
 KIND = Kind(
     name="stamp",
     job=StampJob,
-    permission=lambda operation: Permission.OPERATE,
+    permission=lambda _: Permission.OPERATE,
     confirm=_confirm,
     titles={"stamp": "The stamp is there"},
     checks=_checks,
