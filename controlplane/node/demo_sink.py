@@ -27,12 +27,12 @@ from controlplane.operations.states import OperationState
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table as TableRow
 from workers.clock import Clock
+from workers.demo.feed import PARTITIONS, TOPIC
+from workers.demo.orders import KEY, ORDERING, PARTITION_BY, SCHEMA
+from workers.demo.ports import chosen_ports, read_ports
 from workers.errors import KafkaFailed, TableNotFound
 from workers.lakehouse import LakehouseTable, create_table, open_table
 from workers.sink.config import sink_config
-from workers.sink.demo.feed import PARTITIONS, TOPIC
-from workers.sink.demo.orders import KEY, ORDERING, PARTITION_BY, SCHEMA
-from workers.sink.demo.ports import chosen_ports, read_ports
 from workers.sink.kafka.broker import await_broker, kafka_class_path
 from workers.sink.kafka.client_config import connection
 from workers.sink.kafka.topics import Topics

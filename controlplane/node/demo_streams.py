@@ -16,9 +16,9 @@ from django.contrib.auth.models import User
 from controlplane.errors import NotAllowedNow
 from controlplane.operations.actions import do_request_write
 from controlplane.operations.demo import HEARTBEAT
-from controlplane.operations.kinds.write import RESTARTS_MAX
 from controlplane.operations.models import Operation
 from controlplane.operations.run_dirs import run_dir
+from controlplane.operations.source_kinds import source_kind
 from controlplane.operations.states import OPEN, OperationState
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table as TableRow
@@ -60,7 +60,7 @@ def start_streams(by: User, wanted: DemoRun) -> StartedStreams:
 
     Raises ControlPlaneError, LakehouseError.
     """
-    from workers.spark.inputs.ad_requests import STREAMS
+    from workers.demo.ad_requests import STREAMS
 
     table = opened_table()
     row = TableRow.objects.filter(location=table.location).first() or do_register_table(
@@ -90,7 +90,7 @@ def table_location() -> str:
 
 
 def opened_table() -> LakehouseTable:
-    from workers.spark.inputs.ad_requests import COLUMN_GROUPS, KEY, PARTITION, TABLE_SCHEMA
+    from workers.demo.ad_requests import COLUMN_GROUPS, KEY, PARTITION, TABLE_SCHEMA
 
     try:
         table = open_table(table_location())
@@ -139,7 +139,8 @@ def is_taken_care_of(row: TableRow, stream: str) -> bool:
         ending = {}
     # The driver is gone. Reconciliation starts one that died again, not one that was asked to end.
     died = ending.get("state") not in ("cancelled", "succeeded")
-    return died and int(newest.parameters.get("restarts", 0)) < RESTARTS_MAX
+    restarts_max = source_kind(newest.parameters["job"]["source"]).restarts_max
+    return died and int(newest.parameters.get("restarts", 0)) < restarts_max
 
 
 def rounds_done(table: LakehouseTable) -> dict[str, tuple[int, int]]:
@@ -160,7 +161,7 @@ def rounds_done(table: LakehouseTable) -> dict[str, tuple[int, int]]:
 
 def unfinished_run(row: TableRow, table: LakehouseTable) -> dict[str, Any] | None:
     """The source of the newest run, when a stream of it has rounds left."""
-    from workers.spark.inputs.ad_requests import STREAMS
+    from workers.demo.ad_requests import STREAMS
 
     sources = [
         newest.parameters["job"]["source"]

@@ -120,11 +120,11 @@ def beat_command(places: Places) -> tuple[str, ...]:
 
 def kafka_command(places: Places) -> tuple[str, ...]:
     """It becomes the broker, on the ports that its directory remembers."""
-    return (sys.executable, "-m", "workers.sink.demo.broker", str(places.kafka))
+    return (sys.executable, "-m", "workers.demo.broker", str(places.kafka))
 
 
 def orders_command(places: Places) -> tuple[str, ...]:
-    return (sys.executable, "-m", "workers.sink.demo.feed", str(places.kafka))
+    return (sys.executable, "-m", "workers.demo.feed", str(places.kafka))
 
 
 def redis_server() -> Path:

@@ -19,7 +19,7 @@ from controlplane.node.identity import Identity
 from controlplane.node.places import Places
 from controlplane.node.processes import KAFKA, ORDERS, WORKERS
 from controlplane.node.supervision import Supervisor, log_file
-from workers.sink.demo.ports import read_ports
+from workers.demo.ports import read_ports
 
 Probe = Callable[[], str | None]
 _POLL_S = 0.2

@@ -5,6 +5,7 @@ estimate until then.
 from __future__ import annotations
 
 from controlplane.operations.models import Operation
+from controlplane.operations.source_kinds import source_kind
 from workers.table.schema_history import read_instant
 from workers.table.table import Table
 from workers.timeline.metadata import STREAM_KEY, CommitMetadata
@@ -12,7 +13,6 @@ from workers.timeline.source_position import POSITION_KEY, Position
 from workers.timeline.timeline import Timeline
 
 _COMMITS_LOOKED_AT = 200
-_OF_MANY_ROUNDS = "demo_stream"
 
 
 def lacks_rounds(operation: Operation, table: Table, timeline: Timeline) -> bool:
@@ -31,7 +31,7 @@ def has_all_rounds(operation: Operation, table: Table, timeline: Timeline) -> bo
 def _is_numbered(operation: Operation) -> bool:
     """Whether its source has rounds with numbers, so that another driver may write them too."""
     source = operation.parameters.get("job", {}).get("source", {})
-    return bool(source.get("kind") == _OF_MANY_ROUNDS)
+    return source_kind(source).has_numbered_rounds
 
 
 def _rounds_asked(operation: Operation) -> int:

@@ -45,6 +45,8 @@ CSRF_TRUSTED_ORIGINS = [
     origin for origin in (os.environ.get("SLUICE_TRUSTED_ORIGINS") or "").split(",") if origin
 ]
 
+SLUICE_DEMO = os.environ.get("SLUICE_DEMO") != "0"
+
 INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -66,6 +68,7 @@ INSTALLED_APPS = [
     "controlplane.api",
     "controlplane.node",
     "web",
+    *(["controlplane.demo"] if SLUICE_DEMO else []),
 ]
 
 MIDDLEWARE = [

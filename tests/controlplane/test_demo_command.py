@@ -15,8 +15,8 @@ from controlplane.operations.models import Operation
 from controlplane.operations.states import OperationState
 from controlplane.tables.models import Table
 from workers import open_table
+from workers.demo.ad_requests import STREAMS, AdRequests, Stream
 from workers.lakehouse import write_arrow
-from workers.spark.inputs.ad_requests import STREAMS, AdRequests, Stream
 from workers.timeline.source_position import POSITION_KEY, Position
 from workers.write.client import WriteRequest
 

@@ -19,7 +19,7 @@ FIRST = (
     *GROUPS.values(),
     "tests/controlplane/node/",
     "tests/sink/",
-    "tests/scenarios/test_ad_streams.py",
+    "tests/workers/demo/test_ad_streams.py",
     "tests/controlplane/test_postgres.py",
     "tests/workers/markers/test_marker_crash.py",
     "tests/crash/test_crash_executors.py",

@@ -14,7 +14,7 @@ from controlplane.node.demo_streams import DemoRun, start_streams
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from tests.web.conftest import fill
-from workers.spark.inputs.ad_requests import STREAMS
+from workers.demo.ad_requests import STREAMS
 
 
 @pytest.mark.parametrize("button", ["conflict", "schema"])

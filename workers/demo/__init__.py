@@ -1,1 +1,3 @@
-"""The demo of the Kafka sink: a broker of its own, and orders that are produced to it."""
+"""The demo's part of the engine: ad requests as three streams, writers that meet on purpose, and
+orders with a broker of their own. Nothing imports it but what is the demo's as well.
+"""

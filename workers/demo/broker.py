@@ -1,4 +1,4 @@
-"""Become the demo's broker: `python -m workers.sink.demo.broker <directory>`, as the supervisor
+"""Become the demo's broker: `python -m workers.demo.broker <directory>`, as the supervisor
 calls it. The process is Kafka's own afterwards, so that a signal to it is one to Kafka.
 """
 
@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from workers.demo.ports import read_ports
 from workers.errors import InvalidInput
-from workers.sink.demo.ports import read_ports
 from workers.sink.kafka.broker import Broker, kafka_class_path
 
 HEAP_MB: Final = 256

@@ -1,5 +1,5 @@
 """Produces the demo's orders, so many a second, until it has produced them all:
-`python -m workers.sink.demo.feed <directory of the broker>`.
+`python -m workers.demo.feed <directory of the broker>`.
 
 A broker that is away for a while only delays it. It ends with 0 when it is done.
 """
@@ -13,10 +13,10 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, Producer
 
 from workers.clock import Clock, SystemClock
+from workers.demo.orders import Event, Orders
+from workers.demo.ports import read_ports
 from workers.errors import InvalidInput, KafkaFailed
 from workers.sink.config import SinkConfig, sink_config
-from workers.sink.demo.orders import Event, Orders
-from workers.sink.demo.ports import read_ports
 from workers.sink.kafka.client_config import producer_settings
 from workers.sink.kafka.failures import failed
 

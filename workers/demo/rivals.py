@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import read_heartbeats
+from workers.demo.ad_requests import KEY, OWN_FIELDS, PARTITION
 from workers.errors import InvalidInput
-from workers.spark.inputs.ad_requests import KEY, OWN_FIELDS, PARTITION
 from workers.spark.inputs.source import Asked, Surroundings, WrittenOnce
 from workers.table.schema_history import current_schema, read_instant
 from workers.timeline.metadata import WRITER_KEY

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 
 from workers.clock import InstantTime
+from workers.demo.ad_requests import STREAMS, AdRequests, Stream
 from workers.errors import InvalidInput
-from workers.spark.inputs.ad_requests import STREAMS, AdRequests, Stream
 from workers.spark.inputs.source import Asked
 
 _YEAR_2100_S = 4_102_444_800

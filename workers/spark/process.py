@@ -21,6 +21,7 @@ from typing import IO, Final
 from workers.clock import Clock, SystemClock
 from workers.jobs import DriverJob
 from workers.reporting.tokens import KEY_VARIABLE, TOKEN_VARIABLE, token_for
+from workers.spark.input_modules import INPUTS_VARIABLE, names_for_driver
 
 JOB_FILE: Final = "job.json"
 LOG_FILE: Final = "driver.log"
@@ -84,7 +85,9 @@ def launch(job: DriverJob, environment: Mapping[str, str]) -> int | None:
 
 
 def driver_environment(environment: Mapping[str, str], operation_id: str) -> dict[str, str]:
-    """With the token of this operation's reports in place of what all such tokens are made of."""
+    """With the token of this operation's reports in place of what all such tokens are made of, and
+    with the input modules that this process knows.
+    """
     passed_on = {
         name: value
         for name, value in environment.items()
@@ -93,6 +96,7 @@ def driver_environment(environment: Mapping[str, str], operation_id: str) -> dic
     return {
         **passed_on,
         TOKEN_VARIABLE: token_for(operation_id, environment),
+        INPUTS_VARIABLE: names_for_driver(environment),
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONUNBUFFERED": "1",
     }

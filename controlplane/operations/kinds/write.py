@@ -27,6 +27,7 @@ from controlplane.operations.moves import amend, move, send_cancel
 from controlplane.operations.request_places import check_places, check_source
 from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
+from controlplane.operations.source_kinds import check_source_kind, source_kind
 from controlplane.operations.states import OperationState
 from controlplane.operations.write_outcomes import confirm_write, is_foreign, write_outcome
 from controlplane.tables.access import Permission
@@ -44,8 +45,6 @@ PLANNED_OPERATIONS = frozenset(
 )
 """Of a write's operations those that take data away: services, with a plan and its hash."""
 WRITE_OPERATIONS = (*OPERATIONS, "delete_partition")
-RESTARTS_MAX = 3
-"""Of a demo stream whose writer died."""
 CANCEL_AGAIN_AFTER = timedelta(seconds=20)
 
 
@@ -116,6 +115,7 @@ def _write_job(
     options.setdefault("sluice.operation.id", str(operation_id))
     spark_conf = dict(parameters.get("spark_conf") or {})
     source = dict(parameters.get("source") or {})
+    check_source_kind(source)
     check_source(source)
     try:
         refuse_connections(options)
@@ -157,7 +157,7 @@ def _settle(operation: Operation, now: datetime) -> bool:
         return True
     ended = _settle_by_storage(operation)
     if ended in (OperationState.FAILED, OperationState.ROLLED_BACK):
-        start_stream_again(operation)
+        start_again(operation)
     elif ended is OperationState.UNKNOWN:
         _take_over(operation, now)
     return True
@@ -191,14 +191,15 @@ def _take_over(operation: Operation, now: datetime) -> None:
     send_cancel(operation, replace(job, report_url=None))
 
 
-def start_stream_again(operation: Operation) -> Operation | None:
-    """Another writer in the place of a demo stream's that died; it goes on behind its last commit.
+def start_again(operation: Operation) -> Operation | None:
+    """Another writer in the place of one that died, where its source allows for that; it goes on
+    behind the last commit.
 
     None for any other write, after too many restarts, or when nobody may ask for it any more.
     """
     job = operation.parameters["job"]
     restarts = int(operation.parameters.get("restarts", 0))
-    if job["source"].get("kind") != "demo_stream" or restarts >= RESTARTS_MAX:
+    if restarts >= source_kind(job["source"]).restarts_max:
         return None
     if operation.requested_by is None or not is_operator(operation.requested_by):
         return None

@@ -1,18 +1,15 @@
-"""The demo's events are repeatable and agree between streams; sources refuse what is odd."""
+"""The demo's events are repeatable and agree between streams; odd parameters are refused."""
 
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.errors import InvalidInput
-from workers.lakehouse import create_table
-from workers.spark.inputs.ad_requests import (
+from workers.demo.ad_requests import (
     CLOCKS,
     IS_DELETED,
     KEY,
@@ -20,15 +17,12 @@ from workers.spark.inputs.ad_requests import (
     PARTITION,
     REGIONS,
     STREAMS,
-    TABLE_SCHEMA,
     AdRequests,
     Stream,
 )
-from workers.spark.inputs.files import FileSource
-from workers.spark.inputs.source import Asked, Surroundings
-from workers.spark.inputs.streams import DemoStream
-from workers.storage.roots import source_under_root
-from workers.timeline.source_position import Position
+from workers.demo.streams import DemoStream
+from workers.errors import InvalidInput
+from workers.spark.inputs.source import Asked
 
 RUN = AdRequests(seed=7, run=1_767_225_600, rounds=12)
 
@@ -138,12 +132,6 @@ def test_nothing_is_lost_whatever_the_size(
     assert keys <= {row[KEY] for row in delivered(run, "impression")}
 
 
-def test_position_survives_commit_metadata_and_foreign_text_is_none() -> None:
-    assert Position.decode(Position(3, 17).encode()) == Position(3, 17)
-    for text in ("", "null", "[]", '{"run": 1}', '{"run": "x", "round": 1}'):
-        assert Position.decode(text) is None
-
-
 @pytest.mark.parametrize(
     "source",
     [
@@ -159,39 +147,3 @@ def test_position_survives_commit_metadata_and_foreign_text_is_none() -> None:
 def test_demo_stream_with_a_wrong_parameter_is_refused(source: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         DemoStream.from_asked(Asked(source))
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        {"kind": "csv", "path": "weather.csv"},
-        {"kind": "csv", "path": "/w.csv", "key": "id"},
-        {"kind": "csv", "path": "/w.csv", "header": "false"},
-        {"kind": "csv"},
-        {"kind": "parquet", "path": "w.parquet"},
-        {"kind": "parquet", "path": "/w.parquet", "key": "id"},
-    ],
-)
-def test_file_source_with_a_wrong_parameter_is_refused(
-    source: dict[str, Any], tmp_path: Path
-) -> None:
-    table = create_table(tmp_path / "t", name="t", schema=TABLE_SCHEMA, record_key=[KEY])
-    around = Surroundings(table.table, "w", {"SLUICE_SOURCE_ROOTS": "/"})
-    with pytest.raises(InvalidInput):
-        FileSource.from_asked(Asked(source), around)
-
-
-def test_file_outside_the_roots_is_not_read_by_whatever_path(tmp_path: Path) -> None:
-    inside, outside = tmp_path / "in", tmp_path / "out"
-    for folder in (inside, outside):
-        folder.mkdir()
-        (folder / "w.csv").write_text("id\n1\n")
-    (inside / "link.csv").symlink_to(outside / "w.csv")
-    environment = {"SLUICE_SOURCE_ROOTS": str(inside)}
-
-    assert source_under_root(str(inside / "w.csv"), environment) == inside / "w.csv"
-    for path in (outside / "w.csv", inside / "link.csv", inside / ".." / "out" / "w.csv"):
-        with pytest.raises(InvalidInput, match="outside the configured roots"):
-            source_under_root(str(path), environment)
-    with pytest.raises(InvalidInput):
-        source_under_root(str(inside / "w.csv"), {})

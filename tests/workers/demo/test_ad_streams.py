@@ -13,9 +13,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from workers.errors import ServiceBusy, ServiceRefused
-from workers.lakehouse import create_table, open_table
-from workers.spark.inputs.ad_requests import (
+from workers.demo.ad_requests import (
     CLOCKS,
     COLUMN_GROUPS,
     IS_DELETED,
@@ -27,6 +25,8 @@ from workers.spark.inputs.ad_requests import (
     AdRequests,
     Stream,
 )
+from workers.errors import ServiceBusy, ServiceRefused
+from workers.lakehouse import create_table, open_table
 
 REQUESTS = 1_000_000
 ROUNDS = 20

@@ -15,11 +15,11 @@ import pytest
 
 from tests.support.kafka import KEPT, sink_of
 from workers.clock import SystemClock
+from workers.demo.broker import HEAP_MB
+from workers.demo.feed import Feed
+from workers.demo.orders import Orders
+from workers.demo.ports import chosen_ports, read_ports
 from workers.errors import KafkaFailed
-from workers.sink.demo.broker import HEAP_MB
-from workers.sink.demo.feed import Feed
-from workers.sink.demo.orders import Orders
-from workers.sink.demo.ports import chosen_ports, read_ports
 from workers.sink.kafka.broker import Broker, await_broker, kafka_class_path, known_jars
 from workers.sink.kafka.client_config import connection
 from workers.sink.kafka.topics import Topics
@@ -43,7 +43,7 @@ def start(home: Path) -> Iterator[Start]:
     started: list[subprocess.Popen[bytes]] = []
 
     def begin() -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "workers.sink.demo.broker", str(home)]
+        command = [sys.executable, "-m", "workers.demo.broker", str(home)]
         started.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))
         return started[-1]
 

@@ -6,8 +6,8 @@ import json
 from collections import Counter
 
 from tests.workers.sink.decoding.raw import raw_batch, sink
+from workers.demo.orders import KEY, ORDERING, PARTITION_BY, SCHEMA, Event, Orders
 from workers.sink.decoding.decoder import decoder
-from workers.sink.demo.orders import KEY, ORDERING, PARTITION_BY, SCHEMA, Event, Orders
 
 AT_MS = 1_700_000_000_000
 

@@ -19,12 +19,7 @@ from tests.support.invariants import leftovers, orphan_files
 from tests.support.referee import assert_referee_agrees
 from workers.clock import SystemClock
 from workers.concurrency.outcome import Committed
-from workers.jobs import JsonScalar, WriteJob
-from workers.lakehouse import LakehouseTable, create_table
-from workers.options.write_options import write_options
-from workers.recovery.rollback import RollbackRequest, rollback
-from workers.spark.connect_server import ConnectServer
-from workers.spark.inputs.ad_requests import (
+from workers.demo.ad_requests import (
     CLOCKS,
     COLUMN_GROUPS,
     IS_DELETED,
@@ -34,6 +29,12 @@ from workers.spark.inputs.ad_requests import (
     TABLE_SCHEMA,
     AdRequests,
 )
+from workers.jobs import JsonScalar, WriteJob
+from workers.lakehouse import LakehouseTable, create_table
+from workers.options.write_options import write_options
+from workers.recovery.rollback import RollbackRequest, rollback
+from workers.spark.connect_server import ConnectServer
+from workers.spark.input_modules import INPUTS_VARIABLE
 from workers.spark.process import ENDING_FILE, is_driver, kill_driver, launch, read_pid
 from workers.table.schema_history import read_instant
 from workers.table.view import FileSystemView
@@ -126,6 +127,7 @@ def node(tmp_path: Path, server: ConnectServer) -> Node:
         **os.environ,
         "SLUICE_TABLE_ROOTS": str(tmp_path / "tables"),
         "SLUICE_SPARK_REMOTE": server.remote,
+        INPUTS_VARIABLE: "workers.demo.inputs",
     }
     return Node(table, tmp_path, environment)
 
@@ -363,6 +365,7 @@ def test_sigterm_ends_a_stream_after_its_round(node: Node) -> None:
         ({"spark_conf": {"spark.jars": "evil.jar"}}, "allow-list"),
         ({"options": {"hoodie.write.markers": "direct"}}, "unknown write option"),
         ({"source": {"kind": "demo_stream", "stream": "view"}}, "no such stream"),
+        ({"source": {"kind": "pickle"}}, "source kind is unknown"),
     ],
 )
 def test_job_that_breaks_a_rule_is_refused_and_writes_nothing(

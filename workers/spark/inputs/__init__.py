@@ -1,4 +1,4 @@
-"""What a write job reads: generated demo streams, and files.
+"""What a write job reads: files, and what input modules add.
 
 A source answers with rounds; the runner writes each as one commit.
 """

@@ -1,23 +1,23 @@
-"""From a job's `source` to the source itself."""
+"""From a job's `source` to the source itself: a file, or what an input module knows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Final
 
 from workers.errors import InvalidInput
 from workers.jobs import JsonScalar
+from workers.spark.input_modules import INPUTS_VARIABLE, modules_named
 from workers.spark.inputs.files import FileSource
-from workers.spark.inputs.rivals import DemoBackfill, DemoEvolve
 from workers.spark.inputs.source import Asked, Source, Surroundings
-from workers.spark.inputs.streams import DemoStream
 from workers.table.table import Table
 
-_KINDS: Mapping[str, Callable[[Asked, Surroundings], Source]] = {
+Opener = Callable[[Asked, Surroundings], Source]
+
+_FILES: Final[Mapping[str, Opener]] = {
     "csv": FileSource.from_asked,
     "parquet": FileSource.from_asked,
-    "demo_stream": lambda job_source, around: DemoStream.from_asked(job_source),
-    "demo_backfill": DemoBackfill.from_asked,
-    "demo_evolve": DemoEvolve.from_asked,
 }
 
 
@@ -28,8 +28,25 @@ def open_source(
     writer: str,
     environment: Mapping[str, str],
 ) -> Source:
-    """Raises InvalidInput for an unknown kind, key or value."""
+    """Raises InvalidInput for an unknown kind, key or value, or an input module that does not load.
+
+    Input modules are loaded for a kind that is no file's, and never to read a file.
+    """
     kind = str(values.get("kind"))
-    if kind not in _KINDS:
-        raise InvalidInput("source kind is unknown", kind=kind, known=sorted(_KINDS))
-    return _KINDS[kind](Asked(values), Surroundings(table, writer, environment))
+    known = _FILES if kind in _FILES else {**_FILES, **_openers(environment)}
+    if kind not in known:
+        raise InvalidInput("source kind is unknown", kind=kind, known=sorted(known))
+    return known[kind](Asked(values), Surroundings(table, writer, environment))
+
+
+def _openers(environment: Mapping[str, str]) -> dict[str, Opener]:
+    openers: dict[str, Opener] = {}
+    for name in modules_named(environment):
+        try:
+            module = import_module(name)
+        except ImportError as error:
+            raise InvalidInput(
+                "an input module does not load", module=name, variable=INPUTS_VARIABLE
+            ) from error
+        openers.update(module.INPUTS)
+    return openers

@@ -93,7 +93,7 @@ class Command(BaseCommand):
         )
 
     def _status(self) -> None:
-        from workers.spark.inputs.ad_requests import STREAMS
+        from workers.demo.ad_requests import STREAMS
 
         row = TableRow.objects.filter(slug=SLUG).first()
         if row is None:

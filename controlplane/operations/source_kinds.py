@@ -1,0 +1,46 @@
+"""What the control plane knows of each kind of source that a write may have. Files are here; an app
+adds its own when it is ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controlplane.errors import InvalidRequest
+
+_SHOWN_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class SourceKind:
+    name: str
+    has_numbered_rounds: bool = False
+    """Then any driver may write the rounds that another one has left."""
+    restarts_max: int = 0
+    """So often another writer takes the place of one that died."""
+
+
+_KINDS = {kind.name: kind for kind in (SourceKind("csv"), SourceKind("parquet"))}
+_OTHER = SourceKind("")
+
+
+def add_source_kind(kind: SourceKind) -> None:
+    """From now on writes may be asked for with it."""
+    _KINDS[kind.name] = kind
+
+
+def source_kind(source: Mapping[str, Any]) -> SourceKind:
+    """Of a source that was asked for at any time; of a kind that is not known any more, one without
+    rounds and restarts.
+    """
+    return _KINDS.get(str(source.get("kind")), _OTHER)
+
+
+def check_source_kind(source: Mapping[str, Any]) -> None:
+    """Raises InvalidRequest for a kind that no driver would open."""
+    kind = source.get("kind")
+    if not isinstance(kind, str) or kind not in _KINDS:
+        shown = repr(kind)[:_SHOWN_CHARS]
+        raise InvalidRequest("source kind is unknown", kind=shown, known=sorted(_KINDS))

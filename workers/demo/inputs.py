@@ -1,0 +1,16 @@
+"""The demo's kinds of sources, by which a write job names them (`workers.spark.input_modules`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from workers.demo.rivals import DemoBackfill, DemoEvolve
+from workers.demo.streams import DemoStream
+from workers.spark.inputs.opening import Opener
+
+INPUTS: Final[Mapping[str, Opener]] = {
+    "demo_stream": lambda job_source, around: DemoStream.from_asked(job_source),
+    "demo_backfill": DemoBackfill.from_asked,
+    "demo_evolve": DemoEvolve.from_asked,
+}
