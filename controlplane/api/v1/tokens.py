@@ -12,10 +12,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from controlplane.api.actions import DAYS_DEFAULT, DAYS_MAX, create_token, revoke_token, tokens_of
 from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated
 from controlplane.api.requests import actor
-from controlplane.api.tokens import DAYS_DEFAULT, DAYS_MAX, create_token, revoke_token, tokens_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from controlplane.accounts.roles import is_viewer
-from controlplane.api.tokens import DAYS_DEFAULT, DAYS_MAX, create_token, revoke_token, tokens_of
+from controlplane.api.actions import DAYS_DEFAULT, DAYS_MAX, create_token, revoke_token, tokens_of
 
 
 class Command(BaseCommand):
