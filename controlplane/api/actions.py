@@ -1,39 +1,49 @@
-"""Personal API tokens: stored hashed, many per user, each with an end, revoked by deleting."""
+"""Personal API tokens: stored hashed, many per user, each with an end, revoked by deleting. Their
+owner asks for that over the API, the shell for anybody.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from typing import Protocol
+from datetime import timedelta
 
 from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from knox.models import AuthToken
 
+from controlplane.accounts.roles import is_viewer
+from controlplane.api.queries import TokenRecord
 from controlplane.audit.actions import do_record
+from controlplane.errors import InvalidRequest
 
 DAYS_DEFAULT = 90
 DAYS_MAX = 365
 
 
-class TokenRecord(Protocol):
-    token_key: str
-    created: datetime
-    expiry: datetime | None
+def do_create_token(user: User, *, days: int, by: str) -> tuple[TokenRecord, str]:
+    """The stored row and the token itself, which nobody can read again.
 
-
-def create_token(user: User, *, lifetime: timedelta) -> tuple[TokenRecord, str]:
-    """The stored row and the token itself, which nobody can read again."""
-    row, token = AuthToken.objects.create(user=user, expiry=lifetime)
-    do_record(who=user.get_username(), what="token.create", subject=row.token_key, result="done")
+    Raises InvalidRequest for its days, PermissionDenied for a user without a role.
+    """
+    if not 1 <= days <= DAYS_MAX:
+        raise InvalidRequest(f"days must be 1 to {DAYS_MAX}", days=days)
+    if not is_viewer(user):
+        raise PermissionDenied(f"{user.get_username()} has no role, so a token would open nothing")
+    with transaction.atomic():
+        row, token = AuthToken.objects.create(user=user, expiry=timedelta(days=days))
+        _record("token.create", user, row.token_key, by=by)
     return row, token
 
 
-def tokens_of(user: User) -> list[TokenRecord]:
-    return list(AuthToken.objects.filter(user=user).order_by("-created"))
-
-
-def revoke_token(user: User, token_key: str) -> bool:
+def do_revoke_token(user: User, token_key: str, *, by: str) -> bool:
     """False when this user has no such token."""
-    deleted, _ = AuthToken.objects.filter(user=user, token_key=token_key).delete()
-    if deleted:
-        do_record(who=user.get_username(), what="token.revoke", subject=token_key, result="done")
+    with transaction.atomic():
+        deleted, _ = AuthToken.objects.filter(user=user, token_key=token_key).delete()
+        if deleted:
+            _record("token.revoke", user, token_key, by=by)
     return bool(deleted)
+
+
+def _record(what: str, user: User, token_key: str, *, by: str) -> None:
+    details = {"user": user.get_username()}
+    do_record(who=by, what=what, subject=token_key, result="done", details=details)

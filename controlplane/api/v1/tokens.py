@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.http import Http404
 from drf_spectacular.utils import extend_schema
@@ -12,9 +12,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from controlplane.api.actions import DAYS_DEFAULT, DAYS_MAX, create_token, revoke_token, tokens_of
+from controlplane.api.actions import DAYS_DEFAULT, DAYS_MAX, do_create_token, do_revoke_token
 from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated
+from controlplane.api.queries import tokens_of
 from controlplane.api.requests import actor
 
 
@@ -50,7 +51,8 @@ class TokenListApi(APIView):
     )
     def post(self, request: Request) -> Response:
         body = validated(self.TokenRequest, request)
-        row, token = create_token(actor(request), lifetime=timedelta(days=body["days"]))
+        user = actor(request)
+        row, token = do_create_token(user, days=body["days"], by=user.get_username())
         new = NewToken(id=row.token_key, token=token, expiry=row.expiry)
         return Response(shown(new), status=201)
 
@@ -58,6 +60,7 @@ class TokenListApi(APIView):
 class TokenApi(APIView):
     @extend_schema(operation_id="tokens_revoke", responses={204: None})
     def delete(self, request: Request, token_key: str) -> Response:
-        if not revoke_token(actor(request), token_key):
+        user = actor(request)
+        if not do_revoke_token(user, token_key, by=user.get_username()):
             raise Http404(token_key)
         return Response(status=204)

@@ -7,7 +7,6 @@ it was by their name on this machine.
 
 from __future__ import annotations
 
-import getpass
 import logging
 import threading
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import Any
 
 from django.db import DatabaseError, connections
 
+from controlplane.audit.shell import shell_user
 from controlplane.errors import NotAllowedNow
 from controlplane.mirror.storage import engine_table
 from controlplane.mirror.sync import sync_table
@@ -66,10 +66,6 @@ def request_and_carry_out(
     _check_end(operation)
     assert noted.last is not None, operation
     return noted.last
-
-
-def shell_user() -> str:
-    return f"{getpass.getuser()} (shell)"
 
 
 class NotedReports:

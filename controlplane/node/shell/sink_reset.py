@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from controlplane.node.shell.own_process import Say, shell_user
+from controlplane.audit.shell import shell_user
+from controlplane.node.shell.own_process import Say
 from controlplane.node.shell.sinks import Place, own_options
 from controlplane.operations.sink_resets import asked_of_the_broker, carry_out
 from workers.options.sink_keys import SinkMode

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from django.core.management.base import CommandError
 
 from controlplane.audit.actions import do_record
-from controlplane.node.shell.own_process import Say, shell_user
+from controlplane.audit.shell import shell_user
+from controlplane.node.shell.own_process import Say
 from controlplane.tables.models import Table as TableRow
 from workers.clock import SystemClock
 from workers.errors import LakehouseError

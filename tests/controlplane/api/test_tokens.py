@@ -10,6 +10,9 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.test import Client
 
+from controlplane.audit.models import AuditEvent
+from controlplane.audit.shell import shell_user
+
 
 def token(*words: str) -> str:
     out = StringIO()
@@ -32,12 +35,32 @@ def test_a_token_is_made_listed_and_revoked_in_the_shell(client: Client, viewer:
     assert status(client, made) == 401
 
 
+def test_the_audit_says_whose_token_it_is_and_who_made_and_revoked_it(
+    client: Client, viewer: User
+) -> None:
+    token("create", "vera")
+    in_shell = token("list", "vera").split()[0]
+    token("revoke", "vera", in_shell)
+    client.force_login(viewer)
+    over_api = client.post("/api/v1/tokens/").json()["id"]
+    client.delete(f"/api/v1/tokens/{over_api}/")
+
+    noted = AuditEvent.objects.filter(what__startswith="token.").order_by("pk")
+    assert [(row.what, row.object, row.who) for row in noted] == [
+        ("token.create", in_shell, shell_user()),
+        ("token.revoke", in_shell, shell_user()),
+        ("token.create", over_api, "vera"),
+        ("token.revoke", over_api, "vera"),
+    ]
+    assert {row.details["user"] for row in noted} == {"vera"}
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["create", "vasco"], "there is no user vasco; there is ada, nora, vera"),
         (["create", "nora"], "nora has no role"),
-        (["create", "vera", "--days", "0"], "--days must be 1 to 365"),
+        (["create", "vera", "--days", "0"], "days must be 1 to 365"),
         (["revoke", "vera", "12345678"], "vera has no token 12345678"),
     ],
 )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
-from controlplane.accounts.roles import is_viewer
-from controlplane.api.actions import DAYS_DEFAULT, DAYS_MAX, create_token, revoke_token, tokens_of
+from controlplane.api.actions import DAYS_DEFAULT, do_create_token, do_revoke_token
+from controlplane.api.queries import tokens_of
+from controlplane.audit.shell import shell_user
+from controlplane.errors import InvalidRequest
 
 
 class Command(BaseCommand):
@@ -35,17 +37,15 @@ class Command(BaseCommand):
         try:
             user = _user(options["user"])
             getattr(self, f"_{options['action']}")(user, options)
+        except (InvalidRequest, PermissionDenied) as error:
+            raise CommandError(str(error)) from error
         except DatabaseError as error:
             raise CommandError(
                 f"the node's database is not ready, run `make up`: {error}"
             ) from error
 
     def _create(self, user: User, options: dict[str, Any]) -> None:
-        if not 1 <= options["days"] <= DAYS_MAX:
-            raise CommandError(f"--days must be 1 to {DAYS_MAX}")
-        if not is_viewer(user):
-            raise CommandError(f"{user.get_username()} has no role, so a token would open nothing")
-        row, token = create_token(user, lifetime=timedelta(days=options["days"]))
+        row, token = do_create_token(user, days=options["days"], by=shell_user())
         # The token alone on standard output, so that a program may take it.
         self.stdout.write(token)
         until = f"until {row.expiry:%Y-%m-%d}" if row.expiry else "for ever"
@@ -59,7 +59,7 @@ class Command(BaseCommand):
             )
 
     def _revoke(self, user: User, options: dict[str, Any]) -> None:
-        if not revoke_token(user, options["id"]):
+        if not do_revoke_token(user, options["id"], by=shell_user()):
             raise CommandError(f"{user.get_username()} has no token {options['id']}")
         self.stdout.write("revoked")
 
