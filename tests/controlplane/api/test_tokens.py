@@ -42,7 +42,7 @@ def test_the_audit_says_whose_token_it_is_and_who_made_and_revoked_it(
     in_shell = token("list", "vera").split()[0]
     token("revoke", "vera", in_shell)
     client.force_login(viewer)
-    over_api = client.post("/api/v1/tokens/").json()["id"]
+    over_api = client.post("/api/v1/tokens/", {}, "application/json").json()["id"]
     client.delete(f"/api/v1/tokens/{over_api}/")
 
     noted = AuditEvent.objects.filter(what__startswith="token.").order_by("pk")
