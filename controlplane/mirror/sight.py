@@ -21,7 +21,6 @@ import os
 import time
 from collections.abc import Iterator
 from hashlib import sha256
-from pathlib import Path
 
 from controlplane.errors import ControlPlaneError
 from controlplane.tables.locations import checked_location
@@ -44,8 +43,8 @@ def sight_of(table: Table) -> str:
     if "://" in table.location:
         return ""
     try:
-        root = Path(checked_location(table.location))
-        is_trusted = _is_trusted((root / HOODIE).stat().st_dev)
+        root = checked_location(table.location)
+        is_trusted = _is_trusted(os.stat(f"{root}/{HOODIE}").st_dev)
         lines = list((_lines if is_trusted else _listed)(root, HOODIE))
     except (ControlPlaneError, OSError):
         return ""  # Something went away meanwhile, or it is no table: the sync says what.
@@ -62,10 +61,10 @@ def is_by_names(sight: str) -> bool:
     return sight.startswith(_BY_NAMES)
 
 
-def _lines(root: Path, folder: str) -> Iterator[tuple[int, str]]:
+def _lines(root: str, folder: str) -> Iterator[tuple[int, str]]:
     """(newest stamp, what is known without opening it) of a folder and of what it holds."""
-    yield _line(folder, (root / folder).stat())
-    with os.scandir(root / folder) as entries:
+    yield _line(folder, os.stat(f"{root}/{folder}"))
+    with os.scandir(f"{root}/{folder}") as entries:
         for number, entry in enumerate(entries):
             path = f"{folder}/{entry.name}"
             if number > ENTRIES_MAX:
@@ -73,18 +72,18 @@ def _lines(root: Path, folder: str) -> Iterator[tuple[int, str]]:
             if entry.is_dir(follow_symlinks=False):
                 if path in _NAMES_ONLY:
                     yield _line(path, entry.stat(follow_symlinks=False))
-                    history = root / path / "history"
-                    if history.is_dir():
-                        yield _line(f"{path}/history", history.stat())
+                    history = f"{path}/history"
+                    if os.path.isdir(f"{root}/{history}"):
+                        yield _line(history, os.stat(f"{root}/{history}"))
                 elif path not in _NOT_READ:
                     yield from _lines(root, path)
             else:
                 yield _line(path, entry.stat(follow_symlinks=False))
 
 
-def _listed(root: Path, folder: str) -> Iterator[tuple[int, str]]:
+def _listed(root: str, folder: str) -> Iterator[tuple[int, str]]:
     """The same of a file system whose folders have no stamps to rely on, nor its files numbers."""
-    with os.scandir(root / folder) as entries:
+    with os.scandir(f"{root}/{folder}") as entries:
         for number, entry in enumerate(entries):
             path = f"{folder}/{entry.name}"
             if number > ENTRIES_MAX:
@@ -94,15 +93,15 @@ def _listed(root: Path, folder: str) -> Iterator[tuple[int, str]]:
                 yield status.st_mtime_ns, f"{path} {status.st_size} {status.st_mtime_ns}"
             elif path in _NAMES_ONLY:
                 yield 0, _names(root, path)
-                if (root / path / "history").is_dir():
+                if os.path.isdir(f"{root}/{path}/history"):
                     yield 0, _names(root, f"{path}/history")
             elif path not in _NOT_READ:
                 yield 0, path
                 yield from _listed(root, path)
 
 
-def _names(root: Path, folder: str) -> str:
-    with os.scandir(root / folder) as entries:
+def _names(root: str, folder: str) -> str:
+    with os.scandir(f"{root}/{folder}") as entries:
         names = "\n".join(sorted(entry.name for entry in entries))
     return f"{folder} {sha256(names.encode(errors='surrogateescape')).hexdigest()}"
 
