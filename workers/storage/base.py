@@ -156,9 +156,10 @@ class Storage(Protocol):
 
 def checked_path(path: str) -> str:
     """`path` itself. Raises InvalidInput when it could leave the table (threat T1)."""
-    if path and (path.startswith("/") or "\x00" in path or "\\" in path):
+    if path.startswith("/") or "\x00" in path or "\\" in path:
         raise InvalidInput("path is not relative to the table", path=path)
-    if any(part in ("", ".", "..") for part in path.split("/")) and path:
+    parts = path.split("/")
+    if path and ("" in parts or "." in parts or ".." in parts):
         raise InvalidInput("path has an empty or a dotted part", path=path)
     return path
 
