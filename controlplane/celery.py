@@ -45,11 +45,7 @@ app.conf.update(
         "workers.tasks.*": {"queue": "engine"},
         "controlplane.mirror.*": {"queue": "mirror"},
     },
-    imports=[
-        "controlplane.mirror.tasks",
-        "controlplane.operations.tasks",
-        "workers.tasks",
-    ],
+    imports=["workers.tasks"],
     beat_schedule={
         name: {"task": task, "schedule": every_s, "options": {"expires": 2 * every_s}}
         for name, task, every_s in (
@@ -62,3 +58,4 @@ app.conf.update(
         )
     },
 )
+app.autodiscover_tasks()  # `tasks.py` of each installed app.

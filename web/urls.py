@@ -6,9 +6,9 @@ from django.contrib.auth import views as auth_views
 from django.urls import path, re_path
 
 from web import events
+from web.additions import added_urls
 from web.pages import (
     conflicts,
-    demo,
     files,
     live,
     locks,
@@ -44,8 +44,6 @@ urlpatterns = [
     path("t/<slug:slug>/health", overview.health, name="health"),
     path("t/<slug:slug>/live", live.live, name="live"),
     path("t/<slug:slug>/live/<slug:part>", live.live_part, name="live-part"),
-    path("t/<slug:slug>/demo/start", demo.restart, name="demo-start"),
-    path("t/<slug:slug>/demo/<slug:button>", demo.demo, name="demo"),
     path("t/<slug:slug>/timeline", timeline.timeline, name="timeline"),
     path("t/<slug:slug>/timeline/figure", timeline.figure, name="timeline-figure"),
     path("t/<slug:slug>/timeline/rows", timeline.rows, name="timeline-rows"),
@@ -141,4 +139,5 @@ urlpatterns = [
         operation.operation_cancel,
         name="operation-cancel",
     ),
+    *added_urls(),
 ]

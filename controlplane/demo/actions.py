@@ -15,6 +15,7 @@ from kombu.exceptions import OperationalError
 
 from controlplane.audit.actions import do_record
 from controlplane.celery import app
+from controlplane.demo.source_kinds import BACKFILL, EVOLVE, is_of_demo
 from controlplane.errors import NotAllowedNow, QueueUnavailable
 from controlplane.mirror.storage import storage_of
 from controlplane.operations.kinds import write
@@ -33,35 +34,18 @@ HEARTBEAT = {
     "hoodie.client.heartbeat.tolerable.misses": "5",
 }
 OPTIMISTIC = {"hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL", **HEARTBEAT}
-
-
-_RUNS_LOOKED_AT = 50
-"""Operations of streams: of several runs, with those that took a dead one's place."""
-KILL_TASK = "controlplane.operations.kill_demo_writer"
+KILL_TASK = "controlplane.demo.kill_writer"
 KILL_WAIT_S = 20.0
 KILL_POLL_S = 0.05
-
-
-def has_demo_ended(table: Table) -> bool:
-    """Whether its streams were started here and nobody writes any of them now."""
-    streams = Operation.objects.filter(
-        table=table,
-        kind=write.KIND.name,
-        parameters__job__source__kind="demo_stream",
-    )
-    states = set(
-        streams.order_by("-requested_at").values_list("state", flat=True)[:_RUNS_LOOKED_AT]
-    )
-    return bool(states) and not states & set(OPEN)
 
 
 def do_start_demo_conflict(table: Table, by: User) -> tuple[Operation, Operation]:
     """Two optimistic backfills of the same requests at the same time: one commits, the other is
     told to whom it lost.
     """
-    _refuse_while_running(table, "demo_backfill")
-    first = _write(table, by, "backfill-a", {"kind": "demo_backfill", "seed": 1}, OPTIMISTIC)
-    second = _write(table, by, "backfill-b", {"kind": "demo_backfill", "seed": 2}, OPTIMISTIC)
+    _refuse_while_running(table, BACKFILL)
+    first = _write(table, by, "backfill-a", {"kind": BACKFILL, "seed": 1}, OPTIMISTIC)
+    second = _write(table, by, "backfill-b", {"kind": BACKFILL, "seed": 2}, OPTIMISTIC)
     return first, second
 
 
@@ -69,9 +53,9 @@ def do_start_demo_schema_conflict(table: Table, by: User) -> tuple[Operation, Op
     """Two writers that evolve one column in different ways at the same time (scenario 8 of the
     schema table).
     """
-    _refuse_while_running(table, "demo_evolve")
-    first = _write(table, by, "evolve-a", {"kind": "demo_evolve", "variant": "a"}, OPTIMISTIC)
-    second = _write(table, by, "evolve-b", {"kind": "demo_evolve", "variant": "b"}, OPTIMISTIC)
+    _refuse_while_running(table, EVOLVE)
+    first = _write(table, by, "evolve-a", {"kind": EVOLVE, "variant": "a"}, OPTIMISTIC)
+    second = _write(table, by, "evolve-b", {"kind": EVOLVE, "variant": "b"}, OPTIMISTIC)
     return first, second
 
 
@@ -130,9 +114,7 @@ def _running(table: Table) -> list[Operation]:
     running_writes = Operation.objects.filter(
         table=table, kind=write.KIND.name, state=OperationState.RUNNING.value
     ).order_by("-requested_at")
-    return [
-        one for one in running_writes if one.parameters["job"]["source"]["kind"].startswith("demo_")
-    ]
+    return [running for running in running_writes if is_of_demo(running.parameters["job"])]
 
 
 def _pid(operation: Operation) -> int | None:

@@ -14,11 +14,11 @@ from pathlib import Path
 from django.conf import settings
 from django.contrib.auth.models import User
 
-from controlplane.node.demo_upkeep import CANCEL_WAIT_S, POLL_S, keep_small
+from controlplane.demo.processes import KAFKA, ORDERS, broker_home
+from controlplane.demo.upkeep import CANCEL_WAIT_S, POLL_S, keep_small
 from controlplane.node.identity import read_identity
 from controlplane.node.living import supervisor_pid
 from controlplane.node.places import Places
-from controlplane.node.processes import KAFKA, ORDERS
 from controlplane.node.supervision import Supervisor, SupervisorFailed, log_file
 from controlplane.operations.actions import do_start_sink, do_stop_sink
 from controlplane.operations.run_dirs import run_dir
@@ -97,7 +97,7 @@ def delete_orders(clock: Clock) -> None:
         supervisor = _supervisor(places)
         supervisor.stop_process(ORDERS)
         supervisor.stop_process(KAFKA)
-    for doomed in (location, Path(f"{location}-dead-letters"), places.kafka / "data"):
+    for doomed in (location, Path(f"{location}-dead-letters"), broker_home(places) / "data"):
         shutil.rmtree(doomed, ignore_errors=True)
 
 
@@ -137,9 +137,10 @@ def _broker(places: Places, supervisor: Supervisor, clock: Clock, say: Say) -> s
     """Where it listens, once it answers and has the topic."""
     try:
         say("looking for Apache Kafka (fetched once, which may take minutes)")
-        kafka_class_path(places.kafka, within_s=_RESOLVE_S)
+        home = broker_home(places)
+        kafka_class_path(home, within_s=_RESOLVE_S)
         runs = supervisor.states()[KAFKA].is_running
-        ports = (read_ports(places.kafka) if runs else None) or chosen_ports(places.kafka)
+        ports = (read_ports(home) if runs else None) or chosen_ports(home)
         _start(places, supervisor, KAFKA)
         bootstrap = f"127.0.0.1:{ports[0]}"
         if not await_broker(bootstrap, _ANSWER_S, clock):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from controlplane.operations.source_kinds import SourceKind
 
@@ -14,3 +15,8 @@ SOURCE_KINDS: Final = (
     SourceKind(BACKFILL),
     SourceKind(EVOLVE),
 )
+
+
+def is_of_demo(job: Mapping[str, Any]) -> bool:
+    """Whether a write job has one of these sources."""
+    return job["source"]["kind"] in {kind.name for kind in SOURCE_KINDS}

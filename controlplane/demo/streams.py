@@ -13,9 +13,11 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import User
 
+from controlplane.demo.actions import HEARTBEAT
+from controlplane.demo.source_kinds import STREAM
 from controlplane.errors import NotAllowedNow
 from controlplane.operations.actions import do_request_write
-from controlplane.operations.demo import HEARTBEAT
+from controlplane.operations.kinds import write
 from controlplane.operations.models import Operation
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.source_kinds import source_kind
@@ -35,6 +37,8 @@ WRITE_OPTIONS = {
     **HEARTBEAT,
 }
 SPARK_CONF = {"spark.sql.shuffle.partitions": "2"}
+_RUNS_LOOKED_AT = 50
+"""Operations of streams: of several runs, with those that took a dead one's place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +74,7 @@ def start_streams(by: User, wanted: DemoRun) -> StartedStreams:
     if not waiting:
         return StartedStreams(table=row, streams=[], rounds=0)
     source = unfinished_run(row, table) or {
-        "kind": "demo_stream",
+        "kind": STREAM,
         "run": SystemClock().now_ms() // 1000,
         **asdict(wanted),
     }
@@ -118,10 +122,21 @@ def opened_table() -> LakehouseTable:
 def newest_operation(row: TableRow, stream: str) -> Operation | None:
     writes = Operation.objects.filter(
         table=row,
-        parameters__job__source__kind="demo_stream",
+        parameters__job__source__kind=STREAM,
         parameters__job__source__stream=stream,
     )
     return writes.order_by("-requested_at").first()
+
+
+def has_demo_ended(row: TableRow) -> bool:
+    """Whether its streams were started here and nobody writes any of them now."""
+    streams = Operation.objects.filter(
+        table=row, kind=write.KIND.name, parameters__job__source__kind=STREAM
+    )
+    states = set(
+        streams.order_by("-requested_at").values_list("state", flat=True)[:_RUNS_LOOKED_AT]
+    )
+    return bool(states) and not states & set(OPEN)
 
 
 def is_taken_care_of(row: TableRow, stream: str) -> bool:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from controlplane.node.additions import additions
 from controlplane.node.identity import (
     PORTS,
     SOCKET_PATH_BYTES_MAX,
@@ -34,7 +35,6 @@ from workers.concurrency.locks.binding import Binding
 from workers.concurrency.locks.opening import record_store
 from workers.errors import LakehouseError
 from workers.options.lock_options import URL_VARIABLE, LockSettings, LockUrl, provider_of
-from workers.sink.kafka.broker import PACKAGE, known_jars
 from workers.storage.local import LocalStorage
 
 JAVA_MAJOR_MIN = 17
@@ -97,7 +97,7 @@ def examine(around: Surroundings) -> list[Finding]:
         check_home(around.places),
         check_sockets(around),
         check_spark(around.environ, around.identity),
-        check_kafka(around.places),
+        *(finding for addition in additions() for finding in addition.checks(around.places)),
     ]
 
 
@@ -281,14 +281,6 @@ def judge_remote_packages(remote: str, there: Mapping[str, str]) -> Finding:
         return Finding("spark", False, f"{remote} cannot run our tasks: {', '.join(wrong)}")
     listed = ", ".join(f"{name} {there[name]}" for name in ("python", *REMOTE_PACKAGES))
     return Finding("spark", True, f"{remote} has {listed}")
-
-
-def check_kafka(places: Places) -> Finding:
-    """Only the demo wants it, so that nothing is wrong where it is not there."""
-    if jars := known_jars(places.kafka):
-        return Finding("demo's kafka", True, f"{PACKAGE}, {len(jars)} jars are here")
-    line = f"{PACKAGE} is fetched when the demo first starts; without a network it has no sink"
-    return Finding("demo's kafka", True, line)
 
 
 def _ask_spark(environ: Mapping[str, str], remote: str) -> subprocess.CompletedProcess[str]:

@@ -1,5 +1,4 @@
-"""What a node needs before its processes start: database, static files, roles, two users, the
-demo's table root.
+"""What a node needs before its processes start: database, static files, roles, two users.
 
 Every step may run again: what is there already stays as it is.
 """

@@ -38,11 +38,6 @@ class Places:
         return self.home / "spark"
 
     @property
-    def kafka(self) -> Path:
-        """The demo's broker; made when the demo begins."""
-        return self.home / "kafka"
-
-    @property
     def static(self) -> Path:
         return self.home / "static"
 

@@ -19,8 +19,6 @@ from controlplane.node.proxies import proxy_options
 from controlplane.node.secrets_file import NodeSecrets
 from workers.spark.connect_server import server_command
 
-KAFKA, ORDERS = "kafka", "orders"
-"""Of the demo: the broker, and what produces to its topic."""
 WORKERS = {"worker": ("engine", 4), "control": ("control", 2), "mirror": ("mirror", 2)}
 """Celery's, by the name of the process: the queue that it takes from, and how many it does at once.
 """
@@ -36,16 +34,16 @@ class Process:
     folder: Path
     stop_wait_s: int
     """How long it may take to end what it has in hand before it is killed."""
-    is_of_demo: bool = False
-    """Then it is the demo that starts it, not the node; it may end by itself, and `up` waits for
-    nothing of it.
-    """
+    launcher: str = "controlplane.node.launch"
+    """The module that becomes it, by its name."""
+    starts_with_node: bool = True
+    """If not, whoever added it starts it; it may end by itself, and `up` does not wait for it."""
 
 
 def processes(
     environ: Mapping[str, str], places: Places, identity: Identity, secrets: NodeSecrets
 ) -> tuple[Process, ...]:
-    """In the order in which they start; they stop in the reverse order."""
+    """The node's own, in the order in which they start; they stop in the reverse order."""
     for_web = web_secrets(environ, identity, secrets)
     for_workers = worker_secrets(environ, identity, secrets)
     for_spark = spark_secrets(environ, identity, secrets)
@@ -61,8 +59,6 @@ def processes(
             for name, (queue, processes) in WORKERS.items()
         ),
         Process("beat", beat_command(places), for_workers, PROJECT, 10),
-        Process(KAFKA, kafka_command(places), {}, PROJECT, 20, is_of_demo=True),
-        Process(ORDERS, orders_command(places), {}, PROJECT, 10, is_of_demo=True),
     ]
     return tuple(own)
 
@@ -116,15 +112,6 @@ def beat_command(places: Places) -> tuple[str, ...]:
         *("--schedule", str(places.run / "beat-schedule")),
         *("--pidfile", "", "--loglevel", "WARNING"),
     )
-
-
-def kafka_command(places: Places) -> tuple[str, ...]:
-    """It becomes the broker, on the ports that its directory remembers."""
-    return (sys.executable, "-m", "workers.demo.broker", str(places.kafka))
-
-
-def orders_command(places: Places) -> tuple[str, ...]:
-    return (sys.executable, "-m", "workers.demo.feed", str(places.kafka))
 
 
 def redis_server() -> Path:

@@ -17,9 +17,8 @@ import redis
 
 from controlplane.node.identity import Identity
 from controlplane.node.places import Places
-from controlplane.node.processes import KAFKA, ORDERS, WORKERS
+from controlplane.node.processes import WORKERS
 from controlplane.node.supervision import Supervisor, log_file
-from workers.demo.ports import read_ports
 
 Probe = Callable[[], str | None]
 _POLL_S = 0.2
@@ -81,17 +80,6 @@ def probes(identity: Identity, supervisor: Supervisor) -> dict[str, Probe]:
     own.update({name: partial(worker_answers, queue) for name, (queue, _) in WORKERS.items()})
     own["beat"] = lambda: runs(supervisor, "beat")
     own["markers"] = lambda: port_answers(identity.marker_port)
-    return own
-
-
-def demo_probes(places: Places, supervisor: Supervisor) -> dict[str, Probe]:
-    """Of what the demo has started and what has not ended by itself."""
-    states = supervisor.states()
-    own: dict[str, Probe] = {}
-    if KAFKA in states and not states[KAFKA].is_over and (ports := read_ports(places.kafka)):
-        own[KAFKA] = lambda: port_answers(ports[0])
-    if ORDERS in states and not states[ORDERS].is_over:
-        own[ORDERS] = lambda: runs(supervisor, ORDERS)
     return own
 
 

@@ -8,12 +8,13 @@ import os
 import shutil
 from collections.abc import Callable
 
+from controlplane.node.additions import additions
 from controlplane.node.doctor import Surroundings, examine, free_bytes
 from controlplane.node.first_use import login_line, prepare
 from controlplane.node.identity import Identity, read_identity
 from controlplane.node.living import end, processes_of, supervisor_pid
 from controlplane.node.places import Places
-from controlplane.node.processes import processes
+from controlplane.node.processes import Process, processes
 from controlplane.node.readiness import NotReady, Wait, probes
 from controlplane.node.secrets_file import read_secrets
 from controlplane.node.stop import remove_sockets, stop
@@ -45,7 +46,7 @@ def start(places: Places, say: Callable[[str], None]) -> bool:
     _check(places, identity)
     say("preparing")
     prepare(places, secrets, say)
-    wanted = processes(os.environ, places, identity, secrets)
+    wanted = [*processes(os.environ, places, identity, secrets), *_added_processes(places)]
     places.supervisor_settings.write_text(settings_text(places, identity, wanted))
     _empty_scratch(places)
     say("starting")
@@ -54,6 +55,10 @@ def start(places: Places, say: Callable[[str], None]) -> bool:
     say(f"Sluice is up: {identity.url}")
     say(f"Log in as {login_line(secrets)}")
     return True
+
+
+def _added_processes(places: Places) -> list[Process]:
+    return [process for addition in additions() for process in addition.processes(places)]
 
 
 def _check(places: Places, identity: Identity) -> None:

@@ -75,15 +75,15 @@ def settings_text(places: Places, identity: Identity, processes: Iterable[Proces
         "supervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface",
     ]
     for priority, process in enumerate(processes, start=1):
-        words = [sys.executable, "-m", "controlplane.node.launch", process.name]
+        words = [sys.executable, "-m", process.launcher, process.name]
         sections += [
             "",
             f"[program:{process.name}]",
             f"command={_escaped(shlex.join(words))}",
             f"directory={_escaped(PROJECT)}",
             f"priority={priority}",
-            f"autostart={'false' if process.is_of_demo else 'true'}",
-            f"autorestart={'unexpected' if process.is_of_demo else 'true'}",
+            f"autostart={'true' if process.starts_with_node else 'false'}",
+            f"autorestart={'true' if process.starts_with_node else 'unexpected'}",
             "startsecs=2",
             f"startretries={_START_RETRIES}",
             "stopsignal=TERM",

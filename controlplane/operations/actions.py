@@ -5,12 +5,6 @@ from __future__ import annotations
 from controlplane.operations.aborts import do_request_abort
 from controlplane.operations.cancels import do_request_cancel, is_cancellable
 from controlplane.operations.declaring import do_declare_stream
-from controlplane.operations.demo import (
-    do_kill_demo_writer,
-    do_start_demo_conflict,
-    do_start_demo_schema_conflict,
-    has_demo_ended,
-)
 from controlplane.operations.kinds.replay import ReplayPlan, do_request_replay, plan_replay
 from controlplane.operations.kinds.rollback import (
     PlannedFileRow,
@@ -56,7 +50,6 @@ __all__ = [
     "ServiceKind",
     "ServicePlanView",
     "do_declare_stream",
-    "do_kill_demo_writer",
     "do_launch_stream",
     "do_reconcile",
     "do_record_report",
@@ -71,12 +64,9 @@ __all__ = [
     "do_reset_sink",
     "do_restart_marker_server",
     "do_schedule_service",
-    "do_start_demo_conflict",
-    "do_start_demo_schema_conflict",
     "do_start_sink",
     "do_stop_sink",
     "do_update_service_setting",
-    "has_demo_ended",
     "is_cancellable",
     "open_operation",
     "permission_of",

@@ -10,7 +10,6 @@ from controlplane.celery import app
 from controlplane.mirror.models import ServerSample
 from controlplane.operations import (
     corrections,
-    demo,
     marker_server,
     recovery,
     retention,
@@ -18,7 +17,6 @@ from controlplane.operations import (
     settling,
     sink_relaunches,
 )
-from controlplane.tables.models import Table
 from controlplane.writers.actions import do_forget_hints
 
 SAMPLES_KEPT_FOR = timedelta(hours=6)
@@ -49,9 +47,3 @@ def forget() -> None:
     ServerSample.objects.filter(at__lt=now - SAMPLES_KEPT_FOR).delete()
     do_forget_hints(before=now - REPORTS_KEPT_FOR)
     retention.forget_run_dirs(now=now)
-
-
-@app.task(name=demo.KILL_TASK)
-def kill_demo_writer(slug: str) -> None:
-    if table := Table.objects.filter(slug=slug).first():
-        demo.kill_in_the_middle(table)

@@ -68,7 +68,7 @@ INSTALLED_APPS = [
     "controlplane.api",
     "controlplane.node",
     "web",
-    *(["controlplane.demo"] if SLUICE_DEMO else []),
+    *(["controlplane.demo", "web.demo"] if SLUICE_DEMO else []),
 ]
 
 MIDDLEWARE = [

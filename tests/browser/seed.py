@@ -23,6 +23,8 @@ import pyarrow as pa  # noqa: E402
 from django.conf import settings  # noqa: E402
 from django.contrib.auth.models import Group, User  # noqa: E402
 
+from controlplane.demo.streams import DemoRun, start_streams  # noqa: E402
+from controlplane.demo.streams import table_location as demo_location  # noqa: E402
 from controlplane.events import publish_change  # noqa: E402
 from controlplane.mirror.models import (  # noqa: E402
     HeartbeatRecord,
@@ -30,8 +32,6 @@ from controlplane.mirror.models import (  # noqa: E402
     StreamStatus,
 )
 from controlplane.mirror.sync import sync_table  # noqa: E402
-from controlplane.node.demo_streams import DemoRun, start_streams  # noqa: E402
-from controlplane.node.demo_streams import table_location as demo_location  # noqa: E402
 from controlplane.operations.models import Operation  # noqa: E402
 from controlplane.tables.actions import do_register_table  # noqa: E402
 from controlplane.tables.models import Table  # noqa: E402

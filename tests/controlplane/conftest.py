@@ -15,6 +15,7 @@ from pytest_django.live_server_helper import LiveServer
 from controlplane.mirror.sync import sync_table
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
+from tests.controlplane.drivers import driver  # noqa: F401 - a fixture
 from tests.controlplane.lake import Lake
 from tests.controlplane.sink_jobs import running  # noqa: F401 - a fixture
 from tests.support.lost_writes import lost_writes_once  # noqa: F401 - a fixture

@@ -11,13 +11,13 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
-from controlplane.errors import ControlPlaneError
-from controlplane.node.demo_streams import SLUG, DemoRun, start_streams
-from controlplane.operations.actions import (
+from controlplane.demo.actions import (
     do_kill_demo_writer,
     do_start_demo_conflict,
     do_start_demo_schema_conflict,
 )
+from controlplane.demo.streams import SLUG, DemoRun, has_demo_ended, start_streams
+from controlplane.errors import ControlPlaneError
 from controlplane.tables.access import Permission, access_table
 from web.refusals import page, person, refusal_of
 
@@ -68,6 +68,17 @@ def is_demo(table: Table) -> bool:
     holds those.
     """
     return (table.record_key, table.partition_by) == ("request_id", "region")
+
+
+def buttons(table: Table) -> dict[str, Any]:
+    """What the part in the head of the live page shows of this table."""
+    if not is_demo(table):
+        return {"buttons": ()}
+    return {
+        "buttons": BUTTONS,
+        "has_demo_ended": has_demo_ended(table),
+        "conflict_hint": "The first demo button makes one happen.",
+    }
 
 
 @require_POST

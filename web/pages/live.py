@@ -13,16 +13,15 @@ from django.views.decorators.http import require_safe
 
 from controlplane.mirror.queries.table_details import join_status, pending_markers
 from controlplane.mirror.timeline_rows import newest_undone
-from controlplane.operations.actions import has_demo_ended
 from controlplane.operations.queries import marker_server_status, recent_operations
 from controlplane.operations.stream_rounds import StreamRounds, stream_rounds
 from controlplane.tables.access import Permission, access_table
 from controlplane.tables.queries import table_row
 from controlplane.writers.conflicts import recent_conflicts
 from controlplane.writers.queries import writers_board
+from web.additions import head_parts
 from web.advice import explain
 from web.board import board
-from web.pages.demo import BUTTONS, is_demo
 from web.refusals import page, person
 from web.sparkline import sparkline
 
@@ -42,6 +41,9 @@ def live(request: HttpRequest, slug: str) -> HttpResponse:
     context: dict[str, Any] = {"page": "live", "table": table}
     for build in _PARTS.values():
         context |= build(table, now, context)
+    for head_part in head_parts().values():
+        context |= head_part.context(table)
+    context["head_parts"] = head_parts().values()
     return render(request, "pages/live.html", context)
 
 
@@ -50,6 +52,9 @@ def live(request: HttpRequest, slug: str) -> HttpResponse:
 def live_part(request: HttpRequest, slug: str, part: str) -> HttpResponse:
     """One fragment, fresh."""
     table, now = access_table(person(request), slug, Permission.VIEW), timezone.now()
+    if head_part := head_parts().get(part):
+        context = {"table": table, **head_part.context(table)}
+        return render(request, head_part.template, context)
     build = _PARTS.get(part)
     if build is None:
         raise Http404(f"there is no part {part}")
@@ -112,12 +117,6 @@ def _undone(table: Table, _now: datetime, _: dict[str, Any]) -> dict[str, Any]:
     return {"undone": newest_undone(table, UNDONE_SHOWN)}
 
 
-def _demo(table: Table, _now: datetime, _: dict[str, Any]) -> dict[str, Any]:
-    if not is_demo(table):
-        return {"buttons": ()}
-    return {"buttons": BUTTONS, "has_demo_ended": has_demo_ended(table)}
-
-
 # In this order: figures and streams reuse what the writers have read.
 _PARTS: dict[str, Callable[[Table, datetime, dict[str, Any]], dict[str, Any]]] = {
     "writers": _writers,
@@ -128,5 +127,4 @@ _PARTS: dict[str, Callable[[Table, datetime, dict[str, Any]], dict[str, Any]]] =
     "operations": _operations,
     "conflicts": _conflicts,
     "undone": _undone,
-    "demo": _demo,
 }

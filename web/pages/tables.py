@@ -18,6 +18,7 @@ from controlplane.fields import INSTANT_TIME
 from controlplane.mirror.queries.files import file_groups_page
 from controlplane.tables.access import Permission, access_table, may
 from controlplane.tables.queries import TableRow, tables_overview
+from web.additions import first_step
 from web.refusals import page, person
 
 QUESTION_CHARS_MAX = 200
@@ -95,7 +96,7 @@ def _rows(request: HttpRequest) -> dict[str, Any]:
         "conflicts": sum(row.conflicts_24h for row in rows),
         "behind": sum(is_behind(row) for row in rows),
     }
-    return {"rows": rows, "asked": question, "sums": sums}
+    return {"rows": rows, "asked": question, "sums": sums, "first_step": first_step()}
 
 
 def is_behind(row: TableRow) -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 from controlplane.node.environment import adopt, process_environment
 from controlplane.node.identity import BadSetting, Identity, read_identity
-from controlplane.node.places import Places
+from controlplane.node.places import PROJECT, Places
 from controlplane.node.processes import Process, processes
 from controlplane.node.secrets_file import NodeSecrets, ensure_secrets, read_secrets
 from controlplane.node.supervision import settings_text
@@ -64,8 +64,6 @@ def test_no_argument_and_no_settings_file_holds_a_secret(places: Places) -> None
         ("control", {"django-secret", "worker-secret", "marker-secret", "spark-secret"}),
         ("mirror", {"django-secret", "worker-secret", "marker-secret", "spark-secret"}),
         ("beat", {"django-secret", "worker-secret", "marker-secret", "spark-secret"}),
-        ("kafka", set()),
-        ("orders", set()),
     ],
 )
 def test_a_process_gets_the_secrets_that_it_needs_and_no_others(
@@ -76,16 +74,18 @@ def test_a_process_gets_the_secrets_that_it_needs_and_no_others(
     assert set(environ.values()) & set(asdict(SECRETS).values()) == secrets
 
 
-def test_what_is_of_the_demo_waits_for_it_and_may_end_by_itself(places: Places) -> None:
+def test_process_that_an_app_added_has_a_launcher_of_its_own_and_waits(places: Places) -> None:
+    extra = Process(
+        "extra", ("true",), {}, PROJECT, 5, launcher="some.app.launch", starts_with_node=False
+    )
     parser = ConfigParser(interpolation=None)
-    parser.read_string(settings_text(places, IDENTITY, table(places).values()))
+    parser.read_string(settings_text(places, IDENTITY, [*table(places).values(), extra]))
 
-    starts = {name: dict(parser[f"program:{name}"]) for name in table(places)}
-    assert {name for name, one in starts.items() if one["autostart"] == "false"} == {
-        "kafka",
-        "orders",
-    }
-    assert starts["orders"]["autorestart"] == "unexpected"
+    starts = {name: dict(parser[f"program:{name}"]) for name in [*table(places), "extra"]}
+    assert [name for name, one in starts.items() if one["autostart"] == "false"] == ["extra"]
+    assert starts["extra"]["command"].endswith("-m some.app.launch extra")
+    assert starts["extra"]["autorestart"] == "unexpected"
+    assert starts["web"]["command"].endswith("-m controlplane.node.launch web")
     assert starts["web"]["autorestart"] == "true"
 
 
@@ -122,9 +122,7 @@ def test_another_redis_and_another_spark_are_used_and_not_started(places: Places
     wanted = {one.name: one for one in processes(SHELL, places, identity, SECRETS)}
     environ = process_environment(SHELL, places, identity, wanted["worker"].secrets)
 
-    assert {name for name, one in wanted.items() if not one.is_of_demo} == {
-        *("web", "worker", "control", "mirror", "beat")
-    }
+    assert set(wanted) == {"web", "worker", "control", "mirror", "beat"}
     assert environ["SLUICE_REDIS_URL"] == "redis://queue:6379/0"
     assert environ["SLUICE_SPARK_REMOTE"] == "sc://cluster:15002"
     # With a token Spark's client would insist on TLS, and the token is not that server's.

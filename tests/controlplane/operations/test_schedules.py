@@ -10,9 +10,7 @@ from django.utils import timezone
 
 from controlplane.audit.models import AuditEvent
 from controlplane.errors import InvalidRequest
-from controlplane.mirror.queries.health import DELTA_COMMITS_MAX
 from controlplane.mirror.sync import sync_table
-from controlplane.node.demo_upkeep import SERVICES
 from controlplane.operations.models import Operation
 from controlplane.operations.schedules import (
     do_update_service_setting,
@@ -104,7 +102,3 @@ def test_parameters_are_checked_when_they_are_set(lake: Lake, admin: User) -> No
         do_update_service_setting(
             table=lake.row, service="compaction", enabled=True, parameters={"x": "1"}, by=admin
         )
-
-
-def test_compaction_of_the_demo_comes_before_its_table_is_said_to_be_unwell() -> None:
-    assert SERVICES["compaction"][1] < 4 * DELTA_COMMITS_MAX

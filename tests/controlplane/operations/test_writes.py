@@ -6,11 +6,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -23,23 +19,20 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from controlplane.errors import InvalidRequest, NotAllowedNow
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.actions import (
-    do_kill_demo_writer,
     do_reconcile,
     do_record_report,
     do_request_cancel,
     do_request_write,
-    do_start_demo_conflict,
-    do_start_demo_schema_conflict,
 )
-from controlplane.operations.demo import kill_in_the_middle
 from controlplane.operations.models import Operation
 from controlplane.operations.recovery import recover_tables
 from controlplane.operations.run_dirs import run_dir
+from tests.controlplane.drivers import run_dead
 from tests.controlplane.lake import OPTIMISTIC, Lake
 from tests.controlplane.service_jobs import sent_jobs
 from workers.concurrency.heartbeat import path_of
 from workers.jobs import CancelJob
-from workers.spark.process import DRIVER_FILE, ENDING_FILE, JOB_FILE, is_driver
+from workers.spark.process import DRIVER_FILE, ENDING_FILE
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 BERGEN = {"id": "1", "ts": 2, "city": "Bergen"}
@@ -51,38 +44,10 @@ def start(lake: Lake, by: User, **source: Any) -> Operation:
     return do_request_write(table=lake.row, parameters={"source": source}, by=by)
 
 
-def run_dead(operation: Operation, pid: int = 2**22 - 1) -> None:
-    """It was launched here, and no process with its pid carries its job."""
-    folder = Path(run_dir(operation.pk))
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / DRIVER_FILE).write_text(json.dumps({"pid": pid}))
-    do_record_report({"operation_id": str(operation.pk), "state": "running", "pid": pid})
-
-
 def settled(operation: Operation) -> str:
     do_reconcile(now=timezone.now() + LATER)
     operation.refresh_from_db()
     return operation.state
-
-
-@pytest.fixture
-def driver() -> Iterator[Callable[[Operation], int]]:
-    """Starts a process that carries its job in its command line, as a driver does."""
-    running: list[subprocess.Popen[bytes]] = []
-
-    def begin(operation: Operation) -> int:
-        job = str(Path(run_dir(operation.pk)) / JOB_FILE)
-        command = [sys.executable, "-c", "import time; time.sleep(60)", job]
-        running.append(subprocess.Popen(command, start_new_session=True))
-        while not is_driver(running[-1].pid, Path(run_dir(operation.pk))):
-            time.sleep(0.01)
-        run_dead(operation, running[-1].pid)
-        return running[-1].pid
-
-    yield begin
-    for process in running:
-        process.kill()
-        process.wait()
 
 
 def test_a_write_is_queued_with_session_and_user_chosen_beforehand(lake: Lake, admin: User) -> None:
@@ -290,65 +255,6 @@ def test_what_has_ended_cannot_be_cancelled(lake: Lake, admin: User) -> None:
 
     with pytest.raises(NotAllowedNow):
         do_request_cancel(operation=operation, by=admin)
-
-
-def test_the_demo_kills_only_a_driver_that_carries_the_operation_in_its_name(
-    lake: Lake, admin: User, driver: Callable[[Operation], int]
-) -> None:
-    operation = start(lake, admin, kind="demo_stream", path=None)
-    run_dead(operation, os.getpid())
-    with pytest.raises(NotAllowedNow):
-        do_kill_demo_writer(lake.row, admin)
-
-    pid = driver(operation)
-
-    assert do_kill_demo_writer(lake.row, admin).pk == operation.pk
-    assert kill_in_the_middle(lake.row, wait_s=0.2) is not None
-    assert os.waitpid(pid, 0)[1] == signal.SIGKILL
-
-
-def test_the_demo_kills_the_writer_that_has_files_down_rather_than_the_one_that_rests(
-    lake: Lake, admin: User, driver: Callable[[Operation], int]
-) -> None:
-    writing = start(lake, admin, kind="demo_stream", path=None)
-    resting = start(lake, admin, kind="demo_stream", path=None)
-    pids = [driver(writing), driver(resting)]
-    lake.begin(OSLO, operation_id=str(writing.pk))
-
-    killed = kill_in_the_middle(lake.row)
-
-    assert killed is not None
-    assert killed.pk == writing.pk
-    assert os.waitpid(pids[0], 0)[1] == signal.SIGKILL
-    assert os.waitpid(pids[1], os.WNOHANG) == (0, 0)
-
-
-def test_a_demo_stream_whose_driver_died_is_started_again_but_not_for_ever(
-    lake: Lake, admin: User
-) -> None:
-    operation = start(lake, admin, kind="demo_stream", path=None)
-
-    for _ in range(6):
-        run_dead(Operation.objects.order_by("requested_at").last() or operation)
-        do_reconcile(now=timezone.now() + LATER)
-
-    runs = list(Operation.objects.order_by("requested_at"))
-    assert [run.parameters["restarts"] for run in runs] == [0, 1, 2, 3]
-    assert {run.state for run in runs} == {"failed"}
-    assert len({run.session_id for run in runs}) == len(runs)
-
-
-def test_the_demo_conflict_is_two_optimistic_writers_and_runs_once_at_a_time(
-    lake: Lake, admin: User
-) -> None:
-    first, second = do_start_demo_conflict(lake.row, admin)
-
-    options = [run.parameters["job"]["options"] for run in (first, second)]
-    assert [one["sluice.writer.name"] for one in options] == ["backfill-a", "backfill-b"]
-    assert {one["hoodie.write.concurrency.mode"] for one in options} == {OPTIMISTIC}
-    with pytest.raises(NotAllowedNow):
-        do_start_demo_conflict(lake.row, admin)
-    do_start_demo_schema_conflict(lake.row, admin)
 
 
 def test_password_of_a_lock_is_refused_before_anything_is_stored(lake: Lake, admin: User) -> None:

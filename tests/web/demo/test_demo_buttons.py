@@ -9,8 +9,8 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.test import Client
 
+from controlplane.demo.streams import DemoRun, start_streams
 from controlplane.mirror.sync import sync_table
-from controlplane.node.demo_streams import DemoRun, start_streams
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from tests.web.conftest import fill

@@ -12,9 +12,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management import BaseCommand, CommandError
 
-from controlplane.errors import ControlPlaneError
-from controlplane.node.demo_sink import NoKafka, delete_orders, orders_status, start_orders
-from controlplane.node.demo_streams import (
+from controlplane.demo.sink import NoKafka, delete_orders, orders_status, start_orders
+from controlplane.demo.streams import (
     SLUG,
     DemoRun,
     newest_operation,
@@ -23,7 +22,8 @@ from controlplane.node.demo_streams import (
     start_streams,
     table_location,
 )
-from controlplane.node.demo_upkeep import CANCEL_WAIT_S, POLL_S, admin, keep_small
+from controlplane.demo.upkeep import CANCEL_WAIT_S, POLL_S, admin, keep_small
+from controlplane.errors import ControlPlaneError
 from controlplane.operations.actions import do_request_cancel
 from controlplane.operations.kinds import write
 from controlplane.operations.models import Operation

@@ -10,10 +10,11 @@ from typing import Any
 
 from django.core.management import BaseCommand
 
+from controlplane.node.additions import additions
 from controlplane.node.identity import read_identity
 from controlplane.node.living import processes_of, supervisor_pid
 from controlplane.node.places import places_from
-from controlplane.node.readiness import demo_probes, probes
+from controlplane.node.readiness import probes
 from controlplane.node.supervision import Supervisor
 
 
@@ -39,7 +40,9 @@ class Command(BaseCommand):
             sys.exit(1)
         states = supervisor.states()
         is_well = True
-        wanted = {**probes(identity, supervisor), **demo_probes(places, supervisor)}
+        wanted = probes(identity, supervisor)
+        for addition in additions():
+            wanted |= addition.probes(places, supervisor)
         for name, probe in wanted.items():
             problem = probe()
             is_well = is_well and problem is None

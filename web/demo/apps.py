@@ -1,0 +1,25 @@
+"""The app of the demo's pages. What it adds to the site, it adds here."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class DemoPagesConfig(AppConfig):
+    name = "web.demo"
+    label = "demo_pages"
+
+    def ready(self) -> None:
+        from web.additions import HeadPart, add_head_part, add_urls, set_first_step
+
+        add_urls("web.demo.urls")
+        set_first_step("demo/first_step.html")
+        add_head_part(
+            HeadPart(
+                name="demo",
+                template="demo/buttons.html",
+                style="web/css/demo.css",
+                refreshed_on="operations",
+                build="web.demo.pages.buttons",
+            )
+        )
