@@ -39,7 +39,7 @@ Table.objects.create(
 )
 try:
     check_source_kind({"kind": "none"})
-    sources = []
+    sources: object = "every one"
 except InvalidRequest as refusal:
     sources = refusal.values["known"]
 json.dump(
