@@ -100,6 +100,10 @@ check: lint types layers templates ## Lint, types, layers and templates.
 test: setup ## Every test that needs nothing but this checkout (a quarter of an hour on 2 cores).
 	@$(RUN) -m pytest -n $(JOBS) --durations=15 -m "not (interop or browser or slow or soak)"
 
+.PHONY: coverage
+coverage: setup ## Lines and branches of the protocol's packages that tests run, each above its floor (minutes).
+	@$(RUN) -m tests.support.protocol_coverage -q -n $(JOBS)
+
 .PHONY: scenarios
 scenarios: setup ## The stories: two or more writers on one table.
 	@$(RUN) -m pytest tests/scenarios

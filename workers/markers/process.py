@@ -32,6 +32,7 @@ _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "VIRTUAL_ENV")
 # By these a node finds what belongs to it, also when nobody supervises it any more.
 _NODE = ("SLUICE_HOME", "SLUICE_NODE")
 _STOP_POINTS = ("SLUICE_ALLOW_STOP_POINTS", "SLUICE_STOP_POINTS")
+_COVERAGE = ("COVERAGE_PROCESS_CONFIG",)  # `make coverage` sees which lines of the server run.
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def start_server(
         command += ["--root", str(root)]
     environment = {
         name: value
-        for name in (*_INHERITED, *_NODE, *_STOP_POINTS, *VARIABLES)
+        for name in (*_INHERITED, *_NODE, *_STOP_POINTS, *_COVERAGE, *VARIABLES)
         if (value := os.environ.get(name)) is not None
     }
     environment |= {SECRET_VARIABLE: secret, "PYTHONPATH": str(_SOURCE_ROOT)}
