@@ -18,6 +18,7 @@ GROUPS = {
 FIRST = (
     *GROUPS.values(),
     "tests/controlplane/node/",
+    "tests/controlplane/demo/test_demo_node.py",
     "tests/sink/",
     "tests/workers/demo/test_ad_streams.py",
     "tests/controlplane/test_postgres.py",

@@ -24,6 +24,7 @@ def looked_at(tmp_path: Path, **environ: str) -> dict[str, Any]:
         env={
             **os.environ,
             "DJANGO_SETTINGS_MODULE": "controlplane.settings.test",
+            "SLUICE_TEST_DATABASE": "",  # In memory, wherever the other tests have theirs.
             "PYTHONPATH": str(PROJECT),
             "SLUICE_TABLE_ROOTS": str(tmp_path),
             **environ,
