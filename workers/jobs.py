@@ -244,7 +244,7 @@ class ReplayJob(_Message):
         _check_name(self.operation_id, "operation_id")
         _check_location(self.table, "table")
         _check_texts(self.sink_options, "sink_options")
-        _check_directory(self.directory, "directory")
+        _check_location(self.directory, "directory")
         if self.instant:
             _check_instant(self.instant)
         if not isinstance(self.letters, list | tuple):

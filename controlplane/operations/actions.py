@@ -5,7 +5,7 @@ from __future__ import annotations
 from controlplane.operations.aborts import do_request_abort
 from controlplane.operations.cancels import do_request_cancel, is_cancellable
 from controlplane.operations.declaring import do_declare_stream
-from controlplane.operations.kinds.replay import ReplayPlan, do_request_replay, plan_replay
+from controlplane.operations.kinds.replay import do_request_replay
 from controlplane.operations.kinds.rollback import (
     PlannedFileRow,
     PlanView,
@@ -33,6 +33,7 @@ from controlplane.operations.permissions import (
     service_kinds,
 )
 from controlplane.operations.planned_writes import do_request_planned_write
+from controlplane.operations.replay_plans import ReplayPlan, plan_replay
 from controlplane.operations.reports import do_record_report
 from controlplane.operations.schedules import do_update_service_setting
 from controlplane.operations.settling import do_reconcile

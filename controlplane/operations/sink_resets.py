@@ -13,8 +13,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from django.contrib.auth.models import User
-
 from controlplane.audit.actions import do_record
 from controlplane.audit.models import AuditEvent
 from controlplane.errors import InvalidRequest, NotAllowedNow, PlanVoid, StorageUnavailable
@@ -71,16 +69,19 @@ class SinkReset:
     """Of the commit that carries the offsets."""
 
 
-def plan_sink_reset(table: Table, sink_id: str, *, to: str) -> SinkResetPlan:
+def plan_sink_reset(
+    table: Table, sink_id: str, *, to: str, given: SinkConfig | None = None
+) -> SinkResetPlan:
     """`to`: earliest, latest, or `{"0": 17}` with the next offset of each partition. Asks the
-    broker; changes nothing.
+    broker; changes nothing. The sink is the one that was launched here, unless the shell has
+    `given` its options.
 
     Raises InvalidRequest, NotAllowedNow for a sink that runs or was not launched here,
     StorageUnavailable where table or broker do not answer.
     """
-    config = _config(table, sink_id)
+    config = given or _config(table, sink_id)
     _, plan = _planned(table, config, to)
-    return _shown(config, plan)
+    return reset_shown(config, plan)
 
 
 def do_reset_sink(
@@ -91,27 +92,29 @@ def do_reset_sink(
     plan_hash: str,
     typed_name: str,
     reason: str,
-    by: User,
+    by: str,
     idempotency_key: str | None = None,
+    given: SinkConfig | None = None,
 ) -> SinkReset:
-    """Carry the plan out. The same key by the same person has one effect.
+    """Carry the plan out, which was made with the same `given`. The same key by the same person has
+    one effect.
 
     Raises what `plan_sink_reset` raises, PlanVoid when the sink or the topic has moved on since.
     """
     check_words(table, reason, typed_name)
     if known := _known(table, sink_id, by, idempotency_key, plan_hash):
         return known
-    config = _config(table, sink_id)
+    config = given or _config(table, sink_id)
     opened, plan = _planned(table, config, to)
     if _hash_of(config, plan) != plan_hash:
         raise PlanVoid("the sink or its topic has moved on since; look at the new plan")
     try:
-        instant = carry_out(
+        instant = _carry_out(
             opened,
             config,
             plan,
             row=table,
-            by=by.get_username(),
+            by=by,
             reason=reason.strip(),
             plan_hash=plan_hash,
             idempotency_key=idempotency_key,
@@ -139,21 +142,18 @@ def asked_of_the_broker(
     return plan_reset(table, config, topics.facts(config.topic), reset_target(to))
 
 
-def carry_out(
+def _carry_out(
     table: EngineTable,
     config: SinkConfig,
     plan: ResetPlan,
     *,
-    row: Table | None,
+    row: Table,
     by: str,
-    reason: str = "",
-    plan_hash: str = "",
-    idempotency_key: str | None = None,
+    reason: str,
+    plan_hash: str,
+    idempotency_key: str | None,
 ) -> InstantTime:
-    """Commit the plan; of a table that is registered, in the audit: before, and how it ended.
-
-    Raises LakehouseError.
-    """
+    """Commit the plan; in the audit before, and how it ended. Raises LakehouseError."""
     offsets = {str(partition): offset for partition, offset in plan.offsets.items()}
     details = {
         "sink": config.sink_id,
@@ -165,16 +165,15 @@ def carry_out(
     }
 
     def note(result: str, **more: str) -> None:
-        if row is not None:
-            do_record(
-                who=by,
-                what=WHAT,
-                subject=row.slug,
-                result=result,
-                reason=reason,
-                plan_hash=plan_hash,
-                details={**details, **more},
-            )
+        do_record(
+            who=by,
+            what=WHAT,
+            subject=row.slug,
+            result=result,
+            reason=reason,
+            plan_hash=plan_hash,
+            details={**details, **more},
+        )
 
     note("requested")
     try:
@@ -214,13 +213,13 @@ def _config(table: Table, sink_id: str) -> SinkConfig:
 
 
 def _known(
-    table: Table, sink_id: str, by: User, idempotency_key: str | None, plan_hash: str
+    table: Table, sink_id: str, by: str, idempotency_key: str | None, plan_hash: str
 ) -> SinkReset | None:
     """What the same person did under this key. Raises InvalidRequest when that was another."""
     if not idempotency_key:
         return None
     done = AuditEvent.objects.filter(
-        who=by.get_username(), what=WHAT, result="succeeded", details__key=idempotency_key
+        who=by, what=WHAT, result="succeeded", details__key=idempotency_key
     ).first()
     if done is None:
         return None
@@ -230,7 +229,8 @@ def _known(
     return SinkReset(sink_id=sink_id, instant=done.details["instant"])
 
 
-def _shown(config: SinkConfig, plan: ResetPlan) -> SinkResetPlan:
+def reset_shown(config: SinkConfig, plan: ResetPlan) -> SinkResetPlan:
+    """The plan as plain values, with the hash that confirms it."""
     return SinkResetPlan(
         sink_id=config.sink_id,
         topic=config.topic,

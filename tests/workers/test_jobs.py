@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from workers.errors import InvalidInput
-from workers.jobs import CancelJob, RollbackJob, SinkJob, WriteJob, driver_job
+from workers.jobs import CancelJob, ReplayJob, RollbackJob, SinkJob, WriteJob, driver_job
 
 SESSION = "0b36c24a-7e1e-4a4b-9a9c-0d7f6f1c2e3d"
 
@@ -46,11 +46,25 @@ CANCEL: dict[str, Any] = {
     "pid": 4711,
     "run_dir": "/srv/run/42",
 }
+REPLAY: dict[str, Any] = {
+    "operation_id": "45",
+    "table": "s3://lake/orders",
+    "sink_options": {"hoodie.kafka.topic": "orders"},
+    "directory": "s3://lake/orders-dead-letters",
+    "letters": ["0:17"],
+    "by": "admin",
+}
 
 
 @pytest.mark.parametrize(
     ("job", "message"),
-    [(WriteJob, WRITE), (SinkJob, SINK), (RollbackJob, ROLLBACK), (CancelJob, CANCEL)],
+    [
+        (WriteJob, WRITE),
+        (SinkJob, SINK),
+        (RollbackJob, ROLLBACK),
+        (CancelJob, CANCEL),
+        (ReplayJob, REPLAY),
+    ],
 )
 def test_job_is_the_same_after_json(job: Any, message: dict[str, Any]) -> None:
     sent = job.from_message(message)

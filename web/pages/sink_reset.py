@@ -50,7 +50,7 @@ def reset(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
                 plan_hash=request.POST.get("plan_hash", "")[:64],
                 typed_name=context["typed_name"],
                 reason=context["reason"],
-                by=person(request),
+                by=person(request).get_username(),
                 idempotency_key=str(context["key"]),
             )
             messages.success(request, f"{sink_id} goes on there: commit {done.instant}")

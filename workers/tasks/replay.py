@@ -37,25 +37,32 @@ def replay_letters(message: dict[str, Any]) -> None:
         being_at_work(job.run_dir, ports.clock) as is_mine,
         reporting(job.operation_id, job.report_url) as reporter,
     ):
-        if not is_mine:
-            return
-        _report(job, reporter, ReportState.RUNNING, "reads the letters")
-        table = open_(storage_under_root(job.table, os.environ), ports)
-        storage_under_root(job.directory, os.environ)
-        config = sink_config(job.sink_options)
+        if is_mine:
+            table = open_(storage_under_root(job.table, os.environ), ports)
+            storage_under_root(job.directory, os.environ)
+            carry_out_replay(job, table, reporter)
 
-        def say_alive() -> None:
-            _report(job, reporter, ReportState.RUNNING, f"sends letters to {config.topic}")
 
-        with staying_alive(say_alive):
-            done = _replayed(job, table, config)
-        _report(
-            job,
-            reporter,
-            ReportState.SUCCEEDED,
-            _told(done, config.topic),
-            Progress(done.sent + done.already, done.sent + done.already + done.gone, "letters"),
-        )
+def carry_out_replay(job: ReplayJob, table: Table, reporter: Reporter) -> None:
+    """In this process, whose alone the job is: everything but the last word of one that failed.
+
+    Raises LakehouseError.
+    """
+    config = sink_config(job.sink_options)
+
+    def say_alive() -> None:
+        _report(job, reporter, ReportState.RUNNING, f"sends letters to {config.topic}")
+
+    _report(job, reporter, ReportState.RUNNING, "reads the letters")
+    with staying_alive(say_alive):
+        done = _replayed(job, table, config)
+    _report(
+        job,
+        reporter,
+        ReportState.SUCCEEDED,
+        in_words(done, config.topic),
+        Progress(done.sent + done.already, done.sent + done.already + done.gone, "letters"),
+    )
 
 
 def _replayed(job: ReplayJob, table: Table, config: SinkConfig) -> Replayed:
@@ -68,7 +75,8 @@ def _replayed(job: ReplayJob, table: Table, config: SinkConfig) -> Replayed:
     return replay(table, config, os.environ, choose, token=job.operation_id, by=job.by)
 
 
-def _told(done: Replayed, topic: str) -> str:
+def in_words(done: Replayed, topic: str) -> str:
+    """How many letters were sent to the topic, and how many were not and why."""
     said = [f"{done.sent} sent to {topic} again"]
     if done.already:
         said.append(f"{done.already} had been sent before")

@@ -244,7 +244,7 @@ class SinkResetApi(APIView):
             plan_hash=body["plan_hash"],
             typed_name=body["table_name"],
             reason=body["reason"],
-            by=actor(request),
+            by=actor(request).get_username(),
             idempotency_key=idempotency_key(request),
         )
         return Response(shown(done), status=201)

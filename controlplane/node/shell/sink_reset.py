@@ -6,35 +6,78 @@ import os
 from collections.abc import Mapping
 
 from controlplane.audit.shell import shell_user
-from controlplane.node.shell.own_process import Say
+from controlplane.errors import PlanVoid
+from controlplane.node.shell.own_process import NO_REASON, Say
 from controlplane.node.shell.sinks import Place, own_options
-from controlplane.operations.sink_resets import asked_of_the_broker, carry_out
-from workers.options.sink_keys import SinkMode
-from workers.sink.config import sink_config
-from workers.sink.reset import ResetPlan
+from controlplane.operations.actions import do_reset_sink, plan_sink_reset
+from controlplane.operations.sink_resets import SinkResetPlan, asked_of_the_broker, reset_shown
+from workers.sink.config import SinkConfig, sink_config
+from workers.sink.reset import reset_offsets
+from workers.table.table import Table
 
 
 def reset(
-    place: Place, options: Mapping[str, str], to: str, *, is_confirmed: bool, say: Say
+    place: Place,
+    options: Mapping[str, str],
+    to: str,
+    *,
+    is_confirmed: bool,
+    plan_hash: str,
+    reason: str,
+    say: Say,
 ) -> None:
-    """Raises LakehouseError."""
-    config, table = sink_config(own_options(options)), place.table
-    plan = asked_of_the_broker(table, config, os.environ, to)
-    _show(plan, config.topic, is_append=config.mode is SinkMode.APPEND, say=say)
-    if not is_confirmed:
-        say("nothing was changed; --yes sets the sink there")
+    """Show the plan, and carry it out where that was confirmed: of a registered table as the page
+    does. Raises LakehouseError and what `do_reset_sink` raises.
+    """
+    config = sink_config(own_options(options))
+    if place.row is None:
+        _reset_unregistered(place.table, config, to, plan_hash, is_confirmed=is_confirmed, say=say)
         return
-    instant = carry_out(table, config, plan, row=place.row, by=shell_user())
+    view = plan_sink_reset(place.row, config.sink_id, to=to, given=config)
+    if not _is_to_be_done(view, plan_hash, is_confirmed=is_confirmed, say=say):
+        return
+    done = do_reset_sink(
+        place.row,
+        config.sink_id,
+        to=view.to,
+        plan_hash=plan_hash or view.plan_hash,
+        typed_name=place.row.slug,
+        reason=reason or NO_REASON,
+        by=shell_user(),
+        given=config,
+    )
+    say(f"{config.sink_id} goes on there: commit {done.instant}")
+
+
+def _reset_unregistered(
+    table: Table, config: SinkConfig, to: str, plan_hash: str, *, is_confirmed: bool, say: Say
+) -> None:
+    plan = asked_of_the_broker(table, config, os.environ, to)
+    view = reset_shown(config, plan)
+    if not _is_to_be_done(view, plan_hash, is_confirmed=is_confirmed, say=say):
+        return
+    if plan_hash not in ("", view.plan_hash):
+        raise PlanVoid("the sink or its topic has moved on since; look at the new plan")
+    instant = reset_offsets(table, config, plan, by=shell_user())
     say(f"{config.sink_id} goes on there: commit {instant}")
 
 
-def _show(plan: ResetPlan, topic: str, *, is_append: bool, say: Say) -> None:
+def _is_to_be_done(view: SinkResetPlan, plan_hash: str, *, is_confirmed: bool, say: Say) -> bool:
+    _show(view, say)
+    if is_confirmed or plan_hash:
+        return True
+    say(f"nothing was changed; --yes or --plan-hash {view.plan_hash} sets the sink there")
+    return False
+
+
+def _show(plan: SinkResetPlan, say: Say) -> None:
+    topic = plan.topic
     if plan.is_same_topic:
         say(f"{topic} is the topic that the table's offsets are of")
     else:
         say(
             f"{topic} is another topic (id {plan.topic_id}) than the one that the table's offsets "
-            f"are of (id {plan.last_commit.topic_id}); rows of that one stay"
+            f"are of (id {plan.standing_topic_id}); rows of that one stay"
         )
     say(f"{'partition':>9} {'table':>15} {'next':>15} {'topic begins':>15} {'topic ends':>15}")
     for partition in plan.partitions:
@@ -44,11 +87,11 @@ def _show(plan: ResetPlan, topic: str, *, is_append: bool, say: Say) -> None:
             f" {partition.next:>15} {partition.first:>15} {partition.end:>15}"
         )
     if plan.gone:
-        say(f"partitions that the topic has not, and are forgotten: {list(plan.gone)}")
+        say(f"partitions that the topic has not, and are forgotten: {plan.gone}")
     if plan.read_again:
         what = (
             "under the keys they have, so they are there once"
-            if is_append
+            if plan.is_append
             else "as versions that come later: without an ordering they win against newer rows"
         )
         say(f"{plan.read_again} records are read again, {what}")

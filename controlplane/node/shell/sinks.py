@@ -9,7 +9,7 @@ import getpass
 import os
 import signal
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,12 +27,9 @@ from workers.options.sink_keys import SINK_OPTIONS
 from workers.ports import RandomIds
 from workers.sink.config import sink_config
 from workers.sink.epoch import read_epoch
-from workers.sink.letter_choice import ChosenLetters, LetterChoice, chosen_letters
-from workers.sink.letters import committed_letters
 from workers.sink.offsets import Standing
 from workers.sink.places import sink_ids
-from workers.sink.replays import LetterId, read_replays, sent_letters
-from workers.sink.standing import ID_KEY, StandingOffsets
+from workers.sink.standing import StandingOffsets
 from workers.sink.state_file import PASSED_OVER, SinkState, read_state
 from workers.sink.stop_request import StopKind, StopRequest, read_stop, request_stop
 from workers.sink.tables import KEYS_BY_NAME, tells_topics_by_name
@@ -55,8 +52,11 @@ class Place:
 
 
 def run(place: Place, options: Mapping[str, str], *, is_own: bool, say: Say) -> None:
-    """In this process until it is stopped: the first signal ends it after its transaction, the
-    second at once. Raises LakehouseError, CommandError when the sink failed.
+    """Run the sink in this process until it is stopped: the first signal ends it after its
+    transaction, the second at once. It is a program of whoever started it, not an operation: no
+    row, no relaunch, and the audit says when it began and ended.
+
+    Raises LakehouseError, CommandError when the sink failed.
     """
     from workers.spark.connect_server import is_listening
 
@@ -175,50 +175,6 @@ def _is_starting(place: Place, sink_id: str) -> bool:
     from controlplane.operations.actions import open_operation
 
     return open_operation(place.row, sink_id) is not None
-
-
-def replay(
-    place: Place,
-    options: Mapping[str, str],
-    choice: LetterChoice,
-    *,
-    directory: str,
-    is_confirmed: bool,
-    say: Say,
-) -> None:
-    """Dead letters back to their topic: shown, and produced again when that was confirmed. Raises
-    LakehouseError.
-    """
-    from workers.sink.kafka.replay import replay_letters
-
-    config, table = sink_config(own_options(options)), place.table
-    where = directory or f"{table.storage.location}-dead-letters"
-    names = committed_letters(table, sink_key=ID_KEY, sink_id=config.sink_id)
-
-    def choose(sent: Collection[LetterId]) -> ChosenLetters:
-        return chosen_letters(where, names, choice, sent)
-
-    waiting = choose(sent_letters(read_replays(table.storage, config.sink_id)).keys())
-    say(f"{waiting.letters.num_rows} dead letters of {config.sink_id} in {where}")
-    if waiting.already:
-        say(f"{waiting.already} more were sent again already")
-    for letter in waiting.letters.slice(0, LETTERS_SHOWN).to_pylist():
-        value = (letter["value"] or b"")[:80].decode("utf-8", errors="replace")
-        say(
-            f"  {letter['_kafka_partition']}:{letter['_kafka_offset']}"
-            f"  {letter['_sluice_error']}  {value!r}"
-        )
-    if not waiting.letters.num_rows:
-        return
-    if not is_confirmed:
-        say("nothing was produced; --yes sends each to its topic again, at a new offset")
-        return
-    token = table.ports.ids.token()
-    done = replay_letters(table, config, os.environ, choose, token=token, by=shell_user())
-    note(place, "sink.replay", config.sink_id, "succeeded")
-    say(f"{done.sent} produced again; each is sent once, so asking again does no harm")
-    if done.gone:
-        say(f"{done.gone} not sent: the topic has lost the record, and its letter is not the whole")
 
 
 def standing_of(table: Table, sink_id: str) -> Standing:

@@ -1,4 +1,4 @@
-"""Dead letters back to their topic: what would be sent, and the request for it.
+"""Dead letters back to their topic: the request for it, and how it ends.
 
 Which letters were sent already stands beside the table, so that a second request for the same ones
 sends nothing, whoever made the first.
@@ -6,17 +6,14 @@ sends nothing, whoever made the first.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
 
-from controlplane.errors import InvalidRequest, NotAllowedNow, StorageUnavailable
-from controlplane.fields import INSTANT_TIME
-from controlplane.mirror.sink_letters import letter_files
+from controlplane.errors import NotAllowedNow
 from controlplane.mirror.storage import storage_of
 from controlplane.operations.ask import Ask, Request, Requester, Wanted
 from controlplane.operations.confirmation import Confirmation
@@ -25,109 +22,16 @@ from controlplane.operations.kinds.kind import Kind
 from controlplane.operations.letters_left import letters_left
 from controlplane.operations.models import Operation
 from controlplane.operations.outcomes import Outcome, without_effect
+from controlplane.operations.replay_plans import OwnSink, ReplayPlan, launched_sink, plan_replay
 from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
-from controlplane.operations.sink_stops import newest_operation, own_options
 from controlplane.operations.states import OperationState
 from controlplane.tables.access import Permission
-from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
-from workers.errors import InvalidInput, LakehouseError, StorageFailed
 from workers.jobs import ReplayJob
-from workers.sink.letter_choice import LETTERS_MAX, letter_choice
-from workers.sink.replays import Replay, read_replays, sent_letters
-
-CAUSES_SHOWN = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayPlan:
-    """What a replay would send, now."""
-
-    instant: InstantTime
-    letters: list[str]
-    cause: str
-    topic: str
-    directory: str
-    to_send: int
-    already: int
-    """Chosen, and in the topic again already."""
-    last_sent_by: str
-    last_sent_at: datetime | None
-    causes: list[str]
-    """Of those that would be sent, the first."""
-    is_partial: bool
-    """Then older commits than were counted here left more of them out, and those go too."""
-
-    plan_hash: ClassVar[str] = ""
-    """Letters are claimed one by one before they are sent, so no plan can grow old."""
-    blockers: ClassVar[Sequence[str]] = ()
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.to_send
-
-
-@dataclass(frozen=True, slots=True)
-class _Sink:
-    operation: Operation
-    options: dict[str, str]
-
-    @property
-    def directory(self) -> str:
-        configured_path = self.options.get("hoodie.sink.dead.letter.path", "")
-        return checked_location(configured_path or f"{self.operation.table.location}-dead-letters")
-
-
-def plan_replay(
-    table: Table,
-    sink_id: str,
-    *,
-    instant: InstantTime = "",
-    letters: Sequence[str] = (),
-    cause: str = "",
-) -> ReplayPlan:
-    """Of the letters of one commit, or of all of them, those that are named `partition:offset` and
-    that have the cause. What is empty chooses nothing away, but all of it would choose everything.
-    Changes nothing.
-
-    Raises InvalidRequest, NotAllowedNow for a sink that was not launched here, StorageUnavailable.
-    """
-    from workers.sink.letter_choice import chosen_letters  # Late: few requests read Parquet.
-    from workers.write.dead_letters import ERROR_COLUMN
-
-    if instant and not INSTANT_TIME.match(instant):
-        raise InvalidRequest("this is no instant time", instant=instant[:32])
-    if not (instant or letters or cause):
-        raise InvalidRequest("say which letters: of a commit, by their places, or of a cause")
-    sink = _sink(table, sink_id)
-    names, is_partial = letter_files(table, sink_id, instant)
-    try:
-        choice = letter_choice(places=letters, cause=cause)
-        sent = sent_letters(read_replays(storage_of(table), sink_id))
-        chosen = chosen_letters(sink.directory, names, choice, sent.keys())
-        earlier = _newest(sent.values()) if chosen.already else None
-    except InvalidInput as error:
-        raise InvalidRequest(error.message, **error.values) from error
-    except StorageFailed as error:
-        raise StorageUnavailable("the dead letters cannot be read") from error
-    except LakehouseError as error:
-        raise NotAllowedNow(f"the dead letters cannot be read: {error.message}") from error
-    causes = chosen.letters.column(ERROR_COLUMN).unique().to_pylist()
-    return ReplayPlan(
-        instant=instant,
-        letters=sorted(letters),
-        cause=cause,
-        topic=sink.options["hoodie.kafka.topic"],
-        directory=sink.directory,
-        to_send=chosen.letters.num_rows,
-        already=chosen.already,
-        last_sent_by=earlier.by if earlier else "",
-        last_sent_at=datetime.fromtimestamp(earlier.at_ms / 1000, UTC) if earlier else None,
-        causes=[str(one) for one in causes[:CAUSES_SHOWN]],
-        is_partial=is_partial,
-    )
+from workers.sink.letter_choice import LETTERS_MAX
+from workers.sink.replays import read_replays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,9 +39,11 @@ class ReplayAsk(Ask[ReplayPlan]):
     """Send dead letters of one sink to their topic again."""
 
     sink_id: str
-    instant: InstantTime
-    letters: Sequence[str]
-    cause: str
+    instant: InstantTime = ""
+    letters: Sequence[str] = ()
+    cause: str = ""
+    given: OwnSink | None = None
+    """The shell's; else the sink is the one that was launched here."""
     confirmation = Confirmation.REASON
     busy = "a replay of this sink is under way"
 
@@ -161,6 +67,7 @@ class ReplayAsk(Ask[ReplayPlan]):
             instant=self.instant,
             letters=self.letters,
             cause=self.cause,
+            given=self.given,
         )
         if not plan.to_send and plan.already:
             raise NotAllowedNow(
@@ -176,10 +83,11 @@ class ReplayAsk(Ask[ReplayPlan]):
         return plan
 
     def wanted(self, request: Request, plan: ReplayPlan) -> Wanted:
+        sink = self.given or launched_sink(self.table, self.sink_id)
         job = ReplayJob(
             operation_id=str(request.operation_id),
             table=self.table.location,
-            sink_options=own_options(_sink(self.table, self.sink_id).options),
+            sink_options=dict(sink.options),
             directory=plan.directory,
             instant=plan.instant,
             letters=plan.letters,
@@ -227,21 +135,6 @@ def do_request_replay(
     ask = ReplayAsk(table=table, sink_id=sink_id, instant=instant, letters=letters, cause=cause)
     given = Given(reason=reason, idempotency_key=idempotency_key)
     return do_request(ask, Requester.person(by), given)
-
-
-def _sink(table: Table, sink_id: str) -> _Sink:
-    operation = newest_operation(table, sink_id)
-    if operation is None:
-        raise NotAllowedNow(
-            "this sink was not launched from here, so its broker is not known; "
-            "`manage.py sink replay` takes the options",
-            sink=sink_id,
-        )
-    return _Sink(operation, dict(operation.parameters["job"]["sink_options"]))
-
-
-def _newest(replays: Collection[Replay]) -> Replay | None:
-    return max(replays, key=lambda replay: replay.number, default=None)
 
 
 def _confirm(operation: Operation, claimed: OperationState) -> Outcome | None:

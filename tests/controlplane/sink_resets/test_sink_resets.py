@@ -4,13 +4,17 @@ first, for admins, once.
 
 from __future__ import annotations
 
+import re
+from io import StringIO
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
 from django.test import Client
 
 from controlplane.audit.models import AuditEvent
+from controlplane.audit.shell import shell_user
 from controlplane.errors import InvalidRequest, NotAllowedNow, PlanVoid, StorageUnavailable
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.actions import do_reset_sink, do_start_sink, plan_sink_reset
@@ -63,6 +67,12 @@ def committed_offsets(table: Table) -> dict[int, int]:
     return dict(StandingOffsets(opened, SINK).newest(opened.timeline()).offsets)
 
 
+def shell(*words: str) -> str:
+    out = StringIO()
+    call_command("sink", *words, stdout=out)
+    return out.getvalue()
+
+
 def confirmed(table: Table, by: User, **changed: Any) -> Any:
     plan = plan_sink_reset(table, SINK, to="earliest")
     confirmation = {
@@ -71,7 +81,7 @@ def confirmed(table: Table, by: User, **changed: Any) -> Any:
         "typed_name": table.slug,
         "reason": "read it again",
     }
-    return do_reset_sink(table, SINK, by=by, **(confirmation | changed))
+    return do_reset_sink(table, SINK, by=by.get_username(), **(confirmation | changed))
 
 
 def test_the_plan_says_what_is_read_again_and_what_is_passed_over(sink: Table) -> None:
@@ -90,19 +100,19 @@ def test_a_reset_is_one_commit_and_in_the_audit_however_often_it_is_asked_for(
     sink: Table, admin: User
 ) -> None:
     plan = plan_sink_reset(sink, SINK, to="earliest")
-    confirmation = {
+    confirmation: dict[str, Any] = {
         "to": plan.to,
         "plan_hash": plan.plan_hash,
         "typed_name": "trips",
         "reason": "again",
     }
 
-    done = do_reset_sink(sink, SINK, by=admin, idempotency_key="k", **confirmation)
+    done = do_reset_sink(sink, SINK, by="ada", idempotency_key="k", **confirmation)
 
     assert committed_offsets(sink) == {0: 0}
-    assert do_reset_sink(sink, SINK, by=admin, idempotency_key="k", **confirmation) == done
+    assert do_reset_sink(sink, SINK, by="ada", idempotency_key="k", **confirmation) == done
     with pytest.raises(PlanVoid):
-        do_reset_sink(sink, SINK, by=admin, **confirmation)
+        do_reset_sink(sink, SINK, by="ada", **confirmation)
     events = AuditEvent.objects.filter(what="sink.reset").order_by("id")
     assert [one.result for one in events] == ["requested", "succeeded"]
     last = events[1]
@@ -209,3 +219,42 @@ def test_the_page_shows_the_plan_before_it_sets_anything(
     assert (wrong.status_code, "typed name" in wrong.content.decode()) == (400, True)
     assert "goes on there: commit" in done.content.decode()
     assert committed_offsets(sink) == {0: 6}
+
+
+def test_the_shell_resets_by_the_same_checks_and_with_the_same_audit(
+    sink: Table, topic: str, kafka: Broker
+) -> None:
+    of_sink = ("--topic", topic, "--id", SINK, "--bootstrap", kafka.bootstrap, "--mode", "upsert")
+    reset = ("reset", "trips", *of_sink, "--to", "earliest")
+    shown = shell(*reset)
+    [plan_hash] = re.findall(r"--plan-hash (\S+)", shown)
+    with pytest.raises(CommandError, match="has moved on since"):
+        shell(*reset, "--plan-hash", "0" * 64)
+    Operation.objects.update(state="running")
+    with pytest.raises(CommandError, match="stop it first"):
+        shell(*reset, "--yes")
+    Operation.objects.update(state="succeeded")
+    before = committed_offsets(sink)
+
+    done = shell(*reset, "--plan-hash", plan_hash, "--reason", "read it again")
+
+    assert "4 records are read again" in shown
+    assert "goes on there: commit" in done
+    assert (before, committed_offsets(sink)) == ({0: 4}, {0: 0})
+    events = AuditEvent.objects.filter(what="sink.reset").order_by("id")
+    assert [one.result for one in events] == ["requested", "succeeded"]
+    assert {(one.who, one.reason, one.plan_hash) for one in events} == {
+        (shell_user(), "read it again", plan_hash)
+    }
+
+
+def test_a_table_that_is_not_registered_is_reset_by_its_location(
+    sink: Table, topic: str, kafka: Broker
+) -> None:
+    of_sink = ("--topic", topic, "--id", SINK, "--bootstrap", kafka.bootstrap, "--mode", "upsert")
+    Table.objects.all().delete()
+
+    done = shell("reset", sink.location, *of_sink, "--to", "latest", "--yes")
+
+    assert "6 records are passed over" in done
+    assert committed_offsets(sink) == {0: 10}

@@ -14,14 +14,14 @@ from django.db import DatabaseError
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.storage import engine_table
 from controlplane.mirror.sync import sync_table
-from controlplane.node.shell import sink_reset, sinks
+from controlplane.node.shell import sink_replay, sink_reset, sinks
+from controlplane.node.shell.confirmation import add_confirmation
 from controlplane.node.shell.sinks import Place
 from controlplane.operations.actions import do_relaunch_sink
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table
 from workers.errors import LakehouseError
 from workers.ports import system_ports
-from workers.sink.letter_choice import letter_choice
 from workers.storage.opening import open_storage
 from workers.table.table import open_
 
@@ -80,7 +80,7 @@ class Command(BaseCommand):
         reset.add_argument(
             "--to", required=True, help='earliest, latest or {"0": 17} of each partition'
         )
-        reset.add_argument("--yes", action="store_true", help="set it there")
+        add_confirmation(reset)
         replay = _action(actions, "replay", "produce its dead letters again", sink=False)
         _add_options(replay)
         replay.add_argument("--directory", default="", help="of the letters (<table>-dead-letters)")
@@ -93,6 +93,7 @@ class Command(BaseCommand):
         )
         replay.add_argument("--cause", default="", help="only letters with exactly this cause")
         replay.add_argument("--yes", action="store_true", help="produce them")
+        replay.add_argument("--reason", default="", help="for the audit")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -129,15 +130,19 @@ class Command(BaseCommand):
                     _given(options),
                     options["to"],
                     is_confirmed=options["yes"],
+                    plan_hash=options["plan_hash"],
+                    reason=options["reason"],
                     say=say,
                 )
             case _:
-                sinks.replay(
+                sink_replay.replay(
                     place,
                     _given(options),
-                    letter_choice(places=options["letter"], cause=options["cause"]),
+                    letters=options["letter"],
+                    cause=options["cause"],
                     directory=options["directory"],
                     is_confirmed=options["yes"],
+                    reason=options["reason"],
                     say=say,
                 )
 
