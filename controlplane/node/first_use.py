@@ -14,6 +14,7 @@ from django.contrib.staticfiles.finders import get_finders
 from django.core.management import call_command
 
 from controlplane.accounts.roles import ADMIN, VIEWER
+from controlplane.node.migrating import migrate
 from controlplane.node.places import Places
 from controlplane.node.secrets_file import NodeSecrets
 
@@ -22,7 +23,8 @@ UNUSED_STATIC = ["redoc"]
 
 
 def prepare(places: Places, secrets: NodeSecrets, say: Callable[[str], None]) -> None:
-    call_command("migrate", interactive=False, verbosity=0)
+    """Raises HomeTooOld."""
+    migrate()
     say("  database migrated")
     collect_static(places, say)
     users(secrets)

@@ -13,6 +13,7 @@ from controlplane.node.doctor import Surroundings, examine, free_bytes
 from controlplane.node.first_use import login_line, prepare
 from controlplane.node.identity import Identity, read_identity
 from controlplane.node.living import end, processes_of, supervisor_pid
+from controlplane.node.migrating import HomeTooOld
 from controlplane.node.places import Places
 from controlplane.node.processes import Process, processes
 from controlplane.node.readiness import NotReady, Wait, probes
@@ -45,7 +46,10 @@ def start(places: Places, say: Callable[[str], None]) -> bool:
     say("checking this machine")
     _check(places, identity)
     say("preparing")
-    prepare(places, secrets, say)
+    try:
+        prepare(places, secrets, say)
+    except HomeTooOld as error:
+        raise CannotStart(str(error)) from error
     wanted = [*processes(os.environ, places, identity, secrets), *_added_processes(places)]
     places.supervisor_settings.write_text(settings_text(places, identity, wanted))
     _empty_scratch(places)

@@ -1,10 +1,15 @@
-"""Generated."""
+"""What people and programs did."""
+
+from __future__ import annotations
 
 from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
     initial = True
+    replaces = [
+        ("audit", "0001_initial"),
+    ]
 
     dependencies = []
 

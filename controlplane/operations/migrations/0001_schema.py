@@ -1,4 +1,6 @@
-"""Generated."""
+"""Operations, marker servers and settings of table services."""
+
+from __future__ import annotations
 
 import uuid
 
@@ -12,9 +14,18 @@ import controlplane.operations.states
 
 class Migration(migrations.Migration):
     initial = True
+    replaces = [
+        ("operations", "0001_initial"),
+        ("operations", "0002_table_services"),
+        ("operations", "0003_sinks"),
+        ("operations", "0004_replays"),
+        ("operations", "0005_fenced"),
+        ("operations", "0006_request_digest"),
+        ("operations", "0007_kinds_of_their_own"),
+    ]
 
     dependencies = [
-        ("tables", "0001_initial"),
+        ("tables", "0001_schema"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
@@ -57,17 +68,9 @@ class Migration(migrations.Migration):
                         default=uuid.uuid4, editable=False, primary_key=True, serialize=False
                     ),
                 ),
-                (
-                    "kind",
-                    models.CharField(
-                        choices=[
-                            ("write", "write"),
-                            ("rollback", "rollback"),
-                            ("cancel", "cancel"),
-                        ],
-                        max_length=16,
-                    ),
-                ),
+                ("kind", models.CharField(max_length=16)),
+                ("service", models.CharField(blank=True, max_length=32)),
+                ("sink_id", models.CharField(blank=True, max_length=100)),
                 (
                     "state",
                     models.CharField(
@@ -75,6 +78,7 @@ class Migration(migrations.Migration):
                             ("queued", "queued"),
                             ("starting", "starting"),
                             ("running", "running"),
+                            ("stopping", "stopping"),
                             ("cancelling", "cancelling"),
                             ("unknown", "unknown"),
                             ("succeeded", "succeeded"),
@@ -82,6 +86,8 @@ class Migration(migrations.Migration):
                             ("conflicted", "conflicted"),
                             ("rolled_back", "rolled_back"),
                             ("cancelled", "cancelled"),
+                            ("lost", "lost"),
+                            ("fenced", "fenced"),
                         ],
                         default="queued",
                         max_length=16,
@@ -106,6 +112,7 @@ class Migration(migrations.Migration):
                 ("message", models.TextField(blank=True)),
                 ("attempts", models.PositiveSmallIntegerField(default=0)),
                 ("idempotency_key", models.CharField(max_length=100, null=True)),
+                ("request_digest", models.CharField(blank=True, max_length=64)),
                 (
                     "requested_by",
                     models.ForeignKey(
@@ -128,6 +135,11 @@ class Migration(migrations.Migration):
                 "indexes": [
                     models.Index(fields=["table", "-requested_at"], name="operation_by_table"),
                     models.Index(fields=["state"], name="operation_by_state"),
+                    models.Index(
+                        condition=models.Q(("kind", "sink")),
+                        fields=["table", "sink_id", "-requested_at"],
+                        name="operation_by_sink",
+                    ),
                 ],
                 "constraints": [
                     models.UniqueConstraint(
@@ -145,6 +157,7 @@ class Migration(migrations.Migration):
                                     controlplane.operations.states.OperationState["QUEUED"],
                                     controlplane.operations.states.OperationState["RUNNING"],
                                     controlplane.operations.states.OperationState["STARTING"],
+                                    controlplane.operations.states.OperationState["STOPPING"],
                                     controlplane.operations.states.OperationState["UNKNOWN"],
                                 ],
                             ),
@@ -152,6 +165,101 @@ class Migration(migrations.Migration):
                         fields=("table", "instant"),
                         name="one_open_rollback_per_instant",
                     ),
+                    models.UniqueConstraint(
+                        condition=models.Q(
+                            ("kind", "service"),
+                            (
+                                "state__in",
+                                [
+                                    controlplane.operations.states.OperationState["CANCELLING"],
+                                    controlplane.operations.states.OperationState["QUEUED"],
+                                    controlplane.operations.states.OperationState["RUNNING"],
+                                    controlplane.operations.states.OperationState["STARTING"],
+                                    controlplane.operations.states.OperationState["STOPPING"],
+                                    controlplane.operations.states.OperationState["UNKNOWN"],
+                                ],
+                            ),
+                        ),
+                        fields=("table", "service"),
+                        name="one_open_service_per_table",
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(
+                            ("kind", "replay"),
+                            (
+                                "state__in",
+                                [
+                                    controlplane.operations.states.OperationState["CANCELLING"],
+                                    controlplane.operations.states.OperationState["QUEUED"],
+                                    controlplane.operations.states.OperationState["RUNNING"],
+                                    controlplane.operations.states.OperationState["STARTING"],
+                                    controlplane.operations.states.OperationState["STOPPING"],
+                                    controlplane.operations.states.OperationState["UNKNOWN"],
+                                ],
+                            ),
+                        ),
+                        fields=("table", "sink_id"),
+                        name="one_open_replay_per_sink",
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(
+                            ("kind", "sink"),
+                            (
+                                "state__in",
+                                [
+                                    controlplane.operations.states.OperationState["CANCELLING"],
+                                    controlplane.operations.states.OperationState["QUEUED"],
+                                    controlplane.operations.states.OperationState["RUNNING"],
+                                    controlplane.operations.states.OperationState["STARTING"],
+                                    controlplane.operations.states.OperationState["STOPPING"],
+                                    controlplane.operations.states.OperationState["UNKNOWN"],
+                                ],
+                            ),
+                        ),
+                        fields=("table", "sink_id"),
+                        name="one_open_operation_per_sink",
+                    ),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="ServiceSetting",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("service", models.CharField(max_length=32)),
+                ("is_enabled", models.BooleanField(default=False)),
+                ("every_s", models.PositiveIntegerField(default=3600)),
+                ("trigger_commits", models.PositiveIntegerField(default=0)),
+                ("parameters", models.JSONField(default=dict)),
+                ("last_run_at", models.DateTimeField(null=True)),
+                (
+                    "changed_by",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "table",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="service_settings",
+                        to="tables.table",
+                    ),
+                ),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("table", "service"), name="service_setting_once"
+                    )
                 ],
             },
         ),

@@ -1,4 +1,6 @@
-"""Generated."""
+"""What writers report, and their conflicts."""
+
+from __future__ import annotations
 
 import django.db.models.deletion
 from django.db import migrations, models
@@ -8,9 +10,14 @@ import controlplane.fields
 
 class Migration(migrations.Migration):
     initial = True
+    replaces = [
+        ("writers", "0001_initial"),
+        ("writers", "0002_conflict_costs"),
+        ("writers", "0003_conflict_details"),
+    ]
 
     dependencies = [
-        ("tables", "0001_initial"),
+        ("tables", "0001_schema"),
     ]
 
     operations = [
@@ -51,7 +58,21 @@ class Migration(migrations.Migration):
                 ),
                 ("message", models.TextField(blank=True)),
                 ("file_groups", models.JSONField(default=list)),
+                ("overlap", models.PositiveIntegerField(default=0)),
                 ("schemas", models.JSONField(null=True)),
+                (
+                    "detected",
+                    models.CharField(
+                        choices=[("early", "Early"), ("commit", "Commit")],
+                        default="commit",
+                        max_length=16,
+                    ),
+                ),
+                ("strategy", models.CharField(blank=True, max_length=200)),
+                ("wasted_files", models.BigIntegerField(default=0)),
+                ("wasted_bytes", models.BigIntegerField(default=0)),
+                ("lasted_ms", models.BigIntegerField(null=True)),
+                ("details", models.JSONField(default=dict)),
                 ("decided_at", models.DateTimeField()),
                 (
                     "table",
@@ -63,7 +84,10 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "indexes": [models.Index(fields=["table", "decided_at"], name="conflict_by_time")],
+                "indexes": [
+                    models.Index(fields=["table", "decided_at"], name="conflict_by_time"),
+                    models.Index(fields=["table", "winner_instant"], name="conflict_by_winner"),
+                ],
                 "constraints": [
                     models.UniqueConstraint(fields=("table", "loser_instant"), name="conflict_once")
                 ],

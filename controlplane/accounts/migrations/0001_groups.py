@@ -1,4 +1,4 @@
-"""The groups viewer and admin."""
+"""The three roles: the groups viewer, operator and admin."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 
 def create_groups(apps: Apps, _editor: BaseDatabaseSchemaEditor) -> None:
     group = apps.get_model("auth", "Group")
-    for name in ("viewer", "admin"):
+    for name in ("viewer", "operator", "admin"):
         group.objects.get_or_create(name=name)
 
 
 class Migration(migrations.Migration):
     initial = True
+    replaces = [("accounts", "0001_roles"), ("accounts", "0002_operator")]
     dependencies = [("auth", "0012_alter_user_first_name_max_length")]
     operations = [migrations.RunPython(create_groups, migrations.RunPython.noop)]

@@ -1,0 +1,92 @@
+"""Homes that an older Sluice made: `older_home.sql.gz` is the database of one with a table that was
+registered and mirrored, as it was before each app's migrations became one.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+OLDER = Path(__file__).with_name("older_home.sql.gz")
+APPS = ("accounts", "audit", "mirror", "operations", "tables", "writers")
+COLUMNS = 'select name, type, "notnull", pk from pragma_table_info'
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    with closing(sqlite3.connect(tmp_path / "db.sqlite3")) as database:
+        database.executescript(gzip.decompress(OLDER.read_bytes()).decode())
+    return tmp_path
+
+
+def run(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    ours = {
+        name: text
+        for name, text in os.environ.items()
+        if not name.startswith(("SLUICE_", "DJANGO_"))
+    }
+    return subprocess.run(
+        [sys.executable, str(REPOSITORY / "manage.py"), *words],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**ours, "SLUICE_HOME": str(home), "SLUICE_SECRET_KEY": "of-a-test"},
+    )
+
+
+def query(home: Path, statement: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(home / "db.sqlite3")) as database:
+        return database.execute(statement).fetchall()
+
+
+def test_older_home_goes_on_with_its_tables(home: Path) -> None:
+    assert query(home, "select count(*) from django_migrations where app = 'mirror'") == [(12,)]
+
+    migrated = run(home, "migrate", "--verbosity", "0")
+
+    assert migrated.returncode == 0, migrated.stderr
+    assert run(home, "table", "list").stdout == "rides\t/lake/rides\n"
+    assert query(home, "select count(*) from mirror_instantrecord") == [(2,)]
+    ours = "'0001_schema', '0001_groups'"
+    applied = query(home, f"select app from django_migrations where name in ({ours}) order by app")
+    assert applied == [(app,) for app in APPS]
+
+
+def test_its_database_has_what_a_new_one_has(home: Path, tmp_path: Path) -> None:
+    fresh = tmp_path / "fresh"
+    fresh.mkdir()
+
+    assert run(fresh, "migrate", "--verbosity", "0").returncode == 0
+
+    assert shape(home) == shape(fresh)
+
+
+def shape(home: Path) -> dict[str, set[tuple[object, ...]]]:
+    """Each table's columns, and all indexes, in any order."""
+    named = query(home, "select name, tbl_name, type from sqlite_master where sql is not null")
+    columns = {
+        str(name): set(query(home, f"{COLUMNS}('{name}')"))
+        for name, _, kind in named
+        if kind == "table"
+    }
+    return columns | {"indexes": {entry for entry in named if entry[2] == "index"}}
+
+
+def test_home_that_stopped_half_way_is_refused_with_what_to_do(home: Path) -> None:
+    with closing(sqlite3.connect(home / "db.sqlite3")) as database, database:
+        database.execute("delete from django_migrations where name = '0012_read_otherwise'")
+
+    up = run(home, "up", "--no-demo")
+
+    assert up.returncode != 0
+    assert "made by an older Sluice (mirror lacks 0012_read_otherwise)" in up.stderr
+    assert "Traceback" not in up.stderr
+    assert not list(home.glob("**/*.pid"))
