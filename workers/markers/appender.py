@@ -12,9 +12,10 @@ from concurrent.futures import Executor, wait
 
 from workers import stop_points
 from workers.clock import InstantTime
+from workers.concurrency.heartbeat import read_heartbeat
 from workers.errors import InstantRolledBack, MarkerRefused
 from workers.markers import journal, store
-from workers.markers.fence import is_fenced, refuse_fenced, writer_name
+from workers.markers.fence import is_fenced, refuse_fenced
 from workers.markers.flushes import FlushObjects, text_of
 from workers.markers.journal import Journal, Request
 from workers.markers.marker import is_marker_name
@@ -68,7 +69,8 @@ class MarkersAppender:
         self._whole.clear()
         if self._flushes is not None:
             self._flushes.load()
-        self.writer = writer_name(self.storage, self.instant)
+        heartbeat = read_heartbeat(self.storage, self.instant)
+        self.writer = heartbeat.writer if heartbeat else None
         return stored_names, known
 
     def write(

@@ -8,13 +8,11 @@ marker is durable: a rollback that decides later reads it.
 
 from __future__ import annotations
 
-import json
-
 from workers.clock import InstantTime
-from workers.errors import InstantRolledBack, NotFound
+from workers.errors import InstantRolledBack
 from workers.markers.marker import checked_instant
 from workers.storage.base import Storage
-from workers.table_layout import HEARTBEATS, TIMELINE, TIMELINE_V1
+from workers.table_layout import TIMELINE, TIMELINE_V1
 from workers.timeline import decisions
 
 _TIMELINES = (TIMELINE.path, TIMELINE_V1.path)
@@ -44,13 +42,3 @@ def is_settled(storage: Storage, instant: InstantTime) -> bool:
     ]
     pending = [name for name in names if name.endswith(_PENDING_ENDINGS)]
     return not pending or len(pending) < len(names)
-
-
-def writer_name(storage: Storage, instant: InstantTime) -> str | None:
-    """Who writes this instant, as its heartbeat says; None when that is unknown."""
-    try:
-        beat = json.loads(storage.read(HEARTBEATS.file(checked_instant(instant))))
-    except (NotFound, ValueError):  # Hudi's own heartbeats are empty files.
-        return None
-    name = beat.get("writer") if isinstance(beat, dict) else None
-    return name if isinstance(name, str) else None
