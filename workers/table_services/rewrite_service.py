@@ -56,9 +56,12 @@ S = TypeVar("S", bound=RewriteSettings)
 class Proposed:
     """What would be scheduled now."""
 
-    shown: ServicePlan
+    figures: Mapping[str, int]
+    """What waits, pending plans included."""
+    show: Callable[[], ServicePlan]
+    """The plan as people are shown it. Clustering reads the schema for that."""
     encode: Callable[[dict[str, str]], bytes]
-    """The plan file, with these entries of the operation in it. Only where `shown` has items."""
+    """The plan file, with these entries of the operation in it. Only where there are items."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +102,11 @@ class RewriteService(ABC, Generic[S]):
         settings = self.settings(parameters)
         timeline = table.timeline()
         pending = self._pending(timeline, settings)
-        shown = self.proposed(table, timeline, settings).shown
+        proposed = self.proposed(table, timeline, settings)
         if pending is None:
-            return shown
+            return proposed.show()
         return shown_pending(
-            table, pending, service=self.SERVICE, effect=self.EFFECT, figures=shown.figures
+            table, pending, service=self.SERVICE, effect=self.EFFECT, figures=proposed.figures
         )
 
     def run(
@@ -147,8 +150,9 @@ class RewriteService(ABC, Generic[S]):
     ) -> Instant | None:
         def make_plan(timeline: Timeline, _: str) -> bytes | None:
             proposed = self.proposed(table, timeline, settings)
-            proposed.shown.check(request)
-            if proposed.shown.is_empty:
+            shown = proposed.show()
+            shown.check(request)
+            if shown.is_empty:
                 return None
             return proposed.encode(operation_extra(request, options))
 

@@ -49,7 +49,11 @@ class ClusteringService(RewriteService[ClusteringSettings]):
         def encode(extra: dict[str, str]) -> bytes:
             return proposal.plan_file(settings, extra).encode(table.storage.location)
 
-        return Proposed(_shown(table, timeline, proposal, settings), encode)
+        return Proposed(
+            proposal.figures,
+            show=lambda: _shown(table, timeline, proposal, settings),
+            encode=encode,
+        )
 
     def kind(self, table: Table, plan: Instant) -> RewriteKind:
         """See RewriteService."""

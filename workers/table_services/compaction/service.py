@@ -40,7 +40,11 @@ class CompactionService(RewriteService[CompactionSettings]):
     def proposed(self, table: Table, timeline: Timeline, settings: CompactionSettings) -> Proposed:
         """See RewriteService."""
         proposal = propose(table, timeline, settings)
-        return Proposed(_shown(table, proposal), lambda extra: proposal.plan_file(extra).encode())
+        return Proposed(
+            proposal.backlog.figures,
+            show=lambda: _shown(table, proposal),
+            encode=lambda extra: proposal.plan_file(extra).encode(),
+        )
 
     def kind(self, table: Table, plan: Instant) -> RewriteKind:
         """See RewriteService."""
