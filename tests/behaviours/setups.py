@@ -6,12 +6,12 @@ with both marker types, and each of these with and without partitions somewhere.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from tests.support.fixtures import MarkerServerAddress
 from tests.support.scenario_table import (
@@ -60,14 +60,18 @@ class Setup:
 
 
 SETUPS = tuple(
-    Setup(table_type, mode, markers, is_partitioned=number % 2 == 0)
-    for number, ((table_type, mode), markers) in enumerate(
-        itertools.chain(*(zip(KINDS_AND_MODES, itertools.repeat(one)) for one in MARKERS))
-    )
+    Setup(table_type, mode, markers, is_partitioned=(kind + way) % 2 == 0)
+    for kind, (table_type, mode) in enumerate(KINDS_AND_MODES)
+    for way, markers in enumerate(MARKERS)
 ) + tuple(
     Setup(table_type, mode, "direct", is_partitioned, index)
     for table_type, mode, is_partitioned, index in LOOKED_UP
 )
+"""In an order in which kinds that are alike are neighbours: four of copy-on-write, four of
+merge-on-read, and the others.
+"""
+sampled = pytest.mark.sampled(every=4)
+"""For a module whose tests run over all of these: each runs over one of each four."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,7 @@ def table(request: pytest.FixtureRequest, tables: ScenarioTables) -> ScenarioTab
     return lake
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("theirs", OPERATIONS)
 @pytest.mark.parametrize("ours", OPERATIONS)
 def test_whoever_comes_second_to_one_file_group_loses(
@@ -97,6 +98,7 @@ def test_whoever_comes_second_to_one_file_group_loses(
     assert table.orphan_files() == []
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("theirs", OPERATIONS)
 @pytest.mark.parametrize("ours", OPERATIONS)
 def test_writers_of_two_partitions_meet_only_when_one_replaces_the_table(

@@ -42,6 +42,7 @@ def delete(lake: Lake, predicate: Any) -> CommitOutcome:
     return lake.table.lakehouse.delete(predicate=predicate, options=mode | lake.options)
 
 
+@pytest.mark.sampled(every=2)
 @looking
 @pytest.mark.parametrize(
     "predicate",

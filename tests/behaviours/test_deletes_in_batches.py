@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.behaviours.setups import Lake, reading
+from tests.behaviours.setups import Lake, reading, sampled
 from tests.support.scenario_table import READINGS, Row, ScenarioTables
 from workers.concurrency.outcome import Committed
 from workers.errors import InvalidInput
@@ -15,6 +15,8 @@ from workers.files.log_block import Deletes, ParquetData
 from workers.files.log_file import read_log_file
 
 MARK = "_hoodie_is_deleted"
+
+pytestmark = sampled
 
 
 def gone(row: Row) -> Row:

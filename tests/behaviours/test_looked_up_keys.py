@@ -84,6 +84,7 @@ def values(table: ScenarioTable) -> dict[str, Any]:
 
 
 @every_way
+@pytest.mark.sampled(every=2)
 def test_updates_go_where_the_key_stands(made: Any, kind: str, index: str) -> None:
     table = made(kind, index)
     first = write(table, many(0, 30))
@@ -168,6 +169,7 @@ def test_rows_are_not_taken_for_larger_by_the_filters_of_their_files(made: Any) 
 
 
 @every_way
+@pytest.mark.sampled(every=2)
 def test_bulk_insert_makes_files_of_the_target_size_and_sorts_across_them(
     made: Any, kind: str, index: str
 ) -> None:
@@ -185,6 +187,7 @@ def test_bulk_insert_makes_files_of_the_target_size_and_sorts_across_them(
 
 
 @every_way
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("operation", ["insert", "bulk_insert"])
 def test_inserting_a_known_key_doubles_it_under_no_policy(
     made: Any, kind: str, index: str, operation: str
@@ -202,6 +205,7 @@ def test_inserting_a_known_key_doubles_it_under_no_policy(
 
 
 @every_way
+@pytest.mark.sampled(every=2)
 def test_deletes_by_key_and_by_predicate(made: Any, kind: str, index: str) -> None:
     table = made(kind, index)
     write(table, [*many(0, 6), *many(6, 6, place="rome")])
@@ -217,6 +221,7 @@ def test_deletes_by_key_and_by_predicate(made: Any, kind: str, index: str) -> No
 
 
 @every_way
+@pytest.mark.sampled(every=2)
 def test_marked_rows_of_unknown_keys_make_no_file(made: Any, kind: str, index: str) -> None:
     table = made(kind, index)
     write(table, many(0, 2))
@@ -232,6 +237,7 @@ def test_marked_rows_of_unknown_keys_make_no_file(made: Any, kind: str, index: s
 
 
 @every_way
+@pytest.mark.sampled(every=2)
 def test_replacing_operations(made: Any, kind: str, index: str) -> None:
     table = made(kind, index)
     write(table, [*many(0, 4), *many(4, 4, place="rome"), *many(8, 4, place="lima")])
@@ -246,6 +252,7 @@ def test_replacing_operations(made: Any, kind: str, index: str) -> None:
 
 
 @every_way
+@pytest.mark.sampled(every=2)
 def test_services_keep_keys_unique(made: Any, kind: str, index: str) -> None:
     table = made(kind, index)
     write(table, [*many(0, 20), *many(20, 5, place="rome")], **TINY)
@@ -303,6 +310,7 @@ def test_non_blocking_writers_are_refused(made: Any, index: str) -> None:
 
 
 @every_way
+@pytest.mark.sampled(every=2)
 def test_two_writers_that_update_one_file_group_conflict(made: Any, kind: str, index: str) -> None:
     table = made(kind, index)
     write(table, many(0, 4))
@@ -315,6 +323,7 @@ def test_two_writers_that_update_one_file_group_conflict(made: Any, kind: str, i
 
 
 @every_way
+@pytest.mark.sampled(every=2)
 def test_a_writer_in_vain_stops_early_at_the_file_group_that_it_looked_up(
     made: Any, kind: str, index: str
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from tests.behaviours.setups import SETUPS, Lake, reading
+from tests.behaviours.setups import SETUPS, Lake, reading, sampled
 from tests.support.scenario_table import READINGS
 from workers.concurrency.outcome import Committed
 from workers.errors import InvalidInput
@@ -30,6 +30,8 @@ flat = pytest.mark.parametrize(
     ids=str,
     indirect=True,
 )
+
+pytestmark = sampled
 
 
 def keys(*rows: dict[str, object]) -> pa.Table:

@@ -30,6 +30,7 @@ def rows(ts: int, *keys: str) -> pa.Table:
     return pa.Table.from_pylist(listed, schema=SCHEMA)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("table_type", [COW, MOR])
 def test_a_table_lives_in_a_bucket(make: MakeTable, table_type: str) -> None:
     table = make(table_type)
@@ -58,6 +59,7 @@ def test_a_table_lives_in_a_bucket(make: MakeTable, table_type: str) -> None:
     assert_agreed(table)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("table_type", [COW, MOR])
 def test_services_run_on_a_bucket(make: MakeTable, table_type: str) -> None:
     table = make(table_type)
@@ -75,6 +77,7 @@ def test_services_run_on_a_bucket(make: MakeTable, table_type: str) -> None:
     assert_agreed(table)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("table_type", [COW, MOR])
 def test_of_two_writers_of_a_file_group_one_loses(make: MakeTable, table_type: str) -> None:
     table = make(table_type)

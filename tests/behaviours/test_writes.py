@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.behaviours.setups import SETUPS, Lake, reading
+from tests.behaviours.setups import SETUPS, Lake, reading, sampled
 from tests.support.scenario_table import READINGS, schema_of
 from workers.concurrency.heartbeat import read_heartbeats
 from workers.concurrency.outcome import Committed
@@ -29,6 +29,8 @@ by_bucket = pytest.mark.parametrize(
 not_appending = pytest.mark.parametrize(
     "lake", [one for one in SETUPS if not one.appends_only], ids=str, indirect=True
 )
+
+pytestmark = sampled
 
 
 def test_inserted_rows_are_read_back(lake: Lake) -> None:

@@ -35,6 +35,7 @@ TRIALS = [
 ]
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     ("kind", "operation"), TRIALS, ids=[f"{one.name}-{kind.name}" for kind, one in TRIALS]
 )

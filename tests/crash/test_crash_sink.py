@@ -66,7 +66,7 @@ def test_offsets_and_rows_agree_wherever_a_coordinator_dies_and_another_goes_on(
         _judge(end, tmp_path / str(number))
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("flow", FLOWS.values(), ids=FLOWS)
 def test_the_next_coordinator_may_die_everywhere_as_well(flow: Flow) -> None:
     left = deaths(start(), flow, "first-")[::RECOVERIES_CRASHED_EVERY]

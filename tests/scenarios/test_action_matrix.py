@@ -95,6 +95,7 @@ def templates(tables_root: Path) -> dict[str, Lake]:
     return {kind: Lake.make(made, kind) for kind in _KINDS}
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     "cell",
     [

@@ -80,6 +80,7 @@ VERSIONS = [
 JOINED = wide("k", shown_at=30, site="new", price=3.0, clicked_at=7, x=7)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize("compacted_after", [0, 2, 4])
 def test_every_order_of_arrival_makes_the_same_row(

@@ -93,6 +93,7 @@ def lost(outcome: Any) -> Conflict:
     return outcome.conflict
 
 
+@pytest.mark.sampled(every=2)
 @every_kind
 @pytest.mark.parametrize("is_empty", [True, False], ids=["into an empty table", "beside a row"])
 def test_a_key_that_came_before_its_delete_commits_is_a_conflict(
@@ -114,6 +115,7 @@ def test_a_key_that_came_before_its_delete_commits_is_a_conflict(
     assert table.orphan_files() == table.leftovers() == []
 
 
+@pytest.mark.sampled(every=2)
 @every_kind
 def test_tried_again_the_delete_takes_the_row_that_came(
     made: Any, beside: Beside, table_type: str, index: str
@@ -129,6 +131,7 @@ def test_tried_again_the_delete_takes_the_row_that_came(
     assert [one["id"] for one in table.rows()] == ["a", "m"]
 
 
+@pytest.mark.sampled(every=2)
 @every_kind
 def test_other_keys_that_came_are_no_conflict(
     made: Any, beside: Beside, table_type: str, index: str
@@ -264,6 +267,7 @@ def run_delete(table: ScenarioTable, listed: str, options: dict[str, str]) -> Se
 LISTS = {"keys alone": '["n", "gone"]', "with partitions": '[{"id": "n", "place": "oslo"}]'}
 
 
+@pytest.mark.sampled(every=4)
 @every_kind
 @pytest.mark.parametrize("listed", LISTS.values(), ids=LISTS)
 @pytest.mark.parametrize("is_empty", [True, False], ids=["nothing found", "beside a row"])
@@ -284,6 +288,7 @@ def test_the_service_meets_a_key_that_came_before_it_commits(
     assert table.orphan_files() == table.leftovers() == []
 
 
+@pytest.mark.sampled(every=2)
 @every_kind
 def test_the_service_tried_again_takes_the_row_that_came(
     made: Any, beside: Beside, table_type: str, index: str

@@ -198,6 +198,7 @@ def test_a_marked_delete_for_another_partition_is_refused(rejecting: ScenarioTab
         write(rejecting, gone(shown("k", "tue", 9)))
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("update", ["reject", "move"])
 @pytest.mark.parametrize("is_compacted", [True, False], ids=["compacted", "as written"])
 @every_type

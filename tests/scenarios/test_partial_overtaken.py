@@ -49,6 +49,7 @@ def seen_alike(table: ScenarioTable) -> bool:
     return not keys_read_otherwise(table)
 
 
+@pytest.mark.sampled(every=2)
 @both
 @pytest.mark.parametrize(
     "acts",
@@ -74,6 +75,7 @@ def test_a_column_that_is_added_leaves_what_partial_rows_in_logs_say(
     table.assert_referee_agrees()
 
 
+@pytest.mark.sampled(every=2)
 @both
 @pytest.mark.parametrize(
     ("late", "rival"),
@@ -98,6 +100,7 @@ def test_partial_rows_of_a_writer_who_was_overtaken_are_seen_with_a_new_column(
     assert seen_alike(table)
 
 
+@pytest.mark.sampled(every=2)
 @both
 @pytest.mark.parametrize(
     ("late", "rival"),

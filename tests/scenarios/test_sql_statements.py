@@ -12,6 +12,7 @@ from workers import run_sql
 from workers.errors import InvalidInput
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize("name", CASES)
 def test_statement_leaves_the_rows(name: str, table_type: str, tmp_path: Path) -> None:

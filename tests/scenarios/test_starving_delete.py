@@ -112,6 +112,7 @@ def by_service(handle: LakehouseTable) -> None:
     assert outcome.instant is not None
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("delete", [by_handle, by_service])
 @pytest.mark.parametrize("ingest_mode", ["non-blocking", "optimistic"])
 def test_non_blocking_delete_ends_at_once_beside_an_ingest_that_never_rests(

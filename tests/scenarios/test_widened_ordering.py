@@ -311,6 +311,7 @@ def of_b(key: str, ts: int, text: str | None, *, deleted: bool = False) -> Row:
     return {"id": key, "ts_b": ts, "b": text, DELETED: deleted}
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize("delete", ["group", "row"])
 @pytest.mark.parametrize("granularity", ["group", "column"])

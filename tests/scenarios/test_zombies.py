@@ -126,6 +126,7 @@ def assert_exactly_one_holds(
     assert lake.orphan_files() == []
 
 
+@pytest.mark.sampled(every=2)
 @both_kinds
 @pytest.mark.parametrize("point", ["before_publish", "after_decision"])
 def test_writer_frozen_while_publishing_and_a_rollback_by_another(
@@ -168,6 +169,7 @@ def test_two_frozen_writers_are_both_fenced_and_nothing_of_them_stays(
     assert [one.action for one in lake.instants()].count(Action.ROLLBACK) == 2
 
 
+@pytest.mark.sampled(every=2)
 @both_kinds
 def test_frozen_lock_holder_whose_rival_took_the_same_file_group_loses(
     lake: ScenarioTable, start: StartWriter

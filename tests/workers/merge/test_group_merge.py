@@ -137,7 +137,7 @@ def cohorts(table: GroupTable, count: int, **chance: bool) -> Iterator[tuple[int
         yield seed, [made.case(f"k{n}", 1 + seed % 4) for n in range(size)]
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=4)
 @tables
 def test_random_histories_are_what_the_oracle_says(table: GroupTable) -> None:
     """100,000 of them over all tables. Half come in another order, and with a batch that comes
@@ -152,6 +152,7 @@ def test_random_histories_are_what_the_oracle_says(table: GroupTable) -> None:
         check(table, fold_anyhow(table, states, pick), cases)
 
 
+@pytest.mark.sampled(every=3)
 @tables
 def test_of_equal_ages_the_later_commit_wins(table: GroupTable) -> None:
     for seed, cases in cohorts(table, 1_500, has_ties=True, erases=False):
@@ -160,6 +161,7 @@ def test_of_equal_ages_the_later_commit_wins(table: GroupTable) -> None:
         check(table, fold_anyhow(table, states, random.Random(seed)), cases)
 
 
+@pytest.mark.sampled(every=3)
 @tables
 def test_a_delete_by_key_erases_what_was_visible_before_it(table: GroupTable) -> None:
     for seed, cases in cohorts(table, 1_500, has_ties=False, erases=True):
@@ -168,7 +170,7 @@ def test_a_delete_by_key_erases_what_was_visible_before_it(table: GroupTable) ->
         check(table, fold_anyhow(table, states, random.Random(seed)), cases)
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=4)
 @tables
 def test_a_few_keys_at_a_time_are_what_the_oracle_says(table: GroupTable) -> None:
     """With few keys all may be unique, and merges take their short cuts."""
@@ -179,7 +181,7 @@ def test_a_few_keys_at_a_time_are_what_the_oracle_says(table: GroupTable) -> Non
         check(table, fold_anyhow(table, by_step(table, cases), random.Random(seed)), cases)
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("name", TABLES)
 def test_every_order_batching_and_compaction_of_few_versions(name: str) -> None:
     """Three versions of any kinds, and four of different kinds."""
@@ -235,6 +237,7 @@ def batch(table: GroupTable, rows: Sequence[Version]) -> Batch:
     return Batch(said, tuple(dict.fromkeys(said) | row for row in rows))
 
 
+@pytest.mark.sampled(every=3)
 @tables
 def test_a_base_and_its_logs_read_as_the_oracle_says(table: GroupTable) -> None:
     """Through the one merge function, a base that is in parts as well."""
@@ -260,6 +263,7 @@ def test_a_base_and_its_logs_read_as_the_oracle_says(table: GroupTable) -> None:
         assert at_once.schema == base.schema == merge(whole, rule).schema
 
 
+@pytest.mark.sampled(every=3)
 @tables
 def test_logs_without_deletes_by_key_leave_the_rows_of_a_base_in_their_places(
     table: GroupTable,

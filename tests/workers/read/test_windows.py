@@ -83,6 +83,7 @@ def test_moment_between_two_commits_shows_the_earlier_one(
     assert read(diary.table, as_of=EARLIEST) == []
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(("table_type", "mode"), KINDS_AND_MODES)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_hudi_rs_travels_to_the_same_rows(
