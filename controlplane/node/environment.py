@@ -28,8 +28,9 @@ from controlplane.node.secrets_file import (
     throwaway_key,
 )
 
-_PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "JAVA_HOME", "TERM")
+_PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "TERM")
 _PASSED_ON_PREFIXES = ("SLUICE_", "LC_", "AWS_", "GOOGLE_", "AZURE_")
+_JAVA = ("JAVA_HOME", "JAVA_TOOL_OPTIONS")
 _SPARK_TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105  (a name, not a token)
 SECRET_VARIABLES = frozenset(
     {
@@ -68,7 +69,7 @@ def supervisor_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environ.items()
-        if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES) or name == _SPARK_TOKEN
+        if name in (*_PASSED_ON, *_JAVA, _SPARK_TOKEN) or name.startswith(_PASSED_ON_PREFIXES)
     }
 
 

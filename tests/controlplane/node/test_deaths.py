@@ -41,7 +41,7 @@ _LONGEST_S = 6.0
 a tenth of a second, a write some of them.
 """
 _WHOLE_WITHIN_S = 180.0
-_PASSED_ON = ("PATH", "HOME", "LANG", "JAVA_HOME")
+_PASSED_ON = ("PATH", "HOME", "LANG", "JAVA_HOME", "JAVA_TOOL_OPTIONS")
 
 
 @dataclass(frozen=True, slots=True)

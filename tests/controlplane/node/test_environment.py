@@ -98,6 +98,14 @@ def test_a_shells_own_spark_and_secrets_do_not_leak_in(places: Places) -> None:
     assert environ["HOME"] == "/home/ada"
 
 
+def test_options_of_java_reach_the_program_that_runs_spark(places: Places) -> None:
+    given = {**SHELL, "JAVA_TOOL_OPTIONS": "-Dhttps.proxyHost=proxy"}
+
+    spark = environment_of(places, "spark", given)
+
+    assert spark["JAVA_TOOL_OPTIONS"] == "-Dhttps.proxyHost=proxy"
+
+
 def test_addresses_with_passwords_do_not_reach_spark(places: Places) -> None:
     given = {
         **SHELL,
