@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from typing import Any
 
 import pyarrow as pa
 
 from workers.clock import InstantTime
-from workers.files.delete_record import encode_delete_list
+from workers.errors import InvalidInput
+from workers.files.avro_encode import Encoded, content_of, encode_rows, joined, texts, varints
+from workers.files.delete_record import DELETE_LIST, wrapper_of
 from workers.files.log_block import CONTENT_VERSION, BlockType, Header, HeaderKey, encode_block
 
 
@@ -24,7 +27,7 @@ def encode_delete_columns(
 
     Raises InvalidInput for an ordering value that is null, UnsupportedTable for its type.
     """
-    datum = encode_delete_list(keys, partition, orderings)
+    datum = _delete_list(keys, partition, orderings)
     content = struct.pack(">ii", CONTENT_VERSION, len(datum)) + datum
     return encode_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: instant}, content)
 
@@ -36,3 +39,41 @@ def encode_rollback_block(*, instant: InstantTime, target: InstantTime) -> bytes
         HeaderKey.COMMAND_BLOCK_TYPE: "0",
     }
     return encode_block(BlockType.COMMAND, header, b"")
+
+
+def _delete_list(
+    keys: pa.Array[Any] | pa.ChunkedArray[Any],
+    partition: str,
+    orderings: pa.Array[Any] | pa.ChunkedArray[Any] | None,
+) -> bytes:
+    """`DELETE_LIST` of these keys, without an object per key."""
+    text = joined(b"\x02", texts(_single(keys)), b"\x02", content_of(texts(pa.array([partition]))))
+    ordered = joined(text, b"\x04\x00" if orderings is None else _wrapped(_single(orderings)))
+    if len(keys) == 0:
+        return b"\x00"
+    return content_of(varints([len(keys)])) + content_of(ordered) + b"\x00"
+
+
+def _wrapped(orderings: pa.Array[Any]) -> Encoded:
+    """Each value in the wrapper of its type, with the wrapper's place in the union before it."""
+    if orderings.null_count:
+        raise InvalidInput(
+            "a delete that is ordered by a value needs one", nulls=orderings.null_count
+        )
+    name = wrapper_of(orderings.type)
+    values: Any = orderings
+    if name == "DecimalWrapper":
+        values = orderings.cast(pa.decimal128(30, 15))
+    elif name == "TimestampMicrosWrapper":
+        values = orderings.cast(pa.timestamp("us", "UTC"))
+    ordering = json.loads(DELETE_LIST)["fields"][0]["type"]["items"]["fields"][2]
+    wrappers = [wrapper if wrapper == "null" else wrapper["name"] for wrapper in ordering["type"]]
+    branch = wrappers.index(name)
+    field = ordering["type"][branch]["fields"][0]
+    return joined(
+        bytes([2 * branch]), encode_rows(pa.table({"value": values}), {"fields": [field]})
+    )
+
+
+def _single(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> Any:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

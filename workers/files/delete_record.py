@@ -1,5 +1,5 @@
-"""The deleted keys of a delete block: one of them, the Avro schema of their list, and the encoding
-of many (format page 5.5).
+"""The deleted keys of a delete block: one of them, and the Avro schema of their list (format page
+5.5).
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from workers.errors import InvalidInput, UnsupportedTable
-from workers.files.avro_encode import Encoded, content_of, encode_rows, joined, texts, varints
+from workers.errors import UnsupportedTable
 
 _NAMESPACE = "org.apache.hudi.avro.model"
 # In the order of Hudi's union, which is part of the encoding.
@@ -112,41 +111,6 @@ def _delete_list() -> dict[str, Any]:
 DELETE_LIST = json.dumps(_delete_list())
 
 
-def encode_delete_list(
-    keys: pa.Array[Any] | pa.ChunkedArray[Any],
-    partition: str,
-    orderings: pa.Array[Any] | pa.ChunkedArray[Any] | None = None,
-) -> bytes:
-    """`DELETE_LIST` of these keys, without an object per key. `orderings` as for the records.
-
-    Raises InvalidInput for a null among them, UnsupportedTable for a type without a wrapper.
-    """
-    text = joined(b"\x02", texts(_single(keys)), b"\x02", content_of(texts(pa.array([partition]))))
-    ordered = joined(text, b"\x04\x00" if orderings is None else _wrapped(_single(orderings)))
-    if len(keys) == 0:
-        return b"\x00"
-    return content_of(varints([len(keys)])) + content_of(ordered) + b"\x00"
-
-
-def _wrapped(orderings: pa.Array[Any]) -> Encoded:
-    """Each value in the wrapper of its type, with the wrapper's place in the union before it."""
-    if orderings.null_count:
-        raise InvalidInput(
-            "a delete that is ordered by a value needs one", nulls=orderings.null_count
-        )
-    name = wrapper_of(orderings.type)
-    values: Any = orderings
-    if name == "DecimalWrapper":
-        values = orderings.cast(pa.decimal128(30, 15))
-    elif name == "TimestampMicrosWrapper":
-        values = orderings.cast(pa.timestamp("us", "UTC"))
-    branch = 1 + list(_WRAPPERS).index(name)
-    field = {"name": "value", "type": _WRAPPERS[name]}
-    return joined(
-        bytes([2 * branch]), encode_rows(pa.table({"value": values}), {"fields": [field]})
-    )
-
-
 def wrapper_of(kind: Any) -> str:
     """The wrapper for ordering values of this Arrow type. Raises UnsupportedTable."""
     if pa.types.is_timestamp(kind) and kind.tz is not None:
@@ -156,7 +120,3 @@ def wrapper_of(kind: Any) -> str:
     if kind not in _WRAPPER_BY_TYPE:
         raise UnsupportedTable("deletes are not ordered by values of this type", type=kind)
     return _WRAPPER_BY_TYPE[kind]
-
-
-def _single(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> Any:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -49,11 +49,6 @@ class PartitionReset:
     """That the topic still has."""
     end: int
 
-    @property
-    def to_read(self) -> int:
-        """Offsets from where it goes on to the topic's end."""
-        return self.end - self.next
-
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
