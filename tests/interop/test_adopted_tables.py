@@ -36,6 +36,7 @@ def expect(table: ForeignTable, rows: dict[str, dict[str, object]]) -> None:
     assert counted(table.peer.read(table.location)) == wanted, "Apache Hudi"
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize("key", ["id", "id,n"])
 def test_both_engines_write_into_an_adopted_table(
@@ -71,6 +72,7 @@ def test_both_engines_write_into_an_adopted_table(
         expect(theirs, rows_by_key)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     ("table_type", "index"),
     [

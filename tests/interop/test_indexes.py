@@ -117,6 +117,7 @@ def many(numbers: Iterable[int], ts: int) -> list[Row]:
     return [(f"k{n:03}", ("oslo", "rome")[n % 2], ts, n * 100 + ts) for n in numbers]
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("index", INDEXES)
 def test_both_engines_write_in_turns(location: Path, peer: HudiPeer, kind: str, index: str) -> None:
@@ -165,6 +166,7 @@ MOVING: list[Row] = [
 AGAIN: list[Row] = [("k0", "oslo", 9, 20), ("k2", "oslo", 1, 22), ("k9", "lima", 2, 29)]
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("index", GLOBALS)
 @pytest.mark.parametrize("moves", ["true", "false"])

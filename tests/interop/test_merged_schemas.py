@@ -12,6 +12,7 @@ from tests.support.merged_schemas import KINDS, PAIRS, merged_table
 pytestmark = pytest.mark.interop
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("kind", KINDS, ids="-".join)
 @pytest.mark.parametrize("pair", list(PAIRS))
 def test_hudi_reads_what_we_read(

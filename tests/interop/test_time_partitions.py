@@ -248,6 +248,7 @@ def expect(table: LakehouseTable, rows_by_id: dict[str, dict[str, Any]], peer: H
         )
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize("name", TABLES)
 def test_hudi_upserts_into_our_table_without_a_duplicate(
@@ -279,6 +280,7 @@ def test_hudi_upserts_into_our_table_without_a_duplicate(
     expect(table, rows_by_id, peer)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("name", ["timestamp", "timestamp-hive", "custom", "custom-hive"])
 def test_table_of_hudi_is_adopted_and_written(name: str, location: Path, peer: HudiPeer) -> None:
     given = hudi_options(name, "MERGE_ON_READ")

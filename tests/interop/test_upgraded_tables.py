@@ -56,6 +56,7 @@ EXPLAINED = {
 }
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("kind", OF_HUDI)
 def test_table_of_hudi_reads_as_before(kind: str, location: Path, peer: HudiPeer) -> None:
     made = KINDS[kind].make(location, peer)
@@ -89,6 +90,7 @@ def counted(rows: pa.Table) -> Counter[str]:
     return Counter(repr(list(row.values())) for row in rows.select(kept).to_pylist())
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("archive", GOLDEN, ids=lambda path: path.stem)
 def test_golden_table_is_what_hudis_own_upgrade_makes(
     archive: Path, tmp_path: Path, peer: HudiPeer
@@ -135,6 +137,7 @@ def assert_properties_agree(ours: Path, theirs: Path) -> None:
     assert differing <= EXPLAINED
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("version", [6, 8])
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_both_engines_write_into_an_upgraded_and_adopted_table(
