@@ -71,14 +71,16 @@ def _stream(
     except NoSeat as full:
         status = 503 if full.is_of_node else 429
         return HttpResponse(str(full), status=status, headers={"Retry-After": str(FULL_RETRY_S)})
-    events = _told(seat, channels, patterns)
+    events = _event_stream(seat, channels, patterns)
     response = StreamingHttpResponse(events, content_type="text/event-stream")
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Accel-Buffering"] = "no"
     return response
 
 
-async def _told(seat: Seat, channels: Sequence[str], patterns: Sequence[str]) -> AsyncIterator[str]:
+async def _event_stream(
+    seat: Seat, channels: Sequence[str], patterns: Sequence[str]
+) -> AsyncIterator[str]:
     """`start` once every later change is heard; `ping` at least every few seconds; `change` with
     the kinds that changed, many at once when they come fast.
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench.drivers.serving import Job, serve
-from workers.index.bloom_filter import AskedKeys, BloomFilter
+from workers.index.bloom_filter import BloomFilter, HashedKeys
 
 _KEY_BYTES = 36
 _FILE_KEYS = 100_000
@@ -41,7 +41,7 @@ class Filters:
 
     def ask_absent(self) -> int:
         """Each of as many other keys, of every file."""
-        absent_keys = AskedKeys(self._others)
+        absent_keys = HashedKeys(self._others)
         return int(sum(np.count_nonzero(absent_keys.might_be_in(one)) for one in self._files))
 
     def _drawn(self, count: int) -> pa.Array[Any]:

@@ -11,7 +11,7 @@ from controlplane.mirror.models import FileGroupRecord, InstantRecord
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
 from workers.timeline.instant import State
-from workers.timeline.read_otherwise import KeysTold, standing_counts
+from workers.timeline.read_otherwise import CommittedCounts, remaining_counts
 
 
 def read_otherwise_now(table: Table) -> dict[str, Any]:
@@ -28,10 +28,12 @@ def read_otherwise_now(table: Table) -> dict[str, Any]:
     if not commits:
         return {}
     keys_by_commit = [
-        KeysTold(completed_at or "", {(part, file_id): keys for part, file_id, keys in listed})
+        CommittedCounts(
+            completed_at or "", {(part, file_id): keys for part, file_id, keys in listed}
+        )
         for _, completed_at, listed in commits
     ]
-    counts = standing_counts(keys_by_commit, _base_instants(table))
+    counts = remaining_counts(keys_by_commit, _base_instants(table))
     if not counts:
         return {}
     tells = (commit.counts.keys() & counts.keys() for commit in keys_by_commit)

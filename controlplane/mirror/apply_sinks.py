@@ -63,7 +63,7 @@ def _apply(record: SinkRecord, facts: SinkFacts) -> bool:
         except MalformedTable as error:
             problem = f"{problem}; {error}".strip("; ")
     columns = {
-        **_told(facts),
+        **_state_columns(facts),
         **_committed(commit),
         "problem": problem[:500],
         "digest": digest,
@@ -92,7 +92,7 @@ def _note_life(record: SinkRecord, facts: SinkFacts) -> None:
         SinkRecord.objects.filter(pk=record.pk).update(updated_at=updated_at)
 
 
-def _told(facts: SinkFacts) -> dict[str, Any]:
+def _state_columns(facts: SinkFacts) -> dict[str, Any]:
     state, epoch, stop = facts.state, facts.epoch, facts.stop
     return {
         "topic": state.topic if state else "",

@@ -41,7 +41,9 @@ class ConflictFacts:
     decided_ms: int
 
 
-def told_conflict(loser: InstantTime, decision: RollbackDecision, decided_ms: int) -> ConflictFacts:
+def conflict_of_decision(
+    loser: InstantTime, decision: RollbackDecision, decided_ms: int
+) -> ConflictFacts:
     """Of a decision that has a conflict."""
     conflict = decision.conflict or {}
     groups = _groups(conflict.get("file_groups"))

@@ -13,18 +13,18 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from controlplane.mirror.conflict_facts import ConflictFacts, told_conflict
+from controlplane.mirror.conflict_facts import ConflictFacts, conflict_of_decision
 from controlplane.mirror.conflict_facts import text as _text
-from controlplane.mirror.group_facts import told_groups
+from controlplane.mirror.group_facts import groups_of_commit
 from controlplane.mirror.plan_facts import (
     completed_clean,
     completed_restore,
     completed_savepoint,
     pending_plan,
 )
-from controlplane.mirror.read_otherwise_facts import told_read_otherwise
+from controlplane.mirror.read_otherwise_facts import read_otherwise_of_commit
 from controlplane.mirror.schema_verdicts import schema_verdict
-from controlplane.mirror.sink_facts import told_sink
+from controlplane.mirror.sink_facts import sink_of_commit
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import Heartbeat
 from workers.errors import LakehouseError, MalformedTable, NotFound, UnsupportedTable
@@ -178,10 +178,10 @@ def conflict_facts(storage: Storage, loser: InstantTime) -> ConflictFacts | None
     decision = decisions.read(storage, loser) if decision_file else None
     if decision_file is None:
         kept = lost_writes.read_kept(storage, loser)
-        return told_conflict(loser, *kept) if kept else None
+        return conflict_of_decision(loser, *kept) if kept else None
     if not isinstance(decision, RollbackDecision) or not decision.conflict:
         return None
-    return told_conflict(loser, decision, decision_file.modified_ms)
+    return conflict_of_decision(loser, decision, decision_file.modified_ms)
 
 
 def marker_names(storage: Storage) -> dict[InstantTime, StoredNames]:
@@ -293,9 +293,9 @@ def _small_metadata(commit: CommitMetadata) -> dict[str, Any]:
         "partition_bytes": _partition_bytes(commit),
         "extra": shown,
         "process": _process(extra.get(PROCESS_KEY, "")),
-        **told_groups(extra.get(GROUP_FACTS_KEY)),
-        **told_read_otherwise(extra),
-        **told_sink(extra),
+        **groups_of_commit(extra.get(GROUP_FACTS_KEY)),
+        **read_otherwise_of_commit(extra),
+        **sink_of_commit(extra),
         **schema_verdict(extra.get(SCHEMA_RESOLUTION_KEY)),
     }
 

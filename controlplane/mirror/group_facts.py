@@ -14,7 +14,7 @@ _ENDS = ("least", "greatest")
 _COUNT_MAX = 2**53
 
 
-def told_groups(groups_json: str | None) -> dict[str, Any]:
+def groups_of_commit(groups_json: str | None) -> dict[str, Any]:
     """`{"groups": {name: facts}}`; nothing for commits that do not tell, or tell nonsense."""
     try:
         facts_by_group = json.loads(groups_json or "{}")

@@ -66,7 +66,7 @@ def observe_sinks(storage: Storage) -> list[SinkFacts]:
     return [_sink(storage, one) for one in ids[:SINKS_MAX]]
 
 
-def told_sink(extra: Mapping[str, Any]) -> dict[str, Any]:
+def sink_of_commit(extra: Mapping[str, Any]) -> dict[str, Any]:
     """`{"sink": ...}` for commits that carry a sink's offsets; nothing for all others.
 
     Hudi's own sink has no id: its offsets are under the empty one.
@@ -89,7 +89,7 @@ def told_sink(extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def committed_offsets(sink: Mapping[str, Any]) -> dict[int, int]:
-    """Of a `sink` of `told_sink`. Raises MalformedTable."""
+    """Of a `sink` of `sink_of_commit`. Raises MalformedTable."""
     return parse_offsets(str(sink.get("offsets") or ""))
 
 

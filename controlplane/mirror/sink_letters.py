@@ -64,7 +64,7 @@ def sink_letters(
     Raises InvalidRequest for a directory outside the roots, NotAllowedNow for files that cannot be
     read, StorageUnavailable.
     """
-    commit_facts = _told(table, sink_id, instant)
+    commit_facts = _commit_facts(table, sink_id, instant)
     if not commit_facts or not commit_facts["bad"]:
         return None
     where = checked_location(directory or f"{table.location}-dead-letters")
@@ -97,7 +97,7 @@ def letter_files(table: Table, sink_id: str, instant: InstantTime = "") -> tuple
     return names, len(names_by_commit) > COMMITS_READ
 
 
-def _told(table: Table, sink_id: str, instant: InstantTime) -> dict[str, Any] | None:
+def _commit_facts(table: Table, sink_id: str, instant: InstantTime) -> dict[str, Any] | None:
     commits = InstantRecord.objects.filter(table=table, requested_at=instant, sink=sink_id)
     return commits.exclude(sink="").values_list("metadata__sink", flat=True).first()
 

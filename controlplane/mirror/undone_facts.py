@@ -53,17 +53,17 @@ def _facts(storage: Storage, instant: InstantTime) -> UndoneFacts | None:
     info = storage.info(decisions.path_of(instant))
     match decisions.read(storage, instant) if info else None:
         case RollbackDecision() as decision if info:
-            return _told(instant, "", decision.writer, info.modified_ms)
+            return _undone(instant, "", decision.writer, info.modified_ms)
         case CommitDecision() as decision if info and decisions.is_undone(storage, instant):
-            return _told(instant, decision.action, decision.writer, info.modified_ms)
+            return _undone(instant, decision.action, decision.writer, info.modified_ms)
         case None if kept := lost_writes.read_kept(storage, instant):
             decision, decided_ms = kept
-            return _told(instant, "", decision.writer, decided_ms)
+            return _undone(instant, "", decision.writer, decided_ms)
         case _:
             return None
 
 
-def _told(instant: InstantTime, action: str, writer: str | None, ended_ms: int) -> UndoneFacts:
+def _undone(instant: InstantTime, action: str, writer: str | None, ended_ms: int) -> UndoneFacts:
     return UndoneFacts(
         requested_at=instant,
         action=action,

@@ -60,7 +60,7 @@ def do_declare_stream(
         _declare(table, group, types)
     except LakehouseError as error:
         _note(table, by, "failed", reason, {**declaration, "error": str(error)[:500]})
-        raise _told(error) from error
+        raise _refusal(error) from error
     _note(table, by, "succeeded", reason, declaration)
     publish_change(table.slug, "streams")
 
@@ -88,7 +88,7 @@ def _arrow_type(text: str) -> Any:
     return types[text]
 
 
-def _told(error: LakehouseError) -> InvalidRequest | NotAllowedNow | StorageUnavailable:
+def _refusal(error: LakehouseError) -> InvalidRequest | NotAllowedNow | StorageUnavailable:
     match error:
         case InvalidInput():
             return InvalidRequest(error.message, **error.values)

@@ -67,7 +67,7 @@ def replayed_rows(
     by_bucket: dict[int, list[_Sent]] = defaultdict(list)
     for letter in chosen:
         by_bucket[letter.bucket].append(letter)
-    keys_by_bucket = _keys_found(table, by_bucket)
+    keys_by_bucket = _keys_with_rows(table, by_bucket)
     looked_up = [one for one in chosen if one.bucket in keys_by_bucket]
     absent = [one for one in looked_up if one.key not in keys_by_bucket[one.bucket]]
     again = _letters_again(table, sink_id, directory, absent)
@@ -104,7 +104,7 @@ def _source(topic: str, partition: int, landed: Landed) -> Source:
     return Source(topic, partition, topic_id=landed.topic_id, cluster_id=landed.cluster_id)
 
 
-def _keys_found(table: Table, by_bucket: Mapping[int, list[_Sent]]) -> dict[int, set[str]]:
+def _keys_with_rows(table: Table, by_bucket: Mapping[int, list[_Sent]]) -> dict[int, set[str]]:
     """Bucket -> those of its keys that have a row; without the buckets that were not read."""
     schema = current_schema(table)
     if schema is None:

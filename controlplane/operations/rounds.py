@@ -17,15 +17,15 @@ _COMMITS_LOOKED_AT = 200
 
 def lacks_rounds(operation: Operation, table: Table, timeline: Timeline) -> bool:
     """A write of many rounds is done with the last one only."""
-    rounds_asked = _rounds_asked(operation)
-    return rounds_asked > 1 and _rounds_done(operation, table, timeline) < rounds_asked
+    rounds_wanted = _rounds_wanted(operation)
+    return rounds_wanted > 1 and _rounds_done(operation, table, timeline) < rounds_wanted
 
 
 def has_all_rounds(operation: Operation, table: Table, timeline: Timeline) -> bool:
     """A source that numbers its rounds may have been written to its end by another driver."""
     if not _is_numbered(operation):
         return False
-    return _rounds_done(operation, table, timeline) >= _rounds_asked(operation)
+    return _rounds_done(operation, table, timeline) >= _rounds_wanted(operation)
 
 
 def _is_numbered(operation: Operation) -> bool:
@@ -34,7 +34,7 @@ def _is_numbered(operation: Operation) -> bool:
     return source_kind(source).has_numbered_rounds
 
 
-def _rounds_asked(operation: Operation) -> int:
+def _rounds_wanted(operation: Operation) -> int:
     """One for whatever is written at once. A job may leave the number to its source, and then it is
     as its driver told.
     """

@@ -130,7 +130,7 @@ def do_reset_sink(
     return SinkReset(sink_id=config.sink_id, instant=instant)
 
 
-def asked_of_the_broker(
+def plan_from_broker(
     table: EngineTable, config: SinkConfig, environment: Mapping[str, str], to: str
 ) -> ResetPlan:
     """Raises LakehouseError."""
@@ -192,7 +192,7 @@ def _planned(table: Table, config: SinkConfig, to: str) -> tuple[EngineTable, Re
         raise InvalidRequest('say to where: earliest, latest or {"0": 17, "1": 4}')
     try:
         opened = engine_table(table)
-        return opened, asked_of_the_broker(opened, config, os.environ, to.strip())
+        return opened, plan_from_broker(opened, config, os.environ, to.strip())
     except InvalidInput as error:
         raise InvalidRequest(error.message, **error.values) from error
     except (StorageFailed, KafkaFailed) as error:

@@ -77,22 +77,22 @@ def watch_sink(operation: Operation, now: datetime) -> None:
 
 
 def sink_is_gone(operation: Operation, now: datetime) -> bool:
-    if was_launched(operation) or not _told_its_state(operation):
+    if was_launched(operation) or not _has_shown_state(operation):
         return driver_is_gone(operation, now)
     # On another machine its process cannot be seen, but its state beside the table can.
-    heard_at = max(operation.changed_at, _state_told_at(operation) or operation.changed_at)
+    heard_at = max(operation.changed_at, _state_written_at(operation) or operation.changed_at)
     return now - heard_at > SILENT_AFTER and not is_beating(operation, now)
 
 
-def _told_its_state(operation: Operation) -> bool:
+def _has_shown_state(operation: Operation) -> bool:
     """Not one that was launched before it. A sink tells it every two seconds, but for the time of a
     commit or a compaction, in which its heart beats.
     """
-    told_at, started_at = _state_told_at(operation), operation.started_at
+    told_at, started_at = _state_written_at(operation), operation.started_at
     return told_at is not None and started_at is not None and told_at > started_at
 
 
-def _state_told_at(operation: Operation) -> datetime | None:
+def _state_written_at(operation: Operation) -> datetime | None:
     """By the storage's clock, as heartbeats are."""
     file = storage_of(operation.table).info(SinkPlaces(operation.sink_id).state)
     return datetime.fromtimestamp(file.modified_ms / 1000, UTC) if file else None

@@ -77,7 +77,7 @@ def _files_laid(effect: Effect) -> list[str]:
     return [f"{path} is missing" for path in paths if path not in files_present]
 
 
-def _properties_as_told(effect: Effect) -> list[str]:
+def _properties_as_planned(effect: Effect) -> list[str]:
     properties = load_properties(effect.table.storage)
     wrong = [
         f"property {item.what} is not {item.detail}"
@@ -257,7 +257,7 @@ def _name(partition: str, file_id: str) -> str:
 
 _OVERWRITE = (_groups_replaced, _rows_came, _written_files_stand)
 CHECKS: Mapping[str, tuple[Check, ...]] = {
-    "adopt": (_properties_as_told,),
+    "adopt": (_properties_as_planned,),
     "archive": (_instants_off_the_timeline, _instants_in_the_history, _files_gone),
     "clean": (_files_gone,),
     "clustering": (_groups_replaced, _written_files_stand),
@@ -270,6 +270,6 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
     "repair": (_files_gone, _lock_given_back),
     "restore": (_undone_by_the_restore, _instants_off_the_timeline, _files_gone),
     "savepoint": (_savepoint_holds,),
-    "upgrade": (_properties_as_told, _files_laid, _files_gone),
+    "upgrade": (_properties_as_planned, _files_laid, _files_gone),
 }
 """Every service has its own; a test says which one is missing here."""

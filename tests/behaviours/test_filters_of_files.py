@@ -16,7 +16,7 @@ from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioT
 from workers.files.base_file import read_base_file
 from workers.files.key_range import KeyRange
 from workers.files.meta_columns import RECORD_KEY
-from workers.index.bloom_filter import AskedKeys
+from workers.index.bloom_filter import HashedKeys
 from workers.index.file_keys import FileKeys, read_file_keys
 from workers.lakehouse import open_table
 from workers.options.bloom_options import BloomOptions, FilterType
@@ -114,7 +114,7 @@ def test_every_base_file_has_a_filter_of_its_keys(
     assert file_keys.filter.kind is FilterType.DYNAMIC_V0
     assert file_keys.filter.bits == BloomOptions(40, 0.0001).bits
     assert len(file_keys.filter.rows) == (1 if len(texts) <= 40 else 2)
-    assert file_keys.might_contain(AskedKeys(keys)).all()
+    assert file_keys.might_contain(HashedKeys(keys)).all()
     assert file_keys.filter.might_contain(ABSENT).sum() < 5
     assert file_keys.range == (KeyRange(min(texts), max(texts)) if texts else None)
 

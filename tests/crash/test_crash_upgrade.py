@@ -170,10 +170,10 @@ def rows_of(table: LakehouseTable) -> list[str]:
 
 def history(table: LakehouseTable) -> list[tuple[str, str, str]]:
     """The timeline with its history; completion times are what version 6 does not tell."""
-    return [_told(one) for one in table.timeline(archived=True)]
+    return [_identity(one) for one in table.timeline(archived=True)]
 
 
-def _told(instant: Instant) -> tuple[str, str, str]:
+def _identity(instant: Instant) -> tuple[str, str, str]:
     return instant.requested_at, instant.action.value, instant.state.value
 
 

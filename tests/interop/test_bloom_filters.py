@@ -18,7 +18,7 @@ from tests.workers.index.bloom_cases import CASES, Case
 from workers.concurrency.outcome import Committed
 from workers.files.base_file import read_base_file
 from workers.files.meta_columns import RECORD_KEY
-from workers.index.bloom_filter import AskedKeys, BloomFilter
+from workers.index.bloom_filter import BloomFilter, HashedKeys
 from workers.index.file_keys import FileKeys, read_file_keys
 from workers.lakehouse import LakehouseTable, create_table, open_table
 from workers.options.bloom_options import BloomOptions, FilterType
@@ -183,7 +183,7 @@ def test_filters_and_ranges_that_hudi_wrote_answer_rightly(
             BloomOptions(30, 0.0001).bits,
         )
         assert file_keys.range is not None
-        assert file_keys.might_contain(AskedKeys(held)).all()
+        assert file_keys.might_contain(HashedKeys(held)).all()
         assert file_keys.filter.might_contain(absent).sum() < 3
     ours(location, [*keys[::3], "new"], 2)
     expected = dict.fromkeys(keys, 1) | dict.fromkeys((*keys[::3], "new"), 2)

@@ -16,7 +16,7 @@ from workers.files.base_file import read_base_file
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
 from workers.files.names import parse_base_file, parse_log_file
 from workers.files.partition import list_partitions
-from workers.index.bloom_filter import AskedKeys
+from workers.index.bloom_filter import HashedKeys
 from workers.index.file_keys import read_file_keys
 from workers.lakehouse import open_table
 from workers.markers.store import pending_marker_instants
@@ -55,7 +55,7 @@ def _assert_footers_tell_of_all_keys(table: Table) -> None:
         keys = read_base_file(table.storage, stat.path, [RECORD_KEY]).column(RECORD_KEY)
         file_keys = read_file_keys(table.storage, stat.path)
         assert file_keys.filter is not None, stat.path
-        assert file_keys.might_contain(AskedKeys(keys)).all(), stat.path
+        assert file_keys.might_contain(HashedKeys(keys)).all(), stat.path
 
 
 def assert_nothing_reported_is_lost(location: str | Path, reported: Iterable[InstantTime]) -> None:

@@ -29,24 +29,24 @@ from workers.storage.object_store import ObjectStorage
 _Answer = TypeVar("_Answer")
 
 
-def _told(status: int, code: str) -> str:
+def _error_text(status: int, code: str) -> str:
     return f"Server returned non-2xx status code: {status} X: <Error><Code>{code}</Code></Error>"
 
 
 BEFORE: dict[str, Callable[[], BaseError]] = {
-    "503": lambda: GenericError(_told(503, "SlowDown")),
-    "500": lambda: GenericError(_told(500, "InternalError")),
+    "503": lambda: GenericError(_error_text(503, "SlowDown")),
+    "500": lambda: GenericError(_error_text(500, "InternalError")),
     "timeout-before": lambda: GenericError("HTTP error: error sending request"),
     "reset-mid-body": lambda: GenericError("HTTP error: request or response body error"),
-    "409": lambda: AlreadyExistsError(_told(409, "ConditionalRequestConflict")),
-    "expired": lambda: PermissionDeniedError(_told(403, "ExpiredToken")),
-    "skewed": lambda: PermissionDeniedError(_told(403, "RequestTimeTooSkewed")),
+    "409": lambda: AlreadyExistsError(_error_text(409, "ConditionalRequestConflict")),
+    "expired": lambda: PermissionDeniedError(_error_text(403, "ExpiredToken")),
+    "skewed": lambda: PermissionDeniedError(_error_text(403, "RequestTimeTooSkewed")),
 }
 AFTER: dict[str, Callable[[], BaseError]] = {
     "timeout-after": lambda: GenericError("HTTP error: error sending request"),
     "truncated": lambda: GenericError("the answer is cut off"),
     "1-byte-a-second": lambda: GenericError("HTTP error: operation timed out"),
-    "412-after-success": lambda: PreconditionError(_told(412, "PreconditionFailed")),
+    "412-after-success": lambda: PreconditionError(_error_text(412, "PreconditionFailed")),
 }
 KINDS = (*BEFORE, *AFTER, "duplicated", "200-with-error", "stale-list", "stale-get")
 READS, LISTS = ("get", "head"), ("list_directory", "list_tree")

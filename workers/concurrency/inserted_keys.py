@@ -24,7 +24,7 @@ from workers.files.base_file import read_base_file
 from workers.files.base_keys import SortedKeys, held_keys
 from workers.files.key_range import KeyRange, may_overlap
 from workers.files.meta_columns import COMMIT_TIME, RECORD_KEY
-from workers.index.bloom_filter import AskedKeys
+from workers.index.bloom_filter import HashedKeys
 from workers.index.file_keys import FileKeys, read_file_keys
 from workers.storage.base import Storage, join
 from workers.table.table import Table
@@ -146,8 +146,8 @@ class _Inserted:
         return SortedKeys.of(rows.column(RECORD_KEY))
 
     @cached_property
-    def hashed_keys(self) -> AskedKeys:
-        return AskedKeys(self.keys.array)
+    def hashed_keys(self) -> HashedKeys:
+        return HashedKeys(self.keys.array)
 
     def met_by(self, theirs: FileKeys) -> list[str]:
         """Keys that both brought."""

@@ -25,7 +25,7 @@ from workers.files.log_block import AvroData, Deletes, ParquetData
 from workers.files.log_file import read_log_file
 from workers.files.meta_columns import RECORD_KEY
 from workers.files.names import bucket_of
-from workers.index.bloom_filter import AskedKeys
+from workers.index.bloom_filter import HashedKeys
 from workers.index.file_keys import read_file_keys
 from workers.merge.group_state import tells_deletes
 from workers.storage.base import Storage
@@ -107,7 +107,7 @@ class SoughtCheck:
 
 def _base_keys(storage: Storage, path: str, keys: SortedKeys) -> list[str]:
     file_keys = read_file_keys(storage, path)
-    left = np.flatnonzero(file_keys.might_contain(AskedKeys(keys.array)))
+    left = np.flatnonzero(file_keys.might_contain(HashedKeys(keys.array)))
     if not len(left):
         return []
     keys_in_question = SortedKeys(keys.array.take(left))

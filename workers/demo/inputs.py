@@ -10,7 +10,7 @@ from workers.demo.streams import DemoStream
 from workers.spark.inputs.opening import Opener
 
 INPUTS: Final[Mapping[str, Opener]] = {
-    "demo_stream": lambda job_source, around: DemoStream.from_asked(job_source),
-    "demo_backfill": DemoBackfill.from_asked,
-    "demo_evolve": DemoEvolve.from_asked,
+    "demo_stream": lambda job_source, around: DemoStream.from_job(job_source),
+    "demo_backfill": DemoBackfill.from_job,
+    "demo_evolve": DemoEvolve.from_job,
 }

@@ -17,7 +17,7 @@ from workers.clock import InstantTime
 from workers.concurrency.heartbeat import read_heartbeats
 from workers.demo.ad_requests import KEY, OWN_FIELDS, PARTITION
 from workers.errors import InvalidInput
-from workers.spark.inputs.source import Asked, Surroundings, WrittenOnce
+from workers.spark.inputs.source import JobSource, Surroundings, WrittenOnce
 from workers.table.schema_history import current_schema, read_instant
 from workers.timeline.metadata import WRITER_KEY
 
@@ -77,7 +77,7 @@ class DemoBackfill(WrittenOnce):
     rendezvous: Rendezvous
 
     @classmethod
-    def from_asked(cls, job_source: Asked, around: Surroundings) -> DemoBackfill:
+    def from_job(cls, job_source: JobSource, around: Surroundings) -> DemoBackfill:
         """With `seed` (1 unless given) and `hold_s`, the seconds to hold on once the rival was seen
         (3).
 
@@ -115,7 +115,7 @@ class DemoEvolve(WrittenOnce):
     rendezvous: Rendezvous
 
     @classmethod
-    def from_asked(cls, job_source: Asked, around: Surroundings) -> DemoEvolve:
+    def from_job(cls, job_source: JobSource, around: Surroundings) -> DemoEvolve:
         """With `variant`, and `hold_s`, the seconds to hold on once the rival was seen (3).
 
         Raises InvalidInput for a variant that is neither a nor b, another key, a value out of

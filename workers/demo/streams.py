@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from workers.clock import InstantTime
 from workers.demo.ad_requests import STREAMS, AdRequests, Stream
 from workers.errors import InvalidInput
-from workers.spark.inputs.source import Asked
+from workers.spark.inputs.source import JobSource
 
 _YEAR_2100_S = 4_102_444_800
 
@@ -22,7 +22,7 @@ class DemoStream:
     requests: AdRequests
 
     @classmethod
-    def from_asked(cls, job_source: Asked) -> DemoStream:
+    def from_job(cls, job_source: JobSource) -> DemoStream:
         """Raises InvalidInput for a stream that the demo has not, another key or a value out of
         bounds.
         """

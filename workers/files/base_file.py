@@ -218,7 +218,7 @@ def read_avro_schema(storage: Storage, path: str) -> str | None:
 
 def read_footer_keys(storage: Storage, path: str) -> FooterKeys:
     """What the footer says of the file's record keys. Raises NotFound, MalformedTable."""
-    return FooterKeys.told_by(read_footer(storage, path))
+    return FooterKeys.from_footer(read_footer(storage, path))
 
 
 def read_footer(storage: Storage, path: str) -> dict[str, str]:

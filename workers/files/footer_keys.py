@@ -53,7 +53,7 @@ class FooterKeys:
     filter: FilterText | None
 
     @classmethod
-    def told_by(cls, footer: Mapping[str, str]) -> FooterKeys:
+    def from_footer(cls, footer: Mapping[str, str]) -> FooterKeys:
         """From all of a footer's entries; the name that filters had before Hudi's present one is
         known too.
         """

@@ -66,7 +66,7 @@ class BloomFilter:
 
         Raises InvalidInput for keys that are null, empty, or no text.
         """
-        return AskedKeys(keys).might_be_in(self)
+        return HashedKeys(keys).might_be_in(self)
 
     def _holds(self, keys: Keys) -> npt.NDArray[np.bool_]:
         """By all hashes."""
@@ -111,7 +111,7 @@ class BloomFilter:
             raise MalformedTable("bloom filter is damaged", reason=error) from error
 
 
-class AskedKeys:
+class HashedKeys:
     """Keys that are looked for in many filters, one after the other: that most of them are absent
     takes a few hashes, which are the same for every filter of a size.
     """

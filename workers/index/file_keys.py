@@ -14,7 +14,7 @@ from workers.errors import MalformedTable
 from workers.files.base_file import read_footer_keys
 from workers.files.footer_keys import FooterKeys
 from workers.files.key_range import KeyRange
-from workers.index.bloom_filter import AskedKeys, BloomFilter
+from workers.index.bloom_filter import BloomFilter, HashedKeys
 from workers.storage.base import Storage
 
 
@@ -41,7 +41,7 @@ class FileKeys:
         except MalformedTable as error:
             raise MalformedTable(error.message, path=self.path, **error.values) from error
 
-    def might_contain(self, keys: AskedKeys) -> npt.NDArray[np.bool_]:
+    def might_contain(self, keys: HashedKeys) -> npt.NDArray[np.bool_]:
         """False for a key that is certainly not in the file.
 
         Raises InvalidInput for keys that are null, empty, or no text, and MalformedTable.

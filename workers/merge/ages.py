@@ -18,13 +18,13 @@ Ages: TypeAlias = np.ndarray[tuple[int], np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Per key, the greatest of some versions: where it stands, or -1, and its age."""
+class Winners:
+    """Per key, the version that wins among some: where it stands, or -1, and its age."""
 
     at: Positions
     age: Ages
 
-    def is_above(self, other: Found) -> Mask:
+    def is_above(self, other: Winners) -> Mask:
         """Greater than the other's; where one state holds both, it has been decided before."""
         greater = (self.age > other.age) | ((self.age == other.age) & (self.at >= other.at))
         above: Mask = (self.at >= 0) & ((other.at < 0) | greater)

@@ -24,7 +24,7 @@ from workers.merge.group_state import GONE, SET, bits, has_bit, is_alive, withou
 from workers.merge.versions import Mask
 from workers.options.column_groups import ColumnGroup, GroupRule
 from workers.options.group_types import default_scalar
-from workers.timeline.group_facts import Told, only_told
+from workers.timeline.group_facts import FactsByGroup, known_facts
 
 TOMBSTONES_KEY = "sluice.tombstones"
 _MINUTE_MS = 60_000
@@ -65,9 +65,9 @@ class StatesOfFile:
             for number, group in enumerate(self._rule.groups(states.column_names)):
                 self._tombstones[group.name] += int(np.count_nonzero(has_bit(gone, number)))
 
-    def by_group(self) -> Told:
+    def by_group(self) -> FactsByGroup:
         """How many deletes of each group the file keeps, of rows that are there or not."""
-        return only_told({name: {"tombstones": n} for name, n in self._tombstones.items()})
+        return known_facts({name: {"tombstones": n} for name, n in self._tombstones.items()})
 
     def footer(self) -> dict[str, str]:
         """The footer entry that `remembered` reads; none when no dead key is kept. Call it after

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from workers.files.meta_columns import RECORD_KEY
 from workers.merge.ages import (
     Ages,
-    Found,
+    Winners,
     age_columns,
     below_earlier,
     highest,
@@ -197,7 +197,7 @@ class GroupMerge:
         number: int,
         written: Mask,
         at: Positions,
-        row_delete: Found,
+        row_delete: Winners,
     ) -> Positions:
         """The latest version, by position, that a column with an age of its own comes from."""
         latest = np.full(self._count, _NOBODY)
@@ -242,13 +242,13 @@ class GroupMerge:
         if name in self._names:
             self._cells[name] = at
 
-    def _row_delete(self) -> Found:
+    def _row_delete(self) -> Winners:
         if ROW_GONE not in self._names:
             return self._nothing()
         said = np.asarray(single(self._versions.column(ROW_GONE)).is_valid())
         return self._greatest(self._ages((ROW_GONE,)), said)
 
-    def _group_delete(self, group: ColumnGroup, number: int) -> Found:
+    def _group_delete(self, group: ColumnGroup, number: int) -> Winners:
         """The greatest delete of a group whose columns have ages, or come in order of commits."""
         if has_column_ages(group):
             names = [group_delete(group.name, n) for n in range(len(group.ordering))]
@@ -260,7 +260,7 @@ class GroupMerge:
 
     def _column_winner(
         self, group: ColumnGroup, column: str, written: Mask, *, is_first: bool
-    ) -> Found:
+    ) -> Winners:
         if group.is_ordered:
             names = [column_version(column, n) for n in range(len(group.ordering))]
             ages = self._ages(tuple(names))
@@ -327,7 +327,7 @@ class GroupMerge:
             for names, ages in zip(some, on_one_scale(self._versions, some), strict=True)
         }
 
-    def _greatest(self, ages: Ages, said: Mask) -> Found:
+    def _greatest(self, ages: Ages, said: Mask) -> Winners:
         best = np.full(self._count, lowest(ages), dtype=ages.dtype)
         positions = np.flatnonzero(said)
         codes, mine = self._codes[positions], ages[positions]
@@ -335,9 +335,9 @@ class GroupMerge:
         hits = positions[mine == best[codes]]
         at = np.full(self._count, _NOBODY)
         at[self._codes[hits]] = hits  # Numpy lets the last of equal indices win.
-        return Found(at, best)
+        return Winners(at, best)
 
-    def _smallest(self, ages: Ages, said: Mask) -> Found:
+    def _smallest(self, ages: Ages, said: Mask) -> Winners:
         """The first of those with the smallest age."""
         best = np.full(self._count, highest(ages), dtype=ages.dtype)
         positions = np.flatnonzero(said)
@@ -346,12 +346,12 @@ class GroupMerge:
         hits = positions[mine == best[codes]][::-1]
         at = np.full(self._count, _NOBODY)
         at[self._codes[hits]] = hits
-        return Found(at, best)
+        return Winners(at, best)
 
-    def _nothing(self) -> Found:
-        return Found(np.full(self._count, _NOBODY), np.zeros(self._count, np.int64))
+    def _nothing(self) -> Winners:
+        return Winners(np.full(self._count, _NOBODY), np.zeros(self._count, np.int64))
 
-    def _count_facts(self, group: ColumnGroup, written: Mask, winner: Found) -> None:
+    def _count_facts(self, group: ColumnGroup, written: Mask, winner: Winners) -> None:
         if self._facts is None:
             return
         if not group.is_ordered:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from workers.timeline.group_facts import Told, only_told
+from workers.timeline.group_facts import FactsByGroup, known_facts
 
 
 @dataclass(slots=True)
@@ -18,9 +18,9 @@ class MergeFacts:
     tied: dict[str, int] = field(default_factory=dict)
     """Versions replaced by a later one of the same age."""
 
-    def by_group(self) -> Told:
+    def by_group(self) -> FactsByGroup:
         """As commits record them: per group the counts, and the last late key if any."""
-        return only_told(
+        return known_facts(
             {
                 group: {
                     "late": self.late.get(group, 0),

@@ -112,7 +112,7 @@ def unsupported_index(name: str) -> str | None:
 
 def index_options(values: Mapping[str, str]) -> dict[str, str]:
     """What a table keeps of `INDEX_OPTIONS`, its defaults filled in. Raises InvalidInput."""
-    kind = _asked_kind(values)
+    kind = _configured_kind(values)
     kept = {INDEX_KEY: kind.value}
     engine = values[ENGINE_KEY].upper()
     if engine and kind.looks_up:
@@ -142,7 +142,7 @@ def moves_rows(properties: Mapping[str, str]) -> bool:
     return bool(kind and kind.is_global and properties.get(kind.moves_key, MOVES_DEFAULT) == "true")
 
 
-def _asked_kind(values: Mapping[str, str]) -> IndexKind:
+def _configured_kind(values: Mapping[str, str]) -> IndexKind:
     by_type, by_class = values[INDEX_KEY], values[CLASS_KEY]
     if by_class:
         named = _CLASSES.get(by_class.rpartition(".")[2])

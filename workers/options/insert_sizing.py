@@ -128,7 +128,7 @@ def insert_sizing(values: Mapping[str, str], keys: OptionSet) -> InsertSizing:
     )
 
 
-def told_record_bytes(written: Sequence[tuple[int, int]], sizing: InsertSizing) -> int:
+def expected_record_bytes(written: Sequence[tuple[int, int]], sizing: InsertSizing) -> int:
     """Bytes of a record, from the (bytes, records) that the latest commits wrote; the option's
     estimate where these say nothing.
     """

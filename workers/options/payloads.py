@@ -91,7 +91,7 @@ def _simple(name: str) -> str:
     return name.removeprefix(_PACKAGE).removeprefix("debezium.")
 
 
-def told_merge_mode(properties: Mapping[str, str], *, is_ordered: bool) -> str:
+def effective_merge_mode(properties: Mapping[str, str], *, is_ordered: bool) -> str:
     """The merge mode that a table names or, as before Hudi 1.0, implies: by its payload class, else
     by its merge strategy, else by whether it has an ordering field. CUSTOM for what is none of
     ours.

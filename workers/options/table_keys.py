@@ -25,7 +25,7 @@ _BUCKETS_MAX = 100_000
 BUCKETS_KEY = "hoodie.bucket.index.num.buckets"
 HASH_FIELD_KEY = "hoodie.bucket.index.hash.field"
 KEY_GENERATOR_KEY = "hoodie.table.keygenerator.type"
-ASKED_GENERATOR_KEY = "hoodie.datasource.write.keygenerator.type"
+CONFIGURED_GENERATOR_KEY = "hoodie.datasource.write.keygenerator.type"
 
 
 class TableType(StrEnum):
@@ -74,7 +74,7 @@ TABLE_OPTIONS = OptionSet(
             "Characters of partition values that paths cannot hold are escaped.",
         ),
         Option(
-            ASKED_GENERATOR_KEY,
+            CONFIGURED_GENERATOR_KEY,
             Text("`SIMPLE`, `COMPLEX`, `NON_PARTITION`, `TIMESTAMP`, `CUSTOM`, ..."),
             "",
             "How record keys and partition paths are made; follows the key and partition fields "

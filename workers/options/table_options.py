@@ -33,7 +33,7 @@ from workers.options.payloads import (
     PARTIAL_KEY,
     STRATEGIES,
     STRATEGY_KEYS,
-    told_merge_mode,
+    effective_merge_mode,
     with_payload,
 )
 from workers.options.readability import (
@@ -276,7 +276,7 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
         properties.get("hoodie.table.ordering.fields")
         or properties.get("hoodie.table.precombine.field")
     )
-    mode = told_merge_mode(properties, is_ordered=bool(ordering))
+    mode = effective_merge_mode(properties, is_ordered=bool(ordering))
     if mode not in set(MergeMode):
         raise UnsupportedTable("record merge mode is not supported", mode=mode)
     strategy = properties.get(STRATEGY_KEYS[0])

@@ -91,8 +91,8 @@ def check_commit(last_commit: Standing, attempt: Attempt) -> Stale | None:
         )
     moved = [one for one in sorted(attempt.starts) if _moved(one, last_commit, attempt)]
     if moved:
-        began = ", ".join(_told(one, attempt.bases) for one in moved)
-        stands = ", ".join(_told(one, last_commit.offsets) for one in moved)
+        began = ", ".join(_offset_words(one, attempt.bases) for one in moved)
+        stands = ", ".join(_offset_words(one, last_commit.offsets) for one in moved)
         return Stale(StaleCause.OFFSETS, f"began from {began}, but now stands {stands}")
     return None
 
@@ -123,5 +123,5 @@ def _moved(partition: int, last_commit: Standing, attempt: Attempt) -> bool:
     return last_commit.offsets.get(partition) != attempt.bases.get(partition)
 
 
-def _told(partition: int, offsets: OffsetMap) -> str:
+def _offset_words(partition: int, offsets: OffsetMap) -> str:
     return f"{partition}={offsets[partition]}" if partition in offsets else f"{partition}=nothing"

@@ -95,12 +95,12 @@ def step(state: ParticipantState, event: ParticipantEvent) -> Step:
         return _when_stopped(state, event)
     match event:
         case Assigned():
-            ready = _told(replace(state, ready_at_ms=event.now_ms + READY_MS))
+            ready = _announced(replace(state, ready_at_ms=event.now_ms + READY_MS))
             return ready[0], [Pause(), *ready[1]]
         case Tick():
             if event.now_ms < state.ready_at_ms:
                 return state, []
-            return _told(replace(state, ready_at_ms=event.now_ms + READY_MS))
+            return _announced(replace(state, ready_at_ms=event.now_ms + READY_MS))
         case MessageReceived():
             if isinstance(event.message, Report | Ready):
                 return state, []  # Other participants' business, and the echo of its own.
@@ -122,7 +122,7 @@ def step(state: ParticipantState, event: ParticipantEvent) -> Step:
 def _when_stopped(state: ParticipantState, event: ParticipantEvent) -> Step:
     """Only tells whoever still counts on it that it is gone."""
     if isinstance(event, MessageReceived) and isinstance(event.message, StartCommit | AckCommit):
-        return _told(state)
+        return _announced(state)
     return state, []
 
 
@@ -150,7 +150,9 @@ def _started(state: ParticipantState, start: StartCommit) -> Step:
     dropped = _dropped(state)
     offset = start.offsets.get(state.partition)
     if offset is None or start.members.get(state.partition) != state.participant_id:
-        idle, effects = _told(replace(_counted(state, Ignored.SENDER), name=ParticipantName.IDLE))
+        idle, effects = _announced(
+            replace(_counted(state, Ignored.SENDER), name=ParticipantName.IDLE)
+        )
         return idle, [*dropped, *([Pause()] if dropped else []), *effects]
     opened = replace(
         state,
@@ -164,7 +166,7 @@ def _started(state: ParticipantState, start: StartCommit) -> Step:
     if dropped or state.position != offset:
         opened = replace(opened, seeks=state.seeks + 1, position=offset)
         sought = [Seek(offset, opened.seeks)]
-    ready, effects = _told(opened)
+    ready, effects = _announced(opened)
     return ready, [*dropped, *sought, OpenWriter(start), Resume(), *effects]
 
 
@@ -182,7 +184,7 @@ def _ended(state: ParticipantState, end: EndCommit) -> Step:
         return _ignored(state, Ignored.INSTANT)
     if state.name is not ParticipantName.OPEN:
         return _answered(state)
-    closing, effects = _told(replace(state, name=ParticipantName.CLOSING))
+    closing, effects = _announced(replace(state, name=ParticipantName.CLOSING))
     return closing, [Pause(), CloseWriter(end.instant), *effects]
 
 
@@ -198,7 +200,7 @@ def _acknowledged(state: ParticipantState, ack: AckCommit) -> Step:
     if ack.ends_run == state.run_id:
         stopped, announcement = _stopped(state, "the coordinator has stopped")
     else:
-        stopped, announcement = _told(state)
+        stopped, announcement = _announced(state)
     return stopped, [*effects, *announcement]
 
 
@@ -262,17 +264,17 @@ def _left(state: ParticipantState, reason: str) -> Step:
 
 
 def _stopped(state: ParticipantState, reason: str) -> Step:
-    stopped, announcement = _told(replace(state, name=ParticipantName.STOPPED))
+    stopped, announcement = _announced(replace(state, name=ParticipantName.STOPPED))
     return stopped, [Pause(), *_dropped(state), *announcement, Finished(reason)]
 
 
 def _answered(state: ParticipantState) -> Step:
     if state.name is ParticipantName.PREPARED and state.report is not None:
         return state, [Send(state.report)]
-    return _told(state)
+    return _announced(state)
 
 
-def _told(state: ParticipantState) -> Step:
+def _announced(state: ParticipantState) -> Step:
     ready = Ready(
         epoch=state.newest[0],
         instant=state.joined.instant if state.joined else "",

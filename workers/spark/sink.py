@@ -264,10 +264,10 @@ def _run_workers(
         for number in batch.column("id").to_numpy().tolist():
             table = open_(open_storage(location), system_ports())
             worker = SinkWorker(table, launch, number, f"{ids.stage}.{ids.attempt}")
-            yield _told(worker.run())
+            yield _ended_batch(worker.run())
 
 
-def _told(ended: WorkerEnded) -> pa.RecordBatch:
+def _ended_batch(ended: WorkerEnded) -> pa.RecordBatch:
     columns: list[pa.Array[Any]] = [
         pa.array([ended.reason]),
         pa.array([ended.is_error]),

@@ -22,7 +22,7 @@ _TEMPORARY = ".sluice-tmp-"
 
 
 @dataclass(frozen=True, slots=True)
-class FoundFile:
+class SeenFile:
     """A lock file at one look; content and inode together say which one it is."""
 
     content: bytes
@@ -53,7 +53,7 @@ class LockFile:
             temporary.unlink()
         return True
 
-    def look(self) -> FoundFile | None:
+    def look(self) -> SeenFile | None:
         """The file that is there now; None where there is none."""
         return self._reported(lambda: _looked_at(self.path))
 
@@ -61,11 +61,11 @@ class LockFile:
         """Make it young again; False when it holds something else by now."""
         return self._reported(lambda: _touched(self.path, content))
 
-    def remove(self, expected: FoundFile) -> bool:
+    def remove(self, expected: SeenFile) -> bool:
         """False when another one is there, or none. Hudi's checksum beside it goes too."""
         return self._reported(lambda: self._removed(expected))
 
-    def _removed(self, expected: FoundFile) -> bool:
+    def _removed(self, expected: SeenFile) -> bool:
         if not _is_same(_looked_at(self.path), expected):
             return False
         taken = self.path.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
@@ -95,16 +95,16 @@ class LockFile:
             ) from error
 
 
-def _looked_at(path: Path) -> FoundFile | None:
+def _looked_at(path: Path) -> SeenFile | None:
     try:
         with path.open("rb") as stream:
             status = os.fstat(stream.fileno())
-            return FoundFile(stream.read(), status.st_mtime_ns // 1_000_000, status.st_ino)
+            return SeenFile(stream.read(), status.st_mtime_ns // 1_000_000, status.st_ino)
     except FileNotFoundError:
         return None
 
 
-def _is_same(current: FoundFile | None, expected: FoundFile) -> bool:
+def _is_same(current: SeenFile | None, expected: SeenFile) -> bool:
     return current is not None and (current.content, current.inode) == (
         expected.content,
         expected.inode,

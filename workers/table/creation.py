@@ -18,14 +18,19 @@ from workers.options.column_groups import group_rule, groups_json
 from workers.options.group_keys import GROUPS_KEY, SHORTHAND_KEY
 from workers.options.index_kind import INDEX_KEY, IndexKind
 from workers.options.readability import HISTORY_KEY
-from workers.options.table_keys import ASKED_GENERATOR_KEY, HASH_FIELD_KEY, MergeMode, TableType
+from workers.options.table_keys import (
+    CONFIGURED_GENERATOR_KEY,
+    HASH_FIELD_KEY,
+    MergeMode,
+    TableType,
+)
 from workers.options.table_options import config_from_properties, table_options
 from workers.options.writer_modes import MODE_KEY, ConcurrencyMode
 from workers.ports import Ports
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.definition import TableDefinition, check_definition, check_times
-from workers.table.key_generators import asked_generator
+from workers.table.key_generators import configured_generator
 from workers.table.table import Table
 from workers.table.writability import (
     WRITTEN_VERSION,
@@ -54,7 +59,7 @@ def create(
 ) -> Table:
     """A new, empty table. Raises TableExists, and InvalidInput before anything is written."""
     values = table_options(options)
-    generator = asked_generator(definition.record_key, definition.partition_by, values)
+    generator = configured_generator(definition.record_key, definition.partition_by, values)
     definition = replace(definition, partition_by=generator.partition_by)
     check_definition(definition, values)
     check_times(definition, generator)
@@ -116,7 +121,9 @@ def _new_properties(definition: TableDefinition, values: Mapping[str, str]) -> d
         "hoodie.table.cdc.enabled": "false",
         "hoodie.table.format": "native",
         **_hash_fields(definition, values),
-        **{key: value for key, value in values.items() if value and key != ASKED_GENERATOR_KEY},
+        **{
+            key: value for key, value in values.items() if value and key != CONFIGURED_GENERATOR_KEY
+        },
     }
     if definition.schema is not None:
         properties["hoodie.table.create.schema"] = definition.schema.avro_json

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from workers.errors import InvalidInput
-from workers.options.table_keys import ASKED_GENERATOR_KEY, KEY_GENERATOR_KEY
+from workers.options.table_keys import CONFIGURED_GENERATOR_KEY, KEY_GENERATOR_KEY
 from workers.options.table_options import TableConfig
 from workers.options.time_partitions import (
     TIME_KEYS,
@@ -51,17 +51,17 @@ class KeyGenerator:
         return {KEY_GENERATOR_KEY: self.kind, PARTITION_FIELDS_KEY: ",".join(fields)}
 
 
-def asked_generator(
+def configured_generator(
     record_key: Sequence[str], partition_by: Sequence[str], options: Mapping[str, str]
 ) -> KeyGenerator:
     """The key generator of a table that is about to be created, from its options. Raises
     InvalidInput.
     """
     options = {key: value for key, value in options.items() if value}
-    generator = options.get(ASKED_GENERATOR_KEY, "").upper()
+    generator = options.get(CONFIGURED_GENERATOR_KEY, "").upper()
     if generator not in _ASKED:
         raise InvalidInput(
-            "unknown key generator", key=ASKED_GENERATOR_KEY, given=generator, known=_ASKED[1:]
+            "unknown key generator", key=CONFIGURED_GENERATOR_KEY, given=generator, known=_ASKED[1:]
         )
     fields = typed_fields(",".join(partition_by))
     names = tuple(name for name, _ in fields)

@@ -16,7 +16,7 @@ from workers.concurrency.heartbeat import read_heartbeats
 from workers.concurrency.locks.binding import Binding, read_binding
 from workers.concurrency.locks.hudi_file import FILE_NAME, file_holder
 from workers.options.lock_options import LockProvider
-from workers.storage.lock_file import FoundFile
+from workers.storage.lock_file import SeenFile
 from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.table_layout import HOODIE
@@ -91,7 +91,7 @@ def lock_path(table: Table) -> Path:
     return Path(binding.directory, FILE_NAME)
 
 
-def left_lock(table: Table) -> tuple[FoundFile, str | None] | None:
+def left_lock(table: Table) -> tuple[SeenFile, str | None] | None:
     """Hudi's lock file, and why it may still be held; None where there is none."""
     file = file_holder(lock_path(table).parent)
     if file is None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 GROUP_FACTS_KEY = "sluice.groups"
-Told: TypeAlias = Mapping[str, Mapping[str, int | float | str]]
+FactsByGroup: TypeAlias = Mapping[str, Mapping[str, int | float | str]]
 """By group: `rows`, `deletes` among them, `nulls` that said nothing, rows `skipped` for lack of an
 ordering value, `least` and `greatest` ordering value; `late` versions that came after a newer one,
 with `late_key`, the last of them; `tied` ones that gave way to a later one of their age; and
@@ -19,7 +19,7 @@ with `late_key`, the last of them; `tied` ones that gave way to a later one of t
 """
 
 
-def only_told(facts: Mapping[str, Mapping[str, int | float | str | None]]) -> Told:
+def known_facts(facts: Mapping[str, Mapping[str, int | float | str | None]]) -> FactsByGroup:
     """Without what is nothing."""
     # An ordering value of 0 is one; a count of 0 is not.
     kept = {
@@ -33,7 +33,7 @@ def only_told(facts: Mapping[str, Mapping[str, int | float | str | None]]) -> To
     return {group: members for group, members in kept.items() if members}
 
 
-def added(several: Iterable[Told]) -> Told:
+def added(several: Iterable[FactsByGroup]) -> FactsByGroup:
     """What several files tell, as one."""
     sums: dict[str, dict[str, int | float | str]] = {}
     for facts in several:
@@ -56,6 +56,6 @@ def _both(name: str, left: int | float | str, right: int | float | str) -> int |
     return left + right
 
 
-def encoded(facts: Told) -> dict[str, str]:
+def encoded(facts: FactsByGroup) -> dict[str, str]:
     """As a member of commit metadata; none where nothing is told."""
     return {GROUP_FACTS_KEY: json.dumps(facts, separators=(",", ":"))} if facts else {}

@@ -23,7 +23,7 @@ from workers.timeline.avro_schemas import (
     ROLLBACK_METADATA,
     ROLLBACK_PLAN,
 )
-from workers.timeline.group_facts import Told, added, encoded
+from workers.timeline.group_facts import FactsByGroup, added, encoded
 from workers.timeline.instant import Action
 
 _REMEMBERED_BYTES_MAX = 16 << 10
@@ -67,7 +67,7 @@ class WriteStat:
     bytes: int = 0
     prev_base_file: str | None = None
     is_log: bool = False
-    groups: Told = field(default_factory=dict, compare=False)
+    groups: FactsByGroup = field(default_factory=dict, compare=False)
     """Of a table with column groups. Not in the stat as stored: the commit tells the sum."""
 
     @property

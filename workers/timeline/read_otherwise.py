@@ -22,7 +22,7 @@ KeyCounts = Mapping[GroupKey, int]
 
 
 @dataclass(frozen=True, slots=True)
-class KeysTold:
+class CommittedCounts:
     """By one commit."""
 
     completed_at: InstantTime
@@ -37,7 +37,7 @@ def encoded_counts(counts: KeyCounts) -> dict[str, str]:
     return {READ_OTHERWISE_KEY: json.dumps(listed, separators=(",", ":"))}
 
 
-def told_counts(extra: Mapping[str, str]) -> KeyCounts:
+def decoded_counts(extra: Mapping[str, str]) -> KeyCounts:
     """Nothing for commits that do not tell, or tell nonsense."""
     try:
         listed = json.loads(extra.get(READ_OTHERWISE_KEY, "[]"))
@@ -48,8 +48,8 @@ def told_counts(extra: Mapping[str, str]) -> KeyCounts:
     return {(entry[0], entry[1]): entry[2] for entry in listed if _is_entry(entry)}
 
 
-def standing_counts(
-    commits: Iterable[KeysTold], base_instants: Mapping[GroupKey, InstantTime | None]
+def remaining_counts(
+    commits: Iterable[CommittedCounts], base_instants: Mapping[GroupKey, InstantTime | None]
 ) -> dict[GroupKey, int]:
     """How many keys are read otherwise now, by file group: what the last commit told, unless its
     logs were merged into a base file since, or the file group is gone.

@@ -21,7 +21,7 @@ from workers.merge.versions import without_deletes
 from workers.options.write_keys import SortMode
 from workers.storage.base import Storage, join
 from workers.table.file_group import FileSlice
-from workers.timeline.group_facts import Told, added
+from workers.timeline.group_facts import FactsByGroup, added
 from workers.timeline.metadata import WriteStat
 from workers.write.context import WriteContext
 from workers.write.exhausted_lists import may_exhaust
@@ -184,7 +184,7 @@ class BaseDelete:
         kept = with_file_name(kept, self.file_name)
         path = join(self.group.partition, self.file_name)
         before = int(np.count_nonzero(is_alive(base))) if grouped else base.num_rows
-        group_facts: Told = {}
+        group_facts: FactsByGroup = {}
         if grouped:
             file, group_facts = _write_states(context, storage, path, kept)
         else:
@@ -223,7 +223,7 @@ def _write(context: WriteContext, storage: Storage, path: str, rows: pa.Table) -
 
 def _write_states(
     context: WriteContext, storage: Storage, path: str, states: pa.Table
-) -> tuple[BaseFileSize, Told]:
+) -> tuple[BaseFileSize, FactsByGroup]:
     """The size of the file, and the tombstones that it keeps."""
     assert context.rule.groups is not None, context.config.name
     content = StatesOfFile(context.rule.groups, context.instant)

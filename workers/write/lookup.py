@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from workers.files.base_keys import Positions, SortedKeys, held_keys
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
-from workers.index.bloom_filter import AskedKeys
+from workers.index.bloom_filter import HashedKeys
 from workers.index.file_keys import read_file_keys
 from workers.merge.versions import ROW, kinds
 from workers.read.file_slice import read_slice
@@ -56,9 +56,9 @@ class BatchKeys:
     sorted: SortedKeys
 
     @cached_property
-    def hashed_keys(self) -> AskedKeys:
+    def hashed_keys(self) -> HashedKeys:
         """The keys for filters, hashed once for all of them."""
-        return AskedKeys(self.sorted.array)
+        return HashedKeys(self.sorted.array)
 
 
 def candidates(context: WriteContext, partitions: Collection[str]) -> list[Candidate]:

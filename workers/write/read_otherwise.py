@@ -43,7 +43,7 @@ from workers.table.table import Table
 from workers.table.unordered import has_unordered, note_unordered
 from workers.timeline.instant import CompletedInstant, Instant
 from workers.timeline.metadata import WriteStat
-from workers.timeline.read_otherwise import GroupKey, KeyCounts, told_counts
+from workers.timeline.read_otherwise import GroupKey, KeyCounts, decoded_counts
 from workers.timeline.timeline import Timeline
 from workers.write.context import WriteContext
 from workers.write.partial_otherwise import PartialRows, has_older
@@ -205,7 +205,7 @@ class KeysReadOtherwise:
         for stat in metadata.stats:
             stats.setdefault((stat.partition_path, stat.file_id), []).append(stat)
         completed_at = instant.completed_at
-        counts = told_counts(metadata.extra_metadata)
+        counts = decoded_counts(metadata.extra_metadata)
         return _Commit(instant.requested_at, completed_at, stats, counts)
 
     def _is_suspect(self, group: GroupKey, known: Sequence[_Commit | None]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 from workers.options.bloom_options import BloomOptions
-from workers.options.insert_sizing import COMMITS_READ_MAX, InsertSizing, told_record_bytes
+from workers.options.insert_sizing import COMMITS_READ_MAX, InsertSizing, expected_record_bytes
 from workers.table.schema_history import read_instant
 from workers.table.view import FileSystemView
 from workers.timeline.instant import Action
@@ -29,7 +29,7 @@ def record_bytes(view: FileSystemView, sizing: InsertSizing) -> int:
             written += files
         else:
             written.append((sum(size for size, _ in files), sum(rows for _, rows in files)))
-    return told_record_bytes(written, sizing)
+    return expected_record_bytes(written, sizing)
 
 
 def _bytes_of_rows(stat: WriteStat, bloom: BloomOptions | None) -> int:

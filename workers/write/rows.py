@@ -19,7 +19,7 @@ from workers.read.states import base_states, conformed_states, empty_states
 from workers.schema.reconcile import conform
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
-from workers.timeline.group_facts import Told, only_told
+from workers.timeline.group_facts import FactsByGroup, known_facts
 from workers.write.context import WriteContext
 from workers.write.groups import RowGroup
 from workers.write.status import OrderingText, TaskIds
@@ -145,13 +145,13 @@ def has_low_ordering(context: WriteContext, rows: pa.Table) -> bool:
     return bool(pc.min(values.cast(pa.int32())).as_py() <= 0)
 
 
-def brought(context: WriteContext, rows: pa.Table) -> Told:
+def brought(context: WriteContext, rows: pa.Table) -> FactsByGroup:
     """What `rows`, which come from `new_rows`, bring to each column group."""
     if context.rule.groups is None:
         return {}
     groups = context.rule.groups.groups(context.columns)
     is_set, gone = bits(rows, SET), bits(rows, GONE)
-    return only_told(
+    return known_facts(
         {
             group.name: _brought(group, rows, has_bit(is_set, number), has_bit(gone, number))
             for number, group in enumerate(groups)

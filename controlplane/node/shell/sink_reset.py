@@ -10,7 +10,7 @@ from controlplane.errors import PlanVoid
 from controlplane.node.shell.own_process import NO_REASON, Say
 from controlplane.node.shell.sinks import Place, own_options
 from controlplane.operations.actions import do_reset_sink, plan_sink_reset
-from controlplane.operations.sink_resets import SinkResetPlan, asked_of_the_broker, reset_shown
+from controlplane.operations.sink_resets import SinkResetPlan, plan_from_broker, reset_shown
 from workers.sink.config import SinkConfig, sink_config
 from workers.sink.reset import reset_offsets
 from workers.table.table import Table
@@ -52,7 +52,7 @@ def reset(
 def _reset_unregistered(
     table: Table, config: SinkConfig, to: str, plan_hash: str, *, is_confirmed: bool, say: Say
 ) -> None:
-    plan = asked_of_the_broker(table, config, os.environ, to)
+    plan = plan_from_broker(table, config, os.environ, to)
     view = reset_shown(config, plan)
     if not _is_to_be_done(view, plan_hash, is_confirmed=is_confirmed, say=say):
         return

@@ -15,7 +15,7 @@ from pytest_django import DjangoAssertNumQueries
 from controlplane.audit.models import AuditEvent
 from controlplane.errors import InvalidRequest
 from controlplane.mirror.cell_stories import explain
-from controlplane.mirror.group_facts import told_groups
+from controlplane.mirror.group_facts import groups_of_commit
 from controlplane.mirror.models import JoinPoint
 from controlplane.mirror.queries.streams import commit_rows, streams_board
 from controlplane.mirror.queries.table_details import join_status
@@ -283,4 +283,4 @@ def test_a_stream_that_cannot_be_is_refused_and_nothing_changes(
     "groups_json", [None, "", "{", "[]", "7", '{"a": 3}', '{"a": {"rows": "many"}}']
 )
 def test_nonsense_in_commit_metadata_is_no_fact(groups_json: str | None) -> None:
-    assert told_groups(groups_json).get("groups", {}).get("a", {}) == {}
+    assert groups_of_commit(groups_json).get("groups", {}).get("a", {}) == {}

@@ -26,7 +26,7 @@ WHY = {"reason": "a test of deaths"}
 
 
 @dataclass
-class Asked:
+class Requested:
     """An operation on a table of its own."""
 
     api: NodeApi
@@ -123,7 +123,7 @@ class Asked:
         return service_proof(operation).is_proved
 
 
-def prepared_table(api: NodeApi, tables: Path, kind: str, folder: Path) -> Asked:
+def prepared_table(api: NodeApi, tables: Path, kind: str, folder: Path) -> Requested:
     """A fresh table below the node's root, known to the node."""
     slug = f"{kind.replace('_', '-')}-{uuid.uuid4().hex[:8]}"
     lake = fresh_lake(tables / slug, kind)
@@ -132,4 +132,4 @@ def prepared_table(api: NodeApi, tables: Path, kind: str, folder: Path) -> Asked
     prepared = prepare(lake, kind, own)
     registration = {"location": lake.row.location, "slug": slug, "name": slug}
     api.post("tables/", registration)
-    return Asked(api, lake, prepared)
+    return Requested(api, lake, prepared)

@@ -25,7 +25,7 @@ from bench.support.ports import free_port
 from controlplane.node.living import is_writer
 from controlplane.node.places import Places
 from controlplane.node.supervision import Supervisor
-from tests.controlplane.node.asked_kinds import Asked, prepared_table
+from tests.controlplane.node.asked_kinds import Requested, prepared_table
 from tests.controlplane.node.test_up_and_down import Node, wait_until
 from tests.controlplane.prepared_tables import SERVICES
 from tests.support.node_api import NodeApi
@@ -208,7 +208,7 @@ def kill(victim: str, live: LiveNode) -> None:
             process.kill()
 
 
-def await_ends(operations: Sequence[Asked]) -> None:
+def await_ends(operations: Sequence[Requested]) -> None:
     """Within a minute for all of them together."""
     deadline = time.monotonic() + SETTLED_WITHIN_S
     left = list(operations)

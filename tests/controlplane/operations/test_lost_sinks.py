@@ -70,7 +70,7 @@ def test_last_word_of_a_sink_counts_though_its_report_was_lost(lake: Lake, admin
     assert operation.message == "kafka_failed: no such topic"
 
 
-def told_its_state(lake: Lake, at: datetime) -> None:
+def wrote_its_state(lake: Lake, at: datetime) -> None:
     """As a sink does every two seconds, on whatever machine it runs."""
     put_state(lake.table.storage, stuck_state())
     path = Path(lake.row.location) / SinkPlaces(SINK).state
@@ -81,7 +81,7 @@ def test_sink_on_another_machine_lives_while_its_state_is_told(lake: Lake, admin
     operation = start(lake, admin)
     do_record_report({"operation_id": str(operation.pk), "state": "running", "pid": 4711})
     ahead = timedelta(minutes=30)
-    told_its_state(lake, timezone.now() + ahead)
+    wrote_its_state(lake, timezone.now() + ahead)
 
     assert settled(operation, after=ahead + timedelta(seconds=30)) == "running"
     assert settled(operation, after=ahead + timedelta(seconds=40)) == "lost"
@@ -92,7 +92,7 @@ def test_sink_on_another_machine_that_commits_for_long_lives_while_its_heart_bea
 ) -> None:
     operation = start(lake, admin)
     do_record_report({"operation_id": str(operation.pk), "state": "running", "pid": 4711})
-    told_its_state(lake, timezone.now() + timedelta(seconds=1))
+    wrote_its_state(lake, timezone.now() + timedelta(seconds=1))
     write = lake.begin(
         {"id": "1", "ts": 1, "city": "Oslo"},
         operation_id=str(operation.pk),
@@ -109,7 +109,7 @@ def test_what_the_last_launch_of_a_sink_told_says_nothing_of_one_that_starts(
 ) -> None:
     operation = start(lake, admin)
     do_record_report({"operation_id": str(operation.pk), "state": "running", "pid": 4711})
-    told_its_state(lake, timezone.now() - timedelta(minutes=3))
+    wrote_its_state(lake, timezone.now() - timedelta(minutes=3))
 
     assert settled(operation, after=timedelta(minutes=4)) == "running"
     assert settled(operation, after=timedelta(minutes=6)) == "lost"

@@ -22,7 +22,7 @@ from workers.demo.ad_requests import (
 )
 from workers.demo.streams import DemoStream
 from workers.errors import InvalidInput
-from workers.spark.inputs.source import Asked
+from workers.spark.inputs.source import JobSource
 
 RUN = AdRequests(seed=7, run=1_767_225_600, rounds=12)
 
@@ -146,4 +146,4 @@ def test_nothing_is_lost_whatever_the_size(
 )
 def test_demo_stream_with_a_wrong_parameter_is_refused(source: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        DemoStream.from_asked(Asked(source))
+        DemoStream.from_job(JobSource(source))

@@ -12,7 +12,7 @@ from workers.errors import InvalidInput, MalformedTable, NotFound
 from workers.files.base_file import read_base_file, write_base_parts
 from workers.files.key_range import KeyRange
 from workers.files.meta_columns import with_meta_columns
-from workers.index.bloom_filter import AskedKeys, BloomFilter, BloomFilterBuilder
+from workers.index.bloom_filter import BloomFilter, BloomFilterBuilder, HashedKeys
 from workers.index.file_keys import read_file_keys
 from workers.options.bloom_options import BloomOptions, FilterType
 from workers.storage.local import LocalStorage
@@ -69,9 +69,9 @@ def test_a_file_answers_by_range_and_by_filter(storage: LocalStorage) -> None:
     file_keys = read_file_keys(storage, PATH)
 
     assert file_keys.range == KeyRange("key-000", "key-024")
-    assert file_keys.might_contain(AskedKeys(probes)).tolist() == [True] * 25 + [False] * 4
-    assert file_keys.might_contain(AskedKeys(probes[:0])).tolist() == []
-    assert file_keys.might_contain(AskedKeys(pa.array(["z"]))).tolist() == [False]
+    assert file_keys.might_contain(HashedKeys(probes)).tolist() == [True] * 25 + [False] * 4
+    assert file_keys.might_contain(HashedKeys(probes[:0])).tolist() == []
+    assert file_keys.might_contain(HashedKeys(pa.array(["z"]))).tolist() == [False]
 
 
 def test_a_file_without_a_filter_answers_by_its_range(storage: LocalStorage) -> None:
@@ -81,7 +81,10 @@ def test_a_file_without_a_filter_answers_by_its_range(storage: LocalStorage) -> 
 
     assert file_keys.filter is None
     assert b"org.apache.hudi.bloomfilter" not in footer
-    assert file_keys.might_contain(AskedKeys(pa.array(["key-0005", "z"]))).tolist() == [True, False]
+    assert file_keys.might_contain(HashedKeys(pa.array(["key-0005", "z"]))).tolist() == [
+        True,
+        False,
+    ]
 
 
 def test_a_file_without_rows_holds_no_key(storage: LocalStorage) -> None:
@@ -90,7 +93,7 @@ def test_a_file_without_rows_holds_no_key(storage: LocalStorage) -> None:
     file_keys = read_file_keys(storage, PATH)
 
     assert file_keys.range is None
-    assert not file_keys.might_contain(AskedKeys(pa.array(KEYS))).any()
+    assert not file_keys.might_contain(HashedKeys(pa.array(KEYS))).any()
 
 
 def test_a_file_whose_footer_tells_nothing_may_hold_every_key(storage: LocalStorage) -> None:
@@ -100,7 +103,7 @@ def test_a_file_whose_footer_tells_nothing_may_hold_every_key(storage: LocalStor
     file_keys = read_file_keys(storage, PATH)
 
     assert (file_keys.range, file_keys.filter) == (None, None)
-    assert file_keys.might_contain(AskedKeys(pa.array(["a", "b"]))).all()
+    assert file_keys.might_contain(HashedKeys(pa.array(["a", "b"]))).all()
 
 
 @pytest.mark.parametrize("name", ["org.apache.hudi.bloomfilter", "com.uber.hoodie.bloomfilter"])
@@ -125,7 +128,7 @@ def test_a_damaged_filter_is_refused_by_its_files_name_when_it_is_needed(
     file_keys = read_file_keys(storage, PATH)
 
     with pytest.raises(MalformedTable, match=r"path=file\.parquet"):
-        file_keys.might_contain(AskedKeys(pa.array(KEYS)))
+        file_keys.might_contain(HashedKeys(pa.array(KEYS)))
 
 
 def test_a_torn_file_is_named_and_a_missing_one_is_missing(storage: LocalStorage) -> None:

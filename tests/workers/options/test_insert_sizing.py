@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from workers.errors import InvalidInput
-from workers.options.insert_sizing import InsertSizing, SmallFile, dealt_out, told_record_bytes
+from workers.options.insert_sizing import InsertSizing, SmallFile, dealt_out, expected_record_bytes
 from workers.options.write_options import DEFAULT_SIZING, write_options
 
 SIZING = replace(
@@ -69,7 +69,7 @@ def test_where_inserts_go(
     ],
 )
 def test_how_large_a_record_is(written: list[tuple[int, int]], record_bytes: int) -> None:
-    assert told_record_bytes(written, SIZING) == record_bytes
+    assert expected_record_bytes(written, SIZING) == record_bytes
 
 
 @pytest.mark.parametrize(

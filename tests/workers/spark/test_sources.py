@@ -17,7 +17,7 @@ from workers.spark import input_modules
 from workers.spark.input_modules import INPUTS_VARIABLE
 from workers.spark.inputs import open_source
 from workers.spark.inputs.files import FileSource
-from workers.spark.inputs.source import Asked, Source, Surroundings
+from workers.spark.inputs.source import JobSource, Source, Surroundings
 from workers.spark.process import driver_environment
 from workers.storage.roots import source_under_root
 from workers.timeline.source_position import Position
@@ -108,7 +108,7 @@ def test_file_source_with_a_wrong_parameter_is_refused(
 ) -> None:
     around = Surroundings(table.table, "w", {"SLUICE_SOURCE_ROOTS": "/"})
     with pytest.raises(InvalidInput):
-        FileSource.from_asked(Asked(source), around)
+        FileSource.from_job(JobSource(source), around)
 
 
 def test_file_outside_the_roots_is_not_read_by_whatever_path(tmp_path: Path) -> None:

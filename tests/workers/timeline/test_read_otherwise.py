@@ -6,11 +6,11 @@ import pytest
 
 from workers.timeline.read_otherwise import (
     READ_OTHERWISE_KEY,
+    CommittedCounts,
     KeyCounts,
-    KeysTold,
+    decoded_counts,
     encoded_counts,
-    standing_counts,
-    told_counts,
+    remaining_counts,
 )
 
 GROUP, OTHER = ("day=1", "a"), ("day=1", "b")
@@ -19,7 +19,7 @@ GROUP, OTHER = ("day=1", "a"), ("day=1", "b")
 def test_what_is_encoded_is_told_again() -> None:
     counts: KeyCounts = {GROUP: 3, OTHER: 0}
 
-    assert told_counts(encoded_counts(counts)) == counts
+    assert decoded_counts(encoded_counts(counts)) == counts
     assert encoded_counts({}) == {}
 
 
@@ -27,13 +27,17 @@ def test_what_is_encoded_is_told_again() -> None:
     "text", ["", "{", "3", '{"a": 1}', '[["p", "f"]]', '[["p", "f", -1]]', '[["p", "f", true]]']
 )
 def test_nonsense_tells_nothing(text: str) -> None:
-    assert told_counts({READ_OTHERWISE_KEY: text}) == {}
+    assert decoded_counts({READ_OTHERWISE_KEY: text}) == {}
 
 
 def test_the_last_commit_of_a_file_group_counts() -> None:
-    keys_told = [KeysTold("3", {GROUP: 0}), KeysTold("1", {GROUP: 2}), KeysTold("2", {OTHER: 5})]
+    committed_counts = [
+        CommittedCounts("3", {GROUP: 0}),
+        CommittedCounts("1", {GROUP: 2}),
+        CommittedCounts("2", {OTHER: 5}),
+    ]
 
-    assert standing_counts(keys_told, {GROUP: None, OTHER: None}) == {OTHER: 5}
+    assert remaining_counts(committed_counts, {GROUP: None, OTHER: None}) == {OTHER: 5}
 
 
 @pytest.mark.parametrize(
@@ -44,6 +48,6 @@ def test_the_last_commit_of_a_file_group_counts() -> None:
 def test_it_stands_until_the_logs_are_in_a_base_file(
     base_instants: dict[tuple[str, str], str | None], is_standing: bool
 ) -> None:
-    keys_told = [KeysTold("2", {GROUP: 4})]
+    committed_counts = [CommittedCounts("2", {GROUP: 4})]
 
-    assert bool(standing_counts(keys_told, base_instants)) == is_standing
+    assert bool(remaining_counts(committed_counts, base_instants)) == is_standing

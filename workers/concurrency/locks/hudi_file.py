@@ -22,7 +22,7 @@ from workers.concurrency.locks.record_lease import RecordLease
 from workers.concurrency.locks.sightings import Sightings
 from workers.errors import LeaseLost, LockTimeout, StorageFailed
 from workers.ports import Ports
-from workers.storage.lock_file import FoundFile, LockFile
+from workers.storage.lock_file import LockFile, SeenFile
 
 FILE_NAME = "lock"
 SETTLE_S = 0.05
@@ -138,7 +138,7 @@ class HudiFileLock:
         file = self._file.look()
         return file is not None and file.content == mine
 
-    def _left_behind(self, file: FoundFile) -> str | None:
+    def _left_behind(self, file: SeenFile) -> str | None:
         """Why nobody can be holding it any more; None when somebody may. We hold the lease."""
         # Whichever is more: its time may be that of a clock that was ahead.
         age_ms = max(self._ports.clock.now_ms() - file.modified_ms, self._seen_for_ms(file))
@@ -152,11 +152,11 @@ class HudiFileLock:
         # Another table shares the directory; its holder makes the file young while he lives.
         return f"left by a writer of {table}" if age_ms > lease_ms + DRIFT_MS else None
 
-    def _seen_for_ms(self, file: FoundFile) -> float:
+    def _seen_for_ms(self, file: SeenFile) -> float:
         now_s = self._ports.clock.monotonic_s()
         return 1000 * self._sightings.seen_for_s(str(self._file.path), file, now_s)
 
-    def _timeout(self, file: FoundFile | None) -> LockTimeout:
+    def _timeout(self, file: SeenFile | None) -> LockTimeout:
         return LockTimeout(
             "the lock file stayed with somebody else; where no writer of Apache Hudi runs any more "
             "remove it, or set hoodie.write.lock.filesystem.expire",
@@ -217,13 +217,13 @@ class FileLease:
             )
 
 
-def file_holder(directory: Path) -> FoundFile | None:
+def file_holder(directory: Path) -> SeenFile | None:
     """The lock file if a writer of Apache Hudi made it."""
     file = LockFile(directory / FILE_NAME).look()
     return file if file is not None and _ours(file.content) is None else None
 
 
-def _holder_of(file: FoundFile | None) -> str:
+def _holder_of(file: SeenFile | None) -> str:
     ours = _ours(file.content) if file else None
     return ours[2] if ours else HUDI
 

@@ -59,7 +59,7 @@ class CsvValues:
         try:
             table = self._parsed(content)
         except pa.ArrowException as error:
-            raise Undecodable(_told(error)) from error
+            raise Undecodable(_cause(error)) from error
         if table.num_rows != len(values) + 1:
             raise Undecodable("a quote that is not closed")
         table = table.slice(0, len(values)).combine_chunks()
@@ -122,6 +122,6 @@ def _times(texts: Any, target: Any) -> Any:
     return zoned.cast(pa.timestamp(target.unit, "UTC")).cast(target)
 
 
-def _told(error: Exception) -> str:
+def _cause(error: Exception) -> str:
     """Without numbers of lines, which nobody can count in."""
     return _ROW.sub("", cause_of(error).removeprefix("CSV parse error: "))

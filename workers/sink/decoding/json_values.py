@@ -95,7 +95,7 @@ class JsonValues:
             chunk = self._rows(self._parsed(joined, len(values), "ignore"))
             more = [self._more_of(one) for one in values]
         except (pa.ArrowException, ValueError) as error:
-            raise Undecodable(_told(error)) from error
+            raise Undecodable(_cause(error)) from error
         chunk.left_out = sum(any(v is not None for v in one.values()) for one in more)
         if self._infers:
             chunk.new_fields = new_fields_of(kinds_of(more), self._schema)
@@ -142,7 +142,7 @@ class JsonValues:
             return value  # The parser says what is wrong with it.
 
 
-def _told(error: Exception) -> str:
+def _cause(error: Exception) -> str:
     """The cause in words that know nothing of `v`."""
     text = cause_of(error).removeprefix("JSON parse error: ").replace("(/v/", "(")
     return _ROW.sub("", text)

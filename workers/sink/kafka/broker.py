@@ -142,7 +142,9 @@ class Broker:
 
         if not await_broker(self.bootstrap, wait_s, self._clock, has_ended=has_ended):
             raise KafkaFailed(
-                "broker did not come up", ended=process.poll(), told=_told(self.log.read_bytes())
+                "broker did not come up",
+                ended=process.poll(),
+                told=_last_lines(self.log.read_bytes()),
             )
 
     def _java(self, *options: str) -> list[str]:
@@ -256,11 +258,11 @@ def _run(step: str, command: list[str], *, timeout_s: float, tells: tuple[str, .
     except (OSError, subprocess.TimeoutExpired) as error:
         raise KafkaFailed(f"could not {step}", error=error) from error
     if done.returncode:
-        raise KafkaFailed(f"could not {step}", told=_told(done.stdout + done.stderr, tells))
+        raise KafkaFailed(f"could not {step}", told=_last_lines(done.stdout + done.stderr, tells))
     return done.stdout.decode()
 
 
-def _told(output: bytes, tells: tuple[str, ...] = ()) -> str:
+def _last_lines(output: bytes, tells: tuple[str, ...] = ()) -> str:
     """The last lines, without Java's traces."""
     lines = output.decode(errors="replace").splitlines()
     said = [one.strip() for one in lines if one.strip() and not one.startswith("\tat ")]

@@ -83,7 +83,7 @@ class SinkShown:
         self._has_changed = True
         self._written_ms = 0
         self._former: CoordinatorState | None = None
-        self._told: SinkState | None = None
+        self._last_state: SinkState | None = None
         self._writing = threading.Lock()
 
     # What happens -----------------------------------------------------------------------------
@@ -182,7 +182,7 @@ class SinkShown:
             counters=self._all_counters(state),
         )
         with self._writing:
-            self._told = sink_state
+            self._last_state = sink_state
             self._put(sink_state)
 
     @contextmanager
@@ -204,10 +204,10 @@ class SinkShown:
             if took_s > self._work_told_s_max:
                 return
             with self._writing:
-                if self._told is not None and not is_done.is_set():
-                    reason = f"{self._told.reason or 'at work'}, for {took_s:.0f} s"
+                if self._last_state is not None and not is_done.is_set():
+                    reason = f"{self._last_state.reason or 'at work'}, for {took_s:.0f} s"
                     now_ms = self._clock.now_ms()
-                    self._put(replace(self._told, updated_ms=now_ms, reason=reason))
+                    self._put(replace(self._last_state, updated_ms=now_ms, reason=reason))
 
     def _put(self, sink_state: SinkState) -> None:
         try:

@@ -12,7 +12,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from workers.clock import InstantTime
 from workers.files.arrow_streams import parquet_schema
 from workers.files.rows_file import KEY_SEPARATOR, CsvFile, names
-from workers.spark.inputs.source import Asked, Surroundings, WrittenOnce
+from workers.spark.inputs.source import JobSource, Surroundings, WrittenOnce
 from workers.spark.types import to_spark
 from workers.storage.roots import source_under_root
 
@@ -24,7 +24,7 @@ class FileSource(WrittenOnce):
     file: CsvFile | Path
 
     @classmethod
-    def from_asked(cls, job_source: Asked, around: Surroundings) -> FileSource:
+    def from_job(cls, job_source: JobSource, around: Surroundings) -> FileSource:
         """The CSV or Parquet file that the job names. Raises InvalidInput for an unknown key, or a
         path outside the source roots.
         """

@@ -10,14 +10,14 @@ from workers.errors import InvalidInput
 from workers.jobs import JsonScalar
 from workers.spark.input_modules import INPUTS_VARIABLE, modules_named
 from workers.spark.inputs.files import FileSource
-from workers.spark.inputs.source import Asked, Source, Surroundings
+from workers.spark.inputs.source import JobSource, Source, Surroundings
 from workers.table.table import Table
 
-Opener = Callable[[Asked, Surroundings], Source]
+Opener = Callable[[JobSource, Surroundings], Source]
 
 _FILES: Final[Mapping[str, Opener]] = {
-    "csv": FileSource.from_asked,
-    "parquet": FileSource.from_asked,
+    "csv": FileSource.from_job,
+    "parquet": FileSource.from_job,
 }
 
 
@@ -36,7 +36,7 @@ def open_source(
     known = _FILES if kind in _FILES else {**_FILES, **_openers(environment)}
     if kind not in known:
         raise InvalidInput("source kind is unknown", kind=kind, known=sorted(known))
-    return known[kind](Asked(values), Surroundings(table, writer, environment))
+    return known[kind](JobSource(values), Surroundings(table, writer, environment))
 
 
 def _openers(environment: Mapping[str, str]) -> dict[str, Opener]:

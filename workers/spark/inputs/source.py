@@ -77,7 +77,7 @@ class WrittenOnce:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class JobSource:
     """A job's `source`, read key by key; what nobody read is refused at the end."""
 
     values: Mapping[str, JsonScalar]

@@ -31,10 +31,10 @@ class Command(BaseCommand):
                 forget_mirror(table)
             changed = sync_table(table)
             table.refresh_from_db()
-            self.stdout.write(f"{table.slug}: {_told(changed, table.sync_error)}")
+            self.stdout.write(f"{table.slug}: {_sentence(changed, table.sync_error)}")
 
 
-def _told(changed: frozenset[str] | None, error: str) -> str:
+def _sentence(changed: frozenset[str] | None, error: str) -> str:
     if changed is None:
         return "another process is at it"
     return error or (", ".join(sorted(changed)) + " changed" if changed else "up to date")
