@@ -118,7 +118,7 @@ longer: setup ## What CI runs last: whole nodes, other engines, the browser.
 
 .PHONY: soak
 soak: setup ## The same with large numbers: 2,000 kills of the marker server, 100,000 reads and more (hours).
-	@$(RUN) -m pytest -n $(JOBS) --durations=15 -m "soak or sampled"
+	@SLUICE_TEST_WHOLE=1 $(RUN) -m pytest -n $(JOBS) --durations=15 -m "soak or sampled or hypothesis"
 
 .PHONY: bench
 bench: setup ## Against Apache Hudi and delta-rs (three quarters of an hour, on a quiet machine): bench/latest.json.

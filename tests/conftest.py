@@ -11,10 +11,11 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from xdist.remote import Producer  # type: ignore[import-untyped]
 
 from tests.support.crash_count import CrashCount
-from tests.support.sampling import leave_to_soak
+from tests.support.sampling import examples, leave_to_soak
 from tests.support.shared_work import SharedWork
 
 SEED = "SLUICE_TEST_SEED"
@@ -25,6 +26,16 @@ JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseS
 """Tests start many Java machines for a few minutes each: Spark, Kafka, Apache Hudi. What the
 second compiler costs they do not live to see come back.
 """
+# No deadline, because a loaded machine is no failure.
+settings.register_profile(
+    "sluice",
+    max_examples=examples(100),
+    deadline=None,
+    database=None,
+    derandomize=False,
+    print_blob=True,
+)
+settings.load_profile("sluice")
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -35,6 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
         # Workers take it over: what chance chooses to run, all of them choose alike.
         os.environ.setdefault(SEED, str(_seed()))
         os.environ.setdefault(JAVA, JAVA_OPTIONS)
+    config.option.hypothesis_seed = os.environ[SEED]  # Before the plugin of Hypothesis reads it.
     # A commit waits for the disk more than a dozen times, and tests make thousands of them.
     if _has_room(MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -43,6 +44,7 @@ KEPT_NAMES = {
 }
 """A column, whose name only a migration changes, and a method that Python asks of files."""
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+HOODIE = re.compile(r"\\?\.hoodie(/|$)")
 HEADING = re.compile(r"^#+\s+(.*)$", re.MULTILINE)
 
 
@@ -60,21 +62,73 @@ def tracked() -> tuple[Path, ...]:
     return tuple(REPOSITORY / name for name in names if (REPOSITORY / name).is_file())
 
 
-def sources() -> list[tuple[str, str]]:
-    """Name and text of every Python file, migrations excepted: Django writes those."""
-    return [
-        (str(path.relative_to(REPOSITORY)), path.read_text(encoding="utf-8"))
-        for path in tracked()
-        if path.suffix == ".py" and "migrations" not in path.parts
-    ]
+@cache
+def texts() -> tuple[tuple[str, str], ...]:
+    """Name and text of every file that is text."""
+    return tuple(_texts())
 
 
-def texts() -> Iterator[tuple[str, str]]:
+def _texts() -> Iterator[tuple[str, str]]:
     for path in tracked():
         try:
             yield str(path.relative_to(REPOSITORY)), path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue
+
+
+def sources() -> list[tuple[str, str]]:
+    """Name and text of every Python file, migrations excepted: Django writes those."""
+    return [
+        (name, text)
+        for name, text in texts()
+        if name.endswith(".py") and "migrations" not in name.split("/")
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """What the rules look at in a Python file."""
+
+    name: str
+    docstring: str | None
+    classes: list[str]
+    bindings: list[tuple[int, str]]
+    opened: list[int]
+    """Lines that call `open`."""
+    imports: set[str]
+    """Modules of ours."""
+    hoodie: list[tuple[int, str]]
+    """Line and text of what spells a path below `.hoodie`."""
+
+
+@cache
+def modules() -> tuple[Module, ...]:
+    """Every file is parsed once for all rules; trees of all files would fill the memory."""
+    known = {_module_of(name) for name, _ in sources()}
+    return tuple(_looked_at(name, ast.parse(text), known) for name, text in sources())
+
+
+def _looked_at(name: str, tree: ast.Module, known: set[str]) -> Module:
+    nodes = list(ast.walk(tree))
+    return Module(
+        name=name,
+        docstring=ast.get_docstring(tree),
+        classes=[node.name for node in nodes if isinstance(node, ast.ClassDef)],
+        bindings=list(_bindings(nodes)),
+        opened=[
+            node.lineno
+            for node in nodes
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "open"
+        ],
+        imports=_own_imports(nodes, known),
+        hoodie=[
+            (node.lineno, str(node.value))
+            for node in _strings_of_code(nodes)
+            if HOODIE.search(str(node.value))
+        ],
+    )
 
 
 def test_no_python_file_is_longer_than_400_lines() -> None:
@@ -84,17 +138,17 @@ def test_no_python_file_is_longer_than_400_lines() -> None:
 
 
 def test_every_module_says_what_it_is() -> None:
-    silent = [name for name, text in sources() if not ast.get_docstring(ast.parse(text))]
+    silent = [module.name for module in modules() if not module.docstring]
 
     assert silent == []
 
 
 def test_no_class_is_named_by_a_word_that_says_nothing() -> None:
     vague = [
-        f"{name}: {node.name}"
-        for name, text in sources()
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.ClassDef) and node.name.endswith(BANNED_WORDS)
+        f"{module.name}: {name}"
+        for module in modules()
+        for name in module.classes
+        if name.endswith(BANNED_WORDS)
     ]
 
     assert vague == []
@@ -102,10 +156,10 @@ def test_no_class_is_named_by_a_word_that_says_nothing() -> None:
 
 def test_no_name_says_only_how_its_value_came_about() -> None:
     vague = [
-        f"{path}:{line}: {name}"
-        for path, text in sources()
-        for line, name in _bindings(ast.parse(text))
-        if name in VAGUE_NAMES and (path, name) not in KEPT_NAMES
+        f"{module.name}:{line}: {name}"
+        for module in modules()
+        for line, name in module.bindings
+        if name in VAGUE_NAMES and (module.name, name) not in KEPT_NAMES
     ]
 
     assert vague == []
@@ -138,32 +192,35 @@ lambda name: 0
 """Every line with `name` in it binds it once."""
 
 
+def bound_in(text: str) -> list[tuple[int, str]]:
+    return list(_bindings(list(ast.walk(ast.parse(text)))))
+
+
 def test_a_name_is_looked_for_wherever_it_is_bound() -> None:
     lines = [number for number, line in enumerate(BOUND.splitlines(), 1) if "name" in line]
 
-    assert [line for line, name in sorted(_bindings(ast.parse(BOUND))) if name == "name"] == lines
-    assert list(_bindings(ast.parse("[name for name in a if name]"))) == []
+    assert [line for line, name in sorted(bound_in(BOUND)) if name == "name"] == lines
+    assert bound_in("[name for name in a if name]") == []
 
 
 def test_the_engine_opens_no_file_past_its_storage_port() -> None:
     opened = [
-        f"{name}:{node.lineno}"
-        for name, text in sources()
-        if name.startswith("workers/") and not name.startswith(MAY_OPEN_FILES)
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open"
+        f"{module.name}:{line}"
+        for module in modules()
+        if module.name.startswith("workers/") and not module.name.startswith(MAY_OPEN_FILES)
+        for line in module.opened
     ]
 
     assert opened == []
 
 
 def test_no_file_knows_more_than_twenty_five_others() -> None:
-    modules = {_module_of(name) for name, _ in sources()}
     known = {
-        name: count
-        for name, text in sources()
-        if name.startswith(("workers/", "controlplane/", "web/")) and name not in ENTRY_POINTS
-        if (count := len(_own_imports(ast.parse(text), modules))) > IMPORTS_MAX
+        module.name: count
+        for module in modules()
+        if module.name.startswith(("workers/", "controlplane/", "web/"))
+        and module.name not in ENTRY_POINTS
+        if (count := len(module.imports)) > IMPORTS_MAX
     }
 
     assert known == {}
@@ -171,11 +228,11 @@ def test_no_file_knows_more_than_twenty_five_others() -> None:
 
 def test_only_the_table_layout_spells_paths_below_hoodie() -> None:
     spelled = [
-        f"{name}:{node.lineno}: {node.value!r}"
-        for name, text in sources()
-        if name.startswith(("workers/", "controlplane/")) and name != "workers/table_layout.py"
-        for node in _strings_of_code(ast.parse(text))
-        if re.search(r"\\?\.hoodie(/|$)", str(node.value))
+        f"{module.name}:{line}: {text!r}"
+        for module in modules()
+        if module.name.startswith(("workers/", "controlplane/"))
+        and module.name != "workers/table_layout.py"
+        for line, text in module.hoodie
     ]
 
     assert spelled == []
@@ -232,15 +289,15 @@ def test_every_make_command_explains_itself() -> None:
     assert commands == explained == phony
 
 
-def _bindings(module: ast.Module) -> Iterator[tuple[int, str]]:
+def _bindings(nodes: Sequence[ast.AST]) -> Iterator[tuple[int, str]]:
     """Line and name of all that is bound, the targets of comprehensions excepted."""
     spared = {
         node
-        for comprehension in ast.walk(module)
+        for comprehension in nodes
         if isinstance(comprehension, ast.comprehension)
         for node in ast.walk(comprehension.target)
     }
-    for node in ast.walk(module):
+    for node in nodes:
         match node:
             case ast.Name(id=name, ctx=ast.Store()) if node not in spared:
                 yield node.lineno, name
@@ -264,10 +321,10 @@ def _module_of(name: str) -> str:
     return name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def _own_imports(tree: ast.Module, modules: set[str]) -> set[str]:
+def _own_imports(nodes: Sequence[ast.AST], modules: set[str]) -> set[str]:
     """The modules of ours that a file names, wherever it imports them."""
     named: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             members = {f"{node.module}.{alias.name}" for alias in node.names}
             named |= (members & modules) or {node.module}
@@ -276,10 +333,10 @@ def _own_imports(tree: ast.Module, modules: set[str]) -> set[str]:
     return named & modules
 
 
-def _strings_of_code(tree: ast.Module) -> Iterator[ast.Constant]:
+def _strings_of_code(nodes: Sequence[ast.AST]) -> Iterator[ast.Constant]:
     """Without docstrings and other bare texts."""
-    bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    bare = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in bare:
             yield node
 

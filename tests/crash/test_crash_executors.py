@@ -173,6 +173,7 @@ def missing_files(storage: MemoryStorage, answer: object) -> list[str]:
     return [path for path in read_instant(table, done).paths if path not in storage.files]
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("meanwhile", [take_up, plan_a_rollback_of_hudi, finish_a_rollback_of_hudi])
 @pytest.mark.parametrize(
     ("kind", "name", "planned"),

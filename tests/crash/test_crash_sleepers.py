@@ -190,6 +190,7 @@ def files_of_nobody(state: State) -> list[str]:
     ]
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("kind", [COW, MOR], ids=lambda kind: kind.name)
 @pytest.mark.parametrize("waits", [True, False], ids=["waited-for", "given-up"])
 def test_writer_that_freezes_at_any_call_and_wakes_behind_its_archive_shows_nothing(

@@ -39,7 +39,7 @@ from workers.table_services.service import ServiceOutcome, ServiceRequest
 from workers.write.client import WriteRequest
 
 SEED = int(os.environ["SLUICE_TEST_SEED"])
-EVERY = 3
+EVERY = 6
 """Of this many calls one, beginning where the seed says; in the soak all of them."""
 STOPPED = (
     InstantRolledBack,

@@ -1,7 +1,8 @@
 """Real input: hourly weather of three airports, loaded by the command that a user types.
 
-One table written at once and one written by three Connect clients, each with its own columns and
-the observation's hour as the common ordering value, hold the same rows; hudi-rs agrees.
+Tables written at once and by three streams, each with its own columns and the observation's hour as
+the common ordering value, hold the same rows, by Arrow (`make test`) and by Connect clients (`make
+longer`); hudi-rs agrees.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def roots(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("weather")
+
+
+@pytest.fixture(scope="module")
+def plain(roots: Path) -> LakehouseTable:
+    return write(roots, "plain", "--no-spark")
 
 
 @pytest.fixture(scope="module")
@@ -79,10 +85,8 @@ def by_id(table: LakehouseTable) -> pa.Table:
     return rows.sort_by("id").select(sorted(rows.column_names))
 
 
-def test_every_observation_is_in_the_table_as_it_stands_in_the_file(
-    at_once: LakehouseTable,
-) -> None:
-    rows = {row["id"]: row for row in at_once.read().to_pylist()}
+def test_every_observation_is_in_the_table_as_it_stands_in_the_file(plain: LakehouseTable) -> None:
+    rows = {row["id"]: row for row in plain.read().to_pylist()}
     with WEATHER.open(newline="") as file:
         lines = list(csv.DictReader(file))
 
@@ -95,12 +99,27 @@ def test_every_observation_is_in_the_table_as_it_stands_in_the_file(
         assert row["time_hour"].strftime("%Y-%m-%dT%H:%M:%SZ") == line["time_hour"]
 
 
+def test_three_streams_give_the_same_rows_as_one_write(roots: Path, plain: LakehouseTable) -> None:
+    streamed = write(roots, "plain_streams", "--no-spark", "--streams", STREAMS)
+
+    assert by_id(streamed).equals(by_id(plain))
+    assert_referee_agrees(plain.location)
+    assert_referee_agrees(streamed.location)
+
+
+@pytest.mark.slow
+def test_spark_gives_the_same_rows_as_arrow(plain: LakehouseTable, at_once: LakehouseTable) -> None:
+    assert by_id(at_once).equals(by_id(plain))
+
+
+@pytest.mark.slow
 def test_three_clients_at_once_give_the_same_rows_as_one(
     at_once: LakehouseTable, streamed: LakehouseTable
 ) -> None:
     assert by_id(streamed).equals(by_id(at_once))
 
 
+@pytest.mark.slow
 def test_three_clients_overlapped_and_none_waited_for_another(streamed: LakehouseTable) -> None:
     writes = streamed.table.timeline().completed_writes()[-3:]
 
@@ -110,14 +129,7 @@ def test_three_clients_overlapped_and_none_waited_for_another(streamed: Lakehous
     assert last_start < first_end
 
 
-def test_arrow_without_spark_gives_the_same_rows(roots: Path, at_once: LakehouseTable) -> None:
-    plain = write(roots, "plain", "--no-spark")
-    streamed = write(roots, "plain_streams", "--no-spark", "--streams", STREAMS)
-
-    assert by_id(plain).equals(by_id(at_once))
-    assert by_id(streamed).equals(by_id(at_once))
-
-
+@pytest.mark.slow
 def test_hudi_rs_reads_the_same_rows(at_once: LakehouseTable, streamed: LakehouseTable) -> None:
     assert_referee_agrees(at_once.location)
     assert_referee_agrees(streamed.location)

@@ -12,9 +12,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from tests.crash.harness import (
     COW,
@@ -328,11 +335,19 @@ class TableMachine(RuleBasedStateMachine):
         return {row.key: row for row in listed}
 
 
-TableMachine.TestCase.settings = settings(
-    max_examples=250,
+EXAMPLES = settings(
+    max_examples=63,
     stateful_step_count=12,
     deadline=None,
-    derandomize=True,
+    database=None,
     suppress_health_check=list(HealthCheck),
 )
-TestTableMachine = pytest.mark.usefixtures("quiet_engine")(TableMachine.TestCase)
+
+
+@pytest.mark.sampled(every=4)
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.usefixtures("quiet_engine")
+def test_table_is_what_the_model_says_after_every_step(number: int) -> None:
+    """In four parts of the same 250 stories, each with the seed `number`."""
+    machine = type(TableMachine.__name__, (TableMachine,), {})
+    run_state_machine_as_test(seed(number)(machine), settings=EXAMPLES)

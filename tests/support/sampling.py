@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections import defaultdict
 from collections.abc import Sequence
@@ -10,6 +11,13 @@ import pytest
 
 MARK = "sampled"
 """`sampled(every=n)`: of each n cases that stand side by side one is drawn."""
+WHOLE = "SLUICE_TEST_WHOLE"
+"""Set by `make soak`: properties are tried with all their examples."""
+
+
+def examples(whole: int) -> int:
+    """With how many examples a property is tried: a third, drawn by the seed of the run."""
+    return whole if os.environ.get(WHOLE) else -(-whole // 3)
 
 
 def leave_to_soak(tests: Sequence[pytest.Item], seed: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.sampling import examples
 from tests.support.schema_oracle import flat, in_both_orders
 from tests.workers.schema.trees import decimal, evolved, trees, types
 from workers.files.avro_schema import AvroType, ListOf, MapOf, Scalar, Struct, parse_record
@@ -15,7 +16,7 @@ from workers.schema.lattice import is_below, join
 from workers.schema.three_way import merge_three_ways
 from workers.schema.to_avro import spelled_field
 
-EXAMPLES = settings(max_examples=60, deadline=None)
+EXAMPLES = settings(max_examples=examples(60), deadline=None)
 INT, LONG, FLOAT, DOUBLE, TEXT = (
     Scalar(kind) for kind in ("int", "long", "float", "double", "string")
 )

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.crash_ports import StillClock, still_ports
 from tests.support.memory_storage import MemoryStorage
+from tests.support.sampling import examples
 from workers.lakehouse import LakehouseTable, create_table
 
 TYPES: dict[str, pa.DataType] = {
@@ -21,7 +22,7 @@ DIRECT = {"hoodie.write.markers.type": "direct"}
 NON_BLOCKING = DIRECT | {
     "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
 }
-EXAMPLES = 60
+EXAMPLES = examples(60)
 
 rows = st.lists(
     st.tuples(

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.sampling import examples
 from workers.files.base_keys import SortedKeys, held_keys
 from workers.files.meta_columns import RECORD_KEY
 from workers.storage.local import LocalStorage
@@ -20,7 +21,7 @@ from workers.write.tagging import joined
 TEXTS = st.lists(st.text(min_size=1, max_size=6), unique=True, max_size=60)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(stored=TEXTS, sought=TEXTS.filter(bool), rows=st.sampled_from([1, 7, 1000]))
 def test_exactly_the_keys_of_the_file_are_held(
     stored: list[str], sought: list[str], rows: int, tmp_path_factory: pytest.TempPathFactory

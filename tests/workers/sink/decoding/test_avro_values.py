@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.sampling import examples
 from tests.workers.sink.decoding.raw import raw_batch, sink
 from workers.errors import InvalidInput
 from workers.sink.batch import DecodedBatch
@@ -153,7 +154,7 @@ def reading(path: Path, schema: pa.Schema = SCHEMA) -> Decode:
     return decoder(sink(**options), schema)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(seed=st.integers(0, 2**32), records=st.integers(0, 50))
 def test_batch_is_what_fastavro_makes_of_each_record(
     tmp_path_factory: pytest.TempPathFactory, seed: int, records: int
@@ -169,7 +170,7 @@ def test_batch_is_what_fastavro_makes_of_each_record(
     assert decoded.rows.to_pylist() == [plainly(one) for one in batch]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_damaged_record_is_bad_or_what_fastavro_reads_and_spoils_no_other(
     tmp_path_factory: pytest.TempPathFactory, seed: int

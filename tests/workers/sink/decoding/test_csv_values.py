@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.sampling import examples
 from tests.workers.sink.decoding.raw import raw_batch, sink
 from workers.errors import InvalidInput
 from workers.sink.decoding.decoder import Decode, decoder
@@ -129,7 +130,7 @@ def check(values: list[bytes]) -> None:
     assert decoded.rows.to_pylist() == [row for _, row in rows]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([0.0, 0.05, 0.5]), st.integers(0, 60))
 def test_batch_is_what_a_plain_reader_makes_of_each_line(
     seed: int, worst: float, lines: int

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.sampling import examples
 from tests.workers.sink.decoding.plain_json import Bad, plainly
 from tests.workers.sink.decoding.raw import raw_batch, sink
 from workers.sink.batch import DecodedBatch
@@ -104,13 +105,13 @@ def record(chance: random.Random, names: list[str], worst: float) -> bytes:
     return json.dumps(fields, ensure_ascii=chance.random() < 0.5).encode()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(values(SCHEMA.names))
 def test_batch_is_what_a_plain_reader_makes_of_each_record(batch: list[bytes]) -> None:
     check(batch)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(values(MAPS.names))
 def test_batch_with_maps_is_too(batch: list[bytes]) -> None:
     check(batch, MAPS)
