@@ -36,7 +36,9 @@ def widened_to(table: Table, before: TableSchema | None, after: TableSchema) -> 
 
 
 def check_deletes_compare(table: Table, before: TableSchema | None, after: TableSchema) -> None:
-    """Raises InvalidInput where the table's logs hold deletes that a schema change would leave with
+    """Compare the types that a schema change gives to ordering columns.
+
+    Raises InvalidInput where the table's logs hold deletes that a schema change would leave with
     ages of another type. Logs are read only if it would.
     """
     if (wider := widened_to(table, before, after)) is None:

@@ -26,7 +26,9 @@ _SETTINGS: Final = {
 
 
 def main(directory: Path) -> None:
-    """Raises InvalidInput where nobody has chosen its ports, KafkaFailed."""
+    """Start the demo's broker in this directory. Raises InvalidInput where nobody has chosen its
+    ports, KafkaFailed.
+    """
     ports = read_ports(directory)
     if ports is None:
         raise InvalidInput("the demo's broker has no ports yet", directory=str(directory))

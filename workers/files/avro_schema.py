@@ -276,7 +276,9 @@ _LOGICAL_ARROW: dict[tuple[str, str], pa.DataType] = {
 
 
 def arrow_type(avro_type: AvroType) -> pa.DataType:
-    """Raises UnsupportedTable for a union of several types, or a decimal that Arrow has not."""
+    """The Arrow type of an Avro type, nested ones included. Raises UnsupportedTable for a union of
+    several types, or a decimal that Arrow has not.
+    """
     match avro_type:
         case Scalar(logical="decimal", precision=precision, scale=scale):
             assert precision is not None, avro_type

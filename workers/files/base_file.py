@@ -140,7 +140,9 @@ def _write_row_groups(
 
 
 def read_parquet(stream: Any, columns: list[str] | None = None) -> pa.Table:
-    """Raises one of UNREADABLE when the content is damaged, UnsupportedTable."""
+    """The rows of a Parquet file, or these columns of them. Raises one of UNREADABLE when the
+    content is damaged, UnsupportedTable.
+    """
     file = parquet_file(stream)
     check_calendar(file)
     table = file.read(columns=columns, use_threads=False)

@@ -29,7 +29,9 @@ _PER_SECOND = {"milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**
 
 
 def check_calendar(file: OpenParquet) -> None:
-    """Raises UnsupportedTable when the file may hold old values in the hybrid calendar."""
+    """Look at what the file's writer says of its calendar. Raises UnsupportedTable when the file
+    may hold old values in the hybrid calendar.
+    """
     keys = file.metadata.metadata or {}
     is_old = keys.get(VERSION_KEY.encode(), _FIRST_PROLEPTIC) < _FIRST_PROLEPTIC
     if not is_old and _HYBRID_KEY not in keys:

@@ -69,7 +69,7 @@ class KeyBounds:
     _by_units: tuple[bytes, bytes] | None = field(default=None, init=False)
 
     def add(self, keys: Keys) -> None:
-        """Raises InvalidInput for null keys."""
+        """Widen the bounds by these keys. Raises InvalidInput for null keys."""
         for chunk in text_chunks(keys):
             here: Any = pc.min_max(chunk).as_py()
             least, greatest = here["min"], here["max"]

@@ -15,7 +15,10 @@ from workers.options.table_options import TableConfig
 
 
 def row_partition_paths(config: TableConfig, rows: pa.Table) -> pa.Array[Any]:
-    """Raises InvalidInput, Unformatted for values that are no date of the table's patterns."""
+    """The partition path of each row, as texts in the order of the rows.
+
+    Raises InvalidInput, Unformatted for values that are no date of the table's patterns.
+    """
     if not config.partition_by:
         return pa.repeat(pa.scalar("", pa.string()), rows.num_rows)
     columns: list[Any] = [

@@ -20,7 +20,10 @@ _SEPARATOR = ","
 
 
 def check_key_type(field: str, kind: pa.DataType) -> None:
-    """Raises InvalidInput for a type whose text differs between engines or their write paths."""
+    """Check that a record key of this type is the same text for every engine.
+
+    Raises InvalidInput for a type whose text differs between engines or their write paths.
+    """
     types = pa.types
     is_text = types.is_string(kind) or types.is_large_string(kind)
     is_exact = types.is_integer(kind) or types.is_decimal(kind) or types.is_boolean(kind)

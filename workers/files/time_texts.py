@@ -43,7 +43,10 @@ class Unformatted(InvalidInput):
 
 
 def check_time_column(rule: TimeRule, field: str, kind: pa.DataType) -> None:
-    """Raises InvalidInput for a type whose path differs between the write paths of Hudi."""
+    """Check that this column gives the same partition path for every writer.
+
+    Raises InvalidInput for a type whose path differs between the write paths of Hudi.
+    """
     types = pa.types
     is_text = types.is_string(kind) or types.is_large_string(kind)
     if rule.kind.is_text and not is_text:

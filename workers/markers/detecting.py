@@ -60,7 +60,9 @@ class ServerDetected:
         self._markers.create_all(markers)
 
     def confirm(self) -> None:
-        """Raises EarlyConflict when the server recorded a verdict; storage that fails is logged."""
+        """Look in storage for the server's verdict once more. Raises EarlyConflict when it recorded
+        one; storage that fails is logged.
+        """
         with _unless_blind(self._instant):
             refuse_doomed(self._storage, self._instant)
 

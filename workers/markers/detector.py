@@ -59,8 +59,10 @@ class ConflictDetector:
         return self._task is not None and not self._task.done()
 
     async def refuse_doomed(self) -> None:
-        """Raises EarlyConflict, also when the verdict is only just being recorded: others may see
-        it on storage already.
+        """Refuse what an instant that cannot commit would still write.
+
+        Raises EarlyConflict, also when the verdict is only just being recorded: others may see it
+        on storage already.
         """
         if self._is_recording and self._looking is not None:
             await asyncio.wait([self._looking])

@@ -53,7 +53,9 @@ def record_doom(storage: Storage, instant: InstantTime, conflict: Conflict) -> N
 
 
 def refuse_doomed(storage: Storage, instant: InstantTime) -> None:
-    """Raises EarlyConflict when somebody has found that the instant cannot commit."""
+    """Look for a verdict on the instant. Raises EarlyConflict when somebody has found that the
+    instant cannot commit.
+    """
     if (conflict := read_doom(storage, instant)) is not None:
         raise early_conflict(instant, conflict)
 

@@ -25,7 +25,9 @@ def is_fenced(storage: Storage, instant: InstantTime) -> bool:
 
 
 def refuse_fenced(storage: Storage, instant: InstantTime) -> None:
-    """Raises InstantRolledBack when the instant is decided."""
+    """Look whether markers may still be added to the instant. Raises InstantRolledBack when the
+    instant is decided.
+    """
     if is_fenced(storage, instant):
         raise InstantRolledBack("instant is decided, no marker can be added", instant=instant)
 

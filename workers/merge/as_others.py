@@ -41,7 +41,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Of one key in one slice."""
+    """The versions of one key in one slice."""
 
     base: Version | None
     completed: Sequence[Version]

@@ -41,7 +41,9 @@ def adopt_mergers(mergers: Mapping[str, Merger]) -> None:
 
 
 def merger_named(name: str) -> Merger:
-    """Raises UnsupportedTable for a name that this process has not registered."""
+    """The merger that is registered under this name. Raises UnsupportedTable for a name that this
+    process has not registered.
+    """
     if name not in _registered:
         raise UnsupportedTable(
             "record merger is not registered in this process; call register_merger first",

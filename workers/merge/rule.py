@@ -23,7 +23,9 @@ class MergeRule:
 
     @classmethod
     def of(cls, config: TableConfig) -> MergeRule:
-        """Raises UnsupportedTable for a merger that this process has not registered."""
+        """The rule by which rows of this table are merged. Raises UnsupportedTable for a merger
+        that this process has not registered.
+        """
         merger = merger_named(config.merger) if config.merger else None
         return cls(config.ordering_field, config.is_partial_update, merger, config.groups)
 

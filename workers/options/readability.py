@@ -106,7 +106,9 @@ def history_since(properties: Mapping[str, str]) -> str | None:
 
 
 def check_files(properties: Mapping[str, str]) -> None:
-    """Raises UnsupportedTable for files that we do not read, or would not find."""
+    """Check by the table's properties that its files can be read here. Raises UnsupportedTable for
+    files that we do not read, or would not find.
+    """
     for key, (expected, meaning) in _EXPECTED.items():
         actual = properties.get(key) or expected
         if actual.lower() != expected.lower():
@@ -119,8 +121,10 @@ def check_files(properties: Mapping[str, str]) -> None:
 
 
 def check_merge(properties: Mapping[str, str]) -> None:
-    """Raises UnsupportedTable for a merge that would be carried out in another way than the
-    writers meant. Whether the merge mode is one of ours is seen where it is parsed.
+    """Check that rows are merged here as the table's writers meant.
+
+    Raises UnsupportedTable for a merge that would be carried out in another way than the writers
+    meant. Whether the merge mode is one of ours is seen where it is parsed.
     """
     partial = properties.get(PARTIAL_KEY, "")
     if partial not in ("", PARTIAL_IGNORE_DEFAULTS):

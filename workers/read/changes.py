@@ -75,7 +75,10 @@ class ChangesPlan:
 def plan_changes(
     table: Table, *, since: InstantTime, until: InstantTime | None = None
 ) -> ChangesPlan:
-    """Raises SnapshotExpired when a slice before or after a commit was cleaned away."""
+    """Which slices to compare for the changes of rows that completed after `since`, up to `until`.
+
+    Raises SnapshotExpired when a slice before or after a commit was cleaned away.
+    """
     return undisturbed(table, lambda timeline: _planned(table, timeline, since, until))
 
 

@@ -30,7 +30,10 @@ class Completions:
 
     @classmethod
     def load(cls, table: Table, timeline: Timeline) -> Completions:
-        """Raises MalformedTable when the table's history cannot be read."""
+        """When each write that completed was requested and completed, archived ones included.
+
+        Raises MalformedTable when the table's history cannot be read.
+        """
         writes = [
             one
             for one in with_archived(table.archived_times(), timeline.instants)

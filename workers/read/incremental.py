@@ -67,7 +67,10 @@ class IncrementalPlan:
 def plan_incremental(
     table: Table, *, since: InstantTime, until: InstantTime | None = None
 ) -> IncrementalPlan:
-    """Raises SnapshotExpired when the end of the window was cleaned away, SnapshotChanged."""
+    """Which files to read for the rows that completed after `since`, up to `until`.
+
+    Raises SnapshotExpired when the end of the window was cleaned away, SnapshotChanged.
+    """
     return undisturbed(table, lambda timeline: _planned(table, timeline, since, until))
 
 

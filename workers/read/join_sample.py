@@ -116,7 +116,9 @@ class JoinSample:
 
 
 def sample_join(table: Table, bounds: SampleBounds | None = None) -> JoinSample:
-    """Raises InvalidInput for a table without groups, MalformedTable, StorageFailed."""
+    """A sample of the table's rows, and which column groups each of them has. Raises InvalidInput
+    for a table without groups, MalformedTable, StorageFailed.
+    """
     rule, schema = table.config.groups, current_schema(table)
     if rule is None or schema is None:
         raise InvalidInput("only a table with column groups has a join", table=table.config.name)

@@ -51,7 +51,7 @@ def compares(column: str, comparison: Callable[[Any, Any], Any], value: Any) -> 
 
 @dataclass(frozen=True)
 class SlicePruner:
-    """Of a table that is read under `schema`, with filters that must all hold."""
+    """Leaves out slices of a table that is read under `schema`, with filters that must all hold."""
 
     config: TableConfig
     schema: pa.Schema

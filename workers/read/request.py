@@ -58,7 +58,9 @@ def read_request(
     until: object = None,
     columns: Iterable[str] | None = None,
 ) -> ReadRequest:
-    """Raises InvalidInput for times that do not go with the query, naming what does."""
+    """The checked request for what `read` was asked. Raises InvalidInput for times that do not go
+    with the query, naming what does.
+    """
     kind = _query(query, since)
     if kind.has_window:
         if as_of is not None:

@@ -33,7 +33,9 @@ def read_rows(table: Table, request: ReadRequest) -> pa.Table:
 
 
 def check_columns(wanted: tuple[str, ...], known: list[str]) -> None:
-    """Raises InvalidInput naming the first column that there is not."""
+    """Check that all wanted columns are known. Raises InvalidInput naming the first column that
+    there is not.
+    """
     if unknown := [name for name in wanted if name not in known]:
         raise InvalidInput("table has no such column", column=unknown[0], known=known)
 

@@ -66,7 +66,9 @@ def reconcile(
 
 
 def check_case(names: Iterable[str]) -> None:
-    """Raises InvalidInput for the first two of `names` that differ only by case."""
+    """Check that no two names are one for engines that ignore case. Raises InvalidInput for the
+    first two of `names` that differ only by case.
+    """
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(name.lower(), name)
@@ -94,7 +96,10 @@ def _wider(table: Field, batch: Field, evolution: bool, pinned: Collection[str])
 
 
 def check_still_ordered(table: Field, wider: Field, ordering: Collection[str]) -> None:
-    """Raises InvalidInput for an ordering column of another type that readers compare otherwise."""
+    """Check that a wider type leaves the order of ordering values as it is.
+
+    Raises InvalidInput for an ordering column of another type that readers compare otherwise.
+    """
     if table.name in ordering and not orders_alike(table.place, wider.place):
         raise InvalidInput(
             "an ordering column is widened from int to long and from float to double, and decimals "

@@ -67,7 +67,10 @@ def count_keys(began: Beginning, reports: Sequence[Report]) -> dict[str, str]:
 def reported_files(
     instant: InstantTime, reports: Sequence[Report]
 ) -> tuple[list[WriteStatus], list[DeadLetterFile]]:
-    """Raises MalformedTable, and InvalidInput for files that are not the transaction's."""
+    """The files that participants report: what was written, and dead letters.
+
+    Raises MalformedTable, and InvalidInput for files that are not the transaction's.
+    """
     statuses = [WriteStatus.from_json(text) for one in reports for text in one.statuses]
     letters = [DeadLetterFile.from_json(text) for one in reports for text in one.letters]
     for status in statuses:

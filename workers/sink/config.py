@@ -90,7 +90,9 @@ class SinkConfig:
 
 
 def sink_config(given: Mapping[str, str]) -> SinkConfig:
-    """Raises InvalidInput naming the first key or value that is wrong."""
+    """The checked settings of a sink, from options as they were given. Raises InvalidInput naming
+    the first key or value that is wrong.
+    """
     keys = SINK_OPTIONS
     values = keys.filled(given)
     topic = _matching(values, TOPIC_KEY, _TOPIC)

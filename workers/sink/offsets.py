@@ -109,7 +109,9 @@ def format_offsets(offsets: OffsetMap) -> str:
 
 
 def parse_offsets(text: str) -> dict[int, int]:
-    """Raises MalformedTable for anything that is not Hudi's text."""
+    """Partition to offset, from the text that Hudi's sink keeps in a commit. Raises MalformedTable
+    for anything that is not Hudi's text.
+    """
     offsets: dict[int, int] = {}
     for pair in text.split(",") if text else []:
         matched = _PAIR.fullmatch(pair)

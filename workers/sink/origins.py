@@ -44,7 +44,9 @@ class CommittedOrigins:
         self._archived: set[Origin] = set()
 
     def check(self, timeline: Timeline, topic_id: str, cluster_id: str) -> None:
-        """Raises TopicReplaced where rows of another topic of the name may stand in the table."""
+        """Compare the topic with those that the table's rows came from. Raises TopicReplaced where
+        rows of another topic of the name may stand in the table.
+        """
         ours = Origin(topic_id, cluster_id)
         others = sorted(one for one in self._origins(timeline) if not one.is_that_of(ours))
         if others:

@@ -75,7 +75,7 @@ class PendingRows:
 
     @property
     def tombstones(self) -> list[Tombstone]:
-        """Of all batches, in the order of their offsets."""
+        """The tombstones of all batches, in the order of their offsets."""
         return [one for batch in self.batches for one in batch.tombstones]
 
 
@@ -94,7 +94,7 @@ class Preparer(Protocol):
         """Raises BadRows where there are no dead letters."""
 
     def tombstones(self) -> TombstoneCounts:
-        """Of all that was prepared."""
+        """Counts of all tombstones that were prepared."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,9 @@ RUNS_WITHIN_MS = 15_000
 
 @dataclass(frozen=True, slots=True)
 class PartitionReset:
-    """Of one partition: where the table stands, where it is to go on, and what the topic has."""
+    """One partition of a reset: where the table stands, where it is to go on, and what the topic
+    has.
+    """
 
     partition: int
     stands: int | None

@@ -43,7 +43,7 @@ def request_stop(storage: Storage, sink_id: str, request: StopRequest) -> StopRe
 
 
 def read_stop(storage: Storage, sink_id: str) -> StopRequest | None:
-    """Raises MalformedTable."""
+    """The request to stop this sink; None where nobody made one. Raises MalformedTable."""
     path = SinkPlaces(sink_id).stop
     try:
         content = storage.read(path)

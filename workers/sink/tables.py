@@ -139,7 +139,9 @@ def _hashed_key(topic: str, partition: int) -> str:
 
 
 def check_sink_table(table: Table, config: SinkConfig) -> None:
-    """Raises InvalidInput, UnsupportedTable for a table that the sink cannot write as asked."""
+    """Check that the sink can write this table. Raises InvalidInput, UnsupportedTable for a table
+    that the sink cannot write as asked.
+    """
     table.check_writable()
     table_config = table.config
     if not table_config.is_merge_on_read:
@@ -165,7 +167,9 @@ def check_sink_table(table: Table, config: SinkConfig) -> None:
 
 
 def check_op_column(config: SinkConfig, schema: pa.Schema) -> None:
-    """Raises InvalidInput for an op column that can say neither `d` nor `delete`."""
+    """Check that the op column can say that a record deletes. Raises InvalidInput for an op column
+    that can say neither `d` nor `delete`.
+    """
     op = config.op_column
     if config.mode is not SinkMode.UPSERT or op not in schema.names:
         return

@@ -108,7 +108,9 @@ class Driver:
         self._is_stopping = True
 
     def run(self) -> Ending:
-        """Raises what a write raises; everything begun is rolled back then."""
+        """Write round by round, until the source or somebody ends it. Raises what a write raises;
+        everything begun is rolled back then.
+        """
         job = self._job
         refuse_connections(job.options)  # The job may be older than the check at its request.
         table = open_(storage_under_root(job.table, self._environment), self._ports)

@@ -67,7 +67,7 @@ class SinkDriver:
         ask_to_stop(self._table, self._sink_id, by="a signal", is_hard=self._times_asked > 1)
 
     def run(self) -> Ending:
-        """Raises what the sink refuses before it begins."""
+        """Run the sink until it is stopped. Raises what the sink refuses before it begins."""
         job = self._job
         with spark_for(
             job.application,

@@ -28,8 +28,8 @@ def spare_next_task() -> None:
 
 
 def task_ids() -> TaskIds:
-    """Of the attempt that runs here. Its attempt id is unique in the application, so retries and
-    speculative copies never meet.
+    """The ids of the attempt that runs here. Its attempt id is unique in the application,
+    so retries and speculative copies never meet.
     """
     task = TaskContext.get()
     assert task is not None, "this runs on executors"

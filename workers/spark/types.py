@@ -30,7 +30,9 @@ def to_arrow(schema: object) -> pa.Schema:
 
 
 def to_spark(schema: pa.Schema) -> StructType:
-    """Raises InvalidInput naming the type that Spark does not know."""
+    """The Spark schema of an Arrow schema. Raises InvalidInput naming the type that Spark does not
+    know.
+    """
     try:
         spark: StructType = from_arrow_schema(schema, prefer_timestamp_ntz=True)
     except PySparkException as error:

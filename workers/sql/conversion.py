@@ -38,7 +38,9 @@ class Conversion:
     """Columns whose values in the table the query answers as well, behind everything else."""
 
     def check(self, given: pa.Schema) -> None:
-        """Raises InvalidInput for another number of columns, or one of a type that does not fit."""
+        """Compare the columns of a query with those that it is to fill. Raises InvalidInput for
+        another number of columns, or one of a type that does not fit.
+        """
         expected = len(self.schema) + self.marks_matched + len(self._current)
         if len(given) != expected:
             raise InvalidInput(

@@ -90,7 +90,9 @@ class DuckEngine:
         return self.rows(query)
 
     def rows(self, query: str) -> pa.Table:
-        """Raises InvalidInput for what DuckDB refuses, and what the reading of a table raises."""
+        """The rows that DuckDB finds for a query. Raises InvalidInput for what DuckDB refuses, and
+        what the reading of a table raises.
+        """
         rows: pa.Table = self._run(lambda: self._database.sql(query).to_arrow_table())
         return rows
 

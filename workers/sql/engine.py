@@ -32,7 +32,7 @@ class Snapshot:
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """Of the columns that are read, in their order."""
+        """The columns that are read, in their order."""
         names = self.schema.field_names if self.columns is None else self.columns
         return pa.schema([self.schema.arrow.field(name) for name in names])
 

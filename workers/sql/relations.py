@@ -21,7 +21,9 @@ Tables: TypeAlias = Mapping[str, LakehouseTable | str | Path | Rows]
 
 
 def opened(name: str, tables: Tables) -> LakehouseTable:
-    """Raises InvalidInput for a name that nobody gave, and as `open_table`."""
+    """The table that the caller gave under this name. Raises InvalidInput for a name that nobody
+    gave, and as `open_table`.
+    """
     if name not in tables:
         raise InvalidInput("no table of this name was given", table=name, known=sorted(tables))
     match tables[name]:

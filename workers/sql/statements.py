@@ -131,7 +131,9 @@ Statement: TypeAlias = Create | Alter | Select | Change
 
 
 def statement_of(text: str) -> Statement:
-    """Raises InvalidInput naming what cannot be read, or is not supported."""
+    """The statement that a text says. Raises InvalidInput naming what cannot be read, or is not
+    supported.
+    """
     node = _parsed(text)
     match node:
         case exp.Create():
@@ -183,7 +185,9 @@ def condition_text(where: exp.Expr) -> str:
 
 
 def table_name(table: exp.Table) -> str:
-    """Raises InvalidInput for what is no table's name."""
+    """The table's name as it is written, its parts joined by dots. Raises InvalidInput for what is
+    no table's name.
+    """
     if not all(isinstance(part, exp.Identifier) for part in table.parts):
         raise InvalidInput("only tables are read from, no functions", given=_text(table))
     return ".".join(part.name for part in table.parts)

@@ -79,7 +79,7 @@ class Storage(Protocol):
         """
 
     def read(self, path: str) -> bytes:
-        """Raises NotFound."""
+        """The whole content of a file. Raises NotFound."""
 
     def read_listed(self, path: str) -> bytes:
         """As `read`, for a listed file of the timeline: the answer may come from memory, as of the
@@ -89,7 +89,7 @@ class Storage(Protocol):
         """
 
     def read_tagged(self, path: str) -> Tagged:
-        """Raises NotFound."""
+        """The whole content of a file, and the tag on which it can be replaced. Raises NotFound."""
 
     def info(self, path: str) -> FileInfo | None:
         """Size and time of the file; None where there is none."""

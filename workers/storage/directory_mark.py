@@ -34,7 +34,7 @@ class DirectoryMark:
 
     @classmethod
     def of(cls, directory: Path) -> DirectoryMark:
-        """Raises FileNotFoundError."""
+        """The mark of a directory as it is now. Raises FileNotFoundError."""
         status = directory.stat()
         return cls(
             status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

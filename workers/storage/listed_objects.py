@@ -15,7 +15,9 @@ _CONTENTS_BYTES_MAX: Final = 8 << 20
 
 
 class ListedObjects:
-    """Of one table. Thread-safe: what threads learn at once they may learn twice."""
+    """What listings of one table have shown. Thread-safe: what threads learn at once they may learn
+    twice.
+    """
 
     def __init__(self) -> None:
         self._tags: Mapping[str, str] = {}

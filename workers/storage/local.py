@@ -113,7 +113,7 @@ class LocalStorage:
         return Tagged(content, _tag(content))
 
     def info(self, path: str) -> FileInfo | None:
-        """Of a directory too; None where there is nothing."""
+        """What the file system says of a file or a directory; None where there is nothing."""
         try:
             with _reported(path):
                 status = os.stat(self._name(path))

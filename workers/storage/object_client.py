@@ -38,7 +38,7 @@ class ObjectClient:
         self._pause = pause
 
     def get(self, path: str, wanted: Wanted = Wanted()) -> Fetched:  # noqa: B008  (frozen)
-        """Raises NotFound, StorageFailed."""
+        """An object, or the part of it that is wanted. Raises NotFound, StorageFailed."""
         return self._safely(path, lambda: self._requests.get(path, wanted))
 
     def get_end(self, path: str, size: int) -> Fetched:
@@ -52,7 +52,7 @@ class ObjectClient:
             return Fetched(b"", 0, object_info)  # S3 refuses a range of nothing.
 
     def head(self, path: str) -> ObjectInfo | None:
-        """Raises StorageFailed."""
+        """What the store says of an object; None where there is none. Raises StorageFailed."""
         try:
             return self.get(path, Wanted(is_head=True)).object_info
         except NotFound:
@@ -80,7 +80,7 @@ class ObjectClient:
         return first if has_any(first) else self._safely(directory, listed)
 
     def put(self, path: str, content: bytes) -> None:
-        """Raises StorageFailed, WriteOutcomeUnknown."""
+        """Write an object, in the place of any other. Raises StorageFailed, WriteOutcomeUnknown."""
         self._repeatedly(path, lambda: self._requests.put(path, content, tag=None, nonce=""))
 
     def put_parts(self, path: str, stream: IO[bytes]) -> None:

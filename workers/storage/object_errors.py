@@ -45,8 +45,8 @@ class Verdict(Enum):
 
 
 def verdict(error: BaseException) -> Verdict:
-    """Of any of `ANSWERS`. What is not recognised counts as UNKNOWN, so that nothing is promised of
-    it.
+    """What an error, one of `ANSWERS`, says of the request. What is not recognised counts as
+    UNKNOWN, so that nothing is promised of it.
     """
     status, code = _status(error), _code(error)
     if code == _BUCKET_MISSING or _WHOLE in str(error):

@@ -103,7 +103,9 @@ class S3Requests:
         return _store(self._place, self._settings, os.getpid())
 
     def get(self, path: str, wanted: Wanted) -> Fetched:
-        """Raises GenericError, as obstore does, for an answer that is cut off or of no object."""
+        """An object, or the part of it that is wanted, by one request. Raises GenericError, as
+        obstore does, for an answer that is cut off or of no object.
+        """
         options: dict[str, Any] = {"if_match": wanted.tag} if wanted.tag else {}
         if wanted.is_head:
             options["head"] = True

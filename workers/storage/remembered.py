@@ -14,7 +14,9 @@ _Kind = TypeVar("_Kind")
 
 
 class Remembered:
-    """Of one table. Thread-safe: what threads learn at once they may learn twice."""
+    """What is remembered of one table's files. Thread-safe: what threads learn at once they may
+    learn twice.
+    """
 
     _shared: ClassVar[WeakValueDictionary[Hashable, Remembered]] = WeakValueDictionary()
 

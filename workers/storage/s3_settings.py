@@ -50,7 +50,9 @@ class S3Settings:
 
 
 def s3_settings(environment: Mapping[str, str]) -> S3Settings:
-    """Raises InvalidInput for an endpoint or a timeout that cannot be used."""
+    """The checked settings of the store, from the environment. Raises InvalidInput for an endpoint
+    or a timeout that cannot be used.
+    """
     given = next((environment[name] for name in _ENDPOINTS if environment.get(name)), "")
     allows_http = environment.get(_ALLOW_HTTP, "").lower() in ("true", "1")
     endpoint = _checked_endpoint(given, allows_http=allows_http) if given else ""

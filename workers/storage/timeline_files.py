@@ -47,7 +47,9 @@ class _Listing:
 
 
 class TimelineFiles:
-    """Of one directory. Thread-safe: what threads learn at once they may learn twice."""
+    """The timeline's files in one directory. Thread-safe: what threads learn at once they may learn
+    twice.
+    """
 
     def __init__(self) -> None:
         self._last = _Listing(None, {}, ())

@@ -56,7 +56,9 @@ class Table:
         return timeline
 
     def check_layout(self) -> None:
-        """Raises TableChanged when the table was upgraded since this was opened: its timeline lies
+        """Look whether the timeline still lies where it did.
+
+        Raises TableChanged when the table was upgraded since this was opened: its timeline lies
         elsewhere now, and the old one is removed once the properties say so.
         """
         if self.layout.version != 1:

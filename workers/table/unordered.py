@@ -10,11 +10,11 @@ from workers.table_layout import UNORDERED
 
 
 def note_unordered(storage: Storage) -> None:
-    """Raises StorageFailed."""
+    """Note beside the table that rows without an ordering value came. Raises StorageFailed."""
     if not has_unordered(storage):
         storage.put(UNORDERED.path, b"1")
 
 
 def has_unordered(storage: Storage) -> bool:
-    """Raises StorageFailed."""
+    """Whether `note_unordered` was ever called for the table. Raises StorageFailed."""
     return storage.info(UNORDERED.path) is not None

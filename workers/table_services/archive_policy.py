@@ -49,7 +49,9 @@ class ArchiveSettings:
 
 
 def archive_settings(parameters: Mapping[str, str]) -> ArchiveSettings:
-    """Raises InvalidInput naming the first parameter that is wrong."""
+    """The checked settings of an archiving. Raises InvalidInput naming the first parameter that is
+    wrong.
+    """
     keys = ARCHIVE_PARAMETERS
     values = keys.filled(parameters)
     settings = ArchiveSettings(

@@ -47,7 +47,9 @@ class CleanSettings:
 
 
 def clean_settings(parameters: Mapping[str, str]) -> CleanSettings:
-    """Raises InvalidInput naming the first parameter that is wrong."""
+    """The checked settings of a cleaning. Raises InvalidInput naming the first parameter that is
+    wrong.
+    """
     keys = CLEAN_PARAMETERS
     values = keys.filled({_current(key): value for key, value in parameters.items()})
     return CleanSettings(

@@ -46,7 +46,9 @@ class Strangers:
 
 
 def strangers(table: Table) -> Strangers:
-    """Raises MalformedTable for a history that is damaged."""
+    """Files below the table that no instant accounts for. Raises MalformedTable for a history that
+    is damaged.
+    """
     view = FileSystemView.load(table)
     # Read after the files were listed: who put one of them had its instant here before.
     known = {one.requested_at for one in table.timeline().instants}

@@ -40,7 +40,7 @@ FINISHED_ONCE_BEGUN = frozenset({Restore.name})
 
 
 def service(name: str) -> Service:
-    """Raises InvalidInput for a name that no service has."""
+    """The service of this name. Raises InvalidInput for a name that no service has."""
     try:
         return _SERVICES[name]
     except KeyError as error:

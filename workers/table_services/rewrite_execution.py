@@ -112,7 +112,9 @@ def carry_out(
     threads: int | None = None,
     on_progress: Progress | None = None,
 ) -> Rewritten:
-    """Raises PlanOvertaken when the plan could not come true, and is gone; ServiceBusy,
+    """Rewrite the file groups of a pending plan and commit them.
+
+    Raises PlanOvertaken when the plan could not come true, and is gone; ServiceBusy,
     ServiceRefused, InstantRolledBack, LockTimeout with the plan still pending.
     """
     try:

@@ -78,7 +78,9 @@ class RewriteService(ABC, Generic[S]):
 
     @abstractmethod
     def settings(self, parameters: Mapping[str, str]) -> S:
-        """Raises InvalidInput for parameters that it does not know."""
+        """The checked settings, from parameters as they were given. Raises InvalidInput for
+        parameters that it does not know.
+        """
 
     @abstractmethod
     def proposed(self, table: Table, timeline: Timeline, settings: S) -> Proposed:

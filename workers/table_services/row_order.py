@@ -34,7 +34,9 @@ class RowOrder:
 
 
 def check_order(order: RowOrder, schema: pa.Schema) -> None:
-    """Raises InvalidInput for a column that is not there, or whose values have no order."""
+    """Check that rows of this schema can be sorted so. Raises InvalidInput for a column that is not
+    there, or whose values have no order.
+    """
     if len(order.columns) > _BITS_MAX:
         raise InvalidInput("too many columns to sort by", most=_BITS_MAX)
     for name in order.columns:

@@ -72,7 +72,9 @@ class ServicePlan:
         return hashlib.sha256(json.dumps(shown).encode()).hexdigest()[:16]
 
     def check(self, request: ServiceRequest) -> None:
-        """Raises PlanChanged when it is not the plan that was confirmed, ServiceRefused."""
+        """Compare with what was confirmed, and look whether it may run. Raises PlanChanged when it
+        is not the plan that was confirmed, ServiceRefused.
+        """
         if request.expected_plan_hash not in (None, self.plan_hash):
             raise PlanChanged(
                 "the table changed since the plan was shown",

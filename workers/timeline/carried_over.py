@@ -17,9 +17,9 @@ from workers.timeline.instant import Action, Instant
 
 
 def completion_times(completed: Iterable[Instant]) -> dict[Instant, InstantTime]:
-    """Of each instant right after its request, and no two at the same time: so order and time
-    travel stay what they were, and each log file in the slice of the base file that it is named
-    after.
+    """A completion time for each instant: right after its request, and no two at the same time. So
+    order and time travel stay what they were, and each log file stays in the slice of the base file
+    that it is named after.
 
     When a file was changed tells nothing of a table that was copied. A savepoint, which has its
     commit's request, comes later than that commit.

@@ -137,7 +137,9 @@ def _without_delete_mark(
 
 
 def check_written_groups(rule: GroupRule, brought_names: Sequence[str]) -> None:
-    """Raises InvalidInput for a batch that brings a group in part, or deletes what cannot go."""
+    """Check that a batch has whole column groups. Raises InvalidInput for a batch that brings a
+    group in part, or deletes what cannot go.
+    """
     names, is_deleting = set(brought_names), IS_DELETED in brought_names
     columns = [name for name in brought_names if name != IS_DELETED]
     check_ages_of(rule, columns)

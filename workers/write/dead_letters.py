@@ -34,7 +34,9 @@ BAD_ROWS_MAX = 10_000
 
 
 def check_dead_letter_path(location: str, path: str) -> None:
-    """Raises InvalidInput for a directory that is not clearly outside the table."""
+    """Check where dead letters are to lie. Raises InvalidInput for a directory that is not clearly
+    outside the table.
+    """
     if not is_bucket_location(path) and not Path(path).is_absolute():
         raise InvalidInput("the dead-letter path is not absolute", path=path)
     where, table = resolved_location(path), resolved_location(location)
@@ -43,7 +45,9 @@ def check_dead_letter_path(location: str, path: str) -> None:
 
 
 def check_bad_rows(rows: int) -> None:
-    """Raises InvalidInput for more than `BAD_ROWS_MAX` rows."""
+    """Check that there are not too many bad rows for one write. Raises InvalidInput for more than
+    `BAD_ROWS_MAX` rows.
+    """
     if rows > BAD_ROWS_MAX:
         raise InvalidInput("too many rows for dead-letter output", rows_max=BAD_ROWS_MAX)
 

@@ -40,7 +40,9 @@ def ordering_wrapper(ordering_type: pa.DataType) -> str:
 
 
 def check_ordered_deletes(config: TableConfig, schema: pa.Schema) -> None:
-    """Raises InvalidInput where rows cannot be deleted only as old as they were seen."""
+    """Check that the table can keep how old each delete is. Raises InvalidInput where rows cannot
+    be deleted only as old as they were seen.
+    """
     if config.ordering_field is None or config.merger is not None:
         raise InvalidInput(
             "a non-blocking writer does not see what others change while it looks for rows: on a "
@@ -52,7 +54,9 @@ def check_ordered_deletes(config: TableConfig, schema: pa.Schema) -> None:
 
 
 def check_ages(config: TableConfig, rows: pa.Table) -> None:
-    """Raises BadRows for rows whose age a delete cannot say."""
+    """Check that every row to delete has an age. Raises BadRows for rows whose age a delete cannot
+    say.
+    """
     field = config.ordering_field
     assert field is not None, config.name
     ages: Any = rows.column(field).combine_chunks()

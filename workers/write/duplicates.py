@@ -51,7 +51,9 @@ def without_known_keys(
 
 
 def refuse_doubled(context: WriteContext, group: RowGroup) -> None:
-    """Raises InvalidInput where the policy says that equal keys of an insert fail."""
+    """Look for keys that an insert brings twice. Raises InvalidInput where the policy says that
+    equal keys of an insert fail.
+    """
     is_failing = context.options.duplicate_policy is DuplicatePolicy.FAIL
     if context.operation not in _INSERTS or not is_failing or context.options.combines_inserts:
         return

@@ -17,7 +17,7 @@ from workers.write.status import DeadLetterFile, WriteStatus
 
 @dataclass(frozen=True, slots=True)
 class LeftFiles:
-    """Of one instant; each step may be repeated."""
+    """The files that one instant left behind; each step may be repeated."""
 
     storage: Storage
     instant: InstantTime

@@ -30,7 +30,7 @@ _Again = Mapping[str, Set[str]]
 
 
 class PartialRows:
-    """Of one file group, under the columns that it has once the commit is visible."""
+    """The partial rows of a file group, under the columns that it has once its commit is seen."""
 
     def __init__(
         self,

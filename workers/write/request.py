@@ -114,8 +114,8 @@ def _path_value(config: TableConfig, field: str, value: Any) -> Any:
 
 
 def check_request(table: Table, options: WriteOptions, request: WriteRequest) -> None:
-    """Raises InvalidInput where the table cannot follow the request, or the options
-    contradict it.
+    """Check a write before it begins. Raises InvalidInput where the table cannot follow the
+    request, or the options contradict it.
     """
     operation = request.operation
     if operation not in OPERATIONS:

@@ -46,7 +46,9 @@ def snapshot_context(
     batch_schema: pa.Schema | None,
     begun_in: ProcessName | None = None,
 ) -> WriteContext:
-    """Raises InvalidInput for file groups that no bucket of the table has."""
+    """What tasks need to write files of this instant, from a view of the table. Raises InvalidInput
+    for file groups that no bucket of the table has.
+    """
     table = view.table
     appends_only = options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
     return WriteContext(

@@ -176,7 +176,9 @@ def cut(group: StagedGroup, rows: Sequence[int]) -> list[StagedGroup]:
 def read_staged(
     groups: Sequence[StagedGroup], storage: Storage, columns: Collection[str] | None = None
 ) -> Iterator[RowGroup]:
-    """Raises NotFound when the instant was rolled back meanwhile, MalformedTable."""
+    """The rows that were staged, one group after the other. Raises NotFound when the instant was
+    rolled back meanwhile, MalformedTable.
+    """
     with ExitStack() as stack:
         files: dict[str, IO[bytes]] = {}
 

@@ -56,7 +56,9 @@ class NullCheck:
         self._passed: set[FileSlice] = set()
 
     def check(self, timeline: Timeline) -> None:
-        """Raises InvalidInput naming the first column that rows lack, with their count and keys;
+        """Look for nulls in stored rows of columns that become required.
+
+        Raises InvalidInput naming the first column that rows lack, with their count and keys;
         NotFound, MalformedTable.
         """
         if not self._refusals:

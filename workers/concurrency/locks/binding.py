@@ -64,7 +64,9 @@ class Binding:
         return _started(int(pid)) != started
 
     def check(self, settings: LockSettings, storage: Storage) -> None:
-        """Raises InvalidInput when `settings` mean another lock, with what to write instead."""
+        """Compare with the lock that `settings` name. Raises InvalidInput when `settings` mean
+        another lock, with what to write instead.
+        """
         if settings.provider is not None and settings.provider != self.provider:
             raise self._refusal(f"{PROVIDER}={self.provider}", settings.provider)
         if settings.directory and Path(settings.directory) != Path(self.directory):
@@ -153,7 +155,9 @@ def read_binding(storage: Storage) -> Binding | None:
 
 
 def read_tagged_binding(storage: Storage) -> tuple[Binding, Tagged] | None:
-    """Raises MalformedTable."""
+    """The lock that the table is bound to, and its file's tag to replace it by; None for a table
+    without one. Raises MalformedTable.
+    """
     try:
         tagged = storage.read_tagged(LOCK_BINDING.path)
     except NotFound:

@@ -92,7 +92,9 @@ class Lease(Protocol):
         """
 
     def confirm(self) -> None:
-        """Raises LeaseLost when the lock may be somebody else's by now."""
+        """Look whether the lock is still held, right before what only its holder may do. Raises
+        LeaseLost when it may be somebody else's by now.
+        """
 
 
 def holding_text(lease: Lease) -> str:

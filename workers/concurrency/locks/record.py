@@ -173,7 +173,10 @@ def holding_of(owner: str) -> str:
 
 
 def decode_lock(content: bytes, place: str = "") -> LockState:
-    """Raises MalformedTable naming `place`."""
+    """The state that a lock's file says, as `LockState.encode` writes it.
+
+    Raises MalformedTable naming `place`.
+    """
     try:
         body = json.loads(content)
         return LockState(bool(body["expired"]), int(body["validUntil"]), str(body["owner"]))

@@ -46,7 +46,9 @@ def table_of(columns: dict[str, Any], schema: pa.Schema, rows: int, *, is_finite
 
 
 def converted(array: Any, target: pa.DataType) -> Any:
-    """Raises ArrowInvalid where a value does not fit."""
+    """The array with the target's type, nested values included. Raises ArrowInvalid where a value
+    does not fit.
+    """
     if array.type == target:
         return array
     types = pa.types

@@ -75,7 +75,7 @@ class Broker:
 
     @property
     def pid(self) -> int:
-        """Of the broker's process, which must have been started."""
+        """The id of the broker's process, which must have been started."""
         assert self._process is not None, "the broker was not started"
         return self._process.pid
 

@@ -12,7 +12,9 @@ from workers.errors import KafkaFailed
 
 @contextmanager
 def kafka_errors(message: str, **values: object) -> Iterator[None]:
-    """Raises KafkaFailed with the library's reason for what the library raises within."""
+    """A block in which failures of the Kafka library become ours. Raises KafkaFailed with the
+    library's reason for what the library raises within.
+    """
     try:
         yield
     except KafkaException as error:

@@ -68,7 +68,11 @@ class Topics:
         self._clock = clock or SystemClock()
 
     def facts(self, topic: str) -> TopicFacts:
-        """Raises NotFound for a topic that does not exist, KafkaFailed when nobody answers."""
+        """What the broker says of a topic: its ids, and of each partition the first offset and the
+        end.
+
+        Raises NotFound for a topic that does not exist, KafkaFailed when nobody answers.
+        """
         deadline_s = self._clock.monotonic_s() + self._timeout_s
         while True:
             try:

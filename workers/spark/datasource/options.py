@@ -36,7 +36,7 @@ _FORMATS = {"latest_state": Query.INCREMENTAL, "cdc": Query.CDC}
 
 
 def location(options: Mapping[str, str]) -> str:
-    """Raises InvalidInput without a path."""
+    """The table's location among the options. Raises InvalidInput without a path."""
     if _OF_CATALOGS & set(options):
         raise InvalidInput(f"a table of a catalog cannot be read: {_VIEW}")
     path = options.get(PATH)
@@ -50,12 +50,16 @@ def location(options: Mapping[str, str]) -> str:
 
 
 def opened(where: str) -> Table:
-    """Raises TableNotFound, UnsupportedTable, MalformedTable."""
+    """The table at this location, opened with this process's ports. Raises TableNotFound,
+    UnsupportedTable, MalformedTable.
+    """
     return open_(open_storage(where), system_ports())
 
 
 def request_of(options: Mapping[str, str]) -> ReadRequest:
-    """Raises InvalidInput for an option that reading does not know, and as `read_request`."""
+    """What is to be read, as the options of the data source say. Raises InvalidInput for an option
+    that reading does not know, and as `read_request`.
+    """
     READ_OPTIONS.filled(options)
     query = options.get(QUERY) or options.get(QUERY_TYPE) or Query.SNAPSHOT
     given = options.get(INCREMENTAL_FORMAT)

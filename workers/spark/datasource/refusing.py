@@ -37,7 +37,7 @@ class RefusingStreamReader(DataSourceStreamReader):
     """
 
     def initialOffset(self) -> NoReturn:  # noqa: N802 (Spark's)
-        """Raises InvalidInput."""
+        """Refuse to read as a stream. Raises InvalidInput."""
         with in_one_sentence():
             raise InvalidInput(
                 "the sluice source reads no streams; read windows in turn, with "
@@ -45,15 +45,15 @@ class RefusingStreamReader(DataSourceStreamReader):
             )
 
     def latestOffset(self) -> NoReturn:  # noqa: N802 (Spark's)
-        """Raises InvalidInput."""
+        """Refuse to read as a stream. Raises InvalidInput."""
         self.initialOffset()
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> NoReturn:
-        """Raises InvalidInput."""
+        """Refuse to read as a stream. Raises InvalidInput."""
         self.initialOffset()
 
     def read(self, partition: InputPartition) -> NoReturn:
-        """Raises InvalidInput."""
+        """Refuse to read as a stream. Raises InvalidInput."""
         self.initialOffset()
 
 

@@ -38,7 +38,7 @@ class SluiceDataSource(DataSource):
         return "sluice"
 
     def schema(self) -> StructType:
-        """Raises TableNotFound, InvalidInput."""
+        """The columns that a read of the table gives. Raises TableNotFound, InvalidInput."""
         with in_one_sentence():
             return to_spark(self._planned()[1])
 
@@ -52,7 +52,9 @@ class SluiceDataSource(DataSource):
             return SluiceReader(*self._planned())
 
     def writer(self, schema: StructType, overwrite: bool) -> SluiceWriter:
-        """Raises TableNotFound, InvalidInput, UnsupportedTable before anything is written."""
+        """A writer that stages rows in tasks and commits them in the driver. Raises TableNotFound,
+        InvalidInput, UnsupportedTable before anything is written.
+        """
         with in_one_sentence():
             operation, options = write_options_of(self.options, overwrite=overwrite)
             self._table().check_writable()
@@ -64,7 +66,7 @@ class SluiceDataSource(DataSource):
         return RefusingStreamReader()
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802 (Spark's)
-        """Raises InvalidInput."""
+        """Refuse to write as a stream. Raises InvalidInput."""
         with in_one_sentence():
             raise InvalidInput(
                 "the sluice source writes no streams; write each batch from foreachBatch, with "

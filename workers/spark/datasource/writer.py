@@ -88,7 +88,9 @@ class SluiceWriter(DataSourceArrowWriter):
         return Staged(path)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Raises NotCommitted, InvalidInput, LockTimeout; the staged rows are gone then."""
+        """Commit the rows that the tasks have staged. Raises NotCommitted, InvalidInput,
+        LockTimeout; the staged rows are gone then.
+        """
         with in_one_sentence():
             storage = open_storage(self._location)
             adopt_mergers(self._mergers)

@@ -28,9 +28,11 @@ def open_source(
     writer: str,
     environment: Mapping[str, str],
 ) -> Source:
-    """Raises InvalidInput for an unknown kind, key or value, or an input module that does not load.
+    """The source that a job names, with its values checked.
 
     Input modules are loaded for a kind that is no file's, and never to read a file.
+
+    Raises InvalidInput for an unknown kind, key or value, or an input module that does not load.
     """
     kind = str(values.get("kind"))
     known = _FILES if kind in _FILES else {**_FILES, **_openers(environment)}

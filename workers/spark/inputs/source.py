@@ -83,7 +83,7 @@ class JobSource:
     values: Mapping[str, JsonScalar]
 
     def only(self, *names: str) -> None:
-        """Raises InvalidInput for a key that is none of these."""
+        """Check that there are no other keys. Raises InvalidInput for one."""
         if unknown := sorted(set(self.values) - {"kind", *names}):
             raise InvalidInput("source has unknown keys", keys=unknown, known=sorted(names))
 

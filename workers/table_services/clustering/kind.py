@@ -44,7 +44,9 @@ class ClusteringKind:
 
     @classmethod
     def of_plan(cls, plan_content: bytes, *, looks_up: bool = False) -> ClusteringKind:
-        """Raises MalformedTable, and InvalidInput for an order that we do not know."""
+        """The clustering that a plan's file asks for. Raises MalformedTable, and InvalidInput for
+        an order that we do not know.
+        """
         plan = read_clustering_plan(plan_content) if plan_content else None
         return cls(order_of(plan.strategy if plan else {}), looks_up)
 
@@ -67,7 +69,9 @@ class ClusteringKind:
     def validate(
         self, table: Table, timeline: Timeline, plan: Instant, slices: Sequence[PlannedSlice]
     ) -> None:
-        """Raises PlanOvertaken when a write completed in one of the file groups since the plan was
+        """Check, under the table lock, that the plan can still come true.
+
+        Raises PlanOvertaken when a write completed in one of the file groups since the plan was
         made, MalformedTable.
         """
         groups = frozenset(one.key for one in slices)

@@ -37,7 +37,7 @@ class ClusteringSettings:
 
 
 def clustering_settings(given: Mapping[str, str]) -> ClusteringSettings:
-    """Raises InvalidInput naming the key."""
+    """The checked settings of a clustering. Raises InvalidInput naming the key."""
     keys = CLUSTERING_PARAMETERS
     values = keys.filled(given)
     return ClusteringSettings(

@@ -59,7 +59,11 @@ class Proposal:
 
 
 def propose(table: Table, timeline: Timeline, settings: CompactionSettings) -> Proposal:
-    """Raises MalformedTable when a log's completion time is unknown (bug A13)."""
+    """What would be scheduled now: slices that no pending plan has, none where too few delta
+    commits came since the last compaction.
+
+    Raises MalformedTable when a log's completion time is unknown (bug A13).
+    """
     view = FileSystemView.load(table, timeline=timeline)
     busy = pending_file_groups(table.storage, timeline)
     with_logs = [one for one in view.slices if one.log_files]

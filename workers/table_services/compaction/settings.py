@@ -48,7 +48,7 @@ class CompactionSettings:
 
 
 def compaction_settings(given: Mapping[str, str]) -> CompactionSettings:
-    """Raises InvalidInput naming the key."""
+    """The checked settings of a compaction. Raises InvalidInput naming the key."""
     keys = COMPACTION_PARAMETERS
     values = keys.filled(given)
     return CompactionSettings(

@@ -16,7 +16,9 @@ from workers.errors import InstantRolledBack, PlanChanged, WriteOutcomeUnknown
 
 
 def committed(outcome: CommitOutcome, *, service: str) -> InstantTime:
-    """Raises PlanChanged, InstantRolledBack, WriteOutcomeUnknown."""
+    """The instant of a commit that succeeded. Raises PlanChanged, InstantRolledBack,
+    WriteOutcomeUnknown.
+    """
     match outcome:
         case Committed():
             return outcome.instant
