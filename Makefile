@@ -14,6 +14,7 @@ STAMP := $(VENV)/.requirements.sha256
 REQUIREMENTS := requirements.txt requirements-dev.txt
 LONGER := (interop or browser or slow) and not soak
 JOBS ?= 2
+MUTANTS ?= 200
 
 .PHONY: help
 help: ## List the commands.
@@ -103,6 +104,10 @@ test: setup ## Every test that needs nothing but this checkout (a quarter of an 
 .PHONY: coverage
 coverage: setup ## Lines and branches of the protocol's packages that tests run, each above its floor (minutes).
 	@$(RUN) -m tests.support.protocol_coverage -q -n $(JOBS)
+
+.PHONY: mutants
+mutants: setup ## Small changes of the protocol's rules, drawn by a seed, that quick tests must notice (MUTANTS=200, 0: all).
+	@$(RUN) -m tests.mutation --limit $(MUTANTS) --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
 
 .PHONY: scenarios
 scenarios: setup ## The stories: two or more writers on one table.

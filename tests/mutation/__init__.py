@@ -1,0 +1,1 @@
+"""Small changes of the protocol's rules that a test must notice: `make mutants`."""

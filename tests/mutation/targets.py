@@ -1,0 +1,63 @@
+"""Which modules are changed, and the quick tests that must notice it: declared here alone.
+
+A change is tried against these tests only, so what they miss may well fail in a longer test; a rule
+of the protocol should still have a test that takes seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    modules: tuple[str, ...]
+    """Files below the root of the repository."""
+    tests: tuple[str, ...]
+    """Files and folders of tests that need neither Java nor a database server."""
+
+
+def _below(folder: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"{folder}/{name}.py" for name in names)
+
+
+TARGETS = (
+    Target(
+        _below("workers/sink", "offsets"),
+        ("tests/workers/sink/test_offsets.py",),
+    ),
+    Target(
+        _below("workers/concurrency", "conflicts", "file_conflicts", "validation"),
+        ("tests/workers/concurrency/test_conflicts.py", "tests/scenarios/test_optimistic.py"),
+    ),
+    Target(
+        _below("workers/timeline", "instant", "layout", "timeline", "decisions", "transitions"),
+        (
+            *_below("tests/workers/timeline", "test_layout", "test_decisions", "test_asserted"),
+            *_below("tests/scenarios", "test_unknown_outcomes", "test_rollback"),
+        ),
+    ),
+    Target(
+        _below("workers/concurrency/locks", "lease", "line", "record", "record_lease", "waiters"),
+        (
+            *_below("tests/workers/concurrency/locks", "test_line", "test_lost_answers"),
+            "tests/workers/concurrency/test_storage_lease.py",
+        ),
+    ),
+    Target(
+        _below("workers/recovery", "archived", "failed_writes", "plan", "rollback"),
+        (
+            "tests/workers/recovery",
+            *_below("tests/scenarios", "test_dead_writers", "test_failed_writes_policy"),
+            *_below("tests/scenarios", "test_rollback", "test_rollback_listings"),
+        ),
+    ),
+    Target(
+        _below("workers/markers", "batcher", "fence", "journal", "marker", "store", "tokens"),
+        _below(
+            "tests/workers/markers",
+            *("test_marker_names", "test_marker_store", "test_marker_batching"),
+            *("test_marker_access", "test_marker_behaviour", "test_marker_requests"),
+        ),
+    ),
+)

@@ -1,0 +1,185 @@
+"""Tries mutants: in a copy of the repository the module is changed, and a fork runs its tests.
+
+Copies, so that processes that tests start see the change too, and the checkout stays as it is.
+Forks of one process that has loaded the libraries, so that a mutant costs a second more than its
+tests. Whatever a fork started and left behind is ended with it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.util import cache_from_source
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.mutation.mutants import REPOSITORY, Mutant
+from tests.mutation.targets import TARGETS, Target
+from tests.support.protocol_coverage import NOT_HERE
+
+LIBRARIES = ("fastavro", "hypothesis.extra.numpy", "numpy", "obstore", "pyarrow.parquet", "xdist")
+OURS = ("tests", "workers", "bench")
+OPTIONS = (
+    *("-q", "-x", "-p", "no:cacheprovider", "-p", "no:django", "-o", "addopts="),
+    *("--import-mode=importlib", "-m", f"not ({NOT_HERE})"),
+)
+SEED = "0"
+"""Each mutant meets the same sampled cases as the unchanged code did."""
+SLACK_S = 20.0
+SLOWER_MAX = 4.0
+"""A mutant whose tests last longer than so many times theirs, and the slack, hangs."""
+POLL_S = 0.02
+
+
+class Verdict(StrEnum):
+    KILLED = "killed"
+    HUNG = "hung"
+    SURVIVED = "survived"
+
+
+class TestsFail(Exception):
+    """The tests of a target fail on the unchanged code, so they prove nothing of a changed one."""
+
+
+@dataclass(slots=True)
+class _Trial:
+    mutant: Mutant
+    pid: int
+    copy: Path
+    deadline_s: float
+
+
+def try_all(
+    mutants: Iterable[Mutant], *, folder: Path, jobs: int
+) -> Iterator[tuple[Mutant, Verdict]]:
+    """The verdict of each, as soon as it is known. Raises TestsFail before the first."""
+    for library in LIBRARIES:
+        importlib.import_module(library)
+    mutants = list(mutants)
+    copies = [_copy(folder / str(number)) for number in range(jobs)]
+    limits_s = {
+        target: SLACK_S + SLOWER_MAX * _duration_s(target, copies[0])
+        for target in TARGETS
+        if any(mutant.module in target.modules for mutant in mutants)
+    }
+    waiting, running = mutants[::-1], list[_Trial]()
+    try:
+        while waiting or running:
+            while waiting and copies:
+                running.append(_begin(waiting.pop(), copies.pop(), limits_s))
+            time.sleep(POLL_S)
+            for trial in list(running):
+                verdict = _verdict(trial)
+                if verdict is None:
+                    continue
+                running.remove(trial)
+                _restore(trial)
+                copies.append(trial.copy)
+                yield trial.mutant, verdict
+    finally:
+        for trial in running:
+            _end(trial.pid)
+
+
+def _copy(place: Path) -> Path:
+    """What git knows of, as it lies in the checkout now."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *OURS],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in ("pyproject.toml", *filter(None, listed.stdout.split("\0"))):
+        if (REPOSITORY / name).is_file():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(REPOSITORY / name, place / name)
+    return place
+
+
+def _duration_s(target: Target, copy: Path) -> float:
+    began_s = time.monotonic()
+    pid = _fork(target, copy)
+    _, status = os.waitpid(pid, 0)
+    _end(pid)
+    if os.waitstatus_to_exitcode(status) != 0:
+        raise TestsFail((copy / "output").read_text(errors="replace")[-4000:])
+    return time.monotonic() - began_s
+
+
+def _begin(mutant: Mutant, copy: Path, limits_s: dict[Target, float]) -> _Trial:
+    (copy / mutant.module).write_text(mutant.source(), encoding="utf-8")
+    _forget_bytecode(copy / mutant.module)
+    target = next(target for target in TARGETS if mutant.module in target.modules)
+    deadline_s = time.monotonic() + limits_s[target]
+    return _Trial(mutant, _fork(target, copy), copy, deadline_s)
+
+
+def _restore(trial: _Trial) -> None:
+    module = trial.copy / trial.mutant.module
+    shutil.copy2(REPOSITORY / trial.mutant.module, module)
+    _forget_bytecode(module)
+
+
+def _forget_bytecode(module: Path) -> None:
+    """It is known by the seconds of its module's time: two mutants of one second would be one."""
+    Path(cache_from_source(str(module))).unlink(missing_ok=True)
+
+
+def _verdict(trial: _Trial) -> Verdict | None:
+    pid, status = os.waitpid(trial.pid, os.WNOHANG)
+    if pid == 0:
+        if time.monotonic() < trial.deadline_s:
+            return None
+        _end(trial.pid)
+        os.waitpid(trial.pid, 0)
+        return Verdict.HUNG
+    _end(trial.pid)
+    return Verdict.SURVIVED if os.waitstatus_to_exitcode(status) == 0 else Verdict.KILLED
+
+
+def _fork(target: Target, copy: Path) -> int:
+    pid = os.fork()
+    if pid == 0:
+        code = int(pytest.ExitCode.INTERNAL_ERROR)
+        try:
+            code = _run(target.tests, copy)
+        finally:
+            os._exit(code)
+    return pid
+
+
+def _run(tests: Sequence[str], copy: Path) -> int:
+    os.setsid()
+    os.chdir(copy)
+    with (copy / "output").open("wb") as output:
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
+    for module in [name for name in sys.modules if name.partition(".")[0] in OURS]:
+        del sys.modules[module]
+    others = [place for place in sys.path if Path(place or ".").resolve() != REPOSITORY]
+    sys.path[:] = [str(copy), *others]
+    os.environ |= {"PYTHONPATH": str(copy), "SLUICE_TEST_SEED": SEED}
+    temporary = copy.parent / f"{copy.name}.tables"
+    return int(pytest.main([*OPTIONS, f"--basetemp={temporary}", *tests]))
+
+
+def _end(group: int) -> None:
+    """Whoever the fork started: its group, and those that made one of their own."""
+    with suppress(psutil.NoSuchProcess):
+        for process in psutil.Process(group).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
