@@ -40,7 +40,8 @@ TARGETS = (
     Target(
         _below("workers/concurrency/locks", "lease", "line", "record", "record_lease", "waiters"),
         (
-            *_below("tests/workers/concurrency/locks", "test_line", "test_lost_answers"),
+            *_below("tests/workers/concurrency/locks", "test_line", "test_record", "test_showing"),
+            "tests/workers/concurrency/locks/test_lost_answers.py",
             "tests/workers/concurrency/test_storage_lease.py",
         ),
     ),

@@ -29,7 +29,7 @@ from tests.mutation.targets import TARGETS, Target
 from tests.support.protocol_coverage import NOT_HERE
 
 LIBRARIES = ("fastavro", "hypothesis.extra.numpy", "numpy", "obstore", "pyarrow.parquet", "xdist")
-OURS = ("tests", "workers", "bench")
+OURS = ("tests", "workers", "bench", "controlplane", "web")
 OPTIONS = (
     *("-q", "-x", "-p", "no:cacheprovider", "-p", "no:django", "-o", "addopts="),
     *("--import-mode=importlib", "-m", f"not ({NOT_HERE})"),

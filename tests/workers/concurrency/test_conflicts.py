@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from workers.concurrency.conflicts import WriteSet, overlapping_file_groups, rivals, vanished
+from workers.concurrency.conflicts import (
+    Conflict,
+    WriteSet,
+    overlapping_file_groups,
+    rivals,
+    unmergeable_file_groups,
+    vanished,
+)
 from workers.timeline.instant import Action, CompletedInstant, Instant, State
 
 OURS = "20240101000000050"
@@ -81,6 +90,47 @@ def test_shared_file_groups_conflict_and_are_named_in_order() -> None:
 def test_equal_file_ids_in_two_partitions_are_two_file_groups() -> None:
     """Hudi compared the id alone (bug D4)."""
     assert overlapping_file_groups(write_set(("p", "a")), write_set(("q", "a"))) is None
+
+
+# Ours replace `p` as a whole, or the table, or nothing of these; theirs added and replaced -> met
+JOINED = """
+whole  added    replaced  met
+-      p/new    -         -
+p      p/new    -         p/new
+p      q/new    -         -
+p      q/p      -         -
+p      p/new    p/new     -
+p      p/new    p/old     p/new
+table  q/new    -         q/new
+table  q/new    q/new     -
+"""
+
+
+@pytest.mark.parametrize("rule", [overlapping_file_groups, unmergeable_file_groups])
+@pytest.mark.parametrize("row", JOINED.strip().splitlines()[1:], ids=str.strip)
+def test_who_replaces_a_whole_must_have_met_all_that_joined_it(
+    row: str, rule: Callable[[WriteSet, WriteSet], Conflict | None]
+) -> None:
+    whole, added, replaced, met = row.split()
+    ours = replace(
+        write_set(("p", "ours"), name=OURS),
+        whole_partitions=frozenset({"p"} if whole == "p" else ()),
+        is_whole_table=whole == "table",
+    )
+    theirs = replace(write_set(_group(added)), replaced=_groups(replaced))
+
+    conflict = rule(ours, theirs)
+
+    assert (conflict.file_groups if conflict else ()) == tuple(_groups(met))
+
+
+def _group(text: str) -> tuple[str, str]:
+    partition, _, file_id = text.partition("/")
+    return partition, file_id
+
+
+def _groups(text: str) -> frozenset[tuple[str, str]]:
+    return frozenset() if text == "-" else frozenset({_group(text)})
 
 
 def test_empty_writes_conflict_with_nobody() -> None:

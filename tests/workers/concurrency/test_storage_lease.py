@@ -343,3 +343,30 @@ def _await_renewal(storage: LocalStorage, *, until_ms: int, patience_s: float = 
     while lock_state(storage).valid_until_ms != until_ms:
         assert time.monotonic() < deadline, "the lease was not renewed"
         time.sleep(0.01)
+
+
+class LateRenewal(StorageRecord):
+    """A change of the holder's own, whose answer was lost, arrives right before his next one."""
+
+    def __init__(self, storage: LocalStorage) -> None:
+        super().__init__(storage)
+        self.late: LockState | None = None
+
+    def replace(self, state: LockState, tag: str) -> bool:
+        if self.late is not None:
+            late, self.late = self.late, None
+            assert super().replace(late, tag)
+        return super().replace(state, tag)
+
+
+def test_instant_that_the_record_does_not_name_is_not_completed(storage: LocalStorage) -> None:
+    """The record is the holder's still, but who takes the lock over would fence nobody."""
+    record = LateRenewal(storage)
+    ports = Ports(SystemClock(), RandomIds(), MortalScheduler())
+
+    with LeaseLock(record, ports, on_takeover=lambda _: None).held() as lease:
+        record.late = lock_state(storage).until(SystemClock().now_ms() + LEASE_MS)
+        with pytest.raises(LeaseLost):
+            lease.completes(INSTANT)
+
+    assert lock_state(storage).completing is None

@@ -60,6 +60,14 @@ def _cells(row: str) -> list[str]:
     return ["" if cell == "-" else cell for cell in row.split()]
 
 
+def test_a_table_without_a_commit_of_the_sink_stands_before_the_first_epoch() -> None:
+    nothing = Standing()
+
+    first = check_commit(nothing, Attempt(0, "t", "id", {}, {0: 0}, {0: 7}))
+
+    assert (nothing.epoch, first) == (0, None)
+
+
 @pytest.mark.parametrize(("topic", "topic_id"), [("t", "again"), ("other", "id")])
 def test_offsets_of_another_topic_are_no_ground_to_stand_on(topic: str, topic_id: str) -> None:
     last_commit = Standing({0: 7}, 1, "20260101000000000", "t", "id")

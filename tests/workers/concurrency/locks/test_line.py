@@ -63,6 +63,19 @@ def test_while_one_has_the_lock_that_was_left_to_it_no_other_of_its_process_asks
         assert not behind.is_set()
 
 
+def test_who_comes_after_the_last_turn_of_its_process_gives_way() -> None:
+    line = Line()
+    with line.joined(LOCK) as holder, line.joined(LOCK) as heir:
+        for _ in range(TURNS - 1):
+            with line.waiting(heir):
+                assert line.leave_to_next(LOCK, holder, "a holding")
+            assert not heir.gives_way
+            holder, heir = heir, holder
+        with line.waiting(heir):
+            assert not line.leave_to_next(LOCK, holder, "a holding")
+        assert heir.gives_way
+
+
 def test_another_lock_has_another_line() -> None:
     line = Line()
 
