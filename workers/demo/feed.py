@@ -80,7 +80,7 @@ class Feed:
 
 
 def main(directory: Path) -> None:
-    """Raises InvalidInput, KafkaFailed."""
+    """Produce the demo's orders to this directory's broker. Raises InvalidInput, KafkaFailed."""
     ports = read_ports(directory)
     if ports is None:
         raise InvalidInput("the demo's broker has no ports yet", directory=str(directory))

@@ -23,7 +23,9 @@ class DemoStream:
 
     @classmethod
     def from_job(cls, job_source: JobSource) -> DemoStream:
-        """Raises InvalidInput for a stream that the demo has not, another key or a value out of
+        """The stream that a job names.
+
+        Raises InvalidInput for a stream that the demo has not, another key or a value out of
         bounds.
         """
         job_source.only("stream", "seed", "run", "rounds", "requests_per_round", "pace_s")

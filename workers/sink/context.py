@@ -136,7 +136,9 @@ def participant_context(
     schema: TableSchema,
     read_at: InstantTime,
 ) -> WriteContext:
-    """Raises SnapshotExpired when what the transaction builds on was taken back, so that it cannot
+    """What a participant needs to write, of the table as the transaction saw it at `read_at`.
+
+    Raises SnapshotExpired when what the transaction builds on was taken back, so that it cannot
     commit either.
     """
     timeline = table.timeline()

@@ -95,8 +95,8 @@ class KeyedRows:
         return PreparedRows(row_groups(self._joined(parts)), bad)
 
     def tombstones(self) -> TombstoneCounts:
-        """Of all calls of `prepared`; reads the keys of file groups, so it is asked once, at the
-        end.
+        """Counts of the tombstones of all calls of `prepared`. It reads the keys of file
+        groups, so it is called once, at the end.
         """
         return self._lookout.counts()
 

@@ -58,7 +58,8 @@ def letter_choice(*, places: Iterable[str] = (), cause: str = "") -> LetterChoic
 def chosen_letters(
     directory: str, names: Iterable[str], choice: LetterChoice, sent: Collection[LetterId]
 ) -> ChosenLetters:
-    """Of the sink's files `names`, oldest first, without those that were `sent`.
+    """The letters of the choice in the sink's files `names`, oldest first, without those that were
+    `sent`.
 
     Raises MalformedTable.
     """

@@ -91,7 +91,7 @@ class Preparer(Protocol):
     """Makes rows to write from pending ones, for one participant in one transaction."""
 
     def prepared(self, held: PendingRows) -> PreparedRows:
-        """Raises BadRows where there are no dead letters."""
+        """The rows to write, by file group. Raises BadRows where there are no dead letters."""
 
     def tombstones(self) -> TombstoneCounts:
         """Counts of all tombstones that were prepared."""

@@ -40,8 +40,8 @@ class ComparedColumns:
 def compared_columns(
     config: TableConfig, schema: pa.Schema, sets: Collection[str]
 ) -> tuple[ComparedColumns, ...]:
-    """Of the columns that a statement sets; none where versions are folded by a merger: there an
-    equal value may change a row.
+    """The columns that a statement sets, compared to find rows that change; none where
+    versions are folded by a merger: there an equal value may change a row.
     """
     if config.merger is not None or not sets:
         return ()

@@ -18,7 +18,9 @@ _NAMES_MAX: Final = 20_000
 
 
 class SettledNames:
-    """Of one table's directory. Thread-safe: what threads learn at once they may learn twice."""
+    """The names of one directory that are on the disk. Thread-safe: what threads learn at once they
+    may learn twice.
+    """
 
     def __init__(self) -> None:
         self._inodes: dict[Path, int] = {}

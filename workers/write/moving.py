@@ -45,7 +45,9 @@ _KEYS_NAMED_MAX = 5
 def tagged_globally(
     context: WriteContext, prepared: pa.Table, places: pa.Table, storage: Storage
 ) -> Tagged:
-    """Raises as `tagged`; InvalidInput when rows of an overwrite stand in partitions that stay."""
+    """Updates and inserts under an index that looks keys up in all partitions.
+
+    Raises as `tagged`; InvalidInput when rows of an overwrite stand in partitions that stay."""
     if prepared.num_rows == 0:
         return Tagged(prepared, prepared)
     if context.operation in REPLACING:

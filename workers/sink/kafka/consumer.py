@@ -89,7 +89,9 @@ class PartitionConsumer:
                 self._consumer.unassign()
 
     def resume(self) -> None:
-        """Raises nothing where the offset is gone; the next poll does."""
+        """Take the partition again, from where it was sent last. Where that offset is gone the next
+        poll says so.
+        """
         assert self._seeks, "a consumer that was sent nowhere has nothing to resume"
         if self._is_paused:
             self._take()

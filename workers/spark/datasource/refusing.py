@@ -22,7 +22,7 @@ _HIDE: Final = "SPARK_HIDE_TRACEBACK"
 
 @contextmanager
 def in_one_sentence() -> Iterator[None]:
-    """Raises what is raised in the block, without what led to it where it is an error of ours."""
+    """A block whose errors go on as they are, those of ours without what led to them."""
     try:
         yield
     except LakehouseError as error:
