@@ -119,6 +119,7 @@ browser: setup ## The pages in a real Chromium.
 
 .PHONY: longer
 longer: setup ## What CI runs last: whole nodes, other engines, the browser.
+	@$(RUN) -m tests.support.java_options
 	@$(RUN) -m pytest -n $(JOBS) --durations=15 -m "$(LONGER)"
 
 .PHONY: soak

@@ -15,6 +15,7 @@ from hypothesis import settings
 from xdist.remote import Producer  # type: ignore[import-untyped]
 
 from tests.support.crash_count import CrashCount
+from tests.support.java_options import java_options
 from tests.support.sampling import examples, leave_to_soak
 from tests.support.shared_work import SharedWork
 
@@ -22,10 +23,6 @@ SEED = "SLUICE_TEST_SEED"
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES_LEAST = 2 << 30
 JAVA = "JAVA_TOOL_OPTIONS"
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
-"""Tests start many Java machines for a few minutes each: Spark, Kafka, Apache Hudi. What the
-second compiler costs they do not live to see come back.
-"""
 # No deadline, because a loaded machine is no failure.
 settings.register_profile(
     "sluice",
@@ -45,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(CrashCount(), "crash count")
         # Workers take it over: what chance chooses to run, all of them choose alike.
         os.environ.setdefault(SEED, str(_seed()))
-        os.environ.setdefault(JAVA, JAVA_OPTIONS)
+        os.environ.setdefault(JAVA, java_options())
     config.option.hypothesis_seed = os.environ[SEED]  # Before the plugin of Hypothesis reads it.
     # A commit waits for the disk more than a dozen times, and tests make thousands of them.
     if _has_room(MEMORY):
