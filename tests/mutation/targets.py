@@ -33,8 +33,8 @@ TARGETS = (
     Target(
         _below("workers/timeline", "instant", "layout", "timeline", "decisions", "transitions"),
         (
-            *_below("tests/workers/timeline", "test_layout", "test_decisions", "test_asserted"),
-            *_below("tests/scenarios", "test_unknown_outcomes", "test_rollback"),
+            "tests/workers/timeline",
+            *_below("tests/scenarios", "test_unknown_outcomes", "test_rollback", "test_sleepers"),
         ),
     ),
     Target(

@@ -127,6 +127,34 @@ def test_undo_stands_in_the_name_of_its_rollback(storage: LocalStorage) -> None:
     assert decisions.decided_instants(storage) == []
 
 
+@pytest.mark.parametrize(
+    ("decision", "is_undone", "goes"),
+    [
+        (rollback_decision(), False, True),
+        (commit_decision(), True, True),
+        (commit_decision(), False, False),
+    ],
+)
+def test_what_was_rolled_back_or_undone_is_decided_to_go(
+    storage: LocalStorage, decision: Decision, is_undone: bool, goes: bool
+) -> None:
+    decisions.decide(storage, R, decision)
+    if is_undone:
+        decisions.undo(storage, R, by=C, reason="x")
+
+    assert decisions.is_decided_to_go(storage, R) is goes
+
+
+@pytest.mark.parametrize("content", [b"{", b"{}", b"[]"])
+def test_damaged_undo_is_named_and_never_guessed(storage: LocalStorage, content: bytes) -> None:
+    decisions.undo(storage, R, by=C, reason="x")
+    [undo] = storage.list_files(decisions._undo_directory(R))
+    storage.put(undo.path, content)
+
+    with pytest.raises(MalformedTable, match="undo object is damaged"):
+        decisions.is_undone(storage, R)
+
+
 def test_undo_that_was_fenced_first_does_not_stand(storage: LocalStorage) -> None:
     decisions.fence_undo(storage, R, by=C)
 
