@@ -111,9 +111,9 @@ def schema_story(schemas: Mapping[str, Any]) -> SchemaStory:
     ]
     lines.sort(key=lambda line: not line.disagrees)
     scenario = schemas.get("scenario")
-    told_changes = _told_changes(schemas.get("differences"))
-    theirs, ours = told_changes or (_changes(lines, "at_validation"), _changes(lines, "writer"))
-    clashes = _told_clashes(schemas.get("clashes"))
+    recorded_changes = _recorded_changes(schemas.get("differences"))
+    theirs, ours = recorded_changes or (_changes(lines, "at_validation"), _changes(lines, "writer"))
+    clashes = _recorded_clashes(schemas.get("clashes"))
     clashing = dict.fromkeys(path for path, _ in clashes or ())
     return SchemaStory(
         lines=tuple(lines),
@@ -141,7 +141,7 @@ def _changes(
     )
 
 
-def _told_changes(differences: object) -> tuple[tuple[Change, ...], tuple[Change, ...]] | None:
+def _recorded_changes(differences: object) -> tuple[tuple[Change, ...], tuple[Change, ...]] | None:
     """(the winner's, the loser's); None where the record does not say."""
     if not isinstance(differences, list | tuple) or not differences:
         return None
@@ -159,7 +159,7 @@ def _told_changes(differences: object) -> tuple[tuple[Change, ...], tuple[Change
     return tuple(theirs), tuple(ours)
 
 
-def _told_clashes(clashes: object) -> list[tuple[str, str]] | None:
+def _recorded_clashes(clashes: object) -> list[tuple[str, str]] | None:
     """None where the record does not say; empty where a merge would have succeeded."""
     if not isinstance(clashes, list | tuple):
         return None

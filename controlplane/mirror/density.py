@@ -12,7 +12,7 @@ from typing import Any, Literal
 from django.db.models import Case, CharField, Count, F, Q, QuerySet, Value, When
 from django.db.models.functions import Substr
 
-from controlplane.mirror.timeline_rows import BORROWING, standing_in, undone_in
+from controlplane.mirror.timeline_rows import BORROWING, instants_in, undone_in
 from controlplane.tables.models import Table
 from workers.clock import InstantTime, parse_instant
 
@@ -74,7 +74,7 @@ def timeline_density(
     how = None if states is None else list(states)
     asked_for = Q(requested_at__gte=since)
     made = Q(action__in=BORROWING, completed_at__gte=since)
-    kept_instants = standing_in(table, until=until, actions=shown, states=how).filter(
+    kept_instants = instants_in(table, until=until, actions=shown, states=how).filter(
         asked_for | made
     )
     undone = undone_in(table, until=until, actions=shown, states=how).filter(asked_for)

@@ -29,7 +29,7 @@ from workers.clock import InstantTime
 from workers.concurrency.heartbeat import Heartbeat
 from workers.errors import LakehouseError, MalformedTable, NotFound, UnsupportedTable
 from workers.markers.store import StoredNames, pending_marker_instants, read_names
-from workers.sink.standing import OFFSETS_KEY
+from workers.sink.sink_commits import OFFSETS_KEY
 from workers.storage.base import Storage
 from workers.table.table import Table
 from workers.table_layout import DECISIONS

@@ -17,7 +17,7 @@ from workers.errors import MalformedTable
 from workers.sink.epoch import Epoch, read_epoch
 from workers.sink.offsets import parse_offsets
 from workers.sink.places import sink_ids
-from workers.sink.standing import (
+from workers.sink.sink_commits import (
     EPOCH_KEY,
     GAPS_KEY,
     ID_KEY,

@@ -97,7 +97,7 @@ def timeline_window(
     limit = max(1, min(limit, WINDOW_ROWS_MAX))
     wanted = None if actions is None else list(actions)
     shown = None if states is None else list(states)
-    kept_instants = standing_in(
+    kept_instants = instants_in(
         table, since=since, until=until, actions=wanted, states=shown, archived=archived
     )
     undone = undone_in(table, since=since, until=until, actions=wanted, states=shown)
@@ -143,7 +143,7 @@ def undone_row(table: Table, requested_at: InstantTime) -> InstantRow | None:
     return None if record is None else _undone_row(record)
 
 
-def standing_in(
+def instants_in(
     table: Table,
     *,
     since: InstantTime | None = None,

@@ -57,10 +57,10 @@ def _traces(ended: Iterable[Operation]) -> dict[str, InstantTime]:
         by_table[operation.table_id].append(operation)
     traces: dict[str, InstantTime] = {}
     for table_id, operations in by_table.items():
-        asked_ms = min(one.requested_at for one in operations).timestamp() * 1000
+        requested_ms = min(one.requested_at for one in operations).timestamp() * 1000
         completed = InstantRecord.objects.filter(
             table_id=table_id,
-            completed_at__gte=format_instant(int(asked_ms) - CLOCKS_APART_MS),
+            completed_at__gte=format_instant(int(requested_ms) - CLOCKS_APART_MS),
             operation_ref__in=[str(one.pk) for one in operations],
         ).order_by("requested_at")
         traces |= dict(completed.values_list("operation_ref", "requested_at"))

@@ -18,9 +18,9 @@ from controlplane.operations.states import OperationState
 from controlplane.operations.table_service_effects import written_gaps
 from controlplane.operations.written_sample import written_sample
 from workers.errors import LakehouseError
-from workers.sink.offsets import Standing
+from workers.sink.offsets import SinkCommit
 from workers.sink.replays import Replay, read_replays
-from workers.sink.standing import StandingOffsets
+from workers.sink.sink_commits import SinkCommits
 from workers.sink.state_file import SinkState, read_state
 from workers.table.table import Table
 from workers.timeline.instant import Action
@@ -154,7 +154,7 @@ def _replay(seen: _Seen) -> _Verdicts:
     words = "no letter is marked as sent by this operation"
     if replays:
         words = f"{len(letters):,} letters are {'marked as sent' if is_sent else 'claimed only'}"
-    table_offsets = StandingOffsets(seen.table, sink_id).newest(seen.timeline)
+    table_offsets = SinkCommits(seen.table, sink_id).newest(seen.timeline)
     verdicts = {
         "letters": (is_sent, words),
         "read": _read_over(replays, table_offsets, is_sent=is_sent),
@@ -184,7 +184,7 @@ def _taken_in(
 
 
 def _read_over(
-    replays: Sequence[Replay], table_offsets: Standing, *, is_sent: bool
+    replays: Sequence[Replay], table_offsets: SinkCommit, *, is_sent: bool
 ) -> tuple[bool | None, str]:
     """Each letter was sent to its own partition. Once the table has read on to where that ended
     then, it has each of them.
@@ -210,11 +210,11 @@ def _sink(seen: _Seen) -> _Verdicts:
     if state is None:
         ended = "it left no word beside the table"
         return {"offsets": (None if not seen.operation.finished_at else False, ended)}
-    table_offsets = StandingOffsets(seen.table, seen.operation.sink_id).newest(seen.timeline)
+    table_offsets = SinkCommits(seen.table, seen.operation.sink_id).newest(seen.timeline)
     return {"offsets": _offsets(state, table_offsets), "commits": _commits(seen, state)}
 
 
-def _offsets(state: SinkState, table_offsets: Standing) -> tuple[bool | None, str]:
+def _offsets(state: SinkState, table_offsets: SinkCommit) -> tuple[bool | None, str]:
     """A coordinator of a later epoch may have been told to begin elsewhere."""
     if table_offsets.epoch > state.epoch:
         return (

@@ -6,7 +6,7 @@ from controlplane.mirror.storage import engine_table
 from controlplane.operations.models import Operation
 from workers.sink.letters import committed_letters
 from workers.sink.replays import read_replays, sent_letters
-from workers.sink.standing import ID_KEY
+from workers.sink.sink_commits import ID_KEY
 
 
 def letters_left(operation: Operation) -> int:

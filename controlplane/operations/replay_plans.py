@@ -21,7 +21,7 @@ from workers.errors import InvalidInput, LakehouseError, StorageFailed
 from workers.sink.letter_choice import letter_choice
 from workers.sink.letters import committed_letters
 from workers.sink.replays import Replay, read_replays, sent_letters
-from workers.sink.standing import ID_KEY
+from workers.sink.sink_commits import ID_KEY
 
 CAUSES_SHOWN = 10
 

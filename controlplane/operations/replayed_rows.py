@@ -17,8 +17,8 @@ from workers.read.file_slice import read_slice
 from workers.sink.letter_choice import letter_choice, letter_id
 from workers.sink.letters import committed_letters, letters_in
 from workers.sink.replays import Landed, Replay
+from workers.sink.sink_commits import ID_KEY
 from workers.sink.source import Source
-from workers.sink.standing import ID_KEY
 from workers.sink.tables import APPEND_KEY, NAMED_KEY, append_bucket, append_key_prefix
 from workers.table.schema_history import current_schema
 from workers.table.table import Table

@@ -58,7 +58,7 @@ def gaps(service: str, effect: Effect) -> list[str]:
 
 
 def _files_gone(effect: Effect) -> list[str]:
-    files_left = _standing(effect.table, effect.planned("delete"))
+    files_left = _paths_present(effect.table, effect.planned("delete"))
     return [f"{path} is still there" for path in files_left]
 
 
@@ -73,7 +73,7 @@ def _lock_given_back(effect: Effect) -> list[str]:
 
 def _files_laid(effect: Effect) -> list[str]:
     paths = effect.planned("lay")
-    files_present = set(_standing(effect.table, paths))
+    files_present = set(_paths_present(effect.table, paths))
     return [f"{path} is missing" for path in paths if path not in files_present]
 
 
@@ -116,7 +116,7 @@ def _savepoint_holds(effect: Effect) -> list[str]:
     if effect.own is None:
         return ["the savepoint is not there"]
     held = read_savepoint_metadata(effect.own.content).paths
-    files_present = set(_standing(effect.table, paths))
+    files_present = set(_paths_present(effect.table, paths))
     free = [f"the savepoint does not hold {path}" for path in paths if path not in held]
     return free + [f"{path} is missing" for path in paths if path not in files_present]
 
@@ -194,7 +194,7 @@ def _written_files_stand(effect: Effect) -> list[str]:
     if effect.own is None or effect.own.is_archived:
         return []
     paths = [stat.path for stat in effect.own.commit.stats]
-    files_present = set(_standing(effect.table, paths))
+    files_present = set(_paths_present(effect.table, paths))
     missing = [path for path in paths if path not in files_present]
     if not missing:
         return []
@@ -240,7 +240,7 @@ def _cleaned(effect: Effect, own: OwnInstant) -> set[str]:
     return gone
 
 
-def _standing(table: Table, paths: Sequence[str]) -> list[str]:
+def _paths_present(table: Table, paths: Sequence[str]) -> list[str]:
     infos = table.storage.at_once(table.storage.info, paths)
     return [path for path, info in zip(paths, infos, strict=True) if info is not None]
 

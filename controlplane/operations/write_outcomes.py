@@ -167,8 +167,8 @@ def is_foreign(operation: Operation, instant: InstantTime) -> bool:
     """Whether the mirror knows an instant that a report named as that of another operation, or
     nobody could have begun it for this one.
     """
-    asked_ms = operation.requested_at.timestamp() * 1000
-    if not instant or instant < format_instant(int(asked_ms) - CLOCKS_APART_MS):
+    requested_ms = operation.requested_at.timestamp() * 1000
+    if not instant or instant < format_instant(int(requested_ms) - CLOCKS_APART_MS):
         return True
     others = {"table": operation.table}
     ref = str(operation.pk)

@@ -102,11 +102,11 @@ def test_of_two_writers_of_a_file_group_one_loses(make: MakeTable, table_type: s
 
 def write_late(table: LakehouseTable, find: Callable[[], pa.Table]) -> object:
     from workers.options.write_options import write_options
-    from workers.write.local import write_found
+    from workers.write.local import write_rows_from
     from workers.write.request import WriteRequest
 
     options = write_options(OPTIMISTIC)
-    return write_found(table.table, SCHEMA, WriteRequest("upsert"), options, lambda _: find())
+    return write_rows_from(table.table, SCHEMA, WriteRequest("upsert"), options, lambda _: find())
 
 
 def test_a_lock_file_in_a_bucket_is_refused_before_anything_is_written(make: MakeTable) -> None:

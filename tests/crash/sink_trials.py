@@ -25,8 +25,8 @@ from workers.sink.coordinator_events import CommitResult
 from workers.sink.epoch import acquire_epoch
 from workers.sink.ledger import SinkLedger, SinkTransaction
 from workers.sink.messages import Outcome, Report
+from workers.sink.sink_commits import SinkCommits
 from workers.sink.source import Source
-from workers.sink.standing import StandingOffsets
 from workers.sink.tables import OFFSET, PARTITION, create_append_table
 from workers.sink.writer import SinkWriter
 from workers.storage.base import FileInfo
@@ -157,7 +157,7 @@ def assert_offsets_and_rows_agree(state: State) -> Placed:
     clock = StillClock(state.now_ms)
     storage = MemoryStorage(clock, state.files)
     lake = open_table(storage.location, ports=still_ports(clock, prefix="read"), storage=storage)
-    last_commit = StandingOffsets(lake.table, CONFIG.sink_id).newest(lake.table.timeline())
+    last_commit = SinkCommits(lake.table, CONFIG.sink_id).newest(lake.table.timeline())
     rows = lake.read().select([PARTITION, OFFSET]).to_pylist()
     positions = sorted((row[PARTITION], row[OFFSET]) for row in rows)
     ends = last_commit.offsets.items()

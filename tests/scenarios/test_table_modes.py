@@ -19,7 +19,7 @@ from workers.options.writer_modes import MODE_KEY, ConcurrencyMode
 from workers.table.schema_history import read_instant
 from workers.timeline.metadata import PROCESS_KEY
 from workers.write.context import WriteContext
-from workers.write.local import write_found
+from workers.write.local import write_rows_from
 from workers.write.request import WriteRequest
 
 DIRECT = {"hoodie.write.markers.type": "direct"}
@@ -59,7 +59,7 @@ def test_streams_of_disjoint_groups_commit_side_by_side_without_being_asked_to(
 
     request = WriteRequest("upsert", "shown")
     typed = write_options(DIRECT, table.table.config.mode_of("upsert"))
-    slower = write_found(table.table, SHOWN.schema, request, typed, rows_late)
+    slower = write_rows_from(table.table, SHOWN.schema, request, typed, rows_late)
 
     assert [type(outcome) for outcome in (*faster, slower)] == [Committed, Committed]
     modes = [

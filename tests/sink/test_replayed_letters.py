@@ -16,7 +16,7 @@ from workers.sink.kafka.replay import Replayed, replay_letters
 from workers.sink.kafka.topics import Topics
 from workers.sink.letter_choice import LetterChoice, chosen_letters
 from workers.sink.letters import committed_letters, read_letters
-from workers.sink.standing import ID_KEY
+from workers.sink.sink_commits import ID_KEY
 
 AT_MS = int(time.time() * 1000) - 3_600_000
 """Recent: the broker deletes what is older than a week whenever it looks."""

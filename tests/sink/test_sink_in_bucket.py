@@ -12,7 +12,7 @@ from tests.support.sink_run import assert_each_offset_once, say, send
 from workers.lakehouse import open_table
 from workers.sink.kafka.broker import Broker
 from workers.sink.letters import committed_letters, read_letters
-from workers.sink.standing import ID_KEY
+from workers.sink.sink_commits import ID_KEY
 
 EACH = 500
 

@@ -25,7 +25,7 @@ from workers.sink.kafka.client_config import group_id
 from workers.sink.kafka.topics import Topics
 from workers.sink.letters import committed_letters, read_letters
 from workers.sink.runtime.planning import carry_out_plans
-from workers.sink.standing import ID_KEY
+from workers.sink.sink_commits import ID_KEY
 
 EACH = 500
 _CITY: dict[str, pa.DataType] = {"id": pa.string(), "people": pa.int64()}

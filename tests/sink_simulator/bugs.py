@@ -33,7 +33,7 @@ from workers.sink.messages import (
     StartCommit,
     Tick,
 )
-from workers.sink.offsets import Attempt, Stale, Standing
+from workers.sink.offsets import Attempt, SinkCommit, Stale
 from workers.sink.participant import ParticipantState
 from workers.sink.participant_events import (
     NeedsSchema,
@@ -49,7 +49,7 @@ ParticipantStep = tuple[ParticipantState, list[ParticipantEffect]]
 CoordinatorStep = tuple[CoordinatorState, list[CoordinatorEffect]]
 
 
-def no_compare_and_set(last_commit: Standing, attempt: Attempt) -> Stale | None:
+def no_compare_and_set(last_commit: SinkCommit, attempt: Attempt) -> Stale | None:
     """3.4 no. 1, K7: a zombie commits what another has committed meanwhile."""
     return None
 

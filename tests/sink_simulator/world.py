@@ -16,10 +16,10 @@ from workers.sink.coordinator_events import (
     NothingToRead,
 )
 from workers.sink.messages import Outcome, Report
-from workers.sink.offsets import Attempt, Stale, Standing
+from workers.sink.offsets import Attempt, SinkCommit, Stale
 
 TOPIC, TOPIC_ID = "t", "id"
-Check = Callable[[Standing, Attempt], Stale | None]
+Check = Callable[[SinkCommit, Attempt], Stale | None]
 
 
 class Violation(Exception):
@@ -100,11 +100,11 @@ class Ledger:
         self.epoch += 1
         return self.epoch
 
-    def last_commit(self) -> Standing:
+    def last_commit(self) -> SinkCommit:
         if not self.commits:
-            return Standing()
+            return SinkCommit()
         last = self.commits[-1]
-        return Standing(last.offsets, last.epoch, last.instant, TOPIC, TOPIC_ID)
+        return SinkCommit(last.offsets, last.epoch, last.instant, TOPIC, TOPIC_ID)
 
     def begin(self, epoch: int, now_ms: int) -> Begun | NothingToRead | BeginFailed:
         for instant in [key for key, one in self.pending.items() if one.epoch <= epoch]:

@@ -62,7 +62,7 @@ class KeyPartitionsModel:
     def __init__(self, *, moves: bool) -> None:
         self._moves = moves
         self._keys: dict[str, KeyModel] = {}
-        self._standing: set[str] = set()
+        self._days_written: set[str] = set()
         self._completed: list[Begun] = []
 
     def begin(self, rows: list[Row], *, is_delete: bool = False) -> Begun:
@@ -78,7 +78,7 @@ class KeyPartitionsModel:
         for key in begun.moved:
             self._keys[key].day = begun.days[key]
         self._completed.append(begun)
-        self._standing |= {day for days in begun.touched.values() for day in days}
+        self._days_written |= {day for days in begun.touched.values() for day in days}
         return "commits"
 
     def rows(self) -> list[Row]:
@@ -116,9 +116,9 @@ class KeyPartitionsModel:
             if stands not in (None, day) and not self._moves:
                 begun.is_refused = True
             where = stands or day
-            if where in self._standing:
+            if where in self._days_written:
                 begun.touched.setdefault(key, set()).add(where)
-            if day not in self._standing:
+            if day not in self._days_written:
                 begun.sought.add(key)
 
     def _stands(self, key: str) -> str | None:

@@ -69,20 +69,20 @@ class PromisedStorage(LocalStorage):
         self._promised = promised
 
     def put(self, path: str, content: bytes, durability: Durability = Durability.DURABLE) -> None:
-        self._owe(path, self._standing(path).or_else(content))
+        self._owe(path, self._promise_of(path).or_else(content))
         super().put(path, content, durability)
         if not path.startswith(LIVENESS):
             self._owe(path, Promise((content,)))
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
-        self._owe(path, self._standing(path).or_else(content))
+        self._owe(path, self._promise_of(path).or_else(content))
         is_new = super().put_if_absent(path, content)
         if not path.startswith(LIVENESS):  # Who did not make it is told of what stands there.
             self._owe(path, Promise((self._content(path),)))
         return is_new
 
     def put_empty(self, paths: Sequence[str], *, is_exclusive: bool = False) -> bool:
-        before = {path: self._standing(path) for path in paths}
+        before = {path: self._promise_of(path) for path in paths}
         for path in paths:
             self._owe(path, before[path].or_else(b""))
         is_made = super().put_empty(paths, is_exclusive=is_exclusive)
@@ -95,7 +95,7 @@ class PromisedStorage(LocalStorage):
     def replace_if_match(
         self, path: str, content: bytes, tag: str, durability: Durability = Durability.DURABLE
     ) -> str | None:
-        self._owe(path, self._standing(path).or_else(content))
+        self._owe(path, self._promise_of(path).or_else(content))
         fresh = super().replace_if_match(path, content, tag, durability)
         if fresh is not None and not path.startswith(LIVENESS):
             self._owe(path, Promise((content,)))
@@ -120,7 +120,7 @@ class PromisedStorage(LocalStorage):
 
     def delete(self, path: str, durability: Durability = Durability.DURABLE) -> None:
         is_there = self._content(path) is not None
-        self._owe(path, self._standing(path).or_else(None))
+        self._owe(path, self._promise_of(path).or_else(None))
         super().delete(path, durability)
         if is_there and not path.startswith(COME_BACK):  # Of what is absent nothing is owed.
             self._owe(path, Promise((None,)))
@@ -128,10 +128,10 @@ class PromisedStorage(LocalStorage):
     def delete_tree(self, directory: str) -> None:
         """Nobody is promised that it stays away."""
         for file in self.list_tree(directory):
-            self._owe(file.path, self._standing(file.path).or_else(None))
+            self._owe(file.path, self._promise_of(file.path).or_else(None))
         super().delete_tree(directory)
 
-    def _standing(self, path: str) -> Promise:
+    def _promise_of(self, path: str) -> Promise:
         """What was promised of it, else what is there."""
         for promised in reversed(self._promised):
             if promised.path == path:

@@ -51,7 +51,7 @@ class SinkRun:
     def __post_init__(self) -> None:
         storage = open_storage(self.location)
         epoch = read_epoch(storage, self.sink_id)
-        clear_stop(storage, self.sink_id, asked_before_ms=int(time.time() * 1000))
+        clear_stop(storage, self.sink_id, requested_before_ms=int(time.time() * 1000))
         self._file = self.folder / f"launch-{self.run_id}.json"
         launch = {
             "location": self.location,

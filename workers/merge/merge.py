@@ -239,7 +239,7 @@ def chosen(base: pa.Table, newer: pa.Table, ordering: str | None) -> tuple[Mask,
     return gives_way, winners[~loses]
 
 
-def standing_rows(versions: pa.Table, winners: Positions) -> pa.Table:
+def rows_kept(versions: pa.Table, winners: Positions) -> pa.Table:
     """Those of `versions` that stand, one per key, without the deletes among them."""
     # As many as there are: each is the one version of its key, in order already.
     is_all = len(winners) == versions.num_rows
@@ -250,7 +250,7 @@ def _replaced(base: pa.Table, newer: pa.Table, ordering: str | None) -> pa.Table
     """Whole rows: every base row stays or gives way to one version of `newer`."""
     gives_way, winners = chosen(base, newer, ordering)
     stays = base.filter(pa.array(~gives_way)) if gives_way.any() else base
-    return pa.concat_tables([stays, standing_rows(newer, winners).select(base.column_names)])
+    return pa.concat_tables([stays, rows_kept(newer, winners).select(base.column_names)])
 
 
 def _is_greater(ours: pa.ChunkedArray[Any], theirs: pa.ChunkedArray[Any]) -> Mask:

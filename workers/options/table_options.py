@@ -61,7 +61,7 @@ from workers.options.table_keys import (
 from workers.options.time_partitions import (
     FieldKind,
     TimeRule,
-    standing_time_rule,
+    stored_time_rule,
     typed_fields,
 )
 from workers.options.time_units import TIME_UNIT_KEY, time_units
@@ -313,7 +313,7 @@ def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
         time_fields=tuple(
             name for name, kind in partitioned if is_timed or kind is FieldKind.TIMESTAMP
         ),
-        time_rule=standing_time_rule(properties),
+        time_rule=stored_time_rule(properties),
         has_meta_columns=properties.get("hoodie.populate.meta.fields", "true") == "true",
         is_portable=properties.get(PORTABLE_TABLE_KEY) == "true",
         time_units=properties.get(TIME_UNIT_KEY, ""),

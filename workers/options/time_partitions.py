@@ -221,7 +221,7 @@ def _zone_missing(part: str) -> InvalidInput:
     )
 
 
-def standing_time_rule(properties: Mapping[str, str]) -> TimeRule | None:
+def stored_time_rule(properties: Mapping[str, str]) -> TimeRule | None:
     """The rule of a table that exists; None when it has none, or one that is not supported: reading
     needs none.
     """

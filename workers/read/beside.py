@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from workers.files.base_file import highest_in_base_file, read_base_file
 from workers.files.log_block import AvroData, Deletes, ParquetData
 from workers.files.meta_columns import RECORD_KEY
-from workers.merge.merge import chosen, greatest, merge, standing_rows
+from workers.merge.merge import chosen, greatest, merge, rows_kept
 from workers.merge.rule import MergeRule
 from workers.merge.versions import without_deletes
 from workers.options.table_options import TableConfig
@@ -73,7 +73,7 @@ class SliceBeside:
         newer = self._reader({*columns, *self._deciding()}).versions_of(blocks, self.slice_)
         if newer is None or newer.num_rows == 0:
             return with_meta(self.schema.arrow.empty_table(), self.schema).select(list(columns))
-        return standing_rows(newer, self._winners(newer)).select(list(columns))
+        return rows_kept(newer, self._winners(newer)).select(list(columns))
 
     def _winners(self, newer: pa.Table) -> _Positions:
         ordering = self.rule.ordering_field

@@ -13,7 +13,7 @@ from typing import Protocol
 from workers.errors import InvalidInput, OffsetExpired, OffsetsMissing, TopicReplaced
 from workers.options.sink_keys import OnExpired
 from workers.sink.config import SinkConfig
-from workers.sink.offsets import OffsetMap, Standing
+from workers.sink.offsets import OffsetMap, SinkCommit
 
 RESET = (
     "`manage.py sink reset`, or Reset offsets on the sink's page, shows where it would go on, and "
@@ -56,7 +56,7 @@ class Beginning:
 
 def beginning(
     config: SinkConfig,
-    last_commit: Standing,
+    last_commit: SinkCommit,
     topic: TopicRange,
     *,
     agreed: OffsetMap,
@@ -97,7 +97,7 @@ def beginning(
     return Beginning(bases, starts, lost)
 
 
-def _check_topic(config: SinkConfig, last_commit: Standing, topic: TopicRange) -> None:
+def _check_topic(config: SinkConfig, last_commit: SinkCommit, topic: TopicRange) -> None:
     if not last_commit.offsets:
         return
     if last_commit.topic != config.topic:

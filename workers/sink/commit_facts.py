@@ -11,7 +11,7 @@ from workers.sink.beginning import Beginning
 from workers.sink.config import SinkConfig
 from workers.sink.messages import Report
 from workers.sink.offsets import Attempt, OffsetMap, format_offsets
-from workers.sink.standing import (
+from workers.sink.sink_commits import (
     CLUSTER_ID_KEY,
     EPOCH_KEY,
     GAPS_KEY,

@@ -45,15 +45,15 @@ from workers.sink.messages import Report
 from workers.sink.new_columns import add_fields
 from workers.sink.offsets import (
     Attempt,
+    SinkCommit,
     Stale,
     StaleCause,
-    Standing,
     check_commit,
     format_offsets,
     merged_offsets,
 )
 from workers.sink.origins import CommittedOrigins
-from workers.sink.standing import StandingOffsets, committed_offsets
+from workers.sink.sink_commits import SinkCommits, committed_offsets
 from workers.sink.tables import check_sink_table, has_rows, tells_topics_by_name
 from workers.sink.taking_back import take_back_pending
 from workers.table.table import Table
@@ -109,23 +109,23 @@ class SinkLedger:
     _agreed: dict[int, int] = field(default_factory=dict)
     _agreed_of: str = ""
     """The topic's id: what was agreed of a topic says nothing of the one that took its name."""
-    _standing: StandingOffsets = field(init=False)
+    _sink_commits: SinkCommits = field(init=False)
     _origins: CommittedOrigins | None = field(init=False)
     """None where keys tell topics of one name apart."""
 
     def __post_init__(self) -> None:
         check_sink_table(self.table, self.config)
-        self._standing = StandingOffsets(self.table, self.config.sink_id)
+        self._sink_commits = SinkCommits(self.table, self.config.sink_id)
         by_name = tells_topics_by_name(self.table.config)
         self._origins = CommittedOrigins(self.table, self.config.topic) if by_name else None
 
-    def last_commit(self) -> Standing:
+    def last_commit(self) -> SinkCommit:
         """What the newest completed commit of this sink says.
 
         Raises LockTimeout, MalformedTable.
         """
         finish_decided(self.table, self.options)
-        return self._standing.newest(self.table.timeline())
+        return self._sink_commits.newest(self.table.timeline())
 
     def begin(self, topic: TopicRange) -> SinkTransaction | None:
         """Take back what this sink left pending, and begin an instant where the table stands; None
@@ -258,7 +258,7 @@ class SinkLedger:
             return CommitUnknown(reason)
         return CommitFailed(reason)
 
-    def check(self, timeline: Timeline, attempt: Attempt) -> Stale | Standing:
+    def check(self, timeline: Timeline, attempt: Attempt) -> Stale | SinkCommit:
         """Under the table lock: why the attempt must not be committed, or what it stands on."""
         last_commit = self.stands(timeline)
         if isinstance(last_commit, Stale):
@@ -272,12 +272,12 @@ class SinkLedger:
                 return Stale(StaleCause.TOPIC, str(replaced))
         return last_commit
 
-    def stands(self, timeline: Timeline) -> Stale | Standing:
+    def stands(self, timeline: Timeline) -> Stale | SinkCommit:
         """Where the sink stands; Stale when it is another coordinator's to say."""
         if (newest := self._newer_epoch()) is not None:
             reason = f"epoch {self.epoch.number} was followed by epoch {newest.number}"
             return Stale(StaleCause.EPOCH, reason)
-        return self._standing.newest(timeline)
+        return self._sink_commits.newest(timeline)
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ _PAIR = re.compile(r"(0|[1-9][0-9]{0,9})=(0|[1-9][0-9]{0,18})")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SinkCommit:
     """What the newest completed commit of this sink says; the empty one when there is none."""
 
     offsets: OffsetMap = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Stale:
     reason: str
 
 
-def check_commit(last_commit: Standing, attempt: Attempt) -> Stale | None:
+def check_commit(last_commit: SinkCommit, attempt: Attempt) -> Stale | None:
     """Whether `attempt` may stand on `last_commit`; to be asked under the table lock."""
     if attempt.epoch < last_commit.epoch:
         return Stale(
@@ -97,7 +97,7 @@ def check_commit(last_commit: Standing, attempt: Attempt) -> Stale | None:
     return None
 
 
-def merged_offsets(last_commit: Standing, attempt: Attempt) -> dict[int, int]:
+def merged_offsets(last_commit: SinkCommit, attempt: Attempt) -> dict[int, int]:
     """The full map to commit: partitions that the attempt did not read keep their offset."""
     assert check_commit(last_commit, attempt) is None, (last_commit, attempt)
     return dict(sorted({**last_commit.offsets, **attempt.ends}.items()))
@@ -121,7 +121,7 @@ def parse_offsets(text: str) -> dict[int, int]:
     return offsets
 
 
-def _moved(partition: int, last_commit: Standing, attempt: Attempt) -> bool:
+def _moved(partition: int, last_commit: SinkCommit, attempt: Attempt) -> bool:
     return last_commit.offsets.get(partition) != attempt.bases.get(partition)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from workers.errors import TopicReplaced
-from workers.sink.standing import CLUSTER_ID_KEY, TOPIC_ID_KEY, TOPIC_KEY
+from workers.sink.sink_commits import CLUSTER_ID_KEY, TOPIC_ID_KEY, TOPIC_KEY
 from workers.table.schema_history import read_instant
 from workers.table.table import Table
 from workers.timeline.archive import archived_instants, read_manifest

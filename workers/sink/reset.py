@@ -22,9 +22,9 @@ from workers.sink.context import sink_write_options
 from workers.sink.coordinator_state import CoordinatorName
 from workers.sink.epoch import acquire_epoch
 from workers.sink.ledger import SinkLedger
-from workers.sink.offsets import Attempt, Stale, Standing
+from workers.sink.offsets import Attempt, SinkCommit, Stale
 from workers.sink.origins import CommittedOrigins
-from workers.sink.standing import StandingOffsets
+from workers.sink.sink_commits import SinkCommits
 from workers.sink.state_file import read_state
 from workers.sink.tables import check_sink_table, tells_topics_by_name
 from workers.table.table import Table
@@ -56,7 +56,7 @@ class PartitionReset:
 class ResetPlan:
     """What a reset would do, for a person to look at; `partitions` are the topic's, sorted."""
 
-    last_commit: Standing
+    last_commit: SinkCommit
     topic_id: str
     cluster_id: str
     partitions: tuple[PartitionReset, ...]
@@ -113,7 +113,7 @@ def plan_reset(
     if tells_topics_by_name(table.config):
         origins = CommittedOrigins(table, config.topic)
         origins.check(timeline, topic.topic_id, topic.cluster_id)
-    last_commit = StandingOffsets(table, config.sink_id).newest(timeline)
+    last_commit = SinkCommits(table, config.sink_id).newest(timeline)
     if not last_commit.offsets:
         raise OffsetsMissing(
             "the sink has committed nothing, so it begins where hoodie.kafka.start.offsets says",

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from workers.clock import InstantTime
 from workers.errors import MalformedTable, NotFound
-from workers.sink.offsets import Standing, parse_offsets
+from workers.sink.offsets import SinkCommit, parse_offsets
 from workers.table.schema_history import read_instant
 from workers.table.table import Table
 from workers.timeline import decisions
@@ -45,40 +45,40 @@ LOST_KEY = "hoodie.sink.lost.offsets"
 """`partition=from-to`, to exclusive: records that the topic lost before they were read."""
 
 
-class StandingOffsets:
+class SinkCommits:
     """Looks up where one sink stands, for one coordinator."""
 
     def __init__(self, table: Table, sink_id: str) -> None:
         self._table = table
         self._sink_id = sink_id
-        self._read: dict[Instant, Standing | None] = {}
+        self._read: dict[Instant, SinkCommit | None] = {}
         self._manifest = -1
         self._archived_times: list[InstantTime] = []
-        self._archived: dict[InstantTime, Standing] | None = None
+        self._archived: dict[InstantTime, SinkCommit] | None = None
         """Completion time to what a commit of this sink says; None while nobody had to know."""
 
-    def newest(self, timeline: Timeline) -> Standing:
+    def newest(self, timeline: Timeline) -> SinkCommit:
         """The empty one when the sink never committed. `timeline` is settled: a commit that was
         decided is on it. Raises MalformedTable.
         """
         completed_at, active_commit = self._newest_active(timeline)
         # Read after the active timeline: what an archiver moves meanwhile is here or there.
-        return self._newest_archived(completed_at) or active_commit or Standing()
+        return self._newest_archived(completed_at) or active_commit or SinkCommit()
 
-    def _newest_active(self, timeline: Timeline) -> tuple[InstantTime, Standing | None]:
+    def _newest_active(self, timeline: Timeline) -> tuple[InstantTime, SinkCommit | None]:
         writes = timeline.completed_writes()
         self._read = {one: self._read[one] for one in writes if one in self._read}
         for instant in reversed(writes):
             if instant not in self._read:
                 extra = read_instant(self._table, instant).extra_metadata
-                self._read[instant] = standing_of(extra, self._sink_id, instant.requested_at)
+                self._read[instant] = sink_commit_of(extra, self._sink_id, instant.requested_at)
             sink_commit = self._read[instant]
             # Decided to go, though its file may still be there.
             if sink_commit and not decisions.is_undone(self._table.storage, instant.requested_at):
                 return instant.completed_at, sink_commit
         return "", None
 
-    def _newest_archived(self, since: InstantTime) -> Standing | None:
+    def _newest_archived(self, since: InstantTime) -> SinkCommit | None:
         """Of those that completed after `since`: archivers go by request time."""
         storage = self._table.storage
         manifest = read_manifest(storage)
@@ -97,24 +97,26 @@ class StandingOffsets:
         newest = max(self._archived, default="")
         return self._archived[newest] if newest > since else None
 
-    def _read_archived(self) -> dict[InstantTime, Standing]:
-        by_completion: dict[InstantTime, Standing] = {}
+    def _read_archived(self) -> dict[InstantTime, SinkCommit]:
+        by_completion: dict[InstantTime, SinkCommit] = {}
         for archived in archived_instants(self._table.storage, with_content=True):
             if archived.metadata is None or not archived.instant.action.writes_data:
                 continue
             extra = read_commit_metadata(archived.metadata).extra_metadata
-            sink_commit = standing_of(extra, self._sink_id, archived.instant.requested_at)
+            sink_commit = sink_commit_of(extra, self._sink_id, archived.instant.requested_at)
             if sink_commit is not None:
                 by_completion[archived.instant.completed_at] = sink_commit
         return by_completion
 
 
-def standing_of(extra: Mapping[str, str], sink_id: str, instant: InstantTime) -> Standing | None:
+def sink_commit_of(
+    extra: Mapping[str, str], sink_id: str, instant: InstantTime
+) -> SinkCommit | None:
     """What a commit says of this sink; None when it is another's. Raises MalformedTable."""
     if extra.get(ID_KEY) != sink_id:
         return None
     try:
-        return Standing(
+        return SinkCommit(
             offsets=parse_offsets(extra[OFFSETS_KEY]),
             epoch=int(extra[EPOCH_KEY]),
             instant=instant,

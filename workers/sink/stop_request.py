@@ -52,7 +52,7 @@ def read_stop(storage: Storage, sink_id: str) -> StopRequest | None:
     return _decode(content, path)
 
 
-def clear_stop(storage: Storage, sink_id: str, *, asked_before_ms: int) -> None:
+def clear_stop(storage: Storage, sink_id: str, *, requested_before_ms: int) -> None:
     """Whoever starts the sink does this first, before it looks for requests: a request to an
     earlier launch is over, and one that was made since this launch was wanted stays.
 
@@ -64,7 +64,7 @@ def clear_stop(storage: Storage, sink_id: str, *, asked_before_ms: int) -> None:
             stored = storage.read_tagged(path)
         except NotFound:
             return
-        if not _is_older(stored.content, path, asked_before_ms):
+        if not _is_older(stored.content, path, requested_before_ms):
             return
         # Not deleted: whoever asks meanwhile would be deleted with it.
         if storage.replace_if_match(path, _NOTHING, stored.tag) is not None:
@@ -72,12 +72,12 @@ def clear_stop(storage: Storage, sink_id: str, *, asked_before_ms: int) -> None:
     raise StorageFailed("others ask for a stop all the time", path=path, tries=_TRIES_MAX)
 
 
-def _is_older(content: bytes, path: str, asked_before_ms: int) -> bool:
+def _is_older(content: bytes, path: str, requested_before_ms: int) -> bool:
     try:
         request = _decode(content, path)
     except MalformedTable:  # Nobody can say what was asked for, and when.
         return True
-    return request is not None and request.at_ms < asked_before_ms
+    return request is not None and request.at_ms < requested_before_ms
 
 
 def _decode(content: bytes, path: str) -> StopRequest | None:

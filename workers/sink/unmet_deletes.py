@@ -87,10 +87,10 @@ class TombstoneLookout:
         stones = records.filter(pc.field(_KIND) == TOMBSTONE)
         is_asked: Any = pc.is_in(records.column(RECORD_KEY), stones.column(RECORD_KEY))
         unmet, first = _among_records(records.filter(is_asked))
-        known, met = self._standing(first)
+        known, met = self._keys_with_rows(first)
         return TombstoneCounts(self._taken, unmet + known - met, len(first) - known)
 
-    def _standing(self, wanted_keys: Mapping[_Key, int]) -> tuple[int, int]:
+    def _keys_with_rows(self, wanted_keys: Mapping[_Key, int]) -> tuple[int, int]:
         """Of these keys, which have slots, how many were looked for and how many have a row."""
         by_group: dict[tuple[str, int], list[str]] = defaultdict(list)
         for (path, key), slot in wanted_keys.items():

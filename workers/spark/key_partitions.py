@@ -45,7 +45,7 @@ def groups_in_one_partition(
     if not by_slot:
         return []
     slots = [tuple(some) for some in by_slot.values()]
-    base_bytes = _standing_bytes(context, by_slot, storage)
+    base_bytes = _base_file_bytes(context, by_slot, storage)
     weights = [sum(one.bytes for one in some) + base_bytes[some[0].slot] for some in slots]
     tasks = min(len(slots), TASKS_MAX, 1 + sum(weights) // _LOOKUP_BYTES)
     partitions = tuple({one.partition for some in slots for one in some})
@@ -56,7 +56,7 @@ def groups_in_one_partition(
     return [group for some in by_slot.values() for group in some]
 
 
-def _standing_bytes(
+def _base_file_bytes(
     context: WriteContext, slots: Iterable[int], storage: Storage
 ) -> dict[int, int]:
     """Of the base files of these slots, in all partitions."""

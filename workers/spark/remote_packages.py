@@ -29,7 +29,7 @@ def ask(remote: str) -> dict[str, str]:
     session_id = str(UUID(system_ports().ids.token()))
     spark = connect_session(remote, session_id=session_id, user_id="doctor")
     try:
-        [row] = spark.range(1).mapInArrow(_found_there, "found string").collect()
+        [row] = spark.range(1).mapInArrow(_versions_there, "found string").collect()
     finally:
         spark.stop()
     return dict(json.loads(row["found"]))
@@ -46,7 +46,7 @@ def installed(names: tuple[str, ...] = PACKAGES) -> dict[str, str]:
     return versions
 
 
-def _found_there(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _versions_there(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         if batch.num_rows:
             yield pa.RecordBatch.from_pydict({"found": [json.dumps(installed())]})

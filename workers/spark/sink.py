@@ -127,7 +127,7 @@ class _Sink:
     def run(self) -> SinkEnded:
         clock = self._table.ports.clock
         storage, sink_id = self._table.storage, self._launch.config.sink_id
-        clear_stop(storage, sink_id, asked_before_ms=self._wanted_at_ms)
+        clear_stop(storage, sink_id, requested_before_ms=self._wanted_at_ms)
         quick_failures = 0
         while True:
             started_s = clock.monotonic_s()

@@ -22,7 +22,7 @@ from workers.schema.table_schema import TableSchema
 from workers.spark.read import read_dataframe, snapshot_dataframe
 from workers.spark.task_process import spare_next_task
 from workers.spark.types import to_arrow, to_spark, wire_schema
-from workers.spark.write import write_found
+from workers.spark.write import write_rows_from
 from workers.table.file_group import FileSlice
 from workers.table.table import Table
 from workers.write.context import WriteContext
@@ -126,7 +126,7 @@ class SparkEngine:
     ) -> CommitOutcome:
         """See `Engine`; each attempt asks `query_of` anew, with the context of its own snapshot.
 
-        Raises InvalidInput for a query that Spark cannot analyse, and as `write_found`.
+        Raises InvalidInput for a query that Spark cannot analyse, and as `write_rows_from`.
         """
 
         def frame_of(context: WriteContext) -> DataFrame:
@@ -135,7 +135,7 @@ class SparkEngine:
 
         def attempt(number: int) -> CommitOutcome:
             attempt_request = request.of_attempt(number)
-            return write_found(table, self._spark, schema, attempt_request, options, frame_of)
+            return write_rows_from(table, self._spark, schema, attempt_request, options, frame_of)
 
         return with_retries(table, options, attempt)
 

@@ -80,10 +80,10 @@ def write_dataframe(
     ).of_attempt(attempt)
     typed = write_options(options or {}, table.config.mode_of(operation))
     schema, spark = to_arrow(df.schema), df.sparkSession
-    return write_found(table, spark, schema, request, typed, lambda _: df, before_commit)
+    return write_rows_from(table, spark, schema, request, typed, lambda _: df, before_commit)
 
 
-def write_found(
+def write_rows_from(
     table: Table,
     spark: SparkSession,
     schema: pa.Schema,

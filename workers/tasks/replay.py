@@ -21,7 +21,7 @@ from workers.sink.kafka.replay import replay_letters as replay
 from workers.sink.letter_choice import ChosenLetters, chosen_letters, letter_choice
 from workers.sink.letters import committed_letters
 from workers.sink.replays import LetterId
-from workers.sink.standing import ID_KEY
+from workers.sink.sink_commits import ID_KEY
 from workers.storage.roots import storage_under_root
 from workers.table.table import Table, open_
 from workers.tasks.alive import staying_alive

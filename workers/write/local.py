@@ -36,10 +36,10 @@ def write_arrow(
     batch = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
     schema = batch.schema if batch is not None else None
     typed = write_options(options, table.config.mode_of(request.operation))
-    return write_found(table, schema, request, typed, lambda _: batch)
+    return write_rows_from(table, schema, request, typed, lambda _: batch)
 
 
-def write_found(
+def write_rows_from(
     table: Table,
     schema: pa.Schema | None,
     request: WriteRequest,

@@ -65,8 +65,8 @@ def rerouted(groups: Sequence[RowGroup], stored_rows: States) -> list[RowGroup]:
     """
     groups, (empty, *_) = list(groups), [one.rows.slice(0, 0) for one in groups]
     for path, stored in stored_rows.items():
-        standing_keys = single(stored.column(RECORD_KEY))
-        taken = [one.rows.filter(_has(one.rows, standing_keys)) for one in groups]
+        stored_keys = single(stored.column(RECORD_KEY))
+        taken = [one.rows.filter(_has(one.rows, stored_keys)) for one in groups]
         coming = _located(pa.concat_tables(taken), stored)
         if coming.num_rows == 0:
             continue

@@ -162,7 +162,7 @@ def _claims(table: Table) -> dict[str, str]:
 
 def _clocks(known: _Known) -> Check:
     ahead = {name: ahead_s(event_time(told), known.now) for name, told in known.claims.items()}
-    wrong = {name: told_s for name, told_s in ahead.items() if told_s > AHEAD_MAX.total_seconds()}
+    wrong = {name: by_s for name, by_s in ahead.items() if by_s > AHEAD_MAX.total_seconds()}
     if not wrong:
         return Check(name="clocks", title="Clocks", verdict="good", sentence="No event is ahead")
     name = max(wrong, key=lambda stream: wrong[stream])

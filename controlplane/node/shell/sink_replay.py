@@ -19,7 +19,7 @@ from workers.sink.kafka.replay import replay_letters
 from workers.sink.letter_choice import ChosenLetters, chosen_letters, letter_choice
 from workers.sink.letters import committed_letters
 from workers.sink.replays import LetterId, read_replays, sent_letters
-from workers.sink.standing import ID_KEY
+from workers.sink.sink_commits import ID_KEY
 from workers.table.table import Table
 from workers.tasks.replay import carry_out_replay, in_words
 

@@ -27,9 +27,9 @@ from workers.options.sink_keys import SINK_OPTIONS
 from workers.ports import RandomIds
 from workers.sink.config import sink_config
 from workers.sink.epoch import read_epoch
-from workers.sink.offsets import Standing
+from workers.sink.offsets import SinkCommit
 from workers.sink.places import sink_ids
-from workers.sink.standing import StandingOffsets
+from workers.sink.sink_commits import SinkCommits
 from workers.sink.state_file import PASSED_OVER, SinkState, read_state
 from workers.sink.stop_request import StopKind, StopRequest, read_stop, request_stop
 from workers.sink.tables import KEYS_BY_NAME, tells_topics_by_name
@@ -118,7 +118,7 @@ def show_status(table: Table, sink_id: str, say: Say) -> None:
 def show_offsets(table: Table, sink_id: str, say: Say) -> None:
     """Of each partition what the participant, the table and Kafka have; the next one to come."""
     state = read_state(table.storage, sink_id)
-    committed = standing_of(table, sink_id)
+    committed = sink_commit_of(table, sink_id)
     participants = {one.partition: one for one in state.participants} if state else {}
     partitions = sorted(participants.keys() | committed.offsets.keys())
     if not partitions:
@@ -148,7 +148,7 @@ def stop(
         if state is not None and state.state in _OVER:
             raise CommandError(f"{sink_id} does not run: it is {state.state.lower()}")
     clock = SystemClock()
-    asked_ms = clock.now_ms()
+    requested_ms = clock.now_ms()
     if place.row is not None:
         from controlplane.operations.actions import do_stop_sink
 
@@ -160,7 +160,7 @@ def stop(
     deadline_s = clock.monotonic_s() + wait_s
     while wait_s and clock.monotonic_s() < deadline_s:
         state = read_state(table.storage, sink_id)
-        if state is not None and state.state in _OVER and state.updated_ms >= asked_ms:
+        if state is not None and state.state in _OVER and state.updated_ms >= requested_ms:
             say(f"it has {state.state.lower()}: {state.reason}")
             return
         clock.sleep(_POLL_S)
@@ -177,8 +177,8 @@ def _is_starting(place: Place, sink_id: str) -> bool:
     return open_operation(place.row, sink_id) is not None
 
 
-def standing_of(table: Table, sink_id: str) -> Standing:
-    return StandingOffsets(table, sink_id).newest(table.timeline())
+def sink_commit_of(table: Table, sink_id: str) -> SinkCommit:
+    return SinkCommits(table, sink_id).newest(table.timeline())
 
 
 def _show(table: Table, sink_id: str, say: Say) -> None:
@@ -197,7 +197,7 @@ def _show(table: Table, sink_id: str, say: Say) -> None:
             f"  asked to stop ({stop_request.kind.value}) by {stop_request.by}"
             f" at {_at(stop_request.at_ms)}"
         )
-    committed = standing_of(table, sink_id)
+    committed = sink_commit_of(table, sink_id)
     say(f"  newest commit {committed.instant or 'none'}")
     if tells_topics_by_name(table.config):
         say(f"  {KEYS_BY_NAME}")

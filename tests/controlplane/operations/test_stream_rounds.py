@@ -88,13 +88,13 @@ def stored_operation(
     state: str,
     *,
     ago: float,
-    told_ago: float,
+    reported_ago: float,
     source: dict[str, Any] | None = None,
 ) -> Operation:
     """Its last report was that long ago; one that has ended did so then."""
     parameters = {"stream": "click", "job": {"source": source or {"kind": "parquet"}}}
     made = Operation.objects.create(table=table, kind="write", state=state, parameters=parameters)
-    told_at = NOW - timedelta(seconds=told_ago)
+    told_at = NOW - timedelta(seconds=reported_ago)
     is_over = state in ("succeeded", "failed", "cancelled")
     Operation.objects.filter(pk=made.pk).update(
         requested_at=NOW - timedelta(seconds=ago),
@@ -111,7 +111,7 @@ def click_of(table: Table) -> StreamRounds:
 
 
 def test_stream_between_rounds_waits_with_the_time_of_its_last_round(ads: Table) -> None:
-    operation = stored_operation(ads, "running", ago=60, told_ago=20, source={"pace_s": 8.0})
+    operation = stored_operation(ads, "running", ago=60, reported_ago=20, source={"pace_s": 8.0})
     committed(ads, 20, 28, operation=operation)
     beat(ads, ago=20.5)
 
@@ -125,7 +125,7 @@ def test_stream_between_rounds_waits_with_the_time_of_its_last_round(ads: Table)
 
 @pytest.mark.parametrize("sign", ["report", "commit", "heartbeat"])
 def test_newest_sign_counts_whichever_it_is(ads: Table, sign: str) -> None:
-    stored_operation(ads, "running", ago=900, told_ago=2 if sign == "report" else 600)
+    stored_operation(ads, "running", ago=900, reported_ago=2 if sign == "report" else 600)
     committed(ads, 2 if sign == "commit" else 500)
     beat(ads, ago=2 if sign == "heartbeat" else 400)
 
@@ -146,14 +146,14 @@ def test_interval_is_measured_where_no_job_says_it(ads: Table) -> None:
 
 @pytest.mark.parametrize("pace_s", ["8", -1, 0, True, 1e300, None])
 def test_pace_that_is_no_interval_is_measured_instead(ads: Table, pace_s: object) -> None:
-    stored_operation(ads, "queued", ago=10, told_ago=10, source={"pace_s": pace_s})
+    stored_operation(ads, "queued", ago=10, reported_ago=10, source={"pace_s": pace_s})
     committed(ads, 20, 30)
 
     assert click_of(ads).interval_s == 10
 
 
 def test_stream_has_ended_once_its_operation_has(ads: Table) -> None:
-    operation = stored_operation(ads, "succeeded", ago=900, told_ago=1)
+    operation = stored_operation(ads, "succeeded", ago=900, reported_ago=1)
     committed(ads, 1.5, operation=operation)
 
     click = click_of(ads)
@@ -163,7 +163,7 @@ def test_stream_has_ended_once_its_operation_has(ads: Table) -> None:
 
 
 def test_stream_that_somebody_else_goes_on_with_has_not_ended(ads: Table) -> None:
-    operation = stored_operation(ads, "cancelled", ago=900, told_ago=600)
+    operation = stored_operation(ads, "cancelled", ago=900, reported_ago=600)
     committed(ads, 601, operation=operation)
     committed(ads, 5)
 
@@ -171,8 +171,8 @@ def test_stream_that_somebody_else_goes_on_with_has_not_ended(ads: Table) -> Non
 
 
 def test_what_was_cancelled_in_the_queue_ends_no_stream_that_is_written(ads: Table) -> None:
-    running = stored_operation(ads, "running", ago=900, told_ago=3)
-    stored_operation(ads, "cancelled", ago=30, told_ago=1)
+    running = stored_operation(ads, "running", ago=900, reported_ago=3)
+    stored_operation(ads, "cancelled", ago=30, reported_ago=1)
     committed(ads, 3, operation=running)
 
     click = click_of(ads)

@@ -26,7 +26,7 @@ from tests.support.sinks import SINK, commit_offsets
 from workers.lakehouse import open_table
 from workers.sink.kafka.broker import Broker
 from workers.sink.kafka.topics import Topics
-from workers.sink.standing import StandingOffsets
+from workers.sink.sink_commits import SinkCommits
 
 pytestmark = pytest.mark.kafka
 
@@ -64,7 +64,7 @@ def sink(lake: Lake, kafka: Broker, topic: str, topics: Topics, admin: User) -> 
 
 def committed_offsets(table: Table) -> dict[int, int]:
     opened = open_table(table.location).table
-    return dict(StandingOffsets(opened, SINK).newest(opened.timeline()).offsets)
+    return dict(SinkCommits(opened, SINK).newest(opened.timeline()).offsets)
 
 
 def shell(*words: str) -> str:

@@ -258,15 +258,15 @@ def options_of(seconds: int | None) -> dict[str, str]:
     return {} if seconds is None else {key: str(seconds)}
 
 
-@pytest.mark.parametrize("told_s", [None, 60])
+@pytest.mark.parametrize("lease_s", [None, 60])
 def test_dead_writer_of_hudi_whose_clock_was_hours_ahead_is_waited_for_no_longer_than_a_lease(
-    tmp_path: Path, told_s: int | None
+    tmp_path: Path, lease_s: int | None
 ) -> None:
     """The length is Hudi's default, or what the table's properties say."""
     clock = StillClock()
     table = ScenarioTable(tmp_path / "table").table
     properties = load_properties(table.storage)
-    store_properties(table.storage, properties | options_of(told_s))
+    store_properties(table.storage, properties | options_of(lease_s))
     storage = LocalStorage(tmp_path / "table")
     put_hudis_record(storage, clock.now_ms() + 2 * 3_600_000)
     lock = BoundLock(
@@ -279,7 +279,7 @@ def test_dead_writer_of_hudi_whose_clock_was_hours_ahead_is_waited_for_no_longer
     with lock.held() as lease:
         waited_s = lease.waited_ms / 1000
 
-    length_s = told_s or HUDIS_DEFAULT_S
+    length_s = lease_s or HUDIS_DEFAULT_S
     assert length_s < waited_s < length_s + 5
 
 

@@ -25,8 +25,8 @@ from workers.sink.epoch import acquire_epoch
 from workers.sink.ledger import SinkLedger, SinkTransaction
 from workers.sink.letters import committed_letters, read_letters
 from workers.sink.messages import Outcome, Report
+from workers.sink.sink_commits import ID_KEY
 from workers.sink.source import Source
-from workers.sink.standing import ID_KEY
 from workers.sink.tables import create_append_table
 from workers.sink.writer import SinkWriter, Written
 from workers.storage.local import LocalStorage

@@ -26,7 +26,7 @@ from workers.lakehouse import open_table
 from workers.sink.coordinator_events import CommitFailed, Committed
 from workers.sink.ledger import SinkLedger
 from workers.sink.offsets import Stale, StaleCause
-from workers.sink.standing import OFFSETS_KEY
+from workers.sink.sink_commits import OFFSETS_KEY
 from workers.table.table import Table
 from workers.table_layout import HEARTBEATS
 

@@ -37,15 +37,15 @@ from workers.recovery.rollback import RollbackRequest, rollback
 from workers.schema.alter import DropColumn
 from workers.schema.table_schema import TableSchema
 from workers.sink.coordinator_events import Committed
-from workers.sink.offsets import Standing
-from workers.sink.standing import (
+from workers.sink.offsets import SinkCommit
+from workers.sink.sink_commits import (
     EPOCH_KEY,
     ID_KEY,
     OFFSETS_KEY,
     TOPIC_ID_KEY,
     TOPIC_KEY,
     committed_offsets,
-    standing_of,
+    sink_commit_of,
 )
 from workers.table.table import Table
 
@@ -205,7 +205,7 @@ def test_offsets_are_found_behind_other_writers_services_and_archiving(tmp_path:
     written = participant(begun, table, config).written(batch(rows, schema=IDS))
     ledger.commit(begun, [report_of(begun, 0, 2, written)])
     other = open_table(tmp_path / "t")
-    expected = Standing({0: 2}, 1, begun.instant, TOPIC, "topic-1")
+    expected = SinkCommit({0: 2}, 1, begun.instant, TOPIC, "topic-1")
 
     for number in range(4):
         other.write(pa.table({"id": [number], "city": ["y"], "ts": [2]}, IDS), options=DIRECT)
@@ -251,17 +251,19 @@ def test_a_commit_that_lost_its_keys_is_an_error_and_never_an_empty_map(
     table: Table, facts: Facts
 ) -> None:
     with pytest.raises(MalformedTable, match="lacks what says where it stands"):
-        standing_of({ID_KEY: "orders"}, "orders", "1")
+        sink_commit_of({ID_KEY: "orders"}, "orders", "1")
     with pytest.raises(MalformedTable):
-        standing_of({ID_KEY: "orders", OFFSETS_KEY: "0=x"}, "orders", "1")
-    assert standing_of({OFFSETS_KEY: "0=7"}, "orders", "1") is None
+        sink_commit_of({ID_KEY: "orders", OFFSETS_KEY: "0=x"}, "orders", "1")
+    assert sink_commit_of({OFFSETS_KEY: "0=7"}, "orders", "1") is None
     ledger = coordinator(table, CONFIG)
     ingest(ledger, table, facts)
     whole = extra_of(table)
-    assert standing_of(whole, CONFIG.sink_id, "1") is not None
+    assert sink_commit_of(whole, CONFIG.sink_id, "1") is not None
     for key in (OFFSETS_KEY, EPOCH_KEY, TOPIC_KEY, TOPIC_ID_KEY):
         with pytest.raises(MalformedTable, match="lacks what says where it stands"):
-            standing_of({name: whole[name] for name in whole if name != key}, CONFIG.sink_id, "1")
+            sink_commit_of(
+                {name: whole[name] for name in whole if name != key}, CONFIG.sink_id, "1"
+            )
 
 
 def test_offsets_of_a_decided_commit_that_has_none_are_an_error_and_never_an_empty_map(

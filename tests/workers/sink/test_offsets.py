@@ -9,9 +9,9 @@ import pytest
 from workers.errors import MalformedTable
 from workers.sink.offsets import (
     Attempt,
+    SinkCommit,
     Stale,
     StaleCause,
-    Standing,
     check_commit,
     format_offsets,
     merged_offsets,
@@ -45,7 +45,7 @@ stands     epoch  bases      starts     ends       by  verdict
 @pytest.mark.parametrize("row", COMMITS.strip().splitlines()[1:], ids=str.strip)
 def test_a_commit_stands_only_on_the_offsets_it_began_from(row: str) -> None:
     stands, epoch, bases, starts, ends, by, verdict = _cells(row)
-    last_commit = Standing(parse_offsets(stands), int(epoch), "20260101000000000", "t", "id")
+    last_commit = SinkCommit(parse_offsets(stands), int(epoch), "20260101000000000", "t", "id")
     attempt = Attempt(int(by), "t", "id", *map(parse_offsets, (bases, starts, ends)))
 
     refusal = check_commit(last_commit, attempt)
@@ -61,7 +61,7 @@ def _cells(row: str) -> list[str]:
 
 
 def test_a_table_without_a_commit_of_the_sink_stands_before_the_first_epoch() -> None:
-    nothing = Standing()
+    nothing = SinkCommit()
 
     first = check_commit(nothing, Attempt(0, "t", "id", {}, {0: 0}, {0: 7}))
 
@@ -70,7 +70,7 @@ def test_a_table_without_a_commit_of_the_sink_stands_before_the_first_epoch() ->
 
 @pytest.mark.parametrize(("topic", "topic_id"), [("t", "again"), ("other", "id")])
 def test_offsets_of_another_topic_are_no_ground_to_stand_on(topic: str, topic_id: str) -> None:
-    last_commit = Standing({0: 7}, 1, "20260101000000000", "t", "id")
+    last_commit = SinkCommit({0: 7}, 1, "20260101000000000", "t", "id")
 
     refusal = check_commit(last_commit, Attempt(1, topic, topic_id, {0: 7}, {0: 7}, {0: 9}))
 
@@ -80,7 +80,7 @@ def test_offsets_of_another_topic_are_no_ground_to_stand_on(topic: str, topic_id
 
 
 def test_a_refusal_says_what_moved() -> None:
-    last_commit = Standing({0: 9, 1: 3}, 1, "20260101000000000", "t", "id")
+    last_commit = SinkCommit({0: 9, 1: 3}, 1, "20260101000000000", "t", "id")
     attempt = Attempt(1, "t", "id", {0: 7}, {0: 7, 1: 0}, {0: 9, 1: 3})
 
     refusal = check_commit(last_commit, attempt)
@@ -108,7 +108,7 @@ def test_of_any_number_of_rivals_each_offset_is_committed_by_one() -> None:
     """Random coordinators begin and commit in any order; whatever they commit must line up."""
     rng = random.Random(7)
     for _ in range(300):
-        last_commit, pending, written = Standing(), [], {0: 0, 1: 0, 2: 0}
+        last_commit, pending, written = SinkCommit(), [], {0: 0, 1: 0, 2: 0}
         for _ in range(40):
             if rng.random() < 0.5:
                 pending.append((last_commit, rng.sample(range(3), rng.randint(1, 3))))
@@ -123,7 +123,7 @@ def test_of_any_number_of_rivals_each_offset_is_committed_by_one() -> None:
             if check_commit(last_commit, attempt) is None:
                 assert all(written[one] == starts[one] for one in read)
                 written.update(ends)
-                last_commit = Standing(
+                last_commit = SinkCommit(
                     merged_offsets(last_commit, attempt), attempt.epoch, "x", "t", "id"
                 )
                 assert all(written[one] == end for one, end in last_commit.offsets.items())

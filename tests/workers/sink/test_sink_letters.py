@@ -24,7 +24,7 @@ from tests.workers.sink.sinks import (
 from workers.errors import BadRecords, BadRows
 from workers.sink.batch import BadRecord
 from workers.sink.letters import committed_letters, read_letters
-from workers.sink.standing import ID_KEY
+from workers.sink.sink_commits import ID_KEY
 from workers.table.table import Table
 from workers.timeline.metadata import read_commit_metadata
 

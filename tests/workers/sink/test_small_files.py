@@ -82,8 +82,8 @@ def test_a_hard_stop_is_not_softened_and_both_can_be_cleared(storage: Storage) -
     again = request_stop(storage, SINK, replace(graceful, at_ms=3))
     assert read_stop(storage, SINK) == again == StopRequest(StopKind.HARD, "ann", 3)
 
-    clear_stop(storage, SINK, asked_before_ms=4)
-    clear_stop(storage, SINK, asked_before_ms=4)
+    clear_stop(storage, SINK, requested_before_ms=4)
+    clear_stop(storage, SINK, requested_before_ms=4)
     assert read_stop(storage, SINK) is None
     assert request_stop(storage, SINK, graceful) == graceful
 
@@ -94,7 +94,7 @@ def test_a_stop_that_was_asked_for_while_the_sink_starts_is_not_cleared(storage:
     wanted_at_ms = 5
     stop_request = request_stop(storage, SINK, StopRequest(StopKind.GRACEFUL, "ann", 6))
 
-    clear_stop(storage, SINK, asked_before_ms=wanted_at_ms)
+    clear_stop(storage, SINK, requested_before_ms=wanted_at_ms)
 
     assert read_stop(storage, SINK) == stop_request
 
@@ -102,7 +102,7 @@ def test_a_stop_that_was_asked_for_while_the_sink_starts_is_not_cleared(storage:
 def test_a_damaged_stop_request_is_cleared_by_the_next_launch(storage: Storage) -> None:
     storage.put(SinkPlaces(SINK).stop, b"no json")
 
-    clear_stop(storage, SINK, asked_before_ms=1)
+    clear_stop(storage, SINK, requested_before_ms=1)
 
     assert read_stop(storage, SINK) is None
 
@@ -122,7 +122,7 @@ def test_a_stop_that_is_asked_for_while_an_old_one_is_cleared_stays(tmp_path: Pa
     storage = MeanwhileStorage(tmp_path)
     request_stop(storage, SINK, StopRequest(StopKind.GRACEFUL, "bob", 2))
 
-    clear_stop(storage, SINK, asked_before_ms=5)
+    clear_stop(storage, SINK, requested_before_ms=5)
 
     assert read_stop(storage, SINK) == StopRequest(StopKind.GRACEFUL, "ann", 6)
 

@@ -36,7 +36,7 @@ from workers.sink.letters import committed_letters
 from workers.sink.offsets import Stale, StaleCause
 from workers.sink.replays import Replay, claim, put_end, read_replays, sent_letters
 from workers.sink.reset import plan_reset, reset_offsets
-from workers.sink.standing import ID_KEY
+from workers.sink.sink_commits import ID_KEY
 from workers.sink.state_file import SinkState, put_state
 from workers.sink.tables import APPEND_HASH, NAMED_KEY, bucket_count
 from workers.table.table import Table

@@ -58,7 +58,7 @@ def watched_of(ledger: SinkLedger) -> WatchedStorage:
     return watched
 
 
-def standing_instants(table: Table) -> list[str]:
+def committed_instants(table: Table) -> list[str]:
     return [one.requested_at for one in table.timeline().completed_writes()]
 
 
@@ -163,7 +163,7 @@ def test_a_commit_that_does_not_get_the_lock_is_tried_again_and_nothing_is_read_
     result = ledger.commit(begun, all_reports)
 
     assert result == Committed({0: 5, 1: 3})
-    assert standing_instants(table)[-1] == begun.instant
+    assert committed_instants(table)[-1] == begun.instant
     goes_on(ledger, table)
 
 

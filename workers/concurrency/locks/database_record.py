@@ -17,7 +17,7 @@ from workers.concurrency.locks.record import (
     LockState,
     RecordBusy,
     RecordStore,
-    Standing,
+    StoredLock,
     decode_lock,
 )
 from workers.errors import StorageFailed, WriteOutcomeUnknown
@@ -74,7 +74,7 @@ class _RowRecord:
     def place(self) -> str:
         raise NotImplementedError
 
-    def read(self) -> Standing | None:
+    def read(self) -> StoredLock | None:
         return _record_of(self._run(_SELECT, self._key), self.place)
 
     def create(self, state: LockState) -> bool:
@@ -172,7 +172,7 @@ class SqliteRecord(_RowRecord):
         """See RecordStore."""
         return f"sqlite:///{self._path} {self._key}"
 
-    def read(self) -> Standing | None:
+    def read(self) -> StoredLock | None:
         """See RecordStore. No file is made by reading; a missing one has no record."""
         file = Path(self._path)
         if file.parent.is_dir() and not file.exists():
@@ -231,9 +231,9 @@ def _text(state: LockState) -> str:
     return state.encode().decode()
 
 
-def _record_of(selection: _Done, place: str) -> Standing | None:
+def _record_of(selection: _Done, place: str) -> StoredLock | None:
     """The text of the record is its tag: no two holdings ever write the same."""
     if not selection.rows:
         return None
     text = str(selection.rows[0][0])
-    return Standing(decode_lock(text.encode(), place), text)
+    return StoredLock(decode_lock(text.encode(), place), text)

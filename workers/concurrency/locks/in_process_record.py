@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from workers.concurrency.locks.record import LockState, Standing, decode_lock
+from workers.concurrency.locks.record import LockState, StoredLock, decode_lock
 
 _mutex = threading.Lock()
 _records: dict[str, bytes] = {}
@@ -23,11 +23,11 @@ class InProcessRecord:
         """See RecordStore."""
         return f"this process, {self._table}"
 
-    def read(self) -> Standing | None:
+    def read(self) -> StoredLock | None:
         """See RecordStore."""
         with _mutex:
             content = _records.get(self._table)
-        return Standing(decode_lock(content, self.place), content.decode()) if content else None
+        return StoredLock(decode_lock(content, self.place), content.decode()) if content else None
 
     def create(self, state: LockState) -> bool:
         """See RecordStore."""

@@ -1,7 +1,7 @@
 """Who of this process asks for a lock next: threads stand in line instead of all asking the store,
 and who has held the lock leaves it to the next one.
 
-Standing in line is only a courtesy. Who is first asks often, the others now and then, so a place
+StoredLock in line is only a courtesy. Who is first asks often, the others now and then, so a place
 that nobody leaves (a thread that sleeps for good) costs time and nothing else; the record alone
 says who holds the lock.
 

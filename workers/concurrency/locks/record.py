@@ -109,7 +109,7 @@ class LockState:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StoredLock:
     """What a store holds now."""
 
     state: LockState
@@ -139,7 +139,7 @@ class RecordStore(Protocol):
     def is_lasting(self) -> bool:
         """False when the record may vanish with a process, and epochs with it."""
 
-    def read(self) -> Standing | None:
+    def read(self) -> StoredLock | None:
         """None where there is no record yet. Raises MalformedTable for a damaged one."""
 
     def create(self, state: LockState) -> bool:

@@ -11,7 +11,7 @@ from workers.concurrency.locks.record import (
     LockState,
     RecordBusy,
     RecordStore,
-    Standing,
+    StoredLock,
     holding_of,
 )
 from workers.errors import LeaseLost, StorageFailed, WriteOutcomeUnknown
@@ -144,7 +144,7 @@ class RecordLease:
         self._state = state
         self._ends_s = self._ports.clock.monotonic_s() + self._left_s()
 
-    def _looked_at(self) -> Standing | None:
+    def _looked_at(self) -> StoredLock | None:
         """The record; None as well when the lease ran out before anybody could look. Raises
         RecordBusy.
         """
@@ -169,7 +169,7 @@ class RecordLease:
                     raise
             clock.sleep(_BUSY_PAUSE_S)
 
-    def _is_mine(self, record: Standing | None) -> bool:
+    def _is_mine(self, record: StoredLock | None) -> bool:
         """Compares epoch and token: an unanswered change may have altered what is being
         completed.
         """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from workers.concurrency.locks.record import LockState, Standing, decode_lock
+from workers.concurrency.locks.record import LockState, StoredLock, decode_lock
 from workers.errors import StorageFailed, WriteOutcomeUnknown
 from workers.options.lock_options import LockUrl
 
@@ -45,12 +45,12 @@ class RedisRecord:
         """See RecordStore."""
         return f"{self._url.shown} {self._key}"
 
-    def read(self) -> Standing | None:
+    def read(self) -> StoredLock | None:
         """See RecordStore."""
         content = self._answer_of(lambda client: cast("bytes | None", client.get(self._key)))
         if content is None:
             return None
-        return Standing(decode_lock(content, self.place), content.decode())
+        return StoredLock(decode_lock(content, self.place), content.decode())
 
     def create(self, state: LockState) -> bool:
         """See RecordStore."""

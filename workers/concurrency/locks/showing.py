@@ -13,7 +13,7 @@ from workers.clock import InstantTime
 from workers.concurrency.locks.binding import Binding, read_binding, this_process
 from workers.concurrency.locks.hudi_file import HUDI, file_holder
 from workers.concurrency.locks.opening import record_store
-from workers.concurrency.locks.record import Standing
+from workers.concurrency.locks.record import StoredLock
 from workers.concurrency.locks.waiters import Waiter, read_waiters
 from workers.errors import InvalidInput, LakehouseError
 from workers.options.lock_options import LockProvider, LockSettings
@@ -79,7 +79,7 @@ def read_lock(
     return LockView(str(binding.provider), store.place, holder, waiters, problem)
 
 
-def _holder(binding: Binding, record: Standing | None, now_ms: int) -> LockHolder | None:
+def _holder(binding: Binding, record: StoredLock | None, now_ms: int) -> LockHolder | None:
     if binding.provider == LockProvider.FILESYSTEM:
         file = file_holder(Path(binding.directory))
         if file is not None:  # One of ours may have the lease and wait for the file.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workers.concurrency.locks.record import LockState, Standing, decode_lock
+from workers.concurrency.locks.record import LockState, StoredLock, decode_lock
 from workers.errors import NotFound
 from workers.storage.base import Storage
 from workers.table_layout import LOCK
@@ -21,13 +21,13 @@ class StorageRecord:
         """See RecordStore."""
         return f"{self._storage.location}/{LOCK.path}"
 
-    def read(self) -> Standing | None:
+    def read(self) -> StoredLock | None:
         """See RecordStore."""
         try:
             tagged = self._storage.read_tagged(LOCK.path)
         except NotFound:
             return None
-        return Standing(decode_lock(tagged.content, self.place), tagged.tag)
+        return StoredLock(decode_lock(tagged.content, self.place), tagged.tag)
 
     def create(self, state: LockState) -> bool:
         """See RecordStore."""

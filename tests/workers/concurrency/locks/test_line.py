@@ -13,7 +13,7 @@ from tests.support.clocks import ManualClock
 from workers.clock import Clock, SystemClock
 from workers.concurrency.locks.lease import LeaseLock
 from workers.concurrency.locks.line import LINE, TURNS, TURNS_ALONE_MAX, Line, Place
-from workers.concurrency.locks.record import LockState, Standing
+from workers.concurrency.locks.record import LockState, StoredLock
 from workers.concurrency.locks.storage_record import StorageRecord
 from workers.errors import LeaseLost, StorageFailed
 from workers.ports import Ports, RandomIds, ThreadScheduler
@@ -90,7 +90,7 @@ class Reads(StorageRecord):
         super().__init__(storage)
         self.count = 0
 
-    def read(self) -> Standing | None:
+    def read(self) -> StoredLock | None:
         self.count += 1
         return super().read()
 

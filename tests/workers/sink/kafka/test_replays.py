@@ -30,7 +30,7 @@ from workers.sink.kafka.topics import Topics
 from workers.sink.letter_choice import ChosenLetters, LetterChoice, chosen_letters, letter_choice
 from workers.sink.letters import committed_letters
 from workers.sink.replays import LetterId, Replay, claim, read_replays
-from workers.sink.standing import ID_KEY
+from workers.sink.sink_commits import ID_KEY
 from workers.storage.local import LocalStorage
 from workers.table.table import Table, open_
 
