@@ -27,6 +27,8 @@ from workers.options.early_detection import EarlyStrategy
 from workers.timeline import decisions
 from workers.timeline.decisions import RollbackDecision
 
+pytestmark = pytest.mark.sampled(every=2)
+
 # Keys 1 to 4 fall into eight buckets as follows: 1 -> 0, 2 -> 1, 3 -> 2, 4 -> 3.
 FIRST_BUCKET = ("", bucket_file_id(0))
 EARLY = "hoodie.write.concurrency.early.conflict"

@@ -50,6 +50,7 @@ def frame(session: SparkSession, *, ts: int, rows: int = ROWS) -> object:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_tasks_write_and_read_a_bucket(

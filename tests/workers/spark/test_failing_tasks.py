@@ -74,6 +74,7 @@ def test_task_that_wrote_and_died_is_retried_and_its_files_are_dropped(
     assert_referee_agrees(table.location)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(every=2)
 def test_client_killed_mid_write_has_its_tasks_interrupted_and_nothing_of_it_stays(
     table: LakehouseTable, server: ConnectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

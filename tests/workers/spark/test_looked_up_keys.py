@@ -81,6 +81,7 @@ def snapshot(table: LakehouseTable) -> list[dict[str, Any]]:
     return sorted(rows.select(SCHEMA.names).to_pylist(), key=lambda row: (row["id"], row["place"]))
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     ("kind", "index"),
     [
@@ -144,6 +145,7 @@ def inserts(table: LakehouseTable) -> list[list[tuple[str, int, bool]]]:
     ]
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("index", ["SIMPLE", "GLOBAL_SIMPLE"])
 def test_equal_keys_of_several_tasks_are_one_row(
     tmp_path: Path, spark: SparkSession, index: str

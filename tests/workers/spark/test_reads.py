@@ -92,6 +92,7 @@ def beside_always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(beside, "DELTA_SHARE_MAX", 1000.0)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.usefixtures("beside_always")
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_every_query_reads_the_same_with_and_without_spark(

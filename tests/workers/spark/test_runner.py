@@ -102,11 +102,10 @@ class Node:
 
     def endings(self, *jobs: WriteJob) -> list[dict[str, Any]]:
         """How they ended, in order; fails with the log of one that does not end."""
-        for job in jobs:
-            path = Path(job.run_dir) / ENDING_FILE
-            log = Path(job.run_dir) / "driver.log"
-            wait_until(path.exists, said=log.read_text)
-        return [json.loads((Path(job.run_dir) / ENDING_FILE).read_text()) for job in jobs]
+        directories = [Path(job.run_dir) for job in jobs]
+        for directory in directories:
+            wait_until((directory / ENDING_FILE).exists, said=(directory / "driver.log").read_text)
+        return [json.loads((directory / ENDING_FILE).read_text()) for directory in directories]
 
 
 @pytest.fixture
@@ -157,6 +156,7 @@ def by_key(table: pa.Table) -> list[dict[str, Any]]:
     return sorted(table.to_pylist(), key=lambda row: str(row[KEY]))
 
 
+@pytest.mark.slow
 def test_three_streams_at_once_become_one_table_of_joined_rows(node: Node) -> None:
     jobs = [node.stream(stream) for stream in STREAMS]
 
@@ -183,14 +183,10 @@ def test_a_job_compacts_inline_when_its_options_say_so(node: Node) -> None:
     assert all(one.base_file and not one.log_files for one in view.slices)
 
 
+@pytest.mark.slow
 def test_stream_killed_mid_write_goes_on_behind_its_last_commit(node: Node) -> None:
     release = node.home / "release"
-    order = {
-        "point": "after_data",
-        "writer": "click",
-        "action": "pause",
-        "release": str(release),
-    }
+    order = {"point": "after_data", "writer": "click", "action": "pause", "release": str(release)}
     stops = {"SLUICE_ALLOW_STOP_POINTS": "1", "SLUICE_STOP_POINTS": json.dumps([order])}
     first = node.stream("click", rounds=1)
     node.launch(first)
@@ -312,6 +308,7 @@ def conflicts(table: LakehouseTable) -> list[Mapping[str, Any]]:
     ]
 
 
+@pytest.mark.slow
 def test_two_writers_that_add_different_columns_meet_and_one_loses_the_schema(node: Node) -> None:
     jobs = [
         node.job({"kind": "demo_evolve", "variant": one, "hold_s": 0.2}, f"evolve-{one}")

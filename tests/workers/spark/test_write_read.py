@@ -18,7 +18,7 @@ from workers.errors import InvalidInput, StopPointRaised
 from workers.lakehouse import LakehouseTable, create_table
 from workers.timeline.instant import State
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.sampled(every=2)]
 
 FIELDS: list[pa.Field[Any]] = [
     pa.field("id", pa.string()),
