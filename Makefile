@@ -98,7 +98,7 @@ layers: setup ## Import rules.
 check: lint types layers templates ## Lint, types, layers and templates.
 
 .PHONY: test
-test: setup ## Every test that needs nothing but this checkout (a quarter of an hour on 2 cores).
+test: setup ## Every test that needs nothing but this checkout (ten minutes on 2 cores).
 	@$(RUN) -m pytest -n $(JOBS) --durations=15 -m "not (interop or browser or slow or soak)"
 
 .PHONY: coverage

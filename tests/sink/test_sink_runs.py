@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.sink.conftest import StartSink
 from tests.support.sink_run import assert_each_offset_once, send
 from workers.sink.kafka.broker import Broker
@@ -9,6 +11,7 @@ from workers.sink.kafka.broker import Broker
 EACH = 3_000
 
 
+@pytest.mark.slow
 def test_every_record_of_every_partition_is_one_row(
     kafka: Broker, topic: str, location: str, start_sink: StartSink
 ) -> None:

@@ -67,6 +67,7 @@ SAMPLED = random.Random(SEED).sample(KINDS, 4)
 """The others have their turn under other seeds; `make soak` tries all of them."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [*SAMPLED, *(pytest.param(kind, marks=pytest.mark.soak) for kind in KINDS)]
 )

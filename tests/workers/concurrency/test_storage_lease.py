@@ -365,7 +365,8 @@ def test_instant_that_the_record_does_not_name_is_not_completed(storage: LocalSt
     ports = Ports(SystemClock(), RandomIds(), MortalScheduler())
 
     with LeaseLock(record, ports, on_takeover=lambda _: None).held() as lease:
-        record.late = lock_state(storage).until(SystemClock().now_ms() + LEASE_MS)
+        state = lock_state(storage)
+        record.late = state.until(state.valid_until_ms + 1)  # Another one, in the same millisecond.
         with pytest.raises(LeaseLost):
             lease.completes(INSTANT)
 

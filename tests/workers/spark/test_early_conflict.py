@@ -125,6 +125,7 @@ def test_the_job_is_cancelled_tasks_that_wait_never_start_and_none_is_tried_agai
     assert table.orphan_files() == table.leftovers() == []
 
 
+@pytest.mark.slow
 def test_a_frame_that_meets_an_older_writer_is_a_conflict_and_wins_once_that_one_is_done(
     table: ScenarioTable, early: Mapping[str, str], spark: SparkSession
 ) -> None:
