@@ -5,10 +5,15 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
+DEFAULT_NAMESPACE = "default"
+"""Where a table is registered when nobody says otherwise."""
+
 
 class Table(models.Model):
     slug = models.SlugField(max_length=64, unique=True)
     name = models.CharField(max_length=200)
+    namespace = models.SlugField(max_length=64, default=DEFAULT_NAMESPACE)
+    """The group of tables in which people are given roles."""
     location = models.CharField(max_length=700, unique=True)
     """Absolute, resolved, without a trailing slash, inside a configured root; no two tables
     overlap.

@@ -22,6 +22,7 @@ PENDING = ("requested", "inflight")
 class TableRow:
     slug: str
     name: str
+    namespace: str
     table_type: str
     table_version: int
     """0 until the table is read for the first time."""
@@ -56,6 +57,7 @@ def tables_overview(
         TableRow(
             slug=table.slug,
             name=table.name,
+            namespace=table.namespace,
             table_type=table.table_type,
             table_version=table.table_version,
             is_foreign=table.is_foreign,
@@ -92,6 +94,7 @@ def table_row(
     return TableRow(
         slug=table.slug,
         name=table.name,
+        namespace=table.namespace,
         table_type=table.table_type,
         table_version=table.table_version,
         is_foreign=table.is_foreign,

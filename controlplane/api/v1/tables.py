@@ -14,6 +14,7 @@ from controlplane.api.parsing import Strict, validated
 from controlplane.api.requests import actor
 from controlplane.tables.access import Permission, access_table
 from controlplane.tables.actions import do_register_table
+from controlplane.tables.models import DEFAULT_NAMESPACE
 from controlplane.tables.queries import TableRow, table_row, tables_overview
 
 
@@ -24,6 +25,7 @@ class TableListApi(APIView):
         location = serializers.CharField(max_length=700)
         slug = serializers.CharField(max_length=64)
         name = serializers.CharField(max_length=200, required=False, default="")
+        namespace = serializers.CharField(max_length=64, required=False, default=DEFAULT_NAMESPACE)
 
     @extend_schema(operation_id="tables_list", responses=output(TableRow)(many=True))
     def get(self, request: Request) -> Response:

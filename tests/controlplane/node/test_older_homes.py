@@ -53,7 +53,7 @@ def test_older_home_goes_on_with_its_tables(home: Path) -> None:
     migrated = run(home, "migrate", "--verbosity", "0")
 
     assert migrated.returncode == 0, migrated.stderr
-    assert run(home, "table", "list").stdout == "rides\t/lake/rides\n"
+    assert run(home, "table", "list").stdout == "rides\tdefault\t/lake/rides\n"
     assert query(home, "select count(*) from mirror_instantrecord") == [(2,)]
     ours = "'0001_schema', '0001_groups'"
     applied = query(home, f"select app from django_migrations where name in ({ours}) order by app")

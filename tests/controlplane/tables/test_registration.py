@@ -12,6 +12,7 @@ from controlplane.errors import InvalidRequest
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.locations import overlap
 from controlplane.tables.models import Table
+from controlplane.tables.queries import tables_overview
 
 
 def test_a_location_is_stored_resolved_and_without_a_trailing_slash(
@@ -159,3 +160,20 @@ def test_words_of_any_one_alphabet_are_locations(root: Path, admin: User, name: 
     table = do_register_table(location=f"{root}/{name}", slug="t1", by=admin)
 
     assert table.location == f"{root}/{name}"
+
+
+@pytest.mark.parametrize("namespace", ["", "Sales", "a b", "-a", "../x", "a" * 65])
+def test_a_namespace_of_another_grammar_is_refused(root: Path, admin: User, namespace: str) -> None:
+    with pytest.raises(InvalidRequest, match="namespace"):
+        do_register_table(location=f"{root}/t1", slug="t1", namespace=namespace, by=admin)
+
+    assert not Table.objects.exists()
+
+
+def test_a_table_stands_in_the_namespace_that_was_named_or_in_the_default_one(
+    root: Path, admin: User
+) -> None:
+    do_register_table(location=f"{root}/t1", slug="t1", by=admin)
+    do_register_table(location=f"{root}/t2", slug="t2", namespace="sales", by=admin)
+
+    assert [row.namespace for row in tables_overview(admin)] == ["default", "sales"]

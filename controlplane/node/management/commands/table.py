@@ -20,7 +20,7 @@ from controlplane.node.shell.showing import show_file_groups, show_schema, show_
 from controlplane.node.shell.table_services import ServiceCommand, plan_and_run
 from controlplane.operations.permissions import is_destructive
 from controlplane.tables.actions import do_register_table
-from controlplane.tables.models import Table
+from controlplane.tables.models import DEFAULT_NAMESPACE, Table
 from workers.errors import LakehouseError
 
 _SERVICES = {
@@ -64,7 +64,8 @@ class Command(BaseCommand):
         register.add_argument("location", help="absolute path under a configured root")
         register.add_argument("--slug", required=True, help="short name for addresses")
         register.add_argument("--name", default="", help="name for people; the slug when absent")
-        actions.add_parser("list", help="slug and location of each")
+        register.add_argument("--namespace", default=DEFAULT_NAMESPACE, help="the group of tables")
+        actions.add_parser("list", help="slug, namespace and location of each")
         for action, (_, text) in _SERVICES.items():
             _add_service(actions.add_parser(action, help=text, description=text), action)
         rollback = actions.add_parser("rollback", help="undo one instant")
@@ -89,12 +90,13 @@ class Command(BaseCommand):
         match options["action"]:
             case "list":
                 for table in Table.objects.all():
-                    say(f"{table.slug}\t{table.location}")
+                    say(f"{table.slug}\t{table.namespace}\t{table.location}")
             case "register":
                 table = do_register_table(
                     location=options["location"],
                     slug=options["slug"],
                     name=options["name"],
+                    namespace=options["namespace"],
                     by=None,
                 )
                 say(f"registered {table.slug} at {table.location}")
