@@ -64,7 +64,8 @@ def test_its_database_has_what_a_new_one_has(home: Path, tmp_path: Path) -> None
     fresh = tmp_path / "fresh"
     fresh.mkdir()
 
-    assert run(fresh, "migrate", "--verbosity", "0").returncode == 0
+    for migrated in (home, fresh):
+        assert run(migrated, "migrate", "--verbosity", "0").returncode == 0
 
     assert shape(home) == shape(fresh)
 
