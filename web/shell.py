@@ -10,7 +10,7 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.http import HttpRequest
 from django.utils import timezone
 
-from controlplane.accounts.roles import is_admin, is_operator, is_viewer
+from controlplane.accounts.roles import is_admin, is_auditor, is_operator, is_viewer
 
 THEME_COOKIE = "sluice_theme"
 _THEMES = ("light", "dark")
@@ -76,6 +76,8 @@ class Shell:
             return "admin"
         if self.is_operator:
             return "operator"
+        if is_auditor(self.user):
+            return "auditor"
         return "viewer" if is_viewer(self.user) else "no role"
 
 

@@ -1,1 +1,1 @@
-"""Users, the three roles, and tokens."""
+"""Users, the roles that hold everywhere, and tokens."""

@@ -7,7 +7,7 @@ from typing import Any
 from django.apps import AppConfig, apps
 from django.db.models.signals import post_migrate
 
-ROLES = ("viewer", "operator", "admin")
+ROLES = ("viewer", "operator", "admin", "auditor")
 
 
 class AccountsConfig(AppConfig):

@@ -1,5 +1,6 @@
-"""The three roles, as Django groups, each with all that the one before it may: a viewer reads, an
-operator writes and looks after tables, an admin also does what takes data away. A superuser is an
+"""The roles that hold everywhere, as Django groups. Three of them have all that the one before them
+has: a viewer reads, an operator writes and looks after tables, an admin also does what takes data
+away. An auditor reads as a viewer does, and the audit of everything besides. A superuser is an
 admin.
 """
 
@@ -10,6 +11,7 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 VIEWER = "viewer"
 OPERATOR = "operator"
 ADMIN = "admin"
+AUDITOR = "auditor"
 
 
 def is_viewer(user: AbstractBaseUser | AnonymousUser) -> bool:
@@ -25,10 +27,15 @@ def is_admin(user: AbstractBaseUser | AnonymousUser) -> bool:
     return ADMIN in _roles(user)
 
 
+def is_auditor(user: AbstractBaseUser | AnonymousUser) -> bool:
+    """Whether `user` may read the audit of every table and person: auditors, and admins."""
+    return bool(_roles(user) & {AUDITOR, ADMIN})
+
+
 def _roles(user: AbstractBaseUser | AnonymousUser) -> frozenset[str]:
     if not isinstance(user, User) or not user.is_active:
         return frozenset()
     if user.is_superuser:
         return frozenset({VIEWER, OPERATOR, ADMIN})
     names = frozenset(group.name for group in user.groups.all())
-    return names & {VIEWER, OPERATOR, ADMIN}
+    return names & {VIEWER, OPERATOR, ADMIN, AUDITOR}
