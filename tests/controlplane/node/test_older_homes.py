@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.support.ports import free_port
+
 REPOSITORY = Path(__file__).resolve().parents[3]
 OLDER = Path(__file__).with_name("older_home.sql.gz")
 APPS = ("accounts", "audit", "mirror", "operations", "tables", "writers")
@@ -33,12 +35,15 @@ def run(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
         for name, text in os.environ.items()
         if not name.startswith(("SLUICE_", "DJANGO_"))
     }
+    ports = {
+        f"SLUICE_{name}_PORT": str(free_port()) for name in ("WEB", "SPARK", "MARKER")
+    }  # A node may be running beside the tests.
     return subprocess.run(
         [sys.executable, str(REPOSITORY / "manage.py"), *words],
         check=False,
         capture_output=True,
         text=True,
-        env={**ours, "SLUICE_HOME": str(home), "SLUICE_SECRET_KEY": "of-a-test"},
+        env={**ours, **ports, "SLUICE_HOME": str(home), "SLUICE_SECRET_KEY": "of-a-test"},
     )
 
 
