@@ -1,4 +1,4 @@
-"""From codes to HTTP, in this one place. Every error has the body {code, message, values}."""
+"""From errors to problem details, in this one place; `problems` lists all that there are."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.http import Http404
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
-from rest_framework import exceptions, status
+from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
 from controlplane.api.bodies import BodyTooLarge
+from controlplane.api.problems import MEDIA_TYPE, problem
 from controlplane.errors import ControlPlaneError, QueueUnavailable
 
 log = logging.getLogger(__name__)
@@ -23,21 +24,12 @@ _NO_PASSWORDS = (
     "the API takes no password: sign in at /login/ and use that session, or make a token by "
     "`manage.py token create <user>` and send it as `Authorization: Token <token>`"
 )
-STATUS_OF_CODE: Mapping[str, int] = {
-    "refused": status.HTTP_400_BAD_REQUEST,
-    "invalid_request": status.HTTP_400_BAD_REQUEST,
-    "idempotency_key_reused": status.HTTP_422_UNPROCESSABLE_ENTITY,
-    "not_allowed_now": status.HTTP_409_CONFLICT,
-    "plan_changed": status.HTTP_409_CONFLICT,
-    "queue_unavailable": status.HTTP_503_SERVICE_UNAVAILABLE,
-    "storage_unavailable": status.HTTP_503_SERVICE_UNAVAILABLE,
-}
 
 
 def answer(error: Exception, context: Mapping[str, Any]) -> Response | None:
     """The response for `error`; None leaves it to Django, which hides it behind a plain 500."""
     if isinstance(error, Http404):
-        error = exceptions.NotFound()
+        error = exceptions.NotFound(str(error) or None)
     elif isinstance(error, PermissionDenied):
         error = exceptions.PermissionDenied(str(error) or None)
     elif isinstance(error, RequestDataTooBig):
@@ -48,13 +40,13 @@ def answer(error: Exception, context: Mapping[str, Any]) -> Response | None:
     if isinstance(error, ControlPlaneError):
         set_rollback()
         values = {name: _plain(value) for name, value in error.values.items()}
-        return _response(STATUS_OF_CODE[error.code], error.code, error.message, values)
+        return _response(error.code, error.message, values)
     if not isinstance(error, exceptions.APIException):
         return None
     set_rollback()
     if isinstance(error, exceptions.NotAuthenticated) and _tries_password(context):
         error = exceptions.NotAuthenticated(_NO_PASSWORDS)
-    response = _response(error.status_code, *_described(error))
+    response = _response(*_described(error))
     if challenge := getattr(error, "auth_header", None):
         response["WWW-Authenticate"] = challenge
     if wait := getattr(error, "wait", None):
@@ -70,12 +62,12 @@ def _tries_password(context: Mapping[str, Any]) -> bool:
 def _described(error: exceptions.APIException) -> tuple[str, str, dict[str, Any]]:
     if isinstance(error, exceptions.ValidationError):
         return "invalid_request", "the request has wrong values", {"fields": error.detail}
-    code = error.get_codes()
-    return (code if isinstance(code, str) else error.default_code), str(error.detail), {}
+    return error.default_code, str(error.detail), {}
 
 
-def _response(status_code: int, code: str, message: str, values: Mapping[str, Any]) -> Response:
-    return Response({"code": code, "message": message, "values": values}, status=status_code)
+def _response(code: str, detail: str, values: Mapping[str, Any]) -> Response:
+    body = problem(code, detail, values)
+    return Response(body, status=body["status"], content_type=MEDIA_TYPE)
 
 
 def _plain(value: object) -> object:

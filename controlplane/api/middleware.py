@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 
+from controlplane.api.problems import MEDIA_TYPE, problem
 from controlplane.audit.middleware import EitherWorldMiddleware, current_request_id
 
 PREFIX = "/api/"
@@ -32,9 +33,10 @@ def _as_json(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBa
     kind = response.headers.get("Content-Type", "")
     if not (is_error and request.path.startswith(PREFIX)) or "json" in kind:
         return response
-    code, message = _SAID.get(response.status_code, _OURS)
+    code, detail = _SAID.get(response.status_code, _OURS)
     values = {"request_id": current_request_id.get()}
-    body = {"code": code, "message": message, "values": values}
-    answer = JsonResponse(body, status=response.status_code)
+    answer = JsonResponse(
+        problem(code, detail, values), status=response.status_code, content_type=MEDIA_TYPE
+    )
     answer.cookies = response.cookies
     return answer

@@ -76,6 +76,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "controlplane.audit.middleware.RequestIdMiddleware",
     "controlplane.api.middleware.JsonErrorsMiddleware",
+    "controlplane.api.conditional.ConditionalAnswersMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -206,6 +207,10 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "What many writers do to one lakehouse table, and how to undo it.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "controlplane.api.documented_problems.add_problems",
+    ],
     "SERVE_PERMISSIONS": ["controlplane.api.auth.IsViewer"],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",

@@ -88,7 +88,7 @@ def test_a_wrong_filter_is_an_error_in_one_form(
     response = client.get(f"/api/v1/tables/trips/instants/?{query}")
 
     assert response.status_code == 400
-    assert set(response.json()) == {"code", "message", "values"}
+    assert set(response.json()) == {"type", "title", "status", "detail", "code", "values"}
     assert response.json()["code"] == "invalid_request"
 
 

@@ -25,8 +25,8 @@ SERVICE = "/api/v1/tables/trips/services/clean/"
 
 def one_form(answer: Any) -> str:
     """The code of an error."""
-    assert answer["Content-Type"].startswith("application/json"), answer.content[:200]
-    assert set(answer.json()) == {"code", "message", "values"}
+    assert answer["Content-Type"].startswith("application/problem+json"), answer.content[:200]
+    assert set(answer.json()) == {"type", "title", "status", "detail", "code", "values"}
     return str(answer.json()["code"])
 
 
@@ -48,7 +48,7 @@ def test_deeply_nested_json_is_refused(
     answer = caller.post(path, body, "application/json")
 
     assert (answer.status_code, one_form(answer)) == (400, "parse_error")
-    assert str(DEPTH_MAX) in answer.json()["message"]
+    assert str(DEPTH_MAX) in answer.json()["detail"]
 
 
 def test_what_is_as_deep_as_it_may_be_is_read(caller: Client, lake: Lake) -> None:
@@ -71,7 +71,7 @@ def test_a_large_body_is_refused_by_the_server_as_it_runs(lake: Lake, admin: Use
         status, headers, answer = asyncio.run(_ask(OPERATIONS, body, token))
 
         assert status == 413
-        assert headers[b"Content-Type"] == b"application/json"
+        assert headers[b"Content-Type"] == b"application/problem+json"
         assert json.loads(answer)["code"] == "too_large"
 
 
@@ -116,7 +116,7 @@ def test_redis_that_is_down_is_told_in_json(
     answer = caller.post(SERVICE, {}, "application/json")
 
     assert (answer.status_code, one_form(answer)) == (503, "queue_unavailable")
-    assert "make status" in answer.json()["message"]
+    assert "make status" in answer.json()["detail"]
 
 
 async def _ask(path: str, body: bytes, token: str) -> tuple[int, dict[bytes, bytes], bytes]:

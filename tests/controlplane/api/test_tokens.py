@@ -79,5 +79,5 @@ def test_who_sends_a_password_is_told_what_to_do(client: Client, viewer: User, m
 
     assert answer.status_code == 401
     assert answer.json()["code"] == "not_authenticated"
-    assert "manage.py token create" in answer.json()["message"]
-    assert "/login/" in answer.json()["message"]
+    assert "manage.py token create" in answer.json()["detail"]
+    assert "/login/" in answer.json()["detail"]

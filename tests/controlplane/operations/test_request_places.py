@@ -100,7 +100,7 @@ def test_no_request_says_where_the_node_connects(
 
     if "" not in options.values():  # A sink's form sends what was left empty.
         assert sunk.status_code == 400
-        assert "SLUICE_" in sunk.json()["message"]
+        assert "SLUICE_" in sunk.json()["detail"]
         with pytest.raises(InvalidRequest, match="names no address"):
             launch_again(before, by=operator, reason="")
         assert Operation.objects.count() == 1

@@ -1,0 +1,107 @@
+"""Every error that the API answers with: its stable code, its HTTP status, its title, what to do.
+
+Errors are problem details (RFC 9457): `{type, title, status, detail, code, values}` with the media
+type `application/problem+json`. Programs look at `code` alone; a code never changes its meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+MEDIA_TYPE = "application/problem+json"
+TYPE_PREFIX = "urn:sluice:problem:"
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemKind:
+    status: int
+    title: str
+    remedy: str
+    """What whoever gets it can do, as the documentation says it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """What went wrong, to what, and what to do."""
+
+    type: str
+    """`urn:sluice:problem:` and the code."""
+    title: str
+    """The same words for every problem of this code."""
+    status: int
+    detail: str
+    """A sentence about this request."""
+    code: str
+    values: Mapping[str, Any]
+    """What the sentence speaks of, such as `fields` with what is wrong with each."""
+
+
+PROBLEMS: Mapping[str, ProblemKind] = {
+    "invalid_request": ProblemKind(
+        400, "The request has wrong values", "Correct what `detail` and `values.fields` name."
+    ),
+    "parse_error": ProblemKind(
+        400, "The body cannot be read", "Send JSON of at most 64 levels, in UTF-8."
+    ),
+    "refused": ProblemKind(400, "The request is refused", "`detail` says why."),
+    "not_authenticated": ProblemKind(
+        401, "Nobody is signed in", "Send `Authorization: Token <token>`, or sign in."
+    ),
+    "authentication_failed": ProblemKind(
+        401, "The token is not taken", "Make another token; this one is wrong, revoked or expired."
+    ),
+    "permission_denied": ProblemKind(
+        403, "The role does not suffice", "Ask an admin for the role that `detail` names."
+    ),
+    "not_found": ProblemKind(
+        404, "There is nothing here", "Look at the list; what you may not see is not there either."
+    ),
+    "method_not_allowed": ProblemKind(
+        405, "This address does not take that method", "The header `Allow` lists those it takes."
+    ),
+    "not_acceptable": ProblemKind(
+        406, "The answer has no such media type", "Accept `application/json`."
+    ),
+    "not_allowed_now": ProblemKind(
+        409,
+        "Right request, wrong moment",
+        "Wait for what `detail` names, or end it; then ask again.",
+    ),
+    "plan_changed": ProblemKind(
+        409, "The table moved on since the plan", "Ask for the plan again and look at it."
+    ),
+    "too_large": ProblemKind(413, "The body is too large", "Send at most a megabyte."),
+    "unsupported_media_type": ProblemKind(
+        415, "The body has another media type", "Send `Content-Type: application/json`."
+    ),
+    "idempotency_key_reused": ProblemKind(
+        422, "The key came with another request", "Take a new `Idempotency-Key`."
+    ),
+    "throttled": ProblemKind(
+        429, "Too many requests", "Wait as many seconds as the header `Retry-After` says."
+    ),
+    "internal": ProblemKind(
+        500, "This failed on our side", "The web log has it under `values.request_id`."
+    ),
+    "queue_unavailable": ProblemKind(
+        503, "Redis does not answer", "What was stored stays; ask again with the same key."
+    ),
+    "storage_unavailable": ProblemKind(
+        503, "The table's storage does not answer", "Nothing was changed; ask again."
+    ),
+}
+
+
+def problem(code: str, detail: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of an error. Raises KeyError for a code that is not declared here."""
+    kind = PROBLEMS[code]
+    return {
+        "type": f"{TYPE_PREFIX}{code}",
+        "title": kind.title,
+        "status": kind.status,
+        "detail": detail,
+        "code": code,
+        "values": dict(values),
+    }
