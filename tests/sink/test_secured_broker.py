@@ -23,6 +23,8 @@ from workers.sink.kafka.topics import Topics
 VARIABLE = "SLUICE_KAFKA_ORDERS"
 EACH = 2_000
 
+pytestmark = pytest.mark.slow  # A broker of its own, behind TLS.
+
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
@@ -60,7 +62,6 @@ def options(secured: SecuredKafka, mechanism: str, **others: str) -> dict[str, s
 
 
 @pytest.mark.spark
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_sink_runs_over_tls_with_a_password_that_is_written_nowhere(
     secured: SecuredKafka, topic: str, location: str, make_table: MakeTable, tmp_path: Path

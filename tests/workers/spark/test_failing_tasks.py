@@ -54,6 +54,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> LakehouseTable:
     return created
 
 
+@pytest.mark.sampled(every=2)
 def test_task_that_wrote_and_died_is_retried_and_its_files_are_dropped(
     table: LakehouseTable, spark: SparkSession
 ) -> None:

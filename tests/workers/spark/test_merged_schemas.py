@@ -13,6 +13,7 @@ from workers.spark.datasource import SluiceDataSource
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("kind", KINDS, ids="-".join)
 def test_spark_reads_what_we_read(
     tmp_path: Path, spark: SparkSession, kind: tuple[str, str]

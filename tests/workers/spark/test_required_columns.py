@@ -38,6 +38,7 @@ def required(table: LakehouseTable) -> list[str]:
     return [one.name for one in schema if not one.nullable]
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("says", ["at creation", "by its first write"])
 def test_what_a_frame_declares_required_is_enforced_with_column_and_key(
     says: str, tmp_path: Path, spark: SparkSession

@@ -185,6 +185,7 @@ REFUSED: dict[str, tuple[Callable[[SparkSession, str], object], str]] = {
 }
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_refused_is_told_in_one_sentence(
     case: str, session: SparkSession, table: LakehouseTable
