@@ -30,7 +30,10 @@ Kind = Literal[
     "sinks",
     "operations",
     "marker_server",
+    "tables",
+    "gone",
 ]
+"""`gone` ends the stream of a slug under which no table is any more."""
 CHANNEL_PREFIX = "sluice:events:"
 EVERYWHERE = "*all"
 """The topic of what belongs to no single table. No slug can look like this."""

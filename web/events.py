@@ -31,6 +31,8 @@ PING_S = 4.0
 COALESCE_S = 0.15
 STREAM_S_MAX = 600.0
 RETRY_MS = 2_000
+GONE = "gone"
+"""Under this slug there is no table any more: it was renamed or unregistered."""
 FULL_RETRY_S = 10
 
 
@@ -82,7 +84,8 @@ async def _event_stream(
     seat: Seat, channels: Sequence[str], patterns: Sequence[str]
 ) -> AsyncIterator[str]:
     """`start` once every later change is heard; `ping` at least every few seconds; `change` with
-    the kinds that changed, many at once when they come fast.
+    the kinds that changed, many at once when they come fast. A stream of one table may end with
+    `gone`.
 
     What changed before `start`, since the page was made or since the last stream ended, was told to
     nobody: at `start` the page asks for everything again.
@@ -101,6 +104,9 @@ async def _event_stream(
             while loop.time() < ends_at:
                 kinds = await _changes(pubsub)
                 _end_if_cancelled()
+                if GONE in kinds and channels:
+                    yield _event(GONE, {})
+                    return
                 yield _event("change", {"kinds": sorted(kinds)}) if kinds else _event("ping", {})
     except redis.RedisError:
         # Ending the answer is the message: the page says it is stale and asks by itself.

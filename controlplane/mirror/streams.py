@@ -84,6 +84,8 @@ def measure_now(table: Table, newest: InstantTime, at: datetime) -> bool:
     took_ms = int((SystemClock().monotonic_s() - began_s) * 1000)
     statuses = _of_groups(table, sample, at) if table.groups else _of_streams(streams, sample, at)
     with transaction.atomic():
+        if Table.objects.select_for_update(no_key=True).filter(pk=table.pk).first() is None:
+            return False  # It was unregistered meanwhile.
         _store(table, statuses, sample, at=at, newest=newest, took_ms=took_ms)
         publish_change(table.slug, "streams")
     return True

@@ -88,6 +88,8 @@ def look(turn: Turn) -> Looked:
     try:
         opened = engine_table(table)
         observed = observe(table, opened)
+    except SyncMark.DoesNotExist:
+        return Looked()  # It was unregistered meanwhile.
     except (LakehouseError, ControlPlaneError, OSError) as error:
         reason = str(error)[:ERROR_CHARS_MAX]
         _note_error(table, reason)
@@ -135,8 +137,9 @@ def _apply(
     table, now = turn.table, timezone.now()
     changed: set[Kind] = set()
     with transaction.atomic():
-        mark = SyncMark.objects.select_for_update().get(table=table)
-        if mark.running_until != turn.until:
+        # There is none of a table that was unregistered meanwhile.
+        mark = SyncMark.objects.select_for_update().filter(table=table).first()
+        if mark is None or mark.running_until != turn.until:
             log.warning("sync lost its turn and applies nothing: table=%s", table.slug)
             return None
         properties = described_properties(table, opened, observed.claims.overtaken, now)

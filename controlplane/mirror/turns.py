@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
@@ -32,7 +33,8 @@ class Turn:
 
 def take_turn(table: Table, *, untried_since: datetime | None = None) -> Turn | None:
     """None while another process has it, or, where a moment is given, when the table was tried
-    since then; else this notes the trial. One query, but for a table that was never synced.
+    since then, or for a table that was unregistered meanwhile; else this notes the trial. One
+    query, but for a table that was never synced.
     """
     now = timezone.now()
     columns = {"running_until": now + TURN}
@@ -42,8 +44,15 @@ def take_turn(table: Table, *, untried_since: datetime | None = None) -> Turn | 
         columns["tried_at"] = now
     is_taken = bool(SyncMark.objects.filter(free, table=table).update(**columns))
     if not is_taken:  # Never synced, or another one's turn.
-        is_taken = SyncMark.objects.get_or_create(table=table, defaults=columns)[1]
+        is_taken = _first_mark(table, columns)
     return Turn(table, columns["running_until"]) if is_taken else None
+
+
+def _first_mark(table: Table, columns: dict[str, Any]) -> bool:
+    with transaction.atomic():
+        if Table.objects.select_for_update(no_key=True).filter(pk=table.pk).first() is None:
+            return False
+        return SyncMark.objects.get_or_create(table=table, defaults=columns)[1]
 
 
 @contextmanager

@@ -37,10 +37,12 @@ _BEGUN = frozenset(
 
 def move(operation_id: UUID, wanted: OperationState, *, message: str = "") -> Operation | None:
     """The operation in its new state; None where the table of moves forbids it, which late reports
-    run into.
+    run into, and where it went with its table.
     """
     with transaction.atomic():
         operation = _locked(operation_id)
+        if operation is None:
+            return None
         current = OperationState(operation.state)
         if not may_move(current, wanted):
             if current is not wanted:
@@ -61,10 +63,12 @@ def move(operation_id: UUID, wanted: OperationState, *, message: str = "") -> Op
 
 
 def amend(operation_id: UUID, **values: Any) -> None:
-    """Set columns other than the state, and tell the pages."""
+    """Set columns other than the state, and tell the pages; nothing where its table is gone."""
     assert "state" not in values, values
     with transaction.atomic():
         operation = _locked(operation_id)
+        if operation is None:
+            return
         for name, value in values.items():
             setattr(operation, name, value)
         operation.save()
@@ -101,10 +105,10 @@ def _send_now(operation_id: UUID, task: str, message: Mapping[str, Any]) -> None
     Operation.objects.filter(pk=operation_id).update(sent_at=timezone.now())
 
 
-def _locked(operation_id: UUID) -> Operation:
+def _locked(operation_id: UUID) -> Operation | None:
     # Only the operation's own row: PostgreSQL locks no row of an outer join.
     rows = Operation.objects.select_related("table").select_for_update(of=("self",))
-    return rows.get(pk=operation_id)
+    return rows.filter(pk=operation_id).first()
 
 
 def _who(operation: Operation) -> str:

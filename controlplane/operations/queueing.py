@@ -10,6 +10,7 @@ from controlplane.audit.actions import do_record
 from controlplane.operations.ask import Ask, P, Request, Wanted
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import move, publish_state, send
+from controlplane.operations.registered import hold_registered
 from controlplane.operations.states import OperationState
 
 IS_SHELL = "is_shell"
@@ -17,8 +18,11 @@ IS_SHELL = "is_shell"
 
 
 def queue(ask: Ask[P], wanted: Wanted, request: Request) -> Operation:
-    """Raises IntegrityError where the database allows only one."""
+    """Raises IntegrityError where the database allows only one, and NotAllowedNow for a table that
+    was unregistered or relocated meanwhile.
+    """
     with transaction.atomic():
+        hold_registered(ask.table)
         operation = Operation.objects.create(
             pk=request.operation_id,
             table=ask.table,

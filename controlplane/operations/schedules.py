@@ -22,6 +22,7 @@ from controlplane.mirror.queries.files import backlog
 from controlplane.operations.kinds.table_service import do_schedule_service, plan_service
 from controlplane.operations.models import Operation, ServiceSetting
 from controlplane.operations.permissions import is_destructive, service_kinds
+from controlplane.operations.registered import hold_registered
 from controlplane.operations.states import OPEN
 from controlplane.tables.models import Table
 from workers.clock import InstantTime, format_instant
@@ -90,6 +91,7 @@ def do_update_service_setting(
     if checked:
         plan_service(table, service, checked, None)
     with transaction.atomic():
+        hold_registered(table)
         setting, _ = ServiceSetting.objects.update_or_create(
             table=table,
             service=service,

@@ -17,10 +17,12 @@ from controlplane.operations import (
     settling,
     sink_relaunches,
 )
+from controlplane.operations.table_changes.sent_twice import do_forget_requests
 from controlplane.writers.actions import do_forget_hints
 
 SAMPLES_KEPT_FOR = timedelta(hours=6)
 REPORTS_KEPT_FOR = timedelta(days=7)
+KEYS_KEPT_FOR = timedelta(days=7)
 
 
 @app.task(name="controlplane.operations.reconcile")
@@ -46,4 +48,5 @@ def forget() -> None:
     now = timezone.now()
     ServerSample.objects.filter(at__lt=now - SAMPLES_KEPT_FOR).delete()
     do_forget_hints(before=now - REPORTS_KEPT_FOR)
+    do_forget_requests(before=now - KEYS_KEPT_FOR)
     retention.forget_run_dirs(now=now)

@@ -84,6 +84,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",
+    "controlplane.tables.former_slugs.FormerSlugMiddleware",
 ]
 
 ROOT_URLCONF = "controlplane.urls"

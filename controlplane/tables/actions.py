@@ -1,20 +1,24 @@
-"""Registering a table, and taking it off the list. Neither touches a file."""
+"""Registering a table. It touches no file.
+
+What is done to a table that is registered (`operations/table_changes`) asks what runs on it first.
+"""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from django.contrib.auth.models import Group, User
-from django.db import transaction
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
 from controlplane.accounts.roles import ADMIN
 from controlplane.audit.actions import do_record
 from controlplane.errors import InvalidRequest
+from controlplane.events import EVERYWHERE, publish_change
 from controlplane.tables.locations import checked_location, overlap
-from controlplane.tables.models import DEFAULT_NAMESPACE, Table
-
-SLUG = re.compile(r"\A[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?\Z")
-NAME = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9 _.-]{0,199}\Z")
+from controlplane.tables.models import DEFAULT_NAMESPACE, FormerSlug, Table
+from controlplane.tables.names import check_name, check_namespace, check_slug
 
 
 def do_register_table(
@@ -30,25 +34,14 @@ def do_register_table(
     Raises InvalidRequest: grammar of slug, name and namespace, roots, a slug that is taken, a
     location that overlaps another table's.
     """
-    if not SLUG.match(slug):
-        raise InvalidRequest("a slug has lower-case letters, digits and dashes", slug=slug[:80])
-    if not NAME.match(name or slug):
-        raise InvalidRequest("the name has characters that are not allowed", name=name[:80])
-    if not SLUG.match(namespace):
-        raise InvalidRequest(
-            "a namespace has lower-case letters, digits and dashes", namespace=namespace[:80]
-        )
+    check_slug(slug)
+    check_name(name or slug)
+    check_namespace(namespace)
     resolved = checked_location(location)
-    with transaction.atomic():
-        # One registration at a time: SQLite transactions are immediate; elsewhere a row that
-        # always exists queues them, since no lock holds back a table that is not there yet.
-        Group.objects.select_for_update().get(name=ADMIN)
-        others = list(Table.objects.all())
-        if any(other.slug == slug for other in others):
-            raise InvalidRequest("the slug is taken", slug=slug)
-        for other in others:
-            if overlap(other.location, resolved):
-                raise InvalidRequest("the location overlaps a registered table", table=other.slug)
+    with registrations_held():
+        check_slug_is_free(slug)
+        check_no_overlap(resolved)
+        take_slug(slug)
         table = Table.objects.create(
             location=resolved,
             slug=slug,
@@ -63,4 +56,45 @@ def do_register_table(
             result="done",
             details={"location": resolved, "namespace": namespace},
         )
+        publish_change(EVERYWHERE, "tables")
     return table
+
+
+@contextmanager
+def registrations_held() -> Iterator[None]:
+    """A transaction in which nobody else registers, renames or relocates a table.
+
+    SQLite transactions are immediate; elsewhere a row that always exists queues them, since no lock
+    holds back a table that is not there yet. Raises InvalidRequest for what a constraint refuses
+    all the same: somebody wrote into the database by another way.
+    """
+    try:
+        with transaction.atomic():
+            Group.objects.select_for_update().get(name=ADMIN)
+            yield
+    except IntegrityError as error:
+        raise InvalidRequest(
+            "the slug or the location was taken at the same moment; look at the list of tables"
+        ) from error
+
+
+def check_slug_is_free(slug: str, *, but: Table | None = None) -> None:
+    """Raises InvalidRequest for the slug of another table than `but`. A former slug is free."""
+    if _others(but).filter(slug=slug).exists():
+        raise InvalidRequest("the slug is taken", slug=slug)
+
+
+def check_no_overlap(resolved: str, *, but: Table | None = None) -> None:
+    """Raises InvalidRequest for a location that is, holds or lies in that of another table."""
+    for slug, location in _others(but).values_list("slug", "location"):
+        if overlap(location, resolved):
+            raise InvalidRequest("the location overlaps a registered table", table=slug)
+
+
+def take_slug(slug: str) -> None:
+    """Addresses that led on from this slug to a table that had it before lead to its new owner."""
+    FormerSlug.objects.filter(slug=slug).delete()
+
+
+def _others(but: Table | None) -> QuerySet[Table]:
+    return Table.objects.all() if but is None else Table.objects.exclude(pk=but.pk)

@@ -1,4 +1,8 @@
-"""Table: a location somebody registered. What it says of itself is mirrored by the sync."""
+"""Table: a location somebody registered. What it says of itself is mirrored by the sync.
+
+FormerSlug: where it was found before it was renamed. TableRequest: what was done to the register,
+under the key that came with it.
+"""
 
 from __future__ import annotations
 
@@ -56,3 +60,46 @@ class Table(models.Model):
 
     def __str__(self) -> str:
         return self.slug
+
+
+class FormerSlug(models.Model):
+    """A slug that a table had; its addresses lead on to the table until another table takes it."""
+
+    slug = models.SlugField(max_length=64, unique=True)
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="former_slugs")
+    left_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["slug"]
+        verbose_name_plural = "former slugs"
+
+    def __str__(self) -> str:
+        return f"{self.slug} is {self.table}"
+
+
+class TableRequest(models.Model):
+    """A change of what is registered that somebody sent with an idempotency key, so that the same
+    request is done once. It outlives the table.
+    """
+
+    requested_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+"
+    )
+    idempotency_key = models.CharField(max_length=100)
+    request_digest = models.CharField(max_length=64)
+    """Of all that was asked for, so that a key cannot come with another request."""
+    table_key = models.BigIntegerField()
+    """The table's primary key, of which there may be no row any more."""
+    done = models.JSONField(default=dict)
+    """What was answered, where no row could answer it again."""
+    at = models.DateTimeField(auto_now_add=True, db_index=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["requested_by", "idempotency_key"], name="table_request_once_per_key"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.idempotency_key} of {self.requested_by}"

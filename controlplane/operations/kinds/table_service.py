@@ -223,7 +223,9 @@ def do_request_service(
 def do_schedule_service(
     table: Table, service: str, parameters: Mapping[str, str]
 ) -> Operation | None:
-    """Queue a run that nobody asked for; None while one of its kind is open."""
+    """Queue a run that nobody asked for; None while one of its kind is open, and for a table that
+    was unregistered meanwhile.
+    """
     if Operation.objects.filter(table=table, service=service, state__in=sorted(OPEN)).exists():
         return None
     assert not is_destructive(service), service
@@ -231,7 +233,7 @@ def do_schedule_service(
     request = Request(by=Requester(None, SCHEDULE), reason="scheduled")
     try:
         return queue(ask, ask.unplanned(request), request)
-    except IntegrityError:
+    except (IntegrityError, NotAllowedNow):
         return None
 
 

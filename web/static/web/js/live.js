@@ -223,6 +223,8 @@ function open() {
   source = new EventSource(body.dataset.events);
   source.addEventListener("start", start);
   source.addEventListener("ping", () => hear([]));
+  // Renamed or unregistered: the address leads on to the new one, or says that there is nothing.
+  source.addEventListener("gone", () => location.reload());
   source.addEventListener("change", (event) => hear(JSON.parse(event.data).kinds));
 }
 

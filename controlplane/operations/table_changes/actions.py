@@ -1,0 +1,233 @@
+"""Renaming, moving, relocating and unregistering a table. Admins do that, with a reason, and it is
+in the audit.
+
+All of it waits until nothing of this node is at work on the table. Whoever registers, renames or
+relocates at the same time comes before or after, never between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+
+from controlplane.audit.actions import do_record
+from controlplane.errors import InvalidRequest, NotAllowedNow
+from controlplane.events import EVERYWHERE, publish_change
+from controlplane.mirror.models import SyncMark
+from controlplane.mirror.sync import forget_mirror
+from controlplane.operations.ask import Requester
+from controlplane.operations.confirmation import Confirmation, check_words
+from controlplane.operations.requesting import Given
+from controlplane.operations.table_changes.hanging import refuse_while_busy, table_change_plan
+from controlplane.operations.table_changes.identity import check_same_table
+from controlplane.operations.table_changes.sent_twice import digest_of, known_request, note_request
+from controlplane.tables.access import Permission, may
+from controlplane.tables.actions import (
+    check_no_overlap,
+    check_slug_is_free,
+    registrations_held,
+    take_slug,
+)
+from controlplane.tables.locations import checked_location
+from controlplane.tables.models import FormerSlug, Table
+from controlplane.tables.names import check_name, check_namespace, check_slug
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableChange:
+    """What is to become of a table; what is None stays."""
+
+    name: str | None = None
+    slug: str | None = None
+    namespace: str | None = None
+    location: str | None = None
+
+    def body(self) -> dict[str, str]:
+        """Only what was said."""
+        pairs = {
+            "name": self.name,
+            "slug": self.slug,
+            "namespace": self.namespace,
+            "location": self.location,
+        }
+        return {key: text for key, text in pairs.items() if text is not None}
+
+
+def do_rename_table(
+    table: Table, *, name: str | None = None, slug: str | None = None, by: Requester, given: Given
+) -> Table:
+    """Another name for people, another slug for addresses, or both. Addresses under the former slug
+    lead on until another table takes it. Raises as `do_change_table`.
+    """
+    return do_change_table(table, TableChange(name=name, slug=slug), by=by, given=given)
+
+
+def do_move_table(table: Table, namespace: str, *, by: Requester, given: Given) -> Table:
+    """Into another namespace. Raises as `do_change_table`."""
+    return do_change_table(table, TableChange(namespace=namespace), by=by, given=given)
+
+
+def do_relocate_table(table: Table, location: str, *, by: Requester, given: Given) -> Table:
+    """Where its folder was moved to: nothing is copied. Raises as `do_change_table`."""
+    return do_change_table(table, TableChange(location=location), by=by, given=given)
+
+
+def do_change_table(table: Table, change: TableChange, *, by: Requester, given: Given) -> Table:
+    """All of the change or nothing; the table as it is then.
+
+    Raises PermissionDenied; InvalidRequest for words that are not allowed, a slug that is taken, a
+    location that overlaps another table's or holds another table, and where nothing would change;
+    NotAllowedNow while operations are open, or schedules and sinks run, and for a table that was
+    unregistered meanwhile; KeyReused; StorageUnavailable.
+    """
+    _check_role(by)
+    digest = digest_of("change", table, given, change.body())
+    if known_request(by, given.idempotency_key, digest) is not None:
+        return _current(table)
+    check_words(table, given.reason, given.typed_name, Confirmation.REASON)
+    wanted = _checked(table, change)
+    with registrations_held():
+        held = _held(table)
+        if known_request(by, given.idempotency_key, digest) is not None:
+            return held  # The same request, twice at once.
+        refuse_while_busy(held)
+        slug_before, steps = held.slug, _steps(held, wanted)
+        _apply(held, wanted)
+        note_request(by, given.idempotency_key, digest, held)
+        for what, details in steps:
+            do_record(
+                who=by.name,
+                what=what,
+                subject=slug_before,
+                result="done",
+                reason=given.reason.strip(),
+                details=details,
+            )
+        publish_change(EVERYWHERE, "tables")
+        if held.slug != slug_before:
+            publish_change(slug_before, "gone")
+    return held
+
+
+def do_unregister_table(table: Table, *, by: Requester, given: Given) -> dict[str, Any]:
+    """Take the table off the register with all that the database knows of it. Its files stay, and
+    so do audit rows. What went and what stayed, as JSON.
+
+    Raises PermissionDenied; InvalidRequest for a typed name that is not the table's, and for no
+    reason; NotAllowedNow as `do_change_table`; KeyReused.
+    """
+    _check_role(by)
+    digest = digest_of("unregister", table, given, {})
+    if (known := known_request(by, given.idempotency_key, digest)) is not None:
+        return dict(known.done)
+    check_words(table, given.reason, given.typed_name, Confirmation.NAME_AND_REASON)
+    with registrations_held():
+        held = _held(table)
+        if (known := known_request(by, given.idempotency_key, digest)) is not None:
+            return dict(known.done)
+        refuse_while_busy(held)
+        plan = table_change_plan(held)
+        done = {
+            "slug": held.slug,
+            "location": held.location,
+            "rows_deleted": plan.rows_going,
+            "audit_rows_kept": plan.audit_rows,
+            "file_groups_kept": plan.file_groups,
+        }
+        note_request(by, given.idempotency_key, digest, held, done)
+        do_record(
+            who=by.name,
+            what="table.unregister",
+            subject=held.slug,
+            result="done",
+            reason=given.reason.strip(),
+            details={**done, "namespace": held.namespace, "name": held.name},
+        )
+        forget_mirror(held)
+        held.delete()
+        publish_change(EVERYWHERE, "tables")
+        publish_change(plan.slug, "gone")
+    return done
+
+
+def _check_role(by: Requester) -> None:
+    if by.user is not None and not may(by.user, Permission.ADMINISTER):
+        raise PermissionDenied(f"this needs the role {Permission.ADMINISTER.role}")
+
+
+def _checked(table: Table, change: TableChange) -> dict[str, str]:
+    """The columns that change, each with what is allowed there. Storage is read for a location
+    alone, and before any lock is held.
+    """
+    wanted = {key: text for key, text in change.body().items() if text != getattr(table, key)}
+    if (name := wanted.get("name")) is not None:
+        check_name(name)
+    if (slug := wanted.get("slug")) is not None:
+        check_slug(slug)
+    if (namespace := wanted.get("namespace")) is not None:
+        check_namespace(namespace)
+    if (location := wanted.get("location")) is not None:
+        wanted["location"] = checked_location(location)
+        if wanted["location"] == table.location:
+            del wanted["location"]
+    if not wanted:
+        raise InvalidRequest("nothing would change: the table is so already", table=table.slug)
+    if "location" in wanted:
+        check_no_overlap(wanted["location"], but=table)
+        check_same_table(table, wanted["location"])
+    return wanted
+
+
+def _held(table: Table) -> Table:
+    """The row, which no operation is queued for while this transaction lasts. The mark of its sync
+    comes first, as in the mirror: whoever applies what it read is waited for.
+    """
+    SyncMark.objects.select_for_update().filter(table=table).first()
+    held = Table.objects.select_for_update().filter(pk=table.pk).first()
+    if held is None:
+        raise NotAllowedNow("the table was unregistered meanwhile", table=table.slug)
+    return held
+
+
+def _apply(held: Table, wanted: Mapping[str, str]) -> None:
+    if (slug := wanted.get("slug")) is not None:
+        check_slug_is_free(slug, but=held)
+        take_slug(slug)
+        FormerSlug.objects.create(slug=held.slug, table=held)
+    if (location := wanted.get("location")) is not None:
+        check_no_overlap(location, but=held)
+        # Whoever reads the former place now loses its turn, and applies nothing of it.
+        SyncMark.objects.filter(table=held).update(
+            running_until=None, listing_hash="", claims_hash="", sight="", look_at=None
+        )
+    for column, text in wanted.items():
+        setattr(held, column, text)
+    held.save(update_fields=list(wanted))
+
+
+def _steps(held: Table, wanted: Mapping[str, str]) -> list[tuple[str, dict[str, str]]]:
+    """What the audit calls each part of a change, with what was before and is now."""
+    named = {
+        "table.rename": ("name", "slug"),
+        "table.move": ("namespace",),
+        "table.relocate": ("location",),
+    }
+    steps = []
+    for what, columns in named.items():
+        details: dict[str, str] = {}
+        for column in columns:
+            if column in wanted:
+                details |= {f"{column}_before": getattr(held, column), column: wanted[column]}
+        if details:
+            steps.append((what, details))
+    return steps
+
+
+def _current(table: Table) -> Table:
+    current = Table.objects.filter(pk=table.pk).first()
+    if current is None:
+        raise NotAllowedNow("the table was unregistered since", table=table.slug)
+    return current

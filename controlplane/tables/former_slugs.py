@@ -1,0 +1,73 @@
+"""Addresses under a slug that a table had before lead on to the slug that it has now.
+
+Pages, fragments, live streams and the API alike, with their query, method and body (307). Only
+whoever may see the table is led on; all others get the answer that there is nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
+from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.urls import reverse
+
+from controlplane.tables.access import Permission, access_table
+from controlplane.tables.models import FormerSlug
+
+
+def slug_now(slug: str) -> str:
+    """The slug of the table that had this one; empty where none had it. A slug that a table has now
+    is nobody's former one.
+    """
+    rows = FormerSlug.objects.filter(slug=slug)
+    return rows.values_list("table__slug", flat=True).first() or ""
+
+
+class FormerSlugMiddleware:
+    """Asks the database only where nothing was found under a slug."""
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self._get_response = get_response
+        self._is_async = iscoroutinefunction(get_response)
+        if self._is_async:
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if self._is_async:
+            return self._answer_later(request)  # type: ignore[return-value]  # a coroutine, as Django expects here
+        response = self._get_response(request)
+        return _led_on(request) or response if _is_lost(request, response) else response
+
+    async def _answer_later(self, request: HttpRequest) -> HttpResponseBase:
+        response: HttpResponseBase = await self._get_response(request)  # type: ignore[misc]  # a coroutine function in this branch
+        if not _is_lost(request, response):
+            return response
+        return await sync_to_async(_led_on)(request) or response
+
+
+def _is_lost(request: HttpRequest, response: HttpResponseBase) -> bool:
+    match = request.resolver_match
+    return response.status_code == 404 and match is not None and "slug" in match.kwargs
+
+
+def _led_on(request: HttpRequest) -> HttpResponse | None:
+    match = request.resolver_match
+    assert match is not None, request.path
+    slug = slug_now(match.kwargs["slug"])
+    if not slug:
+        return None
+    try:
+        access_table(getattr(request, "user", AnonymousUser()), slug, Permission.VIEW)
+    except (Http404, PermissionDenied):
+        return None
+    address = reverse(match.view_name, kwargs={**match.kwargs, "slug": slug})
+    query = request.META.get("QUERY_STRING", "")
+    where = f"{address}?{query}" if query else address
+    return HttpResponse(status=307, headers={"Location": where})
