@@ -44,6 +44,7 @@ PLACES = (
     Place("services", "v", "services", "Services", "Its services"),
     Place("savepoints", "k", "savepoint", "Savepoints", "Its savepoints"),
     Place("rollback", "r", "undone", "Roll back", "Roll back in it"),
+    Place("settings", "e", "settings", "Settings", "Its settings"),
 )
 
 

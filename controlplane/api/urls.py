@@ -65,6 +65,7 @@ urlpatterns = [
     path("docs/", docs, name="docs"),
     path("tables/", tables.TableListApi.as_view(), name="tables"),
     path(_TABLE, tables.TableApi.as_view(), name="table"),
+    path(f"{_TABLE}unregister/plan/", tables.UnregisterPlanApi.as_view(), name="unregister_plan"),
     path(f"{_TABLE}instants/", timeline.InstantListApi.as_view(), name="instants"),
     path(
         f"{_TABLE}instants/<instant:requested_at>/", timeline.InstantApi.as_view(), name="instant"

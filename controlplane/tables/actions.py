@@ -88,7 +88,9 @@ def check_no_overlap(resolved: str, *, but: Table | None = None) -> None:
     """Raises InvalidRequest for a location that is, holds or lies in that of another table."""
     for slug, location in _others(but).values_list("slug", "location"):
         if overlap(location, resolved):
-            raise InvalidRequest("the location overlaps a registered table", table=slug)
+            raise InvalidRequest(
+                "the location overlaps a registered table", table=slug, location=resolved
+            )
 
 
 def take_slug(slug: str) -> None:

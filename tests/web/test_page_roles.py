@@ -28,6 +28,12 @@ from workers.table_services import registry
 MATRIX = """
 tables                                 GET   login 403 200 200 200
 tables-rows                            GET   login 403 200 200 200
+table-register                         GET   login 403 403 403 200
+table-register                         POST  login 403 403 403 422
+settings                               GET   login 403 200 200 200
+settings                               POST  login 403 403 403 422
+unregister                             GET   login 403 200 200 200
+unregister                             POST  login 403 403 403 422
 go                                     GET   login 302 302 302 302
 go?q=trips                             GET   login 302 302 302 302
 go?q=oslo&table=trips                  GET   login 302 302 302 302

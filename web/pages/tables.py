@@ -5,6 +5,9 @@ partition.
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -25,6 +28,17 @@ QUESTION_CHARS_MAX = 200
 _FILE_ID = re.compile(r"\.?([0-9a-zA-Z-]{20,})_[^/]*\.(?:parquet|log)")
 """The file id at the head of a data file's name, of a base file or a log."""
 BEHIND_S = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceChoice:
+    """A link of the filter."""
+
+    name: str
+    """Empty for all."""
+    tables: int
+    query: str
+    is_current: bool
 
 
 @require_safe
@@ -84,6 +98,10 @@ def _rows(request: HttpRequest) -> dict[str, Any]:
         raise PermissionDenied("this needs the role viewer")
     question = request.GET.get("q", "").strip()[:QUESTION_CHARS_MAX]
     rows = tables_overview(user)
+    namespace = request.GET.get("namespace", "")[:QUESTION_CHARS_MAX]
+    namespaces = _namespaces(request, rows, namespace)
+    if namespace:
+        rows = [row for row in rows if row.namespace == namespace]
     if question:
         rows = [
             row
@@ -96,7 +114,36 @@ def _rows(request: HttpRequest) -> dict[str, Any]:
         "conflicts": sum(row.conflicts_24h for row in rows),
         "behind": sum(is_behind(row) for row in rows),
     }
-    return {"rows": rows, "asked": question, "sums": sums, "first_step": first_step()}
+    return {
+        "rows": rows,
+        "asked": question,
+        "namespace": namespace,
+        "namespaces": namespaces,
+        "sums": sums,
+        "first_step": first_step(),
+        "may_register": may(user, Permission.ADMINISTER),
+    }
+
+
+def _namespaces(
+    request: HttpRequest, rows: Sequence[TableRow], current: str
+) -> list[NamespaceChoice]:
+    """Every namespace of the list and all of them together; empty where there is nothing to choose.
+    Whatever else the address says stays.
+    """
+    counts = Counter(row.namespace for row in rows)
+    if len(counts) < 2 and not current:
+        return []
+    others = [(key, str(text)) for key, text in request.GET.items() if key != "namespace"]
+
+    def choice(name: str, tables: int) -> NamespaceChoice:
+        pairs = [*others, *([("namespace", name)] if name else [])]
+        return NamespaceChoice(
+            name=name, tables=tables, query=urlencode(pairs), is_current=name == current
+        )
+
+    names = sorted({*counts, current} - {""})
+    return [choice("", len(rows)), *(choice(name, counts[name]) for name in names)]
 
 
 def is_behind(row: TableRow) -> bool:

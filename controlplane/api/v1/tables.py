@@ -1,8 +1,9 @@
-"""Tables: list, register, one."""
+"""Tables: list, register, one; changing what is registered, and taking a table off the register."""
 
 from __future__ import annotations
 
-from drf_spectacular.utils import extend_schema
+from django.http import Http404
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -11,7 +12,17 @@ from rest_framework.views import APIView
 from controlplane.api.auth import IsAdminToWrite
 from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated
-from controlplane.api.requests import actor
+from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
+from controlplane.operations.ask import Requester
+from controlplane.operations.requesting import Given
+from controlplane.operations.table_changes.actions import (
+    TableChange,
+    Unregistered,
+    do_change_table,
+    do_unregister_table,
+    unregistered_before,
+)
+from controlplane.operations.table_changes.hanging import TableChangePlan, table_change_plan
 from controlplane.tables.access import Permission, access_table
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import DEFAULT_NAMESPACE
@@ -40,8 +51,75 @@ class TableListApi(APIView):
         return Response(shown(table_row(table)), status=201)
 
 
+_KEY = OpenApiParameter(IDEMPOTENCY_KEY, str, OpenApiParameter.HEADER)
+
+
 class TableApi(APIView):
+    permission_classes = [IsAdminToWrite]
+
+    class Change(Strict):
+        name = serializers.CharField(max_length=200, required=False)
+        slug = serializers.CharField(
+            max_length=64, required=False, help_text="Addresses under the former one lead on."
+        )
+        namespace = serializers.CharField(max_length=64, required=False)
+        location = serializers.CharField(
+            max_length=700, required=False, help_text="Where the table's folder was moved to."
+        )
+        reason = serializers.CharField(max_length=500)
+
+    class Unregistering(Strict):
+        reason = serializers.CharField(max_length=500)
+        table_name = serializers.CharField(max_length=200, help_text="The table's name, typed.")
+
     @extend_schema(operation_id="tables_read", responses=output(TableRow))
     def get(self, request: Request, slug: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)
         return Response(shown(table_row(table)))
+
+    @extend_schema(
+        operation_id="tables_change",
+        request=Change,
+        parameters=[_KEY],
+        responses=output(TableRow),
+    )
+    def patch(self, request: Request, slug: str) -> Response:
+        body = validated(self.Change, request)
+        table = access_table(request.user, slug, Permission.ADMINISTER)
+        given = Given(reason=body.pop("reason"), idempotency_key=idempotency_key(request))
+        by = Requester.person(actor(request))
+        changed = do_change_table(table, TableChange(**body), by=by, given=given)
+        return Response(shown(table_row(changed)))
+
+    @extend_schema(
+        operation_id="tables_unregister",
+        request=Unregistering,
+        parameters=[_KEY],
+        responses=output(Unregistered),
+    )
+    def delete(self, request: Request, slug: str) -> Response:
+        body = validated(self.Unregistering, request)
+        table = access_table(request.user, slug, Permission.ADMINISTER)
+        given = Given(
+            reason=body["reason"],
+            typed_name=body["table_name"],
+            idempotency_key=idempotency_key(request),
+        )
+        done = do_unregister_table(table, by=Requester.person(actor(request)), given=given)
+        return Response(shown(done))
+
+    def handle_exception(self, exc: Exception) -> Response:
+        """A table that the same request unregistered before is answered for again."""
+        if isinstance(exc, Http404) and self.request.method == "DELETE":
+            by = Requester.person(actor(self.request))
+            done = unregistered_before(by, idempotency_key(self.request), self.kwargs["slug"])
+            if done is not None:
+                return Response(shown(done))
+        return super().handle_exception(exc)
+
+
+class UnregisterPlanApi(APIView):
+    @extend_schema(operation_id="tables_unregister_plan", responses=output(TableChangePlan))
+    def get(self, request: Request, slug: str) -> Response:
+        table = access_table(request.user, slug, Permission.VIEW)
+        return Response(shown(table_change_plan(table)))

@@ -8,8 +8,7 @@ relocates at the same time comes before or after, never between.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
 
 from django.core.exceptions import PermissionDenied
 
@@ -23,7 +22,12 @@ from controlplane.operations.confirmation import Confirmation, check_words
 from controlplane.operations.requesting import Given
 from controlplane.operations.table_changes.hanging import refuse_while_busy, table_change_plan
 from controlplane.operations.table_changes.identity import check_same_table
-from controlplane.operations.table_changes.sent_twice import digest_of, known_request, note_request
+from controlplane.operations.table_changes.sent_twice import (
+    digest_of,
+    done_before,
+    known_request,
+    note_request,
+)
 from controlplane.tables.access import Permission, may
 from controlplane.tables.actions import (
     check_no_overlap,
@@ -54,6 +58,29 @@ class TableChange:
             "location": self.location,
         }
         return {key: text for key, text in pairs.items() if text is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unregistered:
+    """What became of a table that was taken off the register."""
+
+    slug: str
+    location: str
+    """Where its files still are."""
+    rows_deleted: int
+    """Of the control plane's database."""
+    audit_rows_kept: int
+    file_groups_kept: int
+
+
+def unregistered_before(
+    by: Requester, idempotency_key: str | None, slug: str
+) -> Unregistered | None:
+    """What the same person was answered when he unregistered the table of this slug with this key;
+    None when he did not.
+    """
+    done = done_before(by, idempotency_key, slug)
+    return Unregistered(**done) if done is not None else None
 
 
 def do_rename_table(
@@ -112,9 +139,9 @@ def do_change_table(table: Table, change: TableChange, *, by: Requester, given: 
     return held
 
 
-def do_unregister_table(table: Table, *, by: Requester, given: Given) -> dict[str, Any]:
+def do_unregister_table(table: Table, *, by: Requester, given: Given) -> Unregistered:
     """Take the table off the register with all that the database knows of it. Its files stay, and
-    so do audit rows. What went and what stayed, as JSON.
+    so do audit rows. What went and what stayed.
 
     Raises PermissionDenied; InvalidRequest for a typed name that is not the table's, and for no
     reason; NotAllowedNow as `do_change_table`; KeyReused.
@@ -122,29 +149,29 @@ def do_unregister_table(table: Table, *, by: Requester, given: Given) -> dict[st
     _check_role(by)
     digest = digest_of("unregister", table, given, {})
     if (known := known_request(by, given.idempotency_key, digest)) is not None:
-        return dict(known.done)
+        return Unregistered(**known.done)
     check_words(table, given.reason, given.typed_name, Confirmation.NAME_AND_REASON)
     with registrations_held():
         held = _held(table)
         if (known := known_request(by, given.idempotency_key, digest)) is not None:
-            return dict(known.done)
+            return Unregistered(**known.done)
         refuse_while_busy(held)
         plan = table_change_plan(held)
-        done = {
-            "slug": held.slug,
-            "location": held.location,
-            "rows_deleted": plan.rows_going,
-            "audit_rows_kept": plan.audit_rows,
-            "file_groups_kept": plan.file_groups,
-        }
-        note_request(by, given.idempotency_key, digest, held, done)
+        done = Unregistered(
+            slug=held.slug,
+            location=held.location,
+            rows_deleted=plan.rows_going,
+            audit_rows_kept=plan.audit_rows,
+            file_groups_kept=plan.file_groups,
+        )
+        note_request(by, given.idempotency_key, digest, held, asdict(done))
         do_record(
             who=by.name,
             what="table.unregister",
             subject=held.slug,
             result="done",
             reason=given.reason.strip(),
-            details={**done, "namespace": held.namespace, "name": held.name},
+            details={**asdict(done), "namespace": held.namespace, "name": held.name},
         )
         forget_mirror(held)
         held.delete()

@@ -56,16 +56,16 @@ def note_request(
     )
 
 
-def unregistered_before(by: Requester, idempotency_key: str | None, slug: str) -> Any:
-    """What was answered when the same person unregistered the table of this slug with this key;
-    None when nobody did.
+def done_before(by: Requester, idempotency_key: str | None, slug: str) -> Mapping[str, Any] | None:
+    """What was answered to the same person and key of a table that had this slug and is gone; None
+    when nothing was.
     """
     if not idempotency_key or by.user is None:
         return None
     known = TableRequest.objects.filter(
         requested_by=by.user, idempotency_key=idempotency_key, done__slug=slug
     ).first()
-    return known.done if known is not None else None
+    return dict(known.done) if known is not None else None
 
 
 def do_forget_requests(*, before: datetime) -> int:

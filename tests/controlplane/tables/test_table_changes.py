@@ -26,6 +26,7 @@ from controlplane.operations.moves import amend, move
 from controlplane.operations.requesting import Given
 from controlplane.operations.states import OperationState
 from controlplane.operations.table_changes.actions import (
+    Unregistered,
     do_move_table,
     do_relocate_table,
     do_rename_table,
@@ -46,7 +47,7 @@ def rename(table: Table, by: User, **names: str) -> Table:
     return do_rename_table(table, **names, by=Requester.person(by), given=WHY)
 
 
-def unregister(table: Table, by: User, key: str | None = None) -> dict[str, Any]:
+def unregister(table: Table, by: User, key: str | None = None) -> Unregistered:
     given = Given(reason="because", typed_name=table.slug, idempotency_key=key)
     return do_unregister_table(table, by=Requester.person(by), given=given)
 
@@ -185,7 +186,7 @@ def test_an_unregistered_table_is_gone_its_files_and_its_audit_stay(
     assert not SyncMark.objects.exists()
     assert files_of(root) == before
     assert set(AuditEvent.objects.values_list("object", flat=True)) == {"trips"}
-    assert done["rows_deleted"] > 0
+    assert done.rows_deleted > 0
     client.force_login(admin)
     for address in ("/t/trips/", "/t/trips/live", "/events/trips", "/api/v1/tables/trips/"):
         assert client.get(address).status_code == 404

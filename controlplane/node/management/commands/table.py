@@ -1,4 +1,5 @@
-"""`manage.py table ...`: register and list tables, look at one, run its services.
+"""`manage.py table ...`: register and list tables, change what is registered, look at one, run its
+services.
 
 What takes committed data away is shown first and carried out with `--yes` or `--plan-hash`.
 """
@@ -17,9 +18,11 @@ from controlplane.mirror.sync import sync_table
 from controlplane.node.shell.confirmation import add_confirmation
 from controlplane.node.shell.rollbacks import plan_and_roll_back
 from controlplane.node.shell.showing import show_file_groups, show_schema, show_services
+from controlplane.node.shell.table_changes import TABLE_CHANGES, add_table_changes, change_table
 from controlplane.node.shell.table_services import ServiceCommand, plan_and_run
 from controlplane.operations.permissions import is_destructive
 from controlplane.tables.actions import do_register_table
+from controlplane.tables.former_slugs import slug_now
 from controlplane.tables.models import DEFAULT_NAMESPACE, Table
 from workers.errors import LakehouseError
 
@@ -66,6 +69,7 @@ class Command(BaseCommand):
         register.add_argument("--name", default="", help="name for people; the slug when absent")
         register.add_argument("--namespace", default=DEFAULT_NAMESPACE, help="the group of tables")
         actions.add_parser("list", help="slug, namespace and location of each")
+        add_table_changes(actions.add_parser)
         for action, (_, text) in _SERVICES.items():
             _add_service(actions.add_parser(action, help=text, description=text), action)
         rollback = actions.add_parser("rollback", help="undo one instant")
@@ -100,6 +104,8 @@ class Command(BaseCommand):
                     by=None,
                 )
                 say(f"registered {table.slug} at {table.location}")
+            case action if action in TABLE_CHANGES:
+                change_table(registered(options["slug"]), action, options, say)
             case "rollback":
                 roll_back(self, options)
             case "file-groups":
@@ -128,6 +134,8 @@ def roll_back(command: BaseCommand, options: Mapping[str, Any]) -> None:
 def registered(slug: str) -> Table:
     """Raises CommandError."""
     table = Table.objects.filter(slug=slug).first()
+    if table is None and (now := slug_now(slug)):
+        raise CommandError(f"no such table: {slug}; it is called {now} now")
     if table is None:
         raise CommandError(f"no such table: {slug}; `manage.py table list` names them")
     return table

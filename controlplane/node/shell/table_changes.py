@@ -1,0 +1,84 @@
+"""`manage.py table rename|move|relocate|unregister`: what is registered of a table, changed by
+whoever has this shell. Unregistering shows first what goes and what stays.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from controlplane.audit.shell import shell_user
+from controlplane.node.shell.own_process import NO_REASON, Say
+from controlplane.operations.ask import Requester
+from controlplane.operations.requesting import Given
+from controlplane.operations.table_changes.actions import (
+    TableChange,
+    do_change_table,
+    do_unregister_table,
+)
+from controlplane.operations.table_changes.hanging import TableChangePlan, table_change_plan
+from controlplane.tables.models import Table
+
+TABLE_CHANGES: Final = ("rename", "move", "relocate", "unregister")
+
+
+def add_table_changes(add_parser: Callable[..., ArgumentParser]) -> None:
+    """`add_parser` as of argparse's subparsers."""
+    rename = _parser(add_parser, "rename", "give a table another name or slug")
+    rename.add_argument("--slug", dest="new_slug", help="addresses under the former one lead on")
+    rename.add_argument("--name", dest="new_name", help="the name for people")
+    move = _parser(add_parser, "move", "put a table into another namespace")
+    move.add_argument("namespace")
+    relocate = _parser(add_parser, "relocate", "say where a table's folder was moved to")
+    relocate.add_argument("location", help="absolute path under a configured root")
+    unregister = _parser(add_parser, "unregister", "take a table off the register; its files stay")
+    unregister.add_argument("--yes", action="store_true", help="do it")
+
+
+def change_table(table: Table, action: str, options: Mapping[str, Any], say: Say) -> None:
+    """Raises ControlPlaneError."""
+    by = Requester(None, shell_user(), is_shell=True)
+    given = Given(reason=options["reason"] or NO_REASON, typed_name=table.slug)
+    if action == "unregister":
+        _unregister(table, by, given, say, is_confirmed=options["yes"])
+        return
+    changed = do_change_table(table, _change(action, options), by=by, given=given)
+    say(f"{changed.slug}\t{changed.name}\t{changed.namespace}\t{changed.location}")
+
+
+def _parser(add_parser: Callable[..., ArgumentParser], name: str, text: str) -> ArgumentParser:
+    parser = add_parser(name, help=text, description=text)
+    parser.add_argument("slug")
+    parser.add_argument("--reason", default="", help="for the audit")
+    return parser
+
+
+def _change(action: str, options: Mapping[str, Any]) -> TableChange:
+    match action:
+        case "rename":
+            return TableChange(name=options["new_name"], slug=options["new_slug"])
+        case "move":
+            return TableChange(namespace=options["namespace"])
+        case _:
+            return TableChange(location=options["location"])
+
+
+def _unregister(table: Table, by: Requester, given: Given, say: Say, *, is_confirmed: bool) -> None:
+    _show(table_change_plan(table), say)
+    if not is_confirmed:
+        say("nothing is changed; carry it out with --yes")
+        return
+    done = do_unregister_table(table, by=by, given=given)
+    say(f"unregistered {done.slug}: {done.rows_deleted} rows are deleted, {done.location} stays")
+
+
+def _show(plan: TableChangePlan, say: Say) -> None:
+    for hanging in plan.goes:
+        say(f"goes\t{hanging.rows}\t{hanging.what}")
+    say(f"stays\t{plan.audit_rows}\trows of the audit")
+    say(f"stays\t{plan.file_groups}\tfile groups, {plan.bytes} bytes, and all else in its folder")
+    for warning in plan.warnings:
+        say(f"warning: {warning}")
+    for blocker in plan.blockers:
+        say(f"blocked: {blocker}")

@@ -1,0 +1,120 @@
+"""The settings of a table, taking it off the register, registering one, and the list's filter."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from django.contrib.auth.models import User
+from django.test import Client
+
+from controlplane.operations.actions import do_request_write
+from controlplane.operations.models import ServiceSetting
+from controlplane.tables.actions import do_register_table
+from controlplane.tables.models import Table
+
+KEY = "11111111-1111-4111-8111-111111111111"
+
+
+def settings_of(table: Table, **changed: str) -> dict[str, str]:
+    return {
+        "name": table.name, "slug": table.slug, "namespace": table.namespace,
+        "location": table.location, "reason": "new words", "idempotency_key": KEY, **changed,
+    }  # fmt: skip
+
+
+def test_what_is_registered_is_changed_and_the_page_goes_on_under_the_new_slug(
+    as_admin: Client, trips: Table
+) -> None:
+    wanted = settings_of(trips, slug="rides", namespace="sales")
+
+    answer = as_admin.post("/t/trips/settings", wanted, follow=True)
+
+    assert answer.redirect_chain == [("/t/rides/settings", 302)]
+    assert 'value="sales"' in answer.content.decode()
+    assert as_admin.get("/t/trips/settings").status_code == 307
+
+
+def test_a_refusal_stands_beside_its_field_and_what_was_typed_stays(
+    as_admin: Client, trips: Table, orders: Table
+) -> None:
+    answer = as_admin.post("/t/trips/settings", settings_of(trips, slug="orders", name="Rides"))
+
+    text = answer.content.decode()
+    assert answer.status_code == 400
+    assert re.search(r'id="slug-problem">The slug is taken', text)
+    assert 'value="Rides"' in text
+    assert not Table.objects.filter(name="Rides").exists()
+
+
+def test_what_runs_is_named_with_a_link_and_the_button_is_off(
+    as_admin: Client, admin: User, trips: Table
+) -> None:
+    source = {"source": {"kind": "csv", "path": "/data/weather.csv"}}
+    operation = do_request_write(table=trips, parameters=source, by=admin)
+    ServiceSetting.objects.create(table=trips, service="clean", is_enabled=True)
+
+    shown = as_admin.get("/t/trips/settings/unregister").content.decode()
+    words = {"typed_name": "trips", "reason": "x", "idempotency_key": KEY}
+    refused = as_admin.post("/t/trips/settings/unregister", words)
+
+    assert f'href="/t/trips/operations/{operation.pk}"' in shown
+    assert 'href="/t/trips/services/settings/clean"' in shown
+    assert re.search(r'class="danger" type="submit"\s+disabled', shown)
+    assert refused.status_code == 409
+    assert Table.objects.exists()
+
+
+def test_unregistering_shows_what_goes_and_needs_the_name_typed(
+    as_admin: Client, trips: Table, root: Path
+) -> None:
+    shown = as_admin.get("/t/trips/settings/unregister").content.decode()
+    words = {"typed_name": "tips", "reason": "moved out", "idempotency_key": KEY}
+    wrong = as_admin.post("/t/trips/settings/unregister", words)
+    done = as_admin.post(
+        "/t/trips/settings/unregister", {**words, "typed_name": "trips"}, follow=True
+    )
+
+    assert "instants" in shown
+    assert wrong.status_code == 422
+    assert "This is not the table" in wrong.content.decode()
+    assert f"Its files stay: {root}/trips" in done.content.decode()
+    assert not Table.objects.exists()
+    assert (root / "trips" / ".hoodie" / "hoodie.properties").exists()
+
+
+def test_a_table_is_registered_by_the_page(as_admin: Client, admin: User, root: Path) -> None:
+    do_register_table(location=f"{root}/one", slug="one", by=admin)
+    words = {"name": "Rides", "slug": "rides", "namespace": "sales"}
+
+    inside = as_admin.post("/tables/register", {**words, "location": f"{root}/one/rides"})
+    done = as_admin.post("/tables/register", {**words, "location": f"{root}/rides"})
+
+    assert inside.status_code == 400
+    assert re.search(r'id="location-problem">\s*The location overlaps', inside.content.decode())
+    assert done["Location"] == "/t/rides/"
+    assert Table.objects.get(slug="rides").namespace == "sales"
+
+
+def test_the_list_is_filtered_by_namespace_and_keeps_the_search(
+    as_admin: Client, admin: User, root: Path
+) -> None:
+    for slug, namespace in (("rides", "sales"), ("rents", "sales"), ("roads", "default")):
+        do_register_table(location=f"{root}/{slug}", slug=slug, namespace=namespace, by=admin)
+
+    everything = as_admin.get("/?q=ri").content.decode()
+    filtered = as_admin.get("/tables/rows?namespace=sales").content.decode()
+    both = as_admin.get("/tables/rows?namespace=sales&q=rid").content.decode()
+    none = as_admin.get("/tables/rows?namespace=elsewhere").content.decode()
+
+    assert 'href="/?q=ri&amp;namespace=sales"' in everything
+    assert re.findall(r'data-key="(\w+)"', filtered) == ["rents", "rides"]
+    assert re.findall(r'data-key="(\w+)"', both) == ["rides"]
+    assert "No table" in none
+    assert "elsewhere" in none
+
+
+def test_a_viewer_sees_the_settings_and_no_way_to_register(as_viewer: Client, trips: Table) -> None:
+    assert "table-register" not in as_viewer.get("/").content.decode()
+    assert "/tables/register" not in as_viewer.get("/").content.decode()
+    assert "needs the role" in as_viewer.get("/t/trips/settings").content.decode()

@@ -1,0 +1,143 @@
+"""What is registered of a table: its name, slug, namespace and place, and taking it off the
+register; and registering one that is there already.
+"""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from controlplane.errors import ControlPlaneError
+from controlplane.operations.ask import Requester
+from controlplane.operations.requesting import Given
+from controlplane.operations.table_changes.actions import (
+    TableChange,
+    do_change_table,
+    do_unregister_table,
+)
+from controlplane.operations.table_changes.hanging import table_change_plan
+from controlplane.tables.access import Permission, access_table, may
+from controlplane.tables.actions import do_register_table
+from controlplane.tables.queries import namespaces_of
+from web.refusals import page, person, refusal_of
+from web.table_forms import RegisterForm, SettingsForm, UnregisterForm
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@page
+def settings(request: HttpRequest, slug: str) -> HttpResponse:
+    """A POST changes whatever differs from what is registered, or nothing."""
+    permission = Permission.ADMINISTER if request.method == "POST" else Permission.VIEW
+    table = access_table(person(request), slug, permission)
+    registered = {
+        "name": table.name,
+        "slug": table.slug,
+        "namespace": table.namespace,
+        "location": table.location,
+    }
+    form = SettingsForm(request.POST if request.method == "POST" else None, initial=registered)
+    status, problem = 200, ""
+    if request.method == "POST" and form.is_valid():
+        words = form.cleaned_data
+        given = Given(reason=words["reason"], idempotency_key=str(words["idempotency_key"]))
+        change = TableChange(**{key: words[key] or registered[key] for key in registered})
+        try:
+            changed = do_change_table(
+                table, change, by=Requester.person(person(request)), given=given
+            )
+        except ControlPlaneError as error:
+            status, problem = refusal_of(error).status, form.refuse(error)
+        else:
+            messages.success(request, f"{changed.name} is registered so now.")
+            return redirect("settings", changed.slug)
+    elif request.method == "POST":
+        status = 422
+    context = {
+        "page": "settings",
+        "table": table,
+        "form": form,
+        "problem": problem,
+        "plan": table_change_plan(table),
+        "namespaces": namespaces_of(person(request)),
+        "may_change": may(person(request), Permission.ADMINISTER),
+    }
+    return render(request, "pages/table_settings.html", context, status=status)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@page
+def unregister(request: HttpRequest, slug: str) -> HttpResponse:
+    """Show what goes and what stays; a POST with the name typed and a reason does it."""
+    permission = Permission.ADMINISTER if request.method == "POST" else Permission.VIEW
+    table = access_table(person(request), slug, permission)
+    form = UnregisterForm(
+        request.POST if request.method == "POST" else None,
+        expected_names=(table.name, table.slug),
+    )
+    status, problem = 200, ""
+    if request.method == "POST" and form.is_valid():
+        words = form.cleaned_data
+        given = Given(
+            reason=words["reason"],
+            typed_name=words["typed_name"],
+            idempotency_key=str(words["idempotency_key"]),
+        )
+        try:
+            done = do_unregister_table(table, by=Requester.person(person(request)), given=given)
+        except ControlPlaneError as error:
+            status, title, text = refusal_of(error)
+            problem = f"{title}. {text}"
+        else:
+            messages.success(
+                request, f"{table.name} is off the register. Its files stay: {done.location}"
+            )
+            return redirect("tables")
+    elif request.method == "POST":
+        status = 422
+    plan = table_change_plan(table)
+    may_change = may(person(request), Permission.ADMINISTER)
+    context = {
+        "page": "settings",
+        "table": table,
+        "form": form,
+        "problem": problem,
+        "plan": plan,
+        "may_change": may_change,
+        "may_run": may_change and not plan.blockers,
+    }
+    return render(request, "pages/table_unregister.html", context, status=status)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@page
+def register(request: HttpRequest) -> HttpResponse:
+    if not may(person(request), Permission.ADMINISTER):
+        raise PermissionDenied(f"this needs the role {Permission.ADMINISTER.role}")
+    form = RegisterForm(
+        request.POST if request.method == "POST" else None,
+        initial={"namespace": request.GET.get("namespace", "default")[:64]},
+    )
+    status, problem = 200, ""
+    if request.method == "POST" and form.is_valid():
+        try:
+            table = do_register_table(**form.cleaned_data, by=person(request))
+        except ControlPlaneError as error:
+            status, problem = refusal_of(error).status, form.refuse(error)
+        else:
+            messages.success(
+                request,
+                f"{table.name} is registered. It is read with the next round of the mirror.",
+            )
+            return redirect("overview", table.slug)
+    elif request.method == "POST":
+        status = 422
+    context = {
+        "page": "tables",
+        "form": form,
+        "problem": problem,
+        "namespaces": namespaces_of(person(request)),
+    }
+    return render(request, "pages/table_register.html", context, status=status)

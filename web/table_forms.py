@@ -1,0 +1,84 @@
+"""Forms of what is registered of a table; the control plane checks everything again, and its
+refusals stand beside the field that they speak of.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django import forms
+
+from controlplane.errors import ControlPlaneError
+from web.refusals import explained, refusal_of
+
+REASON_CHARS_MAX = 500
+_REASON = forms.CharField(
+    max_length=REASON_CHARS_MAX,
+    error_messages={
+        "required": "Say why; it is kept in the audit record.",
+        "max_length": "Keep it under 500 characters.",
+    },
+)
+
+
+class PlaceForm(forms.Form):
+    """What a table is called, and where it lies."""
+
+    name = forms.CharField(max_length=200, required=False, help_text="for people")
+    slug = forms.CharField(
+        max_length=64,
+        help_text="for addresses: lower-case letters, digits and dashes",
+        error_messages={"required": "Say under which slug its addresses are."},
+    )
+    namespace = forms.CharField(
+        max_length=64,
+        help_text="the group of tables in which people have roles",
+        error_messages={"required": "Say in which namespace it stands."},
+    )
+    location = forms.CharField(
+        max_length=700,
+        help_text="an absolute path below a table root, or s3://bucket/prefix",
+        error_messages={"required": "Say where the table lies."},
+    )
+
+    def refuse(self, error: ControlPlaneError) -> str:
+        """Puts the refusal beside its field; what belongs to none is returned, else nothing."""
+        field = next((name for name in self.fields if name in error.values), None)
+        if "blockers" in error.values:
+            return refusal_of(error).text
+        if field is None:
+            return explained(error)
+        # Of a location more is to be said than what was typed: what differs, whose it is.
+        says_more = len(error.values) > 1
+        self.add_error(field, explained(error) if says_more else refusal_of(error).text)
+        return ""
+
+
+class RegisterForm(PlaceForm):
+    """A table that is there already."""
+
+
+class SettingsForm(PlaceForm):
+    """What is to be registered of a table instead of what is."""
+
+    reason = _REASON
+    idempotency_key = forms.UUIDField(initial=uuid.uuid4)
+
+
+class UnregisterForm(forms.Form):
+    typed_name = forms.CharField(
+        max_length=200, error_messages={"required": "Type the table's name."}
+    )
+    reason = _REASON
+    idempotency_key = forms.UUIDField(initial=uuid.uuid4)
+
+    def __init__(self, *args: Any, expected_names: tuple[str, ...] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._expected_names = expected_names
+
+    def clean_typed_name(self) -> str:
+        typed = str(self.cleaned_data["typed_name"]).strip()
+        if typed not in self._expected_names:
+            raise forms.ValidationError(f"This is not the table's name, {self._expected_names[0]}.")
+        return typed
