@@ -26,6 +26,8 @@ _STARTING = Badge("starting", "inflight", "busy")
 _RUNNING = Badge("running", "inflight", "busy")
 _CANCELLING = Badge("cancelling", "undone", "undone")
 _STOPPING = Badge("stopping", "undone", "undone")
+_SUCCEEDED = Badge("succeeded", "completed", "good")
+_CANCELLED = Badge("cancelled", "undone", "undone")
 _FAILED = Badge("failed", "failed", "bad")
 _CONFLICTED = Badge("conflicted", "conflict", "bad")
 _ROLLED_BACK = Badge("rolled back", "undone", "undone")
@@ -52,11 +54,23 @@ BADGES: Mapping[str, Mapping[str, Badge]] = MappingProxyType(
             "stopping": _STOPPING,
             "cancelling": _CANCELLING,
             "unknown": _UNKNOWN,
-            "succeeded": Badge("succeeded", "completed", "good"),
+            "succeeded": _SUCCEEDED,
             "failed": _FAILED,
             "conflicted": _CONFLICTED,
             "rolled_back": _ROLLED_BACK,
-            "cancelled": Badge("cancelled", "undone", "undone"),
+            "cancelled": _CANCELLED,
+            "lost": _LOST,
+            "fenced": _FENCED,
+        },
+        "audit": {
+            "requested": _REQUESTED,
+            "done": Badge("done", "completed", "good"),
+            "succeeded": _SUCCEEDED,
+            "failed": _FAILED,
+            "conflicted": _CONFLICTED,
+            "committed": _COMMITTED,
+            "rolled_back": _ROLLED_BACK,
+            "cancelled": _CANCELLED,
             "lost": _LOST,
             "fenced": _FENCED,
         },

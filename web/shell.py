@@ -68,6 +68,10 @@ class Shell:
         return is_admin(self.user)
 
     @property
+    def is_auditor(self) -> bool:
+        return is_auditor(self.user)
+
+    @property
     def is_operator(self) -> bool:
         return is_operator(self.user)
 
@@ -77,7 +81,7 @@ class Shell:
             return "admin"
         if self.is_operator:
             return "operator"
-        if is_auditor(self.user):
+        if self.is_auditor:
             return "auditor"
         return "viewer" if is_viewer(self.user) else "no role"
 

@@ -8,6 +8,7 @@ from django.urls import path, re_path
 from web import events
 from web.additions import added_urls
 from web.pages import (
+    audit,
     conflicts,
     files,
     live,
@@ -38,6 +39,8 @@ urlpatterns = [
     path("tables/rows", tables.tables_rows, name="tables-rows"),
     path("tables/register", table_settings.register, name="table-register"),
     path("go", tables.go, name="go"),
+    path("audit", audit.audit, name="audit"),
+    path("audit/<int:event_id>", audit.audit_row, name="audit-row"),
     path("login/", auth_views.LoginView.as_view(template_name="pages/login.html"), name="login"),
     path("logout/", auth_views.LogoutView.as_view(), name="logout"),
     path("events/", events.all_events, name="events-all"),

@@ -12,7 +12,7 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
-from controlplane.accounts.roles import is_admin, is_operator, is_viewer
+from controlplane.accounts.roles import is_admin, is_auditor, is_operator, is_viewer
 from workers.reporting.tokens import operation_of
 
 if TYPE_CHECKING:
@@ -66,6 +66,13 @@ class IsAdmin(BasePermission):
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         return is_admin(request.user)
+
+
+class IsAuditor(BasePermission):
+    message = "this needs the role auditor"
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        return is_auditor(request.user)
 
 
 class IsOperator(BasePermission):

@@ -12,6 +12,7 @@ from controlplane.api import openapi  # noqa: F401 - imported for what it regist
 from controlplane.api.reports.operations import OperationReportApi
 from controlplane.api.v1 import (
     activity,
+    audit,
     files,
     operations,
     sinks,
@@ -176,6 +177,10 @@ urlpatterns = [
         writers.MarkerServerRestartApi.as_view(),
         name="marker_server_restart",
     ),
+    path("audit/", audit.AuditListApi.as_view(), name="audit"),
+    path("audit/chain/", audit.AuditChainApi.as_view(), name="audit_chain"),
+    path("audit/export/", audit.AuditExportApi.as_view(), name="audit_export"),
+    path("audit/<int:event_id>/", audit.AuditEventApi.as_view(), name="audit_event"),
     path("tokens/", tokens.TokenListApi.as_view(), name="tokens"),
     path("tokens/<slug:token_key>/", tokens.TokenApi.as_view(), name="token"),
     # Workers post without following redirects, so both spellings are answered.

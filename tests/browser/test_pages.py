@@ -44,6 +44,9 @@ PAGES = {
     "broken-live": "/t/weather/live",
 }
 STILL = {
+    "audit": "/audit",
+    "audit-none": "/audit?who=nobody",
+    "audit-row": "/audit/1",
     "schema": "/t/fares/schema",
     "service-plan": "/t/fares/services/run/clean?hoodie.clean.commits.retained=1",
     "savepoint-plan": "/t/fares/services/run/savepoint",

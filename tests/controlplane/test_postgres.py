@@ -17,6 +17,11 @@ from bench.support.postgres import postgres_cluster
 
 ROOT = Path(__file__).parents[2]
 _TRIED = (
+    "tests/controlplane/api/test_audit.py",
+    "tests/controlplane/audit/test_audit_command.py",
+    "tests/controlplane/audit/test_chain.py",
+    "tests/controlplane/audit/test_recording.py",
+    "tests/controlplane/audit/test_verifying.py",
     "tests/controlplane/mirror/test_archive.py",
     "tests/controlplane/mirror/test_files.py",
     "tests/controlplane/mirror/test_fleet.py",

@@ -13,6 +13,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.utils import timezone
 
+from controlplane.audit.models import AuditEvent
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.actions import do_request_write
@@ -37,6 +38,8 @@ unregister                             POST  login 403 403 403 422
 go                                     GET   login 302 302 302 302
 go?q=trips                             GET   login 302 302 302 302
 go?q=oslo&table=trips                  GET   login 302 302 302 302
+audit                                  GET   login 403 403 403 200
+audit-row                              GET   login 403 403 403 200
 login                                  GET   200   200 200 200 200
 login                                  POST  200   200 200 200 200
 logout                                 POST  login login login login login
@@ -212,6 +215,7 @@ def places(trips: Table, admin: User) -> dict[str, str]:
         "operation_id": str(queued.pk),
         "sink_id": SINK,
         "lost": busy.conflicts.get(kind="write").loser_instant,
+        "event_id": str(AuditEvent.objects.latest("pk").pk),
     }
 
 

@@ -14,6 +14,7 @@ from django.urls import URLPattern, reverse
 from pytest_django import Settings
 
 from controlplane.api.urls import urlpatterns
+from controlplane.audit.models import AuditEvent
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.actions import do_request_write
@@ -84,6 +85,10 @@ operation              GET     401 403 200 200 200 401
 operation_cancel       POST    401 403 403 202 409 401
 marker_server          GET     401 403 200 200 200 401
 marker_server_restart  POST    401 403 403 403 409 401
+audit                  GET     401 403 403 403 200 401
+audit_chain            GET     401 403 403 403 200 401
+audit_export           GET     401 403 403 403 200 401
+audit_event            GET     401 403 403 403 200 401
 tokens                 GET     401 403 200 200 200 401
 tokens                 POST    401 403 201 201 201 401
 token                  DELETE  401 403 404 404 404 401
@@ -117,6 +122,7 @@ def addresses(synced: Table, operation: Operation, settings: Settings) -> dict[s
         "service": "compaction",
         "file_id": file_group.file_id,
         "sink_id": SINK,
+        "event_id": AuditEvent.objects.latest("pk").pk,
     }
     return {name: reverse(f"api:{name}", kwargs=_wanted(name, values)) for name in _routes()}
 

@@ -1,0 +1,86 @@
+"""What an audit row is hashed as. Pure; the text of a version never changes, since rows of it are
+checked for as long as the database lives.
+
+Version 1. A row's digest is the SHA-256 of the canonical JSON of its content:
+
+    {"at", "details", "object", "plan_hash", "reason", "request_id", "result", "version",
+     "what", "who"}
+
+and its link's hash the SHA-256 of the canonical JSON of
+
+    {"digest", "id", "previous_hash", "sequence", "version"}
+
+Canonical JSON has its keys sorted, no blanks, everything outside ASCII escaped; times are UTC with
+six digits of microseconds and a `Z`; a float without a fraction is written as the whole number, as
+PostgreSQL's `jsonb` gives it back. Hashes are 64 hexadecimal digits; before the first row stand 64
+zeros under the number 0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+VERSION = 1
+GENESIS_HASH = "0" * 64
+_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
+
+
+def digest_of(
+    *,
+    at: datetime,
+    who: str,
+    what: str,
+    subject: str,
+    reason: str,
+    plan_hash: str,
+    result: str,
+    request_id: str,
+    details: Mapping[str, Any],
+) -> str:
+    """The digest of a row's content, under the newest version."""
+    return _hashed(
+        {
+            "version": VERSION,
+            "at": at.astimezone(UTC).strftime(_TIME),
+            "who": who,
+            "what": what,
+            "object": subject,
+            "reason": reason,
+            "plan_hash": plan_hash,
+            "result": result,
+            "request_id": request_id,
+            "details": details,
+        }
+    )
+
+
+def link_hash(*, sequence: int, previous_hash: str, row_id: int, digest: str) -> str:
+    """What the next row names as its `previous_hash`."""
+    return _hashed(
+        {
+            "version": VERSION,
+            "sequence": sequence,
+            "previous_hash": previous_hash,
+            "id": row_id,
+            "digest": digest,
+        }
+    )
+
+
+def _hashed(content: Mapping[str, Any]) -> str:
+    text = json.dumps(_canonical(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def _canonical(content: Any) -> Any:
+    if isinstance(content, Mapping):
+        return {str(name): _canonical(inner) for name, inner in content.items()}
+    if isinstance(content, list | tuple):
+        return [_canonical(inner) for inner in content]
+    if isinstance(content, float) and content.is_integer():
+        return int(content)
+    return content

@@ -1,0 +1,115 @@
+"""Triggers by which the database itself refuses to change or remove what the audit holds.
+
+A row may enter the chain once, and nothing else of it may change; no row may be removed; the head
+only goes forward. Who may drop triggers can still do all of it: then the chain shows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+EVENTS, HEAD = "audit_auditevent", "audit_audithead"
+REFUSAL = "the audit is append-only"
+_CONTENT = (
+    *("id", "at", "who", "what", "object", "reason", "plan_hash", "result"),
+    *("request_id", "details", "version", "digest"),
+)
+_FUNCTION = f"""
+CREATE OR REPLACE FUNCTION audit_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION '{REFUSAL}: % of %', TG_OP, TG_TABLE_NAME
+        USING ERRCODE = 'integrity_constraint_violation';
+END $$
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """One trigger: what it refuses, and when."""
+
+    name: str
+    event: str
+    table: str
+    condition: str = ""
+    """In SQL; empty refuses always."""
+
+    def statement(self, vendor: str) -> str:
+        head = f"CREATE TRIGGER {self.name} BEFORE {self.event} ON {self.table}"
+        if vendor == "sqlite":
+            when = f" WHEN {self.condition}" if self.condition else ""
+            return f"{head}{when} BEGIN SELECT RAISE(ABORT, '{REFUSAL}'); END"
+        each = "STATEMENT" if self.event == "TRUNCATE" else "ROW"
+        when = f" WHEN ({self.condition})" if self.condition else ""
+        return f"{head} FOR EACH {each}{when} EXECUTE FUNCTION audit_refuse()"
+
+
+def install(connection: BaseDatabaseWrapper) -> None:
+    """Make those that are missing. SQLite and PostgreSQL; other databases get none."""
+    missing = set(missing_guards(connection))
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute(_FUNCTION)
+        for guard in _guards(connection.vendor):
+            if guard.name in missing:
+                _drop(connection, guard)
+                cursor.execute(guard.statement(connection.vendor))
+
+
+def remove(connection: BaseDatabaseWrapper) -> None:
+    """For who empties the whole database on purpose: `manage.py flush`."""
+    for guard in _guards(connection.vendor):
+        _drop(connection, guard)
+
+
+def missing_guards(connection: BaseDatabaseWrapper) -> list[str]:
+    """Names of triggers that are not there, or are switched off."""
+    guards = _guards(connection.vendor)
+    if not guards:
+        return []
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            cursor.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
+        else:
+            cursor.execute(
+                "SELECT tgname FROM pg_trigger WHERE tgenabled IN ('O', 'A')"
+                " AND tgrelid IN (to_regclass(%s), to_regclass(%s))",
+                [EVENTS, HEAD],
+            )
+        there = {name for (name,) in cursor.fetchall()}
+    return [guard.name for guard in guards if guard.name not in there]
+
+
+def _drop(connection: BaseDatabaseWrapper, guard: Guard) -> None:
+    of_table = f" ON {guard.table}" if connection.vendor == "postgresql" else ""
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP TRIGGER IF EXISTS {guard.name}{of_table}")
+
+
+def _guards(vendor: str) -> list[Guard]:
+    if vendor == "sqlite":
+        # REPLACE removes a row without its DELETE trigger.
+        taken = f"EXISTS (SELECT 1 FROM {EVENTS} WHERE id = NEW.id)"  # noqa: S608 - our own name
+        entering = f"NEW.sequence IS NOT NULL OR {taken}"
+        return [Guard("audit_event_insert", "INSERT", EVENTS, entering), *_both("IS")]
+    if vendor == "postgresql":
+        return [
+            Guard("audit_event_insert", "INSERT", EVENTS, "NEW.sequence IS NOT NULL"),
+            Guard("audit_event_truncate", "TRUNCATE", EVENTS),
+            Guard("audit_head_truncate", "TRUNCATE", HEAD),
+            *_both("IS NOT DISTINCT FROM"),
+        ]
+    return []
+
+
+def _both(same_as: str) -> list[Guard]:
+    """What both databases have; `same_as` compares, and takes two nulls for equal."""
+    is_kept = " AND ".join(f'NEW."{name}" {same_as} OLD."{name}"' for name in _CONTENT)
+    enters = f"OLD.sequence IS NULL AND NEW.sequence IS NOT NULL AND {is_kept}"
+    return [
+        Guard("audit_event_update", "UPDATE", EVENTS, f"NOT ({enters})"),
+        Guard("audit_event_delete", "DELETE", EVENTS),
+        Guard("audit_head_update", "UPDATE", HEAD, "NEW.sequence <= OLD.sequence"),
+        Guard("audit_head_delete", "DELETE", HEAD),
+    ]

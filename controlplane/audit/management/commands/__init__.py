@@ -1,0 +1,1 @@
+"""`manage.py audit`, and `flush`, which would be refused without it."""

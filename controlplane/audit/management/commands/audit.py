@@ -1,0 +1,130 @@
+"""`manage.py audit`: list, export and verify what people and programs did."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import datetime
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError, connection
+from django.utils import timezone
+
+from controlplane.audit.actions import do_restore_guards
+from controlplane.audit.exports import FORMATS, do_export
+from controlplane.audit.guards import missing_guards
+from controlplane.audit.queries import AuditFilter, audit_page
+from controlplane.audit.shell import shell_user
+from controlplane.audit.verifying import do_verify_whole
+from controlplane.audit.walking import Link, link_at
+from controlplane.errors import InvalidRequest
+from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX
+
+_FILTERS = {
+    "who": "of this person or program",
+    "what": "of this kind; `service.` for all that begin so",
+    "object": "about this, a table's slug mostly",
+    "result": "with this end: requested, done, succeeded, failed, ...",
+    "request-id": "of this request",
+}
+
+
+class Command(BaseCommand):
+    help = "What people and programs did: list it, export it, and verify that nobody changed it."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True)
+        verify = actions.add_parser(
+            "verify", help="walk through the whole chain; ends with 1 when something is wrong"
+        )
+        verify.add_argument(
+            "--expect",
+            type=_link,
+            metavar="SEQUENCE:HASH",
+            help="a row that must be there, as a log line or an earlier run named it",
+        )
+        listed = actions.add_parser("list", help="the newest rows, a line each")
+        listed.add_argument("--limit", type=int, default=PAGE_ROWS, help=f"rows ({PAGE_ROWS})")
+        export = actions.add_parser("export", help="all rows to standard output")
+        export.add_argument("--as", dest="as_format", choices=FORMATS, default="csv")
+        for asks in (listed, export):
+            for name, words in _FILTERS.items():
+                asks.add_argument(f"--{name}", default="", help=words)
+            asks.add_argument("--since", type=_time, help="from this time on, UTC")
+            asks.add_argument("--until", type=_time, help="before this time, UTC")
+        actions.add_parser("guard", help="make triggers again that somebody dropped")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            getattr(self, f"_{options['action']}")(options)
+        except InvalidRequest as error:
+            raise CommandError(str(error)) from error
+        except DatabaseError as error:
+            raise CommandError(
+                f"the node's database is not ready, run `make up`: {error}"
+            ) from error
+
+    def _verify(self, options: dict[str, Any]) -> None:
+        whole, problem = do_verify_whole(timezone.now())
+        lines = [] if problem is None else [f"{problem.kind}: {problem.sentence}"]
+        expected: Link | None = options["expect"]
+        if expected is not None and link_at(expected.sequence) != expected:
+            lines.append(f"missing: there is no row {expected.sequence} with the hash that it had")
+        if missing := missing_guards(connection):
+            lines.append(f"guard: the database lacks {', '.join(missing)}; see `audit guard`")
+        if lines:
+            raise CommandError("the audit does not verify\n" + "\n".join(lines), returncode=1)
+        self.stdout.write(
+            f"{whole.rows} rows are as they were written; the newest is"
+            f" {whole.through.sequence}:{whole.through.hash}"
+        )
+
+    def _list(self, options: dict[str, Any]) -> None:
+        if not 1 <= options["limit"] <= PAGE_ROWS_MAX:
+            raise InvalidRequest(f"the limit must be 1 to {PAGE_ROWS_MAX}", limit=options["limit"])
+        for row in audit_page(_filter(options), limit=options["limit"]).rows:
+            words = (
+                f"{row.at:%Y-%m-%dT%H:%M:%S.%fZ}", str(row.sequence or "-"),
+                row.who or "-", row.what, row.object, row.result, row.reason,
+            )  # fmt: skip
+            self.stdout.write("\t".join(_one_line(word) for word in words))
+
+    def _export(self, options: dict[str, Any]) -> None:
+        for piece in do_export(_filter(options), options["as_format"], by=shell_user()):
+            self.stdout.write(piece, ending="")
+
+    def _guard(self, options: dict[str, Any]) -> None:
+        made = do_restore_guards(by=shell_user())
+        self.stdout.write(f"made {', '.join(made)}" if made else "all are there")
+
+
+def _filter(options: dict[str, Any]) -> AuditFilter:
+    return AuditFilter(
+        who=options["who"],
+        what=options["what"],
+        object=options["object"],
+        result=options["result"],
+        request_id=options["request_id"],
+        since=options["since"],
+        until=options["until"],
+    )
+
+
+def _time(text: str) -> datetime:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"no time: {text[:40]}; 2026-11-23T20:00") from error
+    return at if at.tzinfo else timezone.make_aware(at)
+
+
+def _link(text: str) -> Link:
+    sequence, _, link_hash = text.partition(":")
+    if not sequence.isascii() or not sequence.isdigit() or len(link_hash) != 64:
+        raise argparse.ArgumentTypeError(f"{text[:80]} is no SEQUENCE:HASH")
+    return Link(int(sequence), link_hash)
+
+
+def _one_line(text: str) -> str:
+    """What a terminal may get: control characters and line breaks are escaped."""
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)

@@ -1,0 +1,13 @@
+"""Celery's side of the audit."""
+
+from __future__ import annotations
+
+from django.utils import timezone
+
+from controlplane.audit.verifying import do_verify_round
+from controlplane.celery import app
+
+
+@app.task(name="controlplane.audit.verify")
+def verify() -> None:
+    do_verify_round(timezone.now())

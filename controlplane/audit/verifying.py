@@ -1,0 +1,85 @@
+"""Verifying the chain again and again: what is new in every round, and all of it once a day, a part
+in every round. What was found stays until a walk through the whole chain finds nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+
+from controlplane.audit.actions import do_chain_waiting
+from controlplane.audit.models import ONLY, AuditCheck
+from controlplane.audit.walking import Link, Problem, Walk, walk
+
+ROUND_ROWS = 20_000
+"""At most so many new rows and so many old ones in a round: about a second of each."""
+WHOLE_EVERY = timedelta(days=1)
+
+log = logging.getLogger(__name__)
+
+
+def do_verify_round(now: datetime, rows_most: int = ROUND_ROWS) -> Problem | None:
+    """Take in what waits, look at what is new and at the next part of a whole walk that is due.
+
+    What is wrong, as far as this round saw. Raises DatabaseError.
+    """
+    do_chain_waiting()
+    check, _ = AuditCheck.objects.get_or_create(pk=ONLY)
+    newest = _walk_on(check, rows_most)
+    problem = newest.problem
+    if problem is None and _whole_is_due(check, now):
+        part = walk(Link(check.whole_sequence, check.whole_hash), rows_most)
+        problem = part.problem
+        _note_whole(check, part, now)
+    _keep(check, problem, now)
+    return problem
+
+
+def do_verify_whole(now: datetime) -> tuple[Walk, Problem | None]:
+    """Walk through the whole chain at once, and keep what was found: the walk, and what is wrong.
+
+    Raises DatabaseError.
+    """
+    do_chain_waiting()
+    check, _ = AuditCheck.objects.get_or_create(pk=ONLY)
+    # Also sees a tail that is gone together with its head, where it was verified before.
+    newest = _walk_on(check, None)
+    whole = walk(Link())
+    problem = whole.problem or newest.problem
+    if problem is None:
+        _note_whole(check, whole, now)
+    _keep(check, problem, now)
+    return whole, problem
+
+
+def _walk_on(check: AuditCheck, rows_most: int | None) -> Walk:
+    newest = walk(Link(check.sequence, check.hash), rows_most)
+    check.sequence, check.hash = newest.through.sequence, newest.through.hash
+    return newest
+
+
+def _whole_is_due(check: AuditCheck, now: datetime) -> bool:
+    is_under_way = check.whole_sequence > 0
+    is_old = check.whole_at is None or now - check.whole_at >= WHOLE_EVERY
+    return is_under_way or is_old or bool(check.problem)
+
+
+def _note_whole(check: AuditCheck, part: Walk, now: datetime) -> None:
+    """The next part goes on behind this one; from the start once it is through, or broke off."""
+    is_over = part.is_at_end or part.problem is not None
+    going_on = Link() if is_over else part.through
+    check.whole_sequence, check.whole_hash = going_on.sequence, going_on.hash
+    if part.is_at_end:
+        check.whole_at = now
+        check.problem, check.problem_kind, check.problem_sequence = "", "", None
+
+
+def _keep(check: AuditCheck, problem: Problem | None, now: datetime) -> None:
+    if problem is not None:
+        log.error("the audit does not verify: kind=%s: %s", problem.kind, problem.sentence)
+        check.problem, check.problem_kind = problem.sentence, problem.kind
+        check.problem_sequence = problem.sequence
+    else:
+        log.info("audit verified: sequence=%s hash=%s", check.sequence, check.hash)
+    check.checked_at = now
+    check.save()
