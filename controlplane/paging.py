@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
 from django.db.models import Model, Q, QuerySet
@@ -50,8 +50,8 @@ def _parsed(cursor: str) -> tuple[datetime, str]:
     time_text, _, key = cursor.rpartition("_")
     try:
         at = datetime.fromisoformat(time_text)
-    except ValueError as error:
+        if at.tzinfo is None or not key:
+            raise InvalidRequest("this is no cursor", cursor=cursor[:64])
+        return at.astimezone(UTC), key
+    except (ValueError, OverflowError) as error:
         raise InvalidRequest("this is no cursor", cursor=cursor[:64]) from error
-    if at.tzinfo is None or not key:
-        raise InvalidRequest("this is no cursor", cursor=cursor[:64])
-    return at, key

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 from django.contrib.auth.models import Group, User
@@ -66,7 +66,9 @@ def test_filters_narrow_the_list_and_the_exports(as_auditor: Client) -> None:
     assert page.context["export_csv"] == f"/api/v1/audit/export/?{wanted}&file_format=csv"
     assert as_auditor.get(page.context["export_csv"]).status_code == 200
     assert "No row matches" in as_auditor.get("/audit?who=eve").content.decode()
-    assert as_auditor.get("/audit?since=yesterday").status_code == 400
+    early = quote("0001-01-01T00:00:00+23:59")
+    for wrong in ("since=yesterday", f"until={early}", f"before={early}_1"):
+        assert as_auditor.get(f"/audit?{wrong}").status_code == 400
 
 
 def test_details_lead_to_the_table_and_the_operation(as_auditor: Client, busy: Table) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -113,9 +113,9 @@ def _filter(options: dict[str, Any]) -> AuditFilter:
 def _time(text: str) -> datetime:
     try:
         at = datetime.fromisoformat(text)
-    except ValueError as error:
+        return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+    except (ValueError, OverflowError) as error:
         raise argparse.ArgumentTypeError(f"no time: {text[:40]}; 2026-11-23T20:00") from error
-    return at if at.tzinfo else timezone.make_aware(at)
 
 
 def _link(text: str) -> Link:
