@@ -37,6 +37,8 @@ Kind = Literal[
 CHANNEL_PREFIX = "sluice:events:"
 EVERYWHERE = "*all"
 """The topic of what belongs to no single table. No slug can look like this."""
+REGISTER = "*register"
+"""The topic of which tables there are: heard by those alone who see every table."""
 
 
 def channel(topic: str) -> str:

@@ -11,7 +11,6 @@ from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
-from django.db.models import prefetch_related_objects
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
@@ -24,6 +23,7 @@ from controlplane.errors import (
     QueueUnavailable,
     StorageUnavailable,
 )
+from controlplane.tables.access import Permission, access_table, begin_visit
 
 View = Callable[..., HttpResponse]
 """Takes the request, then what the address names."""
@@ -47,13 +47,15 @@ class Refusal(NamedTuple):
 
 
 def page(view: View) -> View:
-    """A page for people who are signed in. Their groups are read once, however often a role is
-    asked for.
+    """A page for people who are signed in. Their roles are read once, however often one is asked
+    for. A table that the address names and somebody may not see is not found here already.
     """
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
-        prefetch_related_objects([person(request)], "groups")
+        begin_visit(person(request))
+        if "slug" in kwargs:
+            access_table(person(request), str(kwargs["slug"]), Permission.VIEW)
         try:
             return view(request, *args, **kwargs)
         except ControlPlaneError as error:

@@ -1,16 +1,29 @@
-"""What the frame around every page needs: theme and role. A context processor; it asks the database
-nothing of its own.
+"""What the frame around every page needs: theme and role. A context processor; on a page that
+was let through it asks the database nothing of its own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.http import HttpRequest
 from django.utils import timezone
 
-from controlplane.accounts.roles import is_admin, is_auditor, is_operator, is_viewer
+from controlplane.accounts.role_names import greatest
+from controlplane.accounts.roles import is_auditor, reach_of
+from controlplane.tables.access import (
+    Permission,
+    may,
+    may_everywhere,
+    may_see_some,
+    role_on,
+    visited_table,
+)
+
+if TYPE_CHECKING:
+    from controlplane.tables.models import Table
 
 THEME_COOKIE = "sluice_theme"
 _THEMES = ("light", "dark")
@@ -53,6 +66,8 @@ class Shell:
     theme: str
     """Empty follows the system."""
     user: AbstractBaseUser | AnonymousUser
+    table: Table | None
+    """Of this page, once it was come to."""
 
     @property
     def now_ms(self) -> int:
@@ -65,7 +80,8 @@ class Shell:
 
     @property
     def is_admin(self) -> bool:
-        return is_admin(self.user)
+        """On the table of this page; everywhere where the page is of no table."""
+        return self._may(Permission.ADMINISTER)
 
     @property
     def is_auditor(self) -> bool:
@@ -73,24 +89,34 @@ class Shell:
 
     @property
     def is_operator(self) -> bool:
-        return is_operator(self.user)
+        """As `is_admin`."""
+        return self._may(Permission.OPERATE)
 
     @property
     def role(self) -> str:
-        if self.is_admin:
-            return "admin"
-        if self.is_operator:
-            return "operator"
-        if self.is_auditor:
-            return "auditor"
-        return "viewer" if is_viewer(self.user) else "no role"
+        """On the table of this page, or everywhere; in words where it differs by table."""
+        if self.table is not None:
+            return role_on(self.user, self.table)
+        everywhere = reach_of(self.user).everywhere
+        if everywhere:
+            return greatest(*everywhere)
+        return "roles on some tables" if may_see_some(self.user) else "no role"
+
+    def _may(self, permission: Permission) -> bool:
+        if self.table is not None:
+            return may(self.user, permission, self.table)
+        return may_everywhere(self.user, permission)
 
 
 def shell(request: HttpRequest) -> dict[str, Shell]:
     theme = request.COOKIES.get(THEME_COOKIE, "")
+    user = getattr(request, "user", AnonymousUser())
+    match = request.resolver_match
+    slug = str(match.kwargs.get("slug", "")) if match else ""
     return {
         "shell": Shell(
             theme=theme if theme in _THEMES else "",
-            user=getattr(request, "user", AnonymousUser()),
+            user=user,
+            table=visited_table(user, slug),
         )
     }

@@ -1,1 +1,1 @@
-"""Users, the roles that hold everywhere, and tokens."""
+"""Users, their roles everywhere, in namespaces and on tables, and what slows guessing down."""

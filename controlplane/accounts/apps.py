@@ -7,7 +7,7 @@ from typing import Any
 from django.apps import AppConfig, apps
 from django.db.models.signals import post_migrate
 
-ROLES = ("viewer", "operator", "admin", "auditor")
+from controlplane.accounts.role_names import ROLES
 
 
 class AccountsConfig(AppConfig):
@@ -15,8 +15,8 @@ class AccountsConfig(AppConfig):
     label = "accounts"
 
     def ready(self) -> None:
-        # `flush` empties what the migration made, and runs no migration again. The signal comes for
-        # apps with models only, so it is that of the groups' own app.
+        # `flush` empties what the migration made, and runs no migration again. The signal is that
+        # of the groups' own app, whose tables are there by then.
         post_migrate.connect(_ensure_roles, sender=apps.get_app_config("auth"))
 
 

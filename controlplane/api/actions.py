@@ -11,10 +11,10 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from knox.models import AuthToken
 
-from controlplane.accounts.roles import is_viewer
 from controlplane.api.queries import TokenRecord
 from controlplane.audit.actions import do_record
 from controlplane.errors import InvalidRequest
+from controlplane.tables.access import may_see_some
 
 DAYS_DEFAULT = 90
 DAYS_MAX = 365
@@ -27,7 +27,7 @@ def do_create_token(user: User, *, days: int, by: str) -> tuple[TokenRecord, str
     """
     if not 1 <= days <= DAYS_MAX:
         raise InvalidRequest(f"days must be 1 to {DAYS_MAX}", days=days)
-    if not is_viewer(user):
+    if not may_see_some(user):
         raise PermissionDenied(f"{user.get_username()} has no role, so a token would open nothing")
     with transaction.atomic():
         row, token = AuthToken.objects.create(user=user, expiry=timedelta(days=days))

@@ -12,7 +12,14 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
-from controlplane.accounts.roles import is_admin, is_auditor, is_operator, is_viewer
+from controlplane.accounts.roles import is_auditor
+from controlplane.tables.access import (
+    Permission,
+    access_table,
+    begin_visit,
+    may_everywhere,
+    may_see_some,
+)
 from workers.reporting.tokens import operation_of
 
 if TYPE_CHECKING:
@@ -54,18 +61,33 @@ class WorkerAuthentication(BaseAuthentication):
         return "Worker"
 
 
-class IsViewer(BasePermission):
-    message = "this needs the role viewer"
+class NeedsRole(BasePermission):
+    """On the table that the address names; everywhere where it names none, and to read where it
+    names none, anywhere: what is listed there is filtered.
+
+    A table that the caller may not see is not found here already, whatever else the request lacks.
+    """
+
+    to_read = Permission.VIEW
+    to_change = Permission.VIEW
+    message = ""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        return is_viewer(request.user)
+        """Raises Http404, PermissionDenied for the table of the address."""
+        permission = self.to_read if request.method in SAFE_METHODS else self.to_change
+        self.message = f"this needs the role {permission.role}"
+        begin_visit(request.user)
+        if not may_see_some(request.user):
+            return False
+        slug = view.kwargs.get("slug")
+        if slug is not None:
+            access_table(request.user, slug, permission)
+            return True
+        return permission is Permission.VIEW or may_everywhere(request.user, permission)
 
 
-class IsAdmin(BasePermission):
-    message = "this needs the role admin"
-
-    def has_permission(self, request: Request, view: APIView) -> bool:
-        return is_admin(request.user)
+class IsViewer(NeedsRole):
+    """Nothing here is more than reading."""
 
 
 class IsAuditor(BasePermission):
@@ -75,31 +97,28 @@ class IsAuditor(BasePermission):
         return is_auditor(request.user)
 
 
-class IsOperator(BasePermission):
-    message = "this needs the role operator"
+class IsOperator(NeedsRole):
+    """Reading what stands here is an operator's, too."""
 
-    def has_permission(self, request: Request, view: APIView) -> bool:
-        return is_operator(request.user)
+    to_read = to_change = Permission.OPERATE
 
 
-class IsOperatorToWrite(BasePermission):
+class IsAdmin(NeedsRole):
+    """Reading what stands here is an admin's, too."""
+
+    to_read = to_change = Permission.ADMINISTER
+
+
+class IsOperatorToWrite(NeedsRole):
     """Reading is a viewer's, anything else an operator's."""
 
-    message = "this needs the role operator"
-
-    def has_permission(self, request: Request, view: APIView) -> bool:
-        allowed = is_viewer if request.method in SAFE_METHODS else is_operator
-        return allowed(request.user)
+    to_change = Permission.OPERATE
 
 
-class IsAdminToWrite(BasePermission):
+class IsAdminToWrite(NeedsRole):
     """Reading is a viewer's, anything else an admin's."""
 
-    message = "this needs the role admin"
-
-    def has_permission(self, request: Request, view: APIView) -> bool:
-        allowed = is_viewer if request.method in SAFE_METHODS else is_admin
-        return allowed(request.user)
+    to_change = Permission.ADMINISTER
 
 
 class IsWorker(BasePermission):

@@ -20,7 +20,7 @@ from controlplane.operations.models import MarkerServer, Operation
 from controlplane.operations.queueing import IS_SHELL
 from controlplane.operations.states import FINAL, OperationState
 from controlplane.paging import PAGE_ROWS, Page, newest_first
-from controlplane.tables.access import Permission, access_table
+from controlplane.tables.access import Permission, access_table, visible_tables
 from controlplane.tables.models import Table
 
 SAMPLES_SHOWN_FOR = timedelta(minutes=5)
@@ -90,7 +90,9 @@ class MarkerServerStatus:
 
 
 def operation_detail(operation_id: UUID | str) -> OperationDetail | None:
-    """One operation; None when there is none. Ask `access_table` before showing it."""
+    """One operation; None when there is none. Whoever may not see its table may not see it:
+    ask `access_operation` before showing it, or `access_table` and compare.
+    """
     operation = _operations().filter(pk=operation_id).first()
     if operation is None:
         return None
@@ -111,30 +113,35 @@ def operation_checks(operation_id: UUID) -> list[Check]:
     return kind_of(operation).checks(operation)
 
 
-def operation_for_cancel(user: AbstractBaseUser | AnonymousUser, operation_id: UUID) -> Operation:
-    """The operation itself, for whoever may operate its table.
+def access_operation(
+    user: AbstractBaseUser | AnonymousUser, operation_id: UUID, permission: Permission
+) -> Operation:
+    """The operation itself, for whoever may do this to its table.
 
-    Raises Http404, PermissionDenied.
+    Raises what `access_table` raises; Http404 alike for one that there is not and for one of a
+    table that `user` may not see.
     """
-    operation = _operations().filter(pk=operation_id).first()
+    operation = _operations().filter(pk=operation_id, table__in=visible_tables(user)).first()
     if operation is None:
-        raise Http404(str(operation_id))
-    access_table(user, operation.table.slug, Permission.OPERATE)
+        raise Http404(f"there is no operation {operation_id}")
+    access_table(user, operation.table.slug, permission)
     return operation
 
 
 def operations_page(
+    of: Table | QuerySet[Table],
     *,
-    table: Table | None = None,
     states: Iterable[str] | None = None,
     kinds: Iterable[str] | None = None,
     cursor: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[OperationRow]:
-    """Operations of one table, or of all, newest first."""
+    """Operations of one table, or of several such as `visible_tables` gives, newest first."""
     operations = _operations()
-    if table is not None:
-        operations = operations.filter(table=table)
+    if isinstance(of, Table):
+        operations = operations.filter(table=of)
+    else:
+        operations = operations.filter(table__in=of.order_by())
     if states is not None:
         operations = operations.filter(state__in=list(states))
     if kinds is not None:

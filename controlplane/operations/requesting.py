@@ -18,6 +18,7 @@ from controlplane.operations.ask import Ask, P, Plan, Request, Requester
 from controlplane.operations.confirmation import check_words
 from controlplane.operations.models import Operation
 from controlplane.operations.queueing import queue
+from controlplane.operations.request_places import check_own_places
 from controlplane.tables.access import may
 
 
@@ -39,6 +40,8 @@ def do_request(ask: Ask[P], by: Requester, given: Given) -> Operation:
     was shown; NotAllowedNow for a plan that is blocked or empty, or while another one is open.
     """
     _check_role(ask, by)
+    if by.user is not None:
+        check_own_places(by.user, dict(ask.body))
     digest = _digest(ask, given)
     if known := _known(by, given.idempotency_key, digest):
         return known
@@ -64,7 +67,7 @@ def do_request(ask: Ask[P], by: Requester, given: Given) -> Operation:
 
 def _check_role(ask: Ask[P], by: Requester) -> None:
     permission = ask.kind.permission(ask)
-    if by.user is not None and not may(by.user, permission):
+    if by.user is not None and not may(by.user, permission, ask.table):
         raise PermissionDenied(f"this needs the role {permission.role}")
 
 

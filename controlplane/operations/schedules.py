@@ -23,6 +23,7 @@ from controlplane.operations.kinds.table_service import do_schedule_service, pla
 from controlplane.operations.models import Operation, ServiceSetting
 from controlplane.operations.permissions import is_destructive, service_kinds
 from controlplane.operations.registered import hold_registered
+from controlplane.operations.request_places import check_own_places
 from controlplane.operations.states import OPEN
 from controlplane.tables.models import Table
 from workers.clock import InstantTime, format_instant
@@ -89,6 +90,8 @@ def do_update_service_setting(
         raise InvalidRequest("the trigger is out of bounds", most=TRIGGER_COMMITS_MAX)
     checked = dict(parameters or {})
     if checked:
+        if by is not None:
+            check_own_places(by, checked)
         plan_service(table, service, checked, None)
     with transaction.atomic():
         hold_registered(table)

@@ -96,4 +96,4 @@ def _send_again(kind: Kind, operation: Operation, now: datetime) -> None:
 def _may_still(kind: Kind, operation: Operation) -> bool:
     if operation.requested_by is None:
         return kind.may_run_unasked(operation)  # A schedule's.
-    return may(operation.requested_by, kind.permission(operation))
+    return may(operation.requested_by, kind.permission(operation), operation.table)

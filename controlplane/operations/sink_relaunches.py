@@ -54,9 +54,9 @@ def _relaunch_when_due(operation: Operation, now: datetime) -> Operation | None:
     if due is None or now < due or newest is None or newest.pk != operation.pk:
         return None
     by = operation.requested_by
-    if by is None or not may(by, sink.KIND.permission(operation)) or _another_runs(operation):
+    if by is None or not may(by, sink.KIND.permission(operation), operation.table):
         return None
-    if _was_asked_to_stop(operation):
+    if _another_runs(operation) or _was_asked_to_stop(operation):
         return None
     done = _relaunches(operation) + 1
     most = operation.parameters["relaunches_max"]

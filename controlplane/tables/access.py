@@ -1,15 +1,22 @@
-"""`access_table`: the only door to a Table. No view gets one in another way."""
+"""`access_table` and `visible_tables`: the only doors to tables. No view gets one in another way,
+and whoever may not see a table does not learn that there is one.
+"""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.core.exceptions import PermissionDenied
+from django.db.models import Q, QuerySet
 from django.http import Http404
 
-from controlplane.accounts.roles import is_admin, is_operator, is_viewer
+from controlplane.accounts.role_names import ADMIN, GRANTED, OPERATOR, RANKS, VIEWER
+from controlplane.accounts.roles import Reach, reach_of, remember_reach
 from controlplane.tables.models import Table
+
+_VISITED = "_sluice_tables"
+Caller = AbstractBaseUser | AnonymousUser
 
 
 class Permission(StrEnum):
@@ -17,7 +24,7 @@ class Permission(StrEnum):
     OPERATE = "operate"
     """Write, cancel, run services that take no committed data away."""
     ADMINISTER = "administer"
-    """Register, roll back, restore, delete."""
+    """Roll back, restore, delete; everywhere also register."""
 
     @property
     def role(self) -> str:
@@ -26,32 +33,88 @@ class Permission(StrEnum):
 
 
 _ROLES = {
-    Permission.VIEW: "viewer",
-    Permission.OPERATE: "operator",
-    Permission.ADMINISTER: "admin",
-}
-_HAS = {
-    Permission.VIEW: is_viewer,
-    Permission.OPERATE: is_operator,
-    Permission.ADMINISTER: is_admin,
+    Permission.VIEW: VIEWER,
+    Permission.OPERATE: OPERATOR,
+    Permission.ADMINISTER: ADMIN,
 }
 
 
-def may(user: AbstractBaseUser | AnonymousUser, permission: Permission) -> bool:
-    return _HAS[permission](user)
+def may(user: Caller, permission: Permission, table: Table) -> bool:
+    """Whether `user` may do this to `table`, by a role everywhere, in its namespace or on it."""
+    return _has(reach_of(user), permission, table)
 
 
-def access_table(
-    user: AbstractBaseUser | AnonymousUser, slug: str, permission: Permission
-) -> Table:
+def may_everywhere(user: Caller, permission: Permission) -> bool:
+    """Whether `user` may do this to every table there is or will be."""
+    return reach_of(user).covers_all(permission.role)
+
+
+def may_in_namespace(user: Caller, permission: Permission, namespace: str) -> bool:
+    """Whether `user` may do this to every table that stands in `namespace` or will."""
+    return _is_enough(reach_of(user).role_in(namespace), permission)
+
+
+def may_see_some(user: Caller) -> bool:
+    """Whether there may be a table that `user` sees."""
+    return reach_of(user).is_somewhere
+
+
+def role_on(user: Caller, table: Table) -> str:
+    """The greatest role of `user` on `table`; empty for none."""
+    return reach_of(user).role_on(table.namespace, table.pk)
+
+
+def visible_tables(user: Caller, permission: Permission = Permission.VIEW) -> QuerySet[Table]:
+    """The tables to which `user` may do this, by slug; every list of tables, and of what belongs to
+    tables, is filtered by it. Asks for the roles at once, and for the tables when it is read.
+    """
+    reach = reach_of(user)
+    if reach.covers_all(permission.role):
+        return Table.objects.all()
+    enough = {role for role in GRANTED if _is_enough(role, permission)}
+    namespaces = [name for name, role in reach.namespaces.items() if role in enough]
+    keys = [key for key, role in reach.tables.items() if role in enough]
+    return Table.objects.filter(Q(namespace__in=namespaces) | Q(pk__in=keys))
+
+
+def access_table(user: Caller, slug: str, permission: Permission) -> Table:
     """The table, if `user` may do this to it.
 
-    Raises PermissionDenied before it looks for the table, so nobody learns what exists; then
-    Http404.
+    Raises Http404 for a table that there is not, or that `user` may not see, without a difference;
+    PermissionDenied for one that `user` may see, and for everything where `user` may see nothing.
     """
-    if not may(user, permission):
+    reach = reach_of(user)
+    if not reach.is_somewhere:
         raise PermissionDenied(f"this needs the role {permission.role}")
-    try:
-        return Table.objects.get(slug=slug)
-    except Table.DoesNotExist as error:
-        raise Http404(f"there is no table {slug}") from error
+    table = visited_table(user, slug) or Table.objects.filter(slug=slug).first()
+    if table is None or not _has(reach, Permission.VIEW, table):
+        raise Http404(f"there is no table {slug}")
+    if not _has(reach, permission, table):
+        raise PermissionDenied(f"this needs the role {permission.role}")
+    visited: dict[str, Table] | None = getattr(user, _VISITED, None)
+    if visited is not None:
+        visited[slug] = table
+    return table
+
+
+def begin_visit(user: Caller) -> None:
+    """For the length of one request: the roles of this object are read once, and each table that it
+    comes to.
+    """
+    remember_reach(user)
+    if isinstance(user, User):
+        setattr(user, _VISITED, {})
+
+
+def visited_table(user: Caller, slug: str) -> Table | None:
+    """The table of this slug that `user` came to in the request at hand; None for none."""
+    visited: dict[str, Table] = getattr(user, _VISITED, {})
+    return visited.get(slug)
+
+
+def _has(reach: Reach, permission: Permission, table: Table) -> bool:
+    return _is_enough(reach.role_on(table.namespace, table.pk), permission)
+
+
+def _is_enough(role: str, permission: Permission) -> bool:
+    return RANKS.get(role, 0) >= RANKS[permission.role]

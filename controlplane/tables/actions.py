@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from controlplane.accounts.roles import ADMIN
 from controlplane.audit.actions import do_record
 from controlplane.errors import InvalidRequest
-from controlplane.events import EVERYWHERE, publish_change
+from controlplane.events import REGISTER, publish_change
 from controlplane.tables.locations import checked_location, overlap
 from controlplane.tables.models import DEFAULT_NAMESPACE, FormerSlug, Table
 from controlplane.tables.names import check_name, check_namespace, check_slug
@@ -56,7 +56,7 @@ def do_register_table(
             result="done",
             details={"location": resolved, "namespace": namespace},
         )
-        publish_change(EVERYWHERE, "tables")
+        publish_change(REGISTER, "tables")
     return table
 
 

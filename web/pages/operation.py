@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from controlplane.errors import NotAllowedNow
 from controlplane.operations.actions import do_request_cancel, is_cancellable
 from controlplane.operations.kinds.kind import Cancelling, kind_named
-from controlplane.operations.queries import operation_detail, operation_for_cancel
+from controlplane.operations.queries import access_operation, operation_detail
 from controlplane.tables.access import Permission, access_table, may
 from web.refusals import page, person, refusal_of
 from web.table_service_words import text_of
@@ -43,7 +43,7 @@ def operation_state(request: HttpRequest, slug: str, operation_id: UUID) -> Http
 def operation_cancel(request: HttpRequest, slug: str, operation_id: UUID) -> HttpResponse:
     """Ask that it ends; the page it comes back to shows how it does."""
     table = access_table(person(request), slug, Permission.OPERATE)
-    operation = operation_for_cancel(person(request), operation_id)
+    operation = access_operation(person(request), operation_id, Permission.OPERATE)
     if operation.table.slug != table.slug:
         raise Http404(f"this table has no operation {operation_id}")
     reason = request.POST.get("reason", "")[:500]
@@ -59,7 +59,7 @@ def _context(request: HttpRequest, slug: str, operation_id: UUID) -> dict[str, A
     operation = operation_detail(operation_id)
     if operation is None or operation.row.table_slug != table.slug:
         raise Http404(f"this table has no operation {operation_id}")
-    may_operate = may(person(request), Permission.OPERATE)
+    may_operate = may(person(request), Permission.OPERATE, table)
     row, kind = operation.row, kind_named(operation.row.kind)
     return {
         "is_cancellable": is_cancellable(row),

@@ -127,7 +127,7 @@ def _show_plan(
         "plan": plan,
         "form": form,
         "may_run": bool(plan and plan.is_executable)
-        and may(person(request), Permission.ADMINISTER),
+        and may(person(request), Permission.ADMINISTER, table),
     }
     if plan:
         detail = instant_detail(table, instant)

@@ -41,8 +41,8 @@ def _rows(request: HttpRequest, table: Table) -> dict[str, Any]:
     return {
         "savepoints": kept,
         "candidates": _candidates(table, kept),
-        "may_operate": may(person(request), Permission.OPERATE),
-        "may_administer": may(person(request), Permission.ADMINISTER),
+        "may_operate": may(person(request), Permission.OPERATE, table),
+        "may_administer": may(person(request), Permission.ADMINISTER, table),
     }
 
 

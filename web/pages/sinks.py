@@ -106,7 +106,7 @@ def start(request: HttpRequest, slug: str) -> HttpResponse:
         "form": form,
         "problem": problem,
         "key": uuid.uuid4(),
-        "may_operate": may(person(request), Permission.OPERATE),
+        "may_operate": may(person(request), Permission.OPERATE, table),
     }
     return render(request, "pages/sink_start.html", context, status=status)
 
@@ -177,8 +177,8 @@ def _context(request: HttpRequest, table: Table, wanted_id: str | None) -> dict[
         "table": table,
         "board": board,
         "sink": sink,
-        "may_operate": may(person(request), Permission.OPERATE),
-        "may_administer": may(person(request), Permission.ADMINISTER),
+        "may_operate": may(person(request), Permission.OPERATE, table),
+        "may_administer": may(person(request), Permission.ADMINISTER, table),
     }
     if sink is not None:
         now_ms = int(now.timestamp() * 1000)

@@ -178,7 +178,7 @@ def declare(request: HttpRequest, slug: str) -> HttpResponse:
         "form": form,
         "problem": problem,
         "types": TYPES,
-        "may_change": may(person(request), Permission.ADMINISTER),
+        "may_change": may(person(request), Permission.ADMINISTER, table),
     }
     return render(request, "pages/stream_declare.html", context, status=status)
 
@@ -219,7 +219,7 @@ def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
         "waiting": _waiting(board),
         "writes": stream_writes(table),
         "sources": SOURCES,
-        "may_operate": may(person(request), Permission.OPERATE),
+        "may_operate": may(person(request), Permission.OPERATE, table),
     }
 
 

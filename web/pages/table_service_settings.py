@@ -62,6 +62,6 @@ def setting(request: HttpRequest, slug: str, service: str) -> HttpResponse:
         "choices": [(one, parameters.get(one.name, "")) for one in text_of(service).choices],
         "form": form,
         "problem": problem,
-        "may_change": may(person(request), Permission.ADMINISTER),
+        "may_change": may(person(request), Permission.ADMINISTER, table),
     }
     return render(request, "pages/service_setting.html", context, status=status)

@@ -23,6 +23,7 @@ from controlplane.operations.actions import (
     plan_service,
     service_kinds,
 )
+from controlplane.operations.request_places import check_own_places
 from controlplane.tables.access import Permission, access_table, may
 from web.plans import deletion_treemap, item_groups
 from web.refusals import page, person, refusal_of
@@ -120,7 +121,7 @@ def _show(shown: _Shown) -> HttpResponse:
         typed = form.data if form is not None else {}
         form = ServiceForm.of(plan)
         form.initial.update({key: typed[key] for key in ("typed_name", "reason") if key in typed})
-    may_ask = may(person(shown.request), permission_of(kind.name))
+    may_ask = may(person(shown.request), permission_of(kind.name), table)
     context: dict[str, Any] = {
         "page": _nav(kind.name),
         "table": table,
@@ -153,6 +154,7 @@ def _plan(shown: _Shown) -> ServicePlanView | None:
     """The current plan; what speaks against making one becomes the page's problem."""
     try:
         # Whoever may see the table may see what would be done to it.
+        check_own_places(person(shown.request), shown.parameters)
         return plan_service(shown.table, shown.kind.name, shown.parameters, None)
     except ControlPlaneError as error:
         is_first_look = isinstance(error, InvalidRequest) and not shown.parameters

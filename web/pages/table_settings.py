@@ -19,7 +19,7 @@ from controlplane.operations.table_changes.actions import (
     do_unregister_table,
 )
 from controlplane.operations.table_changes.hanging import table_change_plan
-from controlplane.tables.access import Permission, access_table, may
+from controlplane.tables.access import Permission, access_table, may, may_everywhere
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.queries import namespaces_of
 from web.refusals import page, person, refusal_of
@@ -62,7 +62,7 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
         "problem": problem,
         "plan": table_change_plan(table),
         "namespaces": namespaces_of(person(request)),
-        "may_change": may(person(request), Permission.ADMINISTER),
+        "may_change": may(person(request), Permission.ADMINISTER, table),
     }
     return render(request, "pages/table_settings.html", context, status=status)
 
@@ -98,7 +98,7 @@ def unregister(request: HttpRequest, slug: str) -> HttpResponse:
     elif request.method == "POST":
         status = 422
     plan = table_change_plan(table)
-    may_change = may(person(request), Permission.ADMINISTER)
+    may_change = may(person(request), Permission.ADMINISTER, table)
     context = {
         "page": "settings",
         "table": table,
@@ -114,7 +114,7 @@ def unregister(request: HttpRequest, slug: str) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @page
 def register(request: HttpRequest) -> HttpResponse:
-    if not may(person(request), Permission.ADMINISTER):
+    if not may_everywhere(person(request), Permission.ADMINISTER):
         raise PermissionDenied(f"this needs the role {Permission.ADMINISTER.role}")
     form = RegisterForm(
         request.POST if request.method == "POST" else None,

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_safe
 
 from controlplane.fields import INSTANT_TIME
 from controlplane.mirror.queries.files import file_groups_page
-from controlplane.tables.access import Permission, access_table, may
+from controlplane.tables.access import Permission, access_table, may_everywhere, may_see_some
 from controlplane.tables.queries import TableRow, tables_overview
 from web.additions import first_step
 from web.refusals import page, person
@@ -82,7 +82,7 @@ def _inside(request: HttpRequest, slug: str, question: str) -> str:
 
     A data file's name leads to its file group, the instant in it to the timeline.
     """
-    if not may(person(request), Permission.VIEW):
+    if not may_see_some(person(request)):
         return ""
     table = access_table(person(request), slug, Permission.VIEW)
     text = _FILE_ID.search(question)
@@ -94,7 +94,7 @@ def _inside(request: HttpRequest, slug: str, question: str) -> str:
 
 def _rows(request: HttpRequest) -> dict[str, Any]:
     user = person(request)
-    if not may(user, Permission.VIEW):
+    if not may_see_some(user):
         raise PermissionDenied("this needs the role viewer")
     question = request.GET.get("q", "").strip()[:QUESTION_CHARS_MAX]
     rows = tables_overview(user)
@@ -121,7 +121,7 @@ def _rows(request: HttpRequest) -> dict[str, Any]:
         "namespaces": namespaces,
         "sums": sums,
         "first_step": first_step(),
-        "may_register": may(user, Permission.ADMINISTER),
+        "may_register": may_everywhere(user, Permission.ADMINISTER),
     }
 
 

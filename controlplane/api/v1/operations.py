@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.http import Http404
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from controlplane.api.auth import IsAdmin, IsOperator, IsOperatorToWrite
+from controlplane.api.auth import IsAdmin, IsOperatorToWrite
 from controlplane.api.outputs import output, page_of, shown, shown_page
 from controlplane.api.parsing import CommaList, Strict, validated, validated_query
 from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
@@ -34,13 +33,13 @@ from controlplane.operations.models import Operation
 from controlplane.operations.queries import (
     OperationDetail,
     OperationRow,
+    access_operation,
     operation_detail,
-    operation_for_cancel,
     operations_page,
 )
 from controlplane.operations.states import OperationState
 from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX
-from controlplane.tables.access import Permission, access_table
+from controlplane.tables.access import Permission, access_table, visible_tables
 
 
 class KindList(CommaList):
@@ -64,7 +63,8 @@ class OperationListApi(APIView):
         operation_id="operations_list", parameters=[OperationQuery], responses=page_of(OperationRow)
     )
     def get(self, request: Request) -> Response:
-        page = operations_page(**validated_query(OperationQuery, request))
+        query = validated_query(OperationQuery, request)
+        page = operations_page(visible_tables(request.user), **query)
         return Response(shown_page(page.rows, page.next_cursor))
 
 
@@ -100,7 +100,7 @@ class TableOperationListApi(APIView):
     def get(self, request: Request, slug: str) -> Response:
         query = validated_query(OperationQuery, request)
         table = access_table(request.user, slug, Permission.VIEW)
-        page = operations_page(table=table, **query)
+        page = operations_page(table, **query)
         return Response(shown_page(page.rows, page.next_cursor))
 
     @extend_schema(
@@ -149,16 +149,11 @@ def _planned_write(request: Request, slug: str, body: dict[str, Any]) -> Operati
 class OperationApi(APIView):
     @extend_schema(operation_id="operations_read", responses=output(OperationDetail))
     def get(self, request: Request, operation_id: UUID) -> Response:
-        detail = operation_detail(operation_id)
-        if detail is None:
-            raise Http404(str(operation_id))
-        access_table(request.user, detail.row.table_slug, Permission.VIEW)
-        return Response(shown(detail))
+        operation = access_operation(request.user, operation_id, Permission.VIEW)
+        return Response(_shown_operation(operation.pk))
 
 
 class OperationCancelApi(APIView):
-    permission_classes = [IsOperator]
-
     class CancelRequest(Strict):
         reason = serializers.CharField(max_length=500, required=False, default="")
 
@@ -168,8 +163,8 @@ class OperationCancelApi(APIView):
         responses={202: output(OperationDetail)},
     )
     def post(self, request: Request, operation_id: UUID) -> Response:
+        operation = access_operation(request.user, operation_id, Permission.OPERATE)
         body = validated(self.CancelRequest, request)
-        operation = operation_for_cancel(request.user, operation_id)
         do_request_cancel(operation=operation, by=actor(request), **body)
         return Response(_shown_operation(operation_id), status=202)
 

@@ -35,6 +35,7 @@ from controlplane.operations.actions import (
     service_kinds,
 )
 from controlplane.operations.queries import OperationDetail, operation_detail
+from controlplane.operations.request_places import check_own_places
 from controlplane.operations.schedules import (
     EVERY_S_DEFAULT,
     EVERY_S_MAX,
@@ -86,6 +87,7 @@ class ServicePlanApi(APIView):
     def post(self, request: Request, slug: str, service: str) -> Response:
         body = validated(self.ServicePlanRequest, request)
         table = access_table(request.user, slug, permission_to_plan(body["parameters"]))
+        check_own_places(actor(request), body["parameters"])
         return Response(shown(plan_service(table, service, body["parameters"], None)))
 
 

@@ -117,7 +117,7 @@ def plan_service(
     Raises InvalidRequest (unknown service or parameter), NotAllowedNow, StorageUnavailable,
     PermissionDenied.
     """
-    _check_role(service, by)
+    _check_role(service, by, table)
     _check_parameters(parameters)
     if not is_shell and (path := parameters.get(PATH_KEY, "").strip()):
         checked_source(path)
@@ -256,9 +256,9 @@ def _view(plan: ServicePlan) -> ServicePlanView:
     )
 
 
-def _check_role(service: str, by: User | None) -> None:
+def _check_role(service: str, by: User | None, table: Table) -> None:
     permission = permission_of(service)
-    if by is not None and not may(by, permission):
+    if by is not None and not may(by, permission, table):
         raise PermissionDenied(f"this needs the role {permission.role}")
 
 

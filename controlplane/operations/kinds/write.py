@@ -15,7 +15,6 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import User
 
-from controlplane.accounts.roles import is_operator
 from controlplane.errors import InvalidRequest
 from controlplane.operations.ask import Ask, Request, Requester, Wanted
 from controlplane.operations.cancels import SPARK_USER, cancel_job
@@ -30,7 +29,7 @@ from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.source_kinds import check_source_kind, source_kind
 from controlplane.operations.states import OperationState
 from controlplane.operations.write_outcomes import confirm_write, is_foreign, write_outcome
-from controlplane.tables.access import Permission
+from controlplane.tables.access import Permission, may
 from controlplane.tables.models import Table
 from workers.errors import InvalidInput
 from workers.jobs import OPERATIONS, WriteJob
@@ -201,7 +200,8 @@ def start_again(operation: Operation) -> Operation | None:
     restarts = int(operation.parameters.get("restarts", 0))
     if restarts >= source_kind(job["source"]).restarts_max:
         return None
-    if operation.requested_by is None or not is_operator(operation.requested_by):
+    by = operation.requested_by
+    if by is None or not may(by, Permission.OPERATE, operation.table):
         return None
     options = {key: text for key, text in job["options"].items() if key != "sluice.operation.id"}
     return do_request_write(
@@ -213,7 +213,7 @@ def start_again(operation: Operation) -> Operation | None:
             "options": options,
             "spark_conf": job["spark_conf"],
         },
-        by=operation.requested_by,
+        by=by,
         reason=f"in the place of {operation.pk}",
         restarts=restarts + 1,
     )

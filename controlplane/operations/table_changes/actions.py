@@ -12,9 +12,10 @@ from dataclasses import asdict, dataclass
 
 from django.core.exceptions import PermissionDenied
 
+from controlplane.accounts.role_names import ADMIN
 from controlplane.audit.actions import do_record
 from controlplane.errors import InvalidRequest, NotAllowedNow
-from controlplane.events import EVERYWHERE, publish_change
+from controlplane.events import REGISTER, publish_change
 from controlplane.mirror.models import SyncMark
 from controlplane.mirror.sync import forget_mirror
 from controlplane.operations.ask import Requester
@@ -28,7 +29,7 @@ from controlplane.operations.table_changes.sent_twice import (
     known_request,
     note_request,
 )
-from controlplane.tables.access import Permission, may
+from controlplane.tables.access import Permission, may, may_everywhere, may_in_namespace
 from controlplane.tables.actions import (
     check_no_overlap,
     check_slug_is_free,
@@ -110,7 +111,7 @@ def do_change_table(table: Table, change: TableChange, *, by: Requester, given: 
     NotAllowedNow while operations are open, or schedules and sinks run, and for a table that was
     unregistered meanwhile; KeyReused; StorageUnavailable.
     """
-    _check_role(by)
+    _check_role(by, table, change)
     digest = digest_of("change", table, given, change.body())
     if known_request(by, given.idempotency_key, digest) is not None:
         return _current(table)
@@ -133,7 +134,7 @@ def do_change_table(table: Table, change: TableChange, *, by: Requester, given: 
                 reason=given.reason.strip(),
                 details=details,
             )
-        publish_change(EVERYWHERE, "tables")
+        publish_change(REGISTER, "tables")
         if held.slug != slug_before:
             publish_change(slug_before, "gone")
     return held
@@ -146,7 +147,7 @@ def do_unregister_table(table: Table, *, by: Requester, given: Given) -> Unregis
     Raises PermissionDenied; InvalidRequest for a typed name that is not the table's, and for no
     reason; NotAllowedNow as `do_change_table`; KeyReused.
     """
-    _check_role(by)
+    _check_role(by, table, TableChange())
     digest = digest_of("unregister", table, given, {})
     if (known := known_request(by, given.idempotency_key, digest)) is not None:
         return Unregistered(**known.done)
@@ -175,14 +176,25 @@ def do_unregister_table(table: Table, *, by: Requester, given: Given) -> Unregis
         )
         forget_mirror(held)
         held.delete()
-        publish_change(EVERYWHERE, "tables")
+        publish_change(REGISTER, "tables")
         publish_change(plan.slug, "gone")
     return done
 
 
-def _check_role(by: Requester) -> None:
-    if by.user is not None and not may(by.user, Permission.ADMINISTER):
-        raise PermissionDenied(f"this needs the role {Permission.ADMINISTER.role}")
+def _check_role(by: Requester, table: Table, change: TableChange) -> None:
+    """An admin of the table may change what it is called. Slugs and places are everybody's: who
+    takes one learns of those that are taken. A namespace gives people their roles.
+    """
+    if by.user is None:
+        return
+    if not may(by.user, Permission.ADMINISTER, table):
+        raise PermissionDenied(f"this needs the role {ADMIN}")
+    changing = {key for key, text in change.body().items() if text != getattr(table, key)}
+    namespaces = {table.namespace, change.namespace or ""} if "namespace" in changing else set()
+    if not all(may_in_namespace(by.user, Permission.ADMINISTER, name) for name in namespaces):
+        raise PermissionDenied(f"this needs the role {ADMIN} in both namespaces")
+    if changing & {"slug", "location"} and not may_everywhere(by.user, Permission.ADMINISTER):
+        raise PermissionDenied(f"another slug or place needs the role {ADMIN} everywhere")
 
 
 def _checked(table: Table, change: TableChange) -> dict[str, str]:
