@@ -23,6 +23,7 @@ SUPERVISE_EVERY_S = 2.0
 MEASURE_EVERY_S = 5.0
 SERVICES_EVERY_S = 10.0
 AUDIT_EVERY_S = 60.0
+JUDGE_EVERY_S = 10.0
 HOUR_S = 3600.0
 
 app = Celery("sluice")
@@ -56,6 +57,7 @@ app.conf.update(
             ("run due services", "controlplane.operations.run_due_services", SERVICES_EVERY_S),
             ("watch the marker server", "controlplane.operations.supervise", SUPERVISE_EVERY_S),
             ("verify the audit", "controlplane.audit.verify", AUDIT_EVERY_S),
+            ("judge tables", "controlplane.monitoring.judge_tables", JUDGE_EVERY_S),
             ("forget old samples", "controlplane.operations.forget", HOUR_S),
         )
     },

@@ -1,4 +1,4 @@
-"""Every address of the site: the API here, the pages from `web`."""
+"""Every address of the site: the API, what monitoring asks, the pages from `web`."""
 
 from __future__ import annotations
 
@@ -6,5 +6,6 @@ from django.urls import URLPattern, URLResolver, include, path
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/", include("controlplane.api.urls")),
+    path("", include("controlplane.monitoring.urls")),
     path("", include("web.urls")),
 ]

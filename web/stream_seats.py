@@ -7,7 +7,9 @@ holds it any more, so that a request that was broken off half-way keeps none.
 
 from __future__ import annotations
 
-from weakref import WeakSet
+from weakref import WeakSet, finalize
+
+from controlplane.instruments import LIVE_STREAMS
 
 OF_USER_MAX = 20
 OF_NODE_MAX = 400
@@ -24,10 +26,14 @@ class NoSeat(Exception):
 class Seat:
     """Belongs to one open stream."""
 
-    __slots__ = ("__weakref__", "user")
+    __slots__ = ("__weakref__", "end", "user")
 
     def __init__(self, user: object) -> None:
         self.user = user
+        LIVE_STREAMS.inc()
+        self.end = finalize(self, LIVE_STREAMS.dec)
+        """Takes it out of the count: once, by whoever comes first."""
+        self.end.atexit = False
 
 
 _taken: WeakSet[Seat] = WeakSet()
@@ -49,3 +55,4 @@ def take_seat(user: object) -> Seat:
 
 def free_seat(seat: Seat) -> None:
     _taken.discard(seat)
+    seat.end()

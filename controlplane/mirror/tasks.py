@@ -4,14 +4,24 @@ tables nor the settling of operations waits for it, nor it for them.
 
 from __future__ import annotations
 
+import time
+
 from controlplane.celery import app
+from controlplane.instruments import count_round
 from controlplane.mirror.measuring import measure_round
 from controlplane.mirror.rounds import sync_round
 
 
 @app.task(name="controlplane.mirror.sync_tables")
 def sync_tables() -> None:
-    sync_round()
+    began_s = time.monotonic()
+    ended = sync_round()
+    count_round(
+        looked_at=ended.looked_at,
+        synced=ended.synced,
+        left=ended.left,
+        took_s=time.monotonic() - began_s,
+    )
 
 
 @app.task(name="controlplane.mirror.measure_streams")

@@ -40,6 +40,7 @@ SECRET_VARIABLES = frozenset(
         "SLUICE_SECRET_KEY",
         "SLUICE_WORKER_TOKEN",
         "SLUICE_MARKER_SECRET",
+        "SLUICE_METRICS_TOKEN",
         _SPARK_TOKEN,
     }
 )
@@ -86,6 +87,7 @@ def process_environment(
         **{name: value for name, value in passed_on.items() if name not in SECRET_VARIABLES},
         **settings_of(environ, places, identity),
         "DJANGO_SETTINGS_MODULE": "controlplane.settings.prod",
+        "PROMETHEUS_MULTIPROC_DIR": str(places.counts),
         "PATH": os.pathsep.join([own_programs, environ.get("PATH") or os.defpath]),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYSPARK_PYTHON": sys.executable,
@@ -111,6 +113,11 @@ def web_secrets(
         "SLUICE_WORKER_TOKEN": environ.get("SLUICE_WORKER_TOKEN") or secrets.worker_token,
         "SLUICE_MARKER_SECRET": environ.get("SLUICE_MARKER_SECRET") or secrets.marker_secret,
     }
+
+
+def metrics_secrets(environ: Mapping[str, str], secrets: NodeSecrets) -> dict[str, str]:
+    """What a scrape has to show; only the web process asks for it."""
+    return {"SLUICE_METRICS_TOKEN": environ.get("SLUICE_METRICS_TOKEN") or secrets.metrics_token}
 
 
 def spark_secrets(
@@ -165,6 +172,7 @@ def _adopt(environ: MutableMapping[str, str], places: Places, command: str) -> N
     identity, secrets = read_identity(places.identity), read_secrets(places.secrets)
     if identity is not None and secrets is not None:
         environ.update(worker_secrets(environ, identity, secrets))
+        environ.update(metrics_secrets(environ, secrets))
         environ.update(settings_of(environ, places, identity))
     elif command in _NEEDS_NO_NODE:
         environ.setdefault("SLUICE_SECRET_KEY", throwaway_key())

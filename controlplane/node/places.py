@@ -26,6 +26,11 @@ class Places:
         return self.home / "run"
 
     @property
+    def counts(self) -> Path:
+        """Where processes keep what `/metrics` adds up."""
+        return self.run / "counts"
+
+    @property
     def log(self) -> Path:
         return self.home / "log"
 
@@ -65,7 +70,7 @@ class Places:
         """Make every folder; only this user may look into the home."""
         self.home.mkdir(parents=True, exist_ok=True)
         self.home.chmod(0o700)
-        for folder in (self.tables, self.run, self.log, self.redis, self.spark):
+        for folder in (self.tables, self.run, self.counts, self.log, self.redis, self.spark):
             folder.mkdir(exist_ok=True)
 
 

@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from controlplane.node.environment import spark_secrets, web_secrets, worker_secrets
+from controlplane.node.environment import (
+    metrics_secrets,
+    spark_secrets,
+    web_secrets,
+    worker_secrets,
+)
 from controlplane.node.identity import Identity
 from controlplane.node.places import PROJECT, Places
 from controlplane.node.proxies import proxy_options
@@ -44,7 +49,7 @@ def processes(
     environ: Mapping[str, str], places: Places, identity: Identity, secrets: NodeSecrets
 ) -> tuple[Process, ...]:
     """The node's own, in the order in which they start; they stop in the reverse order."""
-    for_web = web_secrets(environ, identity, secrets)
+    for_web = web_secrets(environ, identity, secrets) | metrics_secrets(environ, secrets)
     for_workers = worker_secrets(environ, identity, secrets)
     for_spark = spark_secrets(environ, identity, secrets)
     own: list[Process] = []

@@ -73,7 +73,7 @@ def probes(identity: Identity, supervisor: Supervisor) -> dict[str, Probe]:
     """In the order in which they are reported; only of processes that this node runs itself."""
     own: dict[str, Probe] = {}
     if not identity.redis_url:
-        own["redis"] = lambda: redis_answers(str(identity.redis_socket))
+        own["redis"] = lambda: redis_answers(f"unix://{identity.redis_socket}")
     if not identity.spark_remote:
         own["spark"] = lambda: port_answers(identity.spark_port)
     own["web"] = lambda: page_answers(identity.web_port)
@@ -83,12 +83,15 @@ def probes(identity: Identity, supervisor: Supervisor) -> dict[str, Probe]:
     return own
 
 
-def redis_answers(path: str) -> str | None:
+def redis_answers(url: str) -> str | None:
+    """The address may hold a password, so what is missing does not name it."""
     try:
-        with redis.Redis(unix_socket_path=path, socket_timeout=_ANSWER_S) as client:
+        with redis.Redis.from_url(
+            url, socket_timeout=_ANSWER_S, socket_connect_timeout=_ANSWER_S
+        ) as client:
             client.ping()
     except redis.RedisError as error:
-        return f"no answer on its socket: {type(error).__name__}"
+        return f"Redis does not answer: {type(error).__name__}"
     return None
 
 

@@ -25,6 +25,7 @@ class NodeSecrets:
     django_secret_key: str
     worker_token: str
     marker_secret: str
+    metrics_token: str
     spark_token: str
     admin_password: str
     viewer_password: str
@@ -94,6 +95,7 @@ _MAKERS: dict[str, Callable[[], str]] = {
     "django_secret_key": _key,
     "worker_token": _token,
     "marker_secret": _token,
+    "metrics_token": _token,
     "spark_token": _token,
     "admin_password": _password,
     "viewer_password": _password,

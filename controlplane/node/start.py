@@ -96,6 +96,9 @@ def _run(places: Places, identity: Identity, say: Callable[[str], None]) -> None
 
 
 def _empty_scratch(places: Places) -> None:
-    """What a killed Spark left; no Spark of this node runs now."""
-    shutil.rmtree(places.spark, ignore_errors=True)
-    places.spark.mkdir()
+    """What a killed Spark left, and what the processes of an earlier run counted: nothing of this
+    node runs now.
+    """
+    for folder in (places.spark, places.counts):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +20,7 @@ from kombu.exceptions import OperationalError
 from controlplane.audit.actions import do_record
 from controlplane.celery import app
 from controlplane.events import publish_change
+from controlplane.instruments import count_ended
 from controlplane.operations.kinds.kind import kind_of
 from controlplane.operations.models import Operation
 from controlplane.operations.states import FINAL, OperationState, may_move
@@ -55,6 +58,8 @@ def move(operation_id: UUID, wanted: OperationState, *, message: str = "") -> Op
         if wanted in _BEGUN and operation.started_at is None:
             operation.started_at = now
         if wanted in FINAL:
+            if operation.finished_at is None:
+                _count_end(operation, now)
             operation.finished_at = operation.finished_at or now
             _audit_end(operation)
         operation.save()
@@ -116,6 +121,19 @@ def _who(operation: Operation) -> str:
     if operation.requested_by is not None:
         return operation.requested_by.get_username()
     return str(operation.parameters.get("job", {}).get("by", ""))
+
+
+def _count_end(operation: Operation, now: datetime) -> None:
+    """Its first end alone: a later correction is no second operation."""
+    count = partial(
+        count_ended,
+        operation.kind,
+        operation.state,
+        requested_at=operation.requested_at,
+        started_at=operation.started_at,
+        finished_at=now,
+    )
+    transaction.on_commit(count)
 
 
 def _audit_end(operation: Operation) -> None:

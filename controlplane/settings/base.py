@@ -28,6 +28,7 @@ _secrets = read_secrets(SLUICE_HOME)
 SECRET_KEY = _secrets.django_secret_key
 SLUICE_WORKER_TOKEN = _secrets.worker_token
 SLUICE_MARKER_SECRET = _secrets.marker_secret
+SLUICE_METRICS_TOKEN = _secrets.metrics_token
 
 SLUICE_PORT = int(os.environ.get("SLUICE_WEB_PORT") or 8000)
 SLUICE_MARKER_PORT = int(os.environ.get("SLUICE_MARKER_PORT") or 8766)
@@ -67,6 +68,7 @@ INSTALLED_APPS = [
     "controlplane.operations",
     "controlplane.api",
     "controlplane.node",
+    "controlplane.monitoring",
     "web",
     *(["controlplane.demo", "web.demo"] if SLUICE_DEMO else []),
 ]
@@ -74,6 +76,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "controlplane.monitoring.middleware.CountRequestsMiddleware",
     "controlplane.audit.middleware.RequestIdMiddleware",
     "controlplane.api.middleware.JsonErrorsMiddleware",
     "controlplane.api.conditional.ConditionalAnswersMiddleware",

@@ -17,12 +17,14 @@ class Secrets:
     django_secret_key: str = ""
     worker_token: str = ""
     marker_secret: str = ""
+    metrics_token: str = ""
 
 
 _ENVIRONMENT = {
     "django_secret_key": "SLUICE_SECRET_KEY",
     "worker_token": "SLUICE_WORKER_TOKEN",
     "marker_secret": "SLUICE_MARKER_SECRET",
+    "metrics_token": "SLUICE_METRICS_TOKEN",
 }
 
 

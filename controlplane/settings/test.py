@@ -16,6 +16,7 @@ STATIC_ROOT = SLUICE_HOME / "static"
 STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # Whitenoise warns about one that is not there.
 SLUICE_WORKER_TOKEN = "worker-token-for-tests"
 SLUICE_MARKER_SECRET = "marker-secret-for-tests"
+SLUICE_METRICS_TOKEN = "metrics-token-for-tests"
 SLUICE_REDIS_URL = ""
 CELERY_BROKER_URL = "memory://"
 ALLOWED_HOSTS = ["testserver", "127.0.0.1", "localhost"]

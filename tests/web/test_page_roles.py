@@ -134,6 +134,9 @@ rollback-plan                          POST  login 403 403 403 422
 operation                              GET   login 403 200 200 200
 operation-state                        GET   login 403 200 200 200
 operation-cancel                       POST  login 403 403 302 302
+healthz                                GET   200   200 200 200 200
+readyz                                 GET   503   503 503 503 503
+metrics                                GET   401   401 401 401 401
 """
 ROLES = ("anonymous", "nobody", "viewer", "operator", "admin")
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")

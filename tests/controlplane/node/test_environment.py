@@ -23,6 +23,7 @@ SECRETS = NodeSecrets(
     django_secret_key="django-secret",
     worker_token="worker-secret",
     marker_secret="marker-secret",
+    metrics_token="metrics-secret",
     spark_token="spark-secret",
     admin_password="admin-secret",
     viewer_password="viewer-secret",
@@ -59,7 +60,7 @@ def test_no_argument_and_no_settings_file_holds_a_secret(places: Places) -> None
     [
         ("redis", set()),
         ("spark", {"spark-secret"}),
-        ("web", {"django-secret", "worker-secret", "marker-secret"}),
+        ("web", {"django-secret", "worker-secret", "marker-secret", "metrics-secret"}),
         ("worker", {"django-secret", "worker-secret", "marker-secret", "spark-secret"}),
         ("control", {"django-secret", "worker-secret", "marker-secret", "spark-secret"}),
         ("mirror", {"django-secret", "worker-secret", "marker-secret", "spark-secret"}),

@@ -53,6 +53,9 @@ class Node:
     def processes(self) -> list[psutil.Process]:
         return processes_of(Places(self.home), self.identity)
 
+    def get(self, path: str, **headers: str) -> requests.Response:
+        return requests.get(f"{self.identity.url}{path}", headers=headers, timeout=30)
+
     def pid_of(self, word: str) -> int:
         return next(one.pid for one in self.processes() if word in " ".join(one.cmdline()))
 
@@ -116,6 +119,9 @@ def test_a_node_starts_survives_kills_stops_and_continues(node: Node) -> None:
     assert up.returncode == 0, up.stdout + up.stderr
     assert f"Sluice is up: {node.identity.url}" in up.stdout
     log_in(node, *login(up.stdout))
+    wait_until(lambda: node.get("readyz").status_code == 200, seconds=20)
+    wait_until(lambda: "sluice_mirror_rounds_total" in scraped(node), seconds=20)
+    assert node.get("metrics").status_code == 401
 
     again = node.manage("up", "--no-demo")
     assert again.stdout == f"Sluice is running already: {node.identity.url}\n"
@@ -148,6 +154,14 @@ def login(said: str) -> tuple[str, str]:
     login_line = re.search(r"Log in as user (\w+), password (\S+)", said)
     assert login_line is not None, said
     return login_line[1], login_line[2]
+
+
+def scraped(node: Node) -> str:
+    """As Prometheus asks: with the token that a person in a shell gets."""
+    token = node.manage("metrics", "--token").stdout.strip()
+    answer = node.get("metrics", Authorization=f"Bearer {token}")
+    assert answer.status_code == 200, answer.text
+    return answer.text
 
 
 def log_in(node: Node, user: str, password: str) -> None:

@@ -1,0 +1,56 @@
+"""The list of all metrics, for people: as a Markdown table, which the documentation has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from django.utils import timezone
+from prometheus_client.core import Metric
+from prometheus_client.metrics import MetricWrapperBase
+
+from controlplane import instruments
+from controlplane.monitoring.scraping import check_figures, database_figures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricRow:
+    name: str
+    """As a query has it; of a histogram without `_bucket`, `_sum` and `_count`."""
+    kind: str
+    labels: tuple[str, ...]
+    about: str
+
+
+def metric_rows() -> list[MetricRow]:
+    """By name. Asks the database as a scrape does."""
+    figures = [*check_figures([]), *database_figures(timezone.now())]
+    return sorted([*_given(figures), *_counted()], key=lambda row: row.name)
+
+
+def markdown(rows: Iterable[MetricRow]) -> str:
+    """With a line for each, and its labels."""
+    lines = ["| metric | type | labels | what it says |", "|---|---|---|---|"]
+    for row in rows:
+        labels = ", ".join(f"`{label}`" for label in row.labels)
+        lines.append(f"| `{row.name}` | {row.kind} | {labels} | {row.about} |")
+    return "\n".join(lines) + "\n"
+
+
+def _given(figures: Iterable[Metric]) -> Iterator[MetricRow]:
+    for family in figures:
+        labels = tuple(getattr(family, "_labelnames", ()))
+        yield _row(family.name, family.type, labels, family.documentation)
+
+
+def _counted() -> Iterator[MetricRow]:
+    for counted in vars(instruments).values():
+        if isinstance(counted, MetricWrapperBase):
+            (family,) = counted.describe()
+            labels = tuple(counted._labelnames)
+            yield _row(family.name, family.type, labels, family.documentation)
+
+
+def _row(name: str, kind: str, labels: tuple[str, ...], about: str) -> MetricRow:
+    full = f"{name}_total" if kind == "counter" else name
+    return MetricRow(name=full, kind=kind, labels=labels, about=about)

@@ -1,0 +1,33 @@
+"""`manage.py metrics`: the list of all metrics, or the token that `/metrics` asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
+
+from controlplane.monitoring.listing import markdown, metric_rows
+
+
+class Command(BaseCommand):
+    help = "List all metrics of /metrics; `--token` prints the token that a scrape needs."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--token", action="store_true", help="print the token alone, for a file of Prometheus"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["token"]:
+            if not settings.SLUICE_METRICS_TOKEN:
+                raise CommandError("this node has no token yet: run `make up`, which makes it")
+            self.stdout.write(settings.SLUICE_METRICS_TOKEN)
+            return
+        try:
+            self.stdout.write(markdown(metric_rows()), ending="")
+        except DatabaseError as error:
+            raise CommandError(
+                f"the node's database is not ready, run `make up`: {error}"
+            ) from error

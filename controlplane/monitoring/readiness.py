@@ -1,0 +1,110 @@
+"""Is this node ready to serve? The checks behind `/readyz`.
+
+Anybody may ask, so a cause names what failed and the kind of error, never its text: that may hold
+an address, a password or the name of a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import cache, wraps
+
+from django.conf import settings
+from django.db import DatabaseError, connection, connections
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+from django.db.models import Count, Max
+from django.utils import timezone
+
+from controlplane.monitoring.looks import Answer, CheckRow, Looks
+from controlplane.node.readiness import redis_answers
+from controlplane.tables.models import Table
+
+MIRROR_SILENT_AFTER = timedelta(seconds=60)
+
+
+def _with_database(probe: Callable[[], Answer]) -> Callable[[], Answer]:
+    """In a thread that ends after it, so its connection ends as well."""
+
+    @wraps(probe)
+    def asked_of_database() -> Answer:
+        try:
+            return probe()
+        except DatabaseError as error:
+            return Answer(cause=f"no answer from the database: {type(error).__name__}")
+        finally:
+            connections.close_all()
+
+    return asked_of_database
+
+
+@_with_database
+def database() -> Answer:
+    """One query that needs no table."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+        cursor.fetchone()
+    return Answer()
+
+
+@_with_database
+def migrations() -> Answer:
+    """All that this code has are applied."""
+    applied = set(MigrationRecorder(connection).applied_migrations())
+    missing = sum(
+        not ({key} <= applied or (replaced and replaced <= applied))
+        for key, replaced in _on_disk().items()
+    )
+    if missing:
+        return Answer(cause=f"{missing} migrations are not applied; run `make up`")
+    return Answer()
+
+
+@cache
+def _on_disk() -> dict[tuple[str, str], frozenset[tuple[str, str]]]:
+    """Each migration of this code, with those in whose place it came."""
+    loader = MigrationLoader(None)
+    return {
+        key: frozenset((app, name) for app, name in migration.replaces)
+        for key, migration in loader.disk_migrations.items()
+    }
+
+
+@_with_database
+def mirror() -> Answer:
+    """Some table was looked at a moment ago; a node without tables has nothing to look at."""
+    seen = Table.objects.aggregate(
+        tables=Count("pk"), synced=Max("synced_at"), tried=Max("sync_mark__tried_at")
+    )
+    if not seen["tables"]:
+        return Answer()
+    moments = [moment for moment in (seen["synced"], seen["tried"]) if moment is not None]
+    if not moments:
+        return Answer(cause="no table was looked at yet; see whether mirror and beat run")
+    silent_for = timezone.now() - max(moments)
+    age_s = max(0.0, silent_for.total_seconds())
+    if silent_for > MIRROR_SILENT_AFTER:
+        cause = f"no table was looked at for {age_s:.0f} s; see whether mirror and beat run"
+        return Answer(cause=cause, age_s=age_s)
+    return Answer(age_s=age_s)
+
+
+def queue() -> Answer:
+    """Redis: the broker of all workers, live events, and the count of logins."""
+    if not settings.SLUICE_REDIS_URL:
+        return Answer(cause="SLUICE_REDIS_URL is not set")
+    return Answer(cause=redis_answers(settings.SLUICE_REDIS_URL) or "")
+
+
+def new_looks() -> Looks:
+    """With nothing known of any check yet."""
+    return Looks({"database": database, "migrations": migrations, "redis": queue, "mirror": mirror})
+
+
+_looks = new_looks()
+
+
+def readiness() -> list[CheckRow]:
+    """Every check by name, within three seconds."""
+    return _looks.rows()

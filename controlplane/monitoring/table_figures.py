@@ -1,0 +1,154 @@
+"""Figures of tables and of the mirror that reads them, from the database. Seven queries, however
+many tables.
+
+The first `TABLES_MAX` by age of registration have labels of their own: as many time series as a
+Prometheus takes well. The rest is counted, and stands in every figure that has no table's label.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from django.db.models import Count, Max, Min, OuterRef, Q, Subquery
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from controlplane.mirror.models import HeartbeatRecord, InstantRecord
+from controlplane.monitoring.models import TableHealth
+from controlplane.tables.models import Table
+from controlplane.tables.queries import DATA_ACTIONS, PENDING
+from workers.clock import InstantTime, parse_instant
+
+TABLES_MAX = 500
+CONFLICTS_WITHIN = timedelta(days=1)
+BY_TABLE = ("table", "namespace")
+_ALIVE = ("alive", "suspect")
+
+Labels = tuple[str, str]
+"""Slug and namespace."""
+
+
+def labelled_tables() -> dict[int, Labels]:
+    """Those that have labels, by their keys. One query."""
+    rows = Table.objects.order_by("pk").values_list("pk", "slug", "namespace")
+    return {pk: (slug, namespace) for pk, slug, namespace in rows[:TABLES_MAX]}
+
+
+def table_figures(labelled: dict[int, Labels], now: datetime) -> Iterable[Metric]:
+    """Each labelled table has every figure but those of what never happened to it."""
+    tables = Table.objects.filter(pk__in=labelled) if labelled else Table.objects.none()
+    synced = _family("sluice_table_synced_timestamp_seconds", "When the mirror last looked at it.")
+    committed = _family(
+        "sluice_table_last_commit_timestamp_seconds", "When its newest commit of rows completed."
+    )
+    failing = _family("sluice_table_unreadable", "1 where the mirror cannot read its storage.")
+    rows = tables.annotate(last=_last_commit()).values_list("pk", "synced_at", "sync_error", "last")
+    for pk, synced_at, sync_error, last in rows:
+        if synced_at is not None:
+            synced.add_metric(labelled[pk], synced_at.timestamp())
+        if last is not None:
+            committed.add_metric(labelled[pk], _timestamp(last))
+        failing.add_metric(labelled[pk], float(bool(sync_error)))
+    yield from (synced, committed, failing)
+    for name, about, counts in (
+        ("pending_instants", "Instants that are neither completed nor gone.", _pending()),
+        ("conflicts_last_day", "Writes that lost a conflict in 24 hours.", _conflicts(now)),
+        ("active_writers", "Writers whose heartbeat is alive.", _writers(now)),
+    ):
+        family = _family(f"sluice_table_{name}", about)
+        for pk, labels in labelled.items():
+            family.add_metric(labels, counts.get(pk, 0))
+        yield family
+    yield _health(labelled)
+
+
+def mirror_figures(labelled: dict[int, Labels]) -> Iterable[Metric]:
+    """Of all tables together, labelled or not. One query."""
+    sums = Table.objects.aggregate(
+        tables=Count("pk"),
+        failing=Count("pk", filter=~Q(sync_error="")),
+        never=Count("pk", filter=Q(synced_at__isnull=True)),
+        oldest=Min("synced_at"),
+        tried=Max("sync_mark__tried_at"),
+        newest=Max("synced_at"),
+    )
+    yield GaugeMetricFamily("sluice_tables", "Registered tables.", value=sums["tables"])
+    yield GaugeMetricFamily(
+        "sluice_tables_without_labels",
+        f"Tables behind the first {TABLES_MAX}, which have no figures of their own here.",
+        value=sums["tables"] - len(labelled),
+    )
+    yield GaugeMetricFamily(
+        "sluice_mirror_refused_tables",
+        "Tables whose storage refused the mirror when it last read them.",
+        value=sums["failing"],
+    )
+    yield GaugeMetricFamily(
+        "sluice_mirror_unseen_tables", "Tables that were never read.", value=sums["never"]
+    )
+    oldest = GaugeMetricFamily(
+        "sluice_mirror_oldest_look_timestamp_seconds",
+        "When the mirror last looked at the table that waits longest: its lag.",
+    )
+    if sums["oldest"] is not None:
+        oldest.add_metric((), sums["oldest"].timestamp())
+    newest = GaugeMetricFamily(
+        "sluice_mirror_newest_look_timestamp_seconds", "When the mirror last looked at any table."
+    )
+    moments = [moment for moment in (sums["newest"], sums["tried"]) if moment is not None]
+    if moments:
+        newest.add_metric((), max(moments).timestamp())
+    yield from (oldest, newest)
+
+
+def _family(name: str, about: str, *more: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, about, labels=[*BY_TABLE, *more])
+
+
+def _timestamp(instant: InstantTime) -> float:
+    return parse_instant(instant) / 1000
+
+
+def _last_commit() -> Subquery:
+    """Reads one index entry per table."""
+    newest = InstantRecord.objects.filter(
+        table=OuterRef("pk"), action__in=DATA_ACTIONS, state="completed"
+    )
+    return Subquery(newest.order_by("-completed_at").values("completed_at")[:1])
+
+
+def _pending() -> dict[int, int]:
+    return _counted(Q(instants__state__in=PENDING), "instants")
+
+
+def _conflicts(now: datetime) -> dict[int, int]:
+    return _counted(Q(conflicts__decided_at__gte=now - CONFLICTS_WITHIN), "conflicts")
+
+
+def _counted(condition: Q, relation: str) -> dict[int, int]:
+    """Asked from the tables' side: each of them reads its part of an index."""
+    tables = Table.objects.filter(condition).order_by().values("pk").annotate(n=Count(relation))
+    return dict(tables.values_list("pk", "n"))
+
+
+def _writers(now: datetime) -> Counter[int]:
+    return Counter(
+        beat.table_id
+        for beat in HeartbeatRecord.objects.filter(is_gone=False)
+        if beat.liveness(age_s=(now - beat.beat_at).total_seconds()) in _ALIVE
+    )
+
+
+def _health(labelled: dict[int, Labels]) -> Metric:
+    """Zero is said as well, so that an alert sees a check recover; a table that nobody judged yet
+    has no sample.
+    """
+    about = "Health checks that warn or are bad, as its page has them."
+    family = _family("sluice_table_unwell_checks", about, "verdict")
+    for pk, verdicts in TableHealth.objects.values_list("table", "verdicts"):
+        if pk in labelled:
+            counts = Counter(verdicts.values())
+            for verdict in ("warn", "bad"):
+                family.add_metric((*labelled[pk], verdict), counts[verdict])
+    return family

@@ -1,0 +1,155 @@
+"""The files below `deploy/`: each expression is right, and asks only for what a scrape has."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import promql_parser
+import pytest
+import yaml
+
+from controlplane.instruments import count_ended, count_round
+from controlplane.monitoring.listing import MetricRow, markdown, metric_rows
+from tests.controlplane.monitoring.conftest import BASE, Scrape, busy_table, marker_server
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+DASHBOARD = REPOSITORY / "deploy" / "grafana" / "sluice.json"
+ALERTS = REPOSITORY / "deploy" / "prometheus" / "alerts.yml"
+NAME = re.compile(r"\bsluice_[a-z_]+")
+OF_PROMETHEUS = {"instance", "job", "le"}
+SEVERITIES = {"info", "warning", "critical"}
+PARTS = ("_bucket", "_sum", "_count")
+
+
+def rules() -> list[dict[str, Any]]:
+    groups = yaml.safe_load(ALERTS.read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def dashboard() -> dict[str, Any]:
+    return dict(json.loads(DASHBOARD.read_text()))
+
+
+def panel_expressions() -> list[str]:
+    panels = dashboard()["panels"]
+    return [target["expr"] for panel in panels for target in panel.get("targets", [])]
+
+
+def plain(expression: str) -> str:
+    """With Grafana's own variables put in."""
+    return expression.replace("$__rate_interval", "5m")
+
+
+def selectors(expression: str) -> list[promql_parser.VectorSelector]:
+    """Every selector of an expression, however deep. Raises ValueError for one that is none."""
+    seen: list[promql_parser.VectorSelector] = []
+
+    def visit(node: object) -> bool:
+        if isinstance(node, promql_parser.VectorSelector):
+            seen.append(node)
+        elif isinstance(node, promql_parser.MatrixSelector):
+            seen.append(node.vector_selector)
+        return True
+
+    promql_parser.walk(promql_parser.parse(expression), visit)
+    return seen
+
+
+EXPRESSIONS = [*(rule["expr"] for rule in rules()), *map(plain, panel_expressions())]
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_each_expression_parses_and_names_metrics_and_labels_that_there_are(
+    db: None, expression: str
+) -> None:
+    known = {row.name: row for row in metric_rows()}
+
+    wanted = selectors(expression)
+
+    assert {selector.name for selector in wanted} >= set(NAME.findall(expression))
+    for selector in wanted:
+        if selector.name == "up":
+            continue
+        labels = {matcher.name for matcher in selector.matchers.matchers}
+        assert labels <= {*_row_of(selector.name or "", known).labels, *OF_PROMETHEUS}, expression
+
+
+def _row_of(name: str, known: dict[str, MetricRow]) -> MetricRow:
+    whole = next((name.removesuffix(part) for part in PARTS if name.endswith(part)), name)
+    row = known.get(name) or known.get(whole)
+    assert row is not None, f"nothing exports {name}"
+    assert (row.kind == "histogram") is (name != row.name), f"{name} is a {row.kind}"
+    return row
+
+
+def test_every_name_in_the_files_is_in_a_scrape(db: None, scraped: Scrape) -> None:
+    busy_table("trips")
+    marker_server()
+    count_round(looked_at=1, synced=1, left=0, took_s=0.1)
+    count_ended("write", "succeeded", requested_at=BASE, started_at=BASE, finished_at=BASE)
+    scraped()  # The first one counts the request that the second one shows.
+
+    exported = {name for name, _ in scraped()}
+
+    wanted = {name for text in (DASHBOARD, ALERTS) for name in NAME.findall(text.read_text())}
+    assert len(wanted) > 30
+    assert wanted - exported == set()
+
+
+def test_every_metric_is_on_the_dashboard(db: None) -> None:
+    text = DASHBOARD.read_text()
+
+    assert [row.name for row in metric_rows() if row.name not in text] == []
+
+
+def test_each_rule_says_what_is_wrong_how_bad_and_what_to_do() -> None:
+    names = [rule["alert"] for rule in rules()]
+
+    assert len(names) == len(set(names)) >= 15
+    for rule in rules():
+        assert rule["labels"]["severity"] in SEVERITIES, rule["alert"]
+        assert set(rule["annotations"]) == {"summary", "description"}, rule["alert"]
+        assert re.fullmatch(r"\d+[smh]", rule.get("for", "0s")), rule["alert"]
+
+
+def test_panels_have_an_id_and_a_place_of_their_own() -> None:
+    panels = dashboard()["panels"]
+    cells = [
+        (panel["gridPos"]["x"] + column, panel["gridPos"]["y"] + line)
+        for panel in panels
+        for column in range(panel["gridPos"]["w"])
+        for line in range(panel["gridPos"]["h"])
+    ]
+
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    assert len(cells) == len(set(cells)), "two of them lie on each other"
+    assert max(column for column, _ in cells) == 23
+
+
+def test_the_documentation_lists_every_metric(db: None) -> None:
+    text = (REPOSITORY / "docs" / "operations.md").read_text()
+
+    listed = [line for line in text.splitlines() if line.startswith("| `sluice_")]
+
+    assert "\n".join(listed) in markdown(metric_rows())
+    assert len(listed) == len(metric_rows())
+
+
+@pytest.mark.parametrize(
+    ("spoil", "complaint"),
+    [
+        (lambda text: text.replace("sluice_tables", "sluice_tabels"), "nothing exports"),
+        (lambda text: text.replace('{check="redis"}', '{chek="redis"}'), "chek"),
+    ],
+)
+def test_a_mistake_in_an_expression_is_noticed(
+    db: None, spoil: Callable[[str], str], complaint: str
+) -> None:
+    spoilt = spoil('sluice_tables > sum(sluice_check_well{check="redis"})')
+
+    with pytest.raises(AssertionError, match=complaint):
+        test_each_expression_parses_and_names_metrics_and_labels_that_there_are(None, spoilt)
