@@ -8,8 +8,11 @@ import sys
 from django.core.asgi import get_asgi_application
 from django.core.exceptions import ImproperlyConfigured
 
+from workers.log_lines import log_uncaught
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.prod")
 
+log_uncaught()
 try:
     application = get_asgi_application()
 except ImproperlyConfigured as error:

@@ -9,10 +9,15 @@ elsewhere with nothing of Django beside them.
 
 from __future__ import annotations
 
+import logging.config
 import os
 
 from celery import Celery
+from django.conf import settings
 from kombu import Queue
+
+from workers.log_lines import log_uncaught
+from workers.task_logs import follow_requests
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.prod")
 
@@ -62,4 +67,12 @@ app.conf.update(
         )
     },
 )
+
+
+def _configure_logs() -> None:
+    logging.config.dictConfig(settings.LOGGING)
+    log_uncaught()
+
+
+follow_requests(_configure_logs)
 app.autodiscover_tasks()  # `tasks.py` of each installed app.

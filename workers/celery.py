@@ -11,6 +11,9 @@ import os
 from celery import Celery
 from kombu import Queue
 
+from workers.log_lines import configure
+from workers.task_logs import follow_requests
+
 _redis = os.environ.get("SLUICE_REDIS_URL", "").replace("unix://", "redis+socket://", 1)
 
 app = Celery("sluice-engine", broker=_redis or "memory://")
@@ -31,3 +34,4 @@ app.conf.update(
     worker_hijack_root_logger=False,
     worker_prefetch_multiplier=1,
 )
+follow_requests(lambda: configure(os.environ))

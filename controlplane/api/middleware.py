@@ -10,7 +10,8 @@ from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 
 from controlplane.api.problems import MEDIA_TYPE, problem
-from controlplane.audit.middleware import EitherWorldMiddleware, current_request_id
+from controlplane.audit.middleware import EitherWorldMiddleware
+from workers.log_lines import current_request_id
 
 PREFIX = "/api/"
 _SAID: Mapping[int, tuple[str, str]] = {

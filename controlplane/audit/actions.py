@@ -17,8 +17,8 @@ from django.utils import timezone
 
 from controlplane.audit.canonical import GENESIS_HASH, digest_of, link_hash
 from controlplane.audit.guards import install, missing_guards
-from controlplane.audit.middleware import current_request_id
 from controlplane.audit.models import ONLY, AuditCheck, AuditEvent, AuditHead
+from workers.log_lines import current_request_id
 
 CHAINED_AT_ONCE = 500
 _LOCK_WAIT_MS = 5_000

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable
-from contextvars import ContextVar
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
+from workers.log_lines import current_request_id
+
 HEADER = "X-Request-ID"
 _GIVEN = re.compile(r"\A[A-Za-z0-9-]{8,64}\Z")
-current_request_id: ContextVar[str] = ContextVar("current_request_id", default="")
 
 
 class EitherWorldMiddleware:

@@ -104,7 +104,7 @@ def web_command(environ: Mapping[str, str], identity: Identity) -> tuple[str, ..
 
 def worker_command(queue: str, processes: int) -> tuple[str, ...]:
     return (
-        *(sys.executable, "-m", "celery", "--app", "controlplane.celery", "worker"),
+        *(sys.executable, "-m", "celery", "--quiet", "--app", "controlplane.celery", "worker"),
         *("--queues", queue, "--pool", "prefork", "--concurrency", str(processes)),
         *("--hostname", f"{queue}@%h", "--loglevel", "INFO"),
         *("--without-gossip", "--without-mingle"),
@@ -113,7 +113,7 @@ def worker_command(queue: str, processes: int) -> tuple[str, ...]:
 
 def beat_command(places: Places) -> tuple[str, ...]:
     return (
-        *(sys.executable, "-m", "celery", "--app", "controlplane.celery", "beat"),
+        *(sys.executable, "-m", "celery", "--quiet", "--app", "controlplane.celery", "beat"),
         *("--schedule", str(places.run / "beat-schedule")),
         *("--pidfile", "", "--loglevel", "WARNING"),
     )

@@ -25,9 +25,12 @@ from controlplane.operations.kinds.kind import kind_of
 from controlplane.operations.models import Operation
 from controlplane.operations.states import FINAL, OperationState, may_move
 from workers.jobs import CancelJob
+from workers.task_logs import HEADER
 
 log = logging.getLogger(__name__)
 
+REQUEST_ID = "request_id"
+"""Of an operation's parameters: the request that asked for it, also when its job is sent again."""
 _BEGUN = frozenset(
     {
         OperationState.STARTING,
@@ -94,16 +97,21 @@ def send(operation: Operation) -> None:
     message = dict(operation.parameters["job"])
     if "attempt" in message:
         message["attempt"] = operation.attempts
-    transaction.on_commit(lambda: _send_now(operation.pk, task, message))
+    request_id = str(operation.parameters.get(REQUEST_ID, ""))
+    transaction.on_commit(lambda: _send_now(operation.pk, task, message, request_id))
 
 
 def send_cancel(operation: Operation, job: CancelJob) -> None:
     transaction.on_commit(lambda: _send_now(operation.pk, CancelJob.TASK, job.to_message()))
 
 
-def _send_now(operation_id: UUID, task: str, message: Mapping[str, Any]) -> None:
+def _send_now(
+    operation_id: UUID, task: str, message: Mapping[str, Any], request_id: str = ""
+) -> None:
+    """Without an id, in the name of the request at hand, if there is one."""
+    headers = {HEADER: request_id}
     try:
-        app.send_task(task, args=[dict(message)], queue="engine", retry=False)
+        app.send_task(task, args=[dict(message)], queue="engine", retry=False, headers=headers)
     except OperationalError as error:
         log.warning("the queue is away: operation=%s error=%s", operation_id, error)
         return

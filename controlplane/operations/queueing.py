@@ -9,9 +9,10 @@ from django.db import transaction
 from controlplane.audit.actions import do_record
 from controlplane.operations.ask import Ask, P, Request, Wanted
 from controlplane.operations.models import Operation
-from controlplane.operations.moves import move, publish_state, send
+from controlplane.operations.moves import REQUEST_ID, move, publish_state, send
 from controlplane.operations.registered import hold_registered
 from controlplane.operations.states import OperationState
+from workers.log_lines import current_request_id
 
 IS_SHELL = "is_shell"
 """Of an operation's parameters: no worker ever gets it."""
@@ -56,4 +57,6 @@ def queue(ask: Ask[P], wanted: Wanted, request: Request) -> Operation:
 
 def _parameters(wanted: Wanted, request: Request) -> dict[str, Any]:
     where = {IS_SHELL: True} if request.by.is_shell else {}
-    return {"job": wanted.job.to_message(), **wanted.parameters, **where}
+    request_id = current_request_id.get()
+    asked_by = {REQUEST_ID: request_id} if request_id else {}
+    return {"job": wanted.job.to_message(), **wanted.parameters, **where, **asked_by}

@@ -11,6 +11,7 @@ from typing import Any
 from csp.constants import NONE, SELF
 
 from controlplane.settings.connections import database, redis_for_celery, redis_for_clients
+from controlplane.settings.logs import logging_settings
 from controlplane.settings.secrets import read_secrets
 from workers.locations import listed_roots
 
@@ -223,18 +224,7 @@ REST_KNOX = {"TOKEN_TTL": None, "AUTH_HEADER_PREFIX": "Token"}
 
 CELERY_BROKER_URL = redis_for_celery(SLUICE_REDIS_URL) or "memory://"
 
-LOGGING: dict[str, Any] = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"()": "controlplane.settings.logs.OneLineFormatter"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    # Beat sends a task every second or two; that each came and went is no news.
-    "loggers": {
-        "celery.app.trace": {"level": "WARNING"},
-        "celery.worker.strategy": {"level": "WARNING"},
-    },
-    "root": {"handlers": ["stderr"], "level": os.environ.get("SLUICE_LOG_LEVEL") or "INFO"},
-}
+LOGGING = logging_settings(os.environ)
 
 SLUICE_REPORT_URL = (
     os.environ.get("SLUICE_REPORT_URL")

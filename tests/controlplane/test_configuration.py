@@ -1,10 +1,7 @@
-"""Settings that keep promises: JSON only, no result backend, safe deployment, one line per log
-event.
-"""
+"""Settings that keep promises: JSON only, no result backend, safe deployment."""
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import sys
@@ -15,7 +12,6 @@ from django.core.exceptions import ImproperlyConfigured
 
 from controlplane.celery import app
 from controlplane.settings.connections import database, redis_for_celery, redis_for_clients
-from controlplane.settings.logs import OneLineFormatter
 from controlplane.settings.secrets import read_secrets
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -100,13 +96,3 @@ def test_production_starts_only_with_a_secret_and_passes_the_deployment_check(
     assert without.returncode != 0
     assert b"no secret key" in without.stderr
     assert with_secret.returncode == 0, with_secret.stderr.decode()
-
-
-def test_one_event_stays_one_line() -> None:
-    record = logging.LogRecord("n", logging.INFO, "", 0, "a\nb\r\x1b[31m\u202e\u2028", None, None)
-
-    line = OneLineFormatter().format(record)
-
-    assert len(line.splitlines()) == 1
-    assert "\x1b" not in line
-    assert "\u202e" not in line

@@ -20,6 +20,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from workers.clock import Clock, SystemClock
+from workers.log_lines import FORMAT_VARIABLE, LEVEL_VARIABLE
 from workers.markers.tokens import mint_admin_token
 from workers.storage.s3_settings import VARIABLES
 
@@ -31,6 +32,7 @@ _POLL_S = 0.05
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "VIRTUAL_ENV")
 # By these a node finds what belongs to it, also when nobody supervises it any more.
 _NODE = ("SLUICE_HOME", "SLUICE_NODE")
+_LOGS = (FORMAT_VARIABLE, LEVEL_VARIABLE)
 _STOP_POINTS = ("SLUICE_ALLOW_STOP_POINTS", "SLUICE_STOP_POINTS")
 _COVERAGE = ("COVERAGE_PROCESS_CONFIG",)  # `make coverage` sees which lines of the server run.
 
@@ -64,7 +66,7 @@ def start_server(
         command += ["--root", str(root)]
     environment = {
         name: value
-        for name in (*_INHERITED, *_NODE, *_STOP_POINTS, *_COVERAGE, *VARIABLES)
+        for name in (*_INHERITED, *_NODE, *_LOGS, *_STOP_POINTS, *_COVERAGE, *VARIABLES)
         if (value := os.environ.get(name)) is not None
     }
     environment |= {SECRET_VARIABLE: secret, "PYTHONPATH": str(_SOURCE_ROOT)}

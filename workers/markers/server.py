@@ -23,6 +23,7 @@ from typing import Any
 from workers.clock import Clock, SystemClock
 from workers.errors import InvalidInput
 from workers.locations import bucket_place, is_bucket_location
+from workers.log_lines import configure
 from workers.markers.access import Access, is_loopback
 from workers.markers.batcher import BatchSettings
 from workers.markers.registry import MarkerDirectories
@@ -42,7 +43,7 @@ _log = logging.getLogger(__name__)
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until a signal; exits with one line on stderr for wrong arguments or a port in use."""
     parsed = _parser().parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    configure(os.environ)
     problem, secret = _checked(parsed)
     if problem is not None:
         sys.exit(f"marker server: {problem}")

@@ -16,6 +16,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import urlsplit
 
 from workers.clock import Clock, SystemClock
+from workers.log_lines import current_request_id
 from workers.reporting.report import OperationReport, Reporter, ReportState, SilentReporter
 from workers.reporting.tokens import token_for
 
@@ -38,7 +39,10 @@ def reporter_for(
 
 
 class HttpReporter:
-    """Sends from a daemon thread of its own, which starts at once. Thread-safe."""
+    """Sends from a daemon thread of its own, which starts at once. Thread-safe.
+
+    What it says belongs to the request for which it was made, in logs and audit over there too.
+    """
 
     def __init__(
         self,
@@ -51,6 +55,7 @@ class HttpReporter:
     ) -> None:
         self._url = url
         self._token = token
+        self._request_id = current_request_id.get()
         self._clock = clock or SystemClock()
         self._timeout_s = timeout_s
         self._queue_max = queue_max
@@ -141,6 +146,8 @@ class HttpReporter:
         connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         connection = connect(parts.hostname or "", parts.port, timeout=self._timeout_s)
         headers = {"Content-Type": "application/json", "Authorization": f"Worker {self._token}"}
+        if self._request_id:
+            headers["X-Request-ID"] = self._request_id
         try:
             connection.request("POST", parts.path or "/", body=body, headers=headers)
             status = connection.getresponse().status

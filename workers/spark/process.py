@@ -20,6 +20,7 @@ from typing import IO, Final
 
 from workers.clock import Clock, SystemClock
 from workers.jobs import DriverJob
+from workers.log_lines import REQUEST_VARIABLE, current_request_id
 from workers.reporting.tokens import KEY_VARIABLE, TOKEN_VARIABLE, token_for
 from workers.spark.input_modules import INPUTS_VARIABLE, names_for_driver
 
@@ -97,6 +98,7 @@ def driver_environment(environment: Mapping[str, str], operation_id: str) -> dic
         **passed_on,
         TOKEN_VARIABLE: token_for(operation_id, environment),
         INPUTS_VARIABLE: names_for_driver(environment),
+        REQUEST_VARIABLE: current_request_id.get(),
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONUNBUFFERED": "1",
     }

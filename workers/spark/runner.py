@@ -21,6 +21,7 @@ from typing import Final, Protocol
 
 from workers.errors import InvalidInput, LakehouseError
 from workers.jobs import DriverJob, SinkJob, driver_job
+from workers.log_lines import REQUEST_VARIABLE, bind, configure
 from workers.ports import system_ports
 from workers.reporting import OperationReport, Reporter, ReportState, reporter_for
 from workers.spark.driver import Driver, Ending
@@ -54,7 +55,7 @@ def main(arguments: list[str]) -> int:
     0 also where another driver has this operation; 2 for a job that is wrong or not readable, and
     `_EXIT_CODES` for what came of it.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    configure(os.environ)
     if len(arguments) != 1:
         _log.error("usage: python -m workers.spark.runner <job.json>")
         return EXIT_INVALID
@@ -63,6 +64,7 @@ def main(arguments: list[str]) -> int:
     except (InvalidInput, OSError, ValueError) as error:
         _log.error("no such job: %s", error)
         return EXIT_INVALID
+    bind(request_id=os.environ.get(REQUEST_VARIABLE, ""), operation_id=job.operation_id)
     run_dir = Path(job.run_dir)
     with _only_driver(run_dir) as is_only:
         if not is_only:

@@ -1,0 +1,181 @@
+"""Lines of logs: one event stays one line, whatever the text it carries (threat T17), and says to
+which request and operation it belongs.
+
+`SLUICE_LOG_FORMAT=json` makes each line a JSON object of plain ASCII; `text`, the default, is for
+people, with every character spelt out that would break a line or turn what is read. Secrets that
+this process knows, and what looks like one, become `***` in both.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Final
+
+from workers.errors import InvalidInput
+
+FORMAT_VARIABLE: Final = "SLUICE_LOG_FORMAT"
+LEVEL_VARIABLE: Final = "SLUICE_LOG_LEVEL"
+REQUEST_VARIABLE: Final = "SLUICE_REQUEST_ID"
+"""By which a process learns for whose request it was started."""
+FORMATS: Final = ("text", "json")
+CHARS_MAX: Final = 64_000
+"""Of one text; of a longer one its begin and its end are kept."""
+
+current_request_id: ContextVar[str] = ContextVar("current_request_id", default="")
+current_operation_id: ContextVar[str] = ContextVar("current_operation_id", default="")
+
+_ids_of_process = {"request_id": "", "operation_id": ""}
+"""For threads of a process that works for one request at a time: they begin with no context."""
+_TURNING = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_UNSEEN = (0xAD, 0x200B, 0x200C, 0x200D, 0x2028, 0x2029, *range(0x2060, 0x2066), 0xFEFF)
+_SPELT = {code: f"\\x{code:02x}" for code in [*range(32), 127, *range(128, 160)]}
+_SPELT |= {code: f"\\u{code:04x}" for code in (*_TURNING, *_UNSEEN)}
+_SECRET_NAME = re.compile(r"(SLUICE|AWS|AZURE|GOOGLE|SPARK).*(KEY|SECRET|TOKEN|PASSWORD)\Z")
+_KAFKA_NAME = "SLUICE_KAFKA_"
+_SECRET_CHARS_MIN = 8
+"""Shorter ones stand in too many words."""
+_HIDDEN = "***"
+# Each begins with plain letters and has bounds, so a long text costs no more than its length.
+_SHAPES = (
+    (re.compile(r"(://[^\s/:@]{0,256}:)[^\s/@]{1,1024}(?=@)"), rf"\1{_HIDDEN}"),
+    (re.compile(r"(?i)\b(token|bearer|worker|basic) [A-Za-z0-9._~+/=-]{16,}"), rf"\1 {_HIDDEN}"),
+    (
+        re.compile(
+            r"(?i)((?:password|passwd|secret|secret_?key|token|api_?key|access_?key)"
+            r"[\"']?\s{0,3}[=:]\s{0,3})(\"[^\"]{1,1024}\"|'[^']{1,1024}'|[^\s,;&\"'}]{1,1024})"
+        ),
+        rf"\1{_HIDDEN}",
+    ),
+)
+
+
+class LineFormatter(logging.Formatter):
+    """`secrets` are texts that never appear in a line."""
+
+    def __init__(self, *, is_json: bool = False, secrets: Sequence[str] = ()) -> None:
+        super().__init__()
+        self._is_json = is_json
+        # The longest first: one may be a part of another.
+        self._secrets = sorted(set(secrets), key=len, reverse=True)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line without its end."""
+        fields = {
+            "at": _moment(record.created),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            "request_id": current_request_id.get() or _ids_of_process["request_id"],
+            "operation_id": current_operation_id.get() or _ids_of_process["operation_id"],
+            "error": self._error(record),
+        }
+        safe = {name: self._hidden(_cut(text)) for name, text in fields.items() if text}
+        if self._is_json:
+            return json.dumps({**safe, "pid": record.process}, ensure_ascii=True)
+        line = _as_text(safe).translate(_SPELT)
+        return line.encode(errors="backslashreplace").decode()  # Halves of a character, too.
+
+    def _error(self, record: logging.LogRecord) -> str:
+        parts = []
+        if record.exc_info and record.exc_info[0] is not None:
+            parts.append(self.formatException(record.exc_info))
+        if record.stack_info:
+            parts.append(self.formatStack(record.stack_info))
+        return "\n".join(parts)
+
+    def _hidden(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, _HIDDEN)
+        for shape, instead in _SHAPES:
+            text = shape.sub(instead, text)
+        return text
+
+
+def line_formatter(environment: Mapping[str, str]) -> LineFormatter:
+    """As the environment wants it. Raises InvalidInput for a format that there is not."""
+    wanted = environment.get(FORMAT_VARIABLE) or FORMATS[0]
+    if wanted not in FORMATS:
+        raise InvalidInput(f"{FORMAT_VARIABLE} is neither text nor json", given=wanted[:80])
+    return LineFormatter(is_json=wanted == "json", secrets=known_secrets(environment))
+
+
+def known_secrets(environment: Mapping[str, str]) -> list[str]:
+    """Values of variables whose names say that they are secret. Passwords in addresses are known by
+    their shape.
+    """
+    return [
+        text
+        for name, text in environment.items()
+        if len(text) >= _SECRET_CHARS_MIN
+        and (_SECRET_NAME.match(name) or name.startswith(_KAFKA_NAME))
+    ]
+
+
+def configure(environment: Mapping[str, str]) -> None:
+    """Log to standard error, warnings and what nobody caught included; where something logs
+    already, only these are added. Raises InvalidInput.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(line_formatter(environment))
+    level = environment.get(LEVEL_VARIABLE) or "INFO"
+    logging.basicConfig(level=level, handlers=[handler])
+    log_uncaught()
+
+
+def log_uncaught() -> None:
+    """What ends a process or a thread is an event like any other, not a page of lines."""
+    logging.captureWarnings(True)
+    sys.excepthook = _log_uncaught
+    threading.excepthook = _log_uncaught_in_thread
+
+
+def bind(*, request_id: str, operation_id: str) -> None:
+    """From now on this process works for these two; empty texts end that."""
+    current_request_id.set(request_id)
+    current_operation_id.set(operation_id)
+    _ids_of_process.update(request_id=request_id, operation_id=operation_id)
+
+
+def _log_uncaught(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)
+        return
+    logging.getLogger("uncaught").critical("the process ends", exc_info=(kind, error, trace))
+
+
+def _log_uncaught_in_thread(caught: threading.ExceptHookArgs) -> None:
+    name = caught.thread.name if caught.thread else ""
+    error = caught.exc_value or caught.exc_type()
+    logging.getLogger("uncaught").error(
+        "a thread ended: %s", name, exc_info=(caught.exc_type, error, caught.exc_traceback)
+    )
+
+
+def _as_text(fields: Mapping[str, str]) -> str:
+    head = f"{fields['at']} {fields['level'].upper()} {fields['logger']} "
+    ids = "".join(
+        f" {name}={fields[name]}" for name in ("request_id", "operation_id") if name in fields
+    )
+    error = f"\n{fields['error']}" if "error" in fields else ""
+    return head + fields.get("message", "") + ids + error
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+def _cut(text: str) -> str:
+    if len(text) <= CHARS_MAX:
+        return text
+    half = CHARS_MAX // 2
+    return f"{text[:half]} … {len(text) - 2 * half} characters … {text[-half:]}"
