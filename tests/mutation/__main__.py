@@ -35,12 +35,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="sluice-mutants.") as folder:
         for mutant, verdict in try_all(drawn, folder=Path(folder), jobs=arguments.jobs):
             verdicts[verdict] += 1
+            _say(f"{verdict} {mutant.name}")
             if verdict is not Verdict.SURVIVED:
                 if mutant.name in known:
-                    _say(f"no survivor any more, take it off the list: {mutant.name}")
+                    _say("    no survivor any more: take it off the list")
             elif mutant.name not in known:
                 unknown.append(mutant)
-                _say(f"SURVIVED {mutant.name}\n{_change(mutant)}")
+                _say(f"{_change(mutant)}\n    NOBODY EXPLAINS IT")
     counts = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in Verdict)
     _say(f"seed {arguments.seed}: {counts}, of these {len(unknown)} that nobody explains")
     return int(bool(unknown))

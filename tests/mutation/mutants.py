@@ -1,15 +1,15 @@
 """Mutants of a module: one small change each, by the operators of Cosmic Ray and one of our own.
 
 A mutant is named by its function, its line's text and its operator, not by a line's number, so that
-its name holds while other code changes. Annotations, decorators, logging and numbers beyond two are
-left alone: they are no rules.
+its name holds while other code changes. Annotations, decorators, logging, stop points and numbers
+beyond two are left alone: they are no rules.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -44,6 +44,8 @@ OF_COSMIC_RAY = (
     "ZeroIterationForLoop",
 )
 SMALL_NUMBERS = ("0", "1", "2")
+NO_RULES = ("_log.", "stop_points.reach(")
+"""Calls that nobody misses but who reads logs, or tests that stop there."""
 
 
 class SkipStatement(Operator):  # type: ignore[misc]
@@ -75,6 +77,8 @@ class Mutant:
     """Of those with the same four words above, from 1."""
     occurrence: int
     """Of the operator in its module, from 0: how Cosmic Ray counts."""
+    body: range | None = field(compare=False)
+    """Lines of the function in which the change stands; None outside of every function's body."""
 
     @property
     def name(self) -> str:
@@ -119,13 +123,13 @@ def _mutants_of(module: str) -> Iterator[Mutant]:
                 function, line = _function(node), lines[start[0] - 1].strip()
                 alike[function, line, name] += 1
                 nth = alike[function, line, name]
-                yield Mutant(module, function, line, name, nth, occurrence)
+                yield Mutant(module, function, line, name, nth, occurrence, _body(node))
 
 
 def _may_be_skipped(statement: NodeOrLeaf) -> bool:
     if statement.type == "raise_stmt":
         return True
-    if statement.type != "atom_expr" or statement.get_code(False).startswith("_log."):
+    if statement.type != "atom_expr" or statement.get_code(False).startswith(NO_RULES):
         return False
     last = statement.children[-1]
     return bool(last.type == "trailer" and last.children[0].value == "(")
@@ -156,6 +160,16 @@ def _function(node: NodeOrLeaf) -> str:
             names.append(outer.name.value)
         outer = outer.parent
     return ".".join(reversed(names)) or "module"
+
+
+def _body(node: NodeOrLeaf) -> range | None:
+    inner, outer = node, node.parent
+    while outer is not None:
+        if outer.type == "funcdef" and inner is outer.children[-1]:
+            first = next(child for child in inner.children if child.type != "newline")
+            return range(first.start_pos[0], inner.end_pos[0])
+        inner, outer = outer, outer.parent
+    return None
 
 
 def _short(name: str) -> str:

@@ -2,7 +2,8 @@
 
 Copies, so that processes that tests start see the change too, and the checkout stays as it is.
 Forks of one process that has loaded the libraries, so that a mutant costs a second more than its
-tests. Whatever a fork started and left behind is ended with it.
+tests, which are those that run its function (`reach.py`). Whatever a fork started and left behind
+is ended with it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -25,10 +26,14 @@ import psutil
 import pytest
 
 from tests.mutation.mutants import REPOSITORY, Mutant
+from tests.mutation.reach import Choice, Reach, Watch
 from tests.mutation.targets import TARGETS, Target
 from tests.support.protocol_coverage import NOT_HERE
 
-LIBRARIES = ("fastavro", "hypothesis.extra.numpy", "numpy", "obstore", "pyarrow.parquet", "xdist")
+LIBRARIES = (
+    *("anyio", "fastavro", "hypothesis.extra.numpy", "numpy", "obstore", "pandas", "psycopg"),
+    *("pyarrow.parquet", "redis", "xdist"),
+)
 OURS = ("tests", "workers", "bench", "controlplane", "web")
 OPTIONS = (
     *("-q", "-x", "-p", "no:cacheprovider", "-p", "no:django", "-o", "addopts="),
@@ -38,7 +43,8 @@ SEED = "0"
 """Each mutant meets the same sampled cases as the unchanged code did."""
 SLACK_S = 20.0
 SLOWER_MAX = 4.0
-"""A mutant whose tests last longer than so many times theirs, and the slack, hangs."""
+"""It hangs where its tests, or one of them, last longer than so many times theirs and the slack."""
+TIMED_OUT = b"from pytest-timeout"
 POLL_S = 0.02
 
 
@@ -68,16 +74,20 @@ def try_all(
         importlib.import_module(library)
     mutants = list(mutants)
     copies = [_copy(folder / str(number)) for number in range(jobs)]
-    limits_s = {
-        target: SLACK_S + SLOWER_MAX * _duration_s(target, copies[0])
-        for target in TARGETS
-        if any(mutant.module in target.modules for mutant in mutants)
-    }
+    changed = {mutant.module for mutant in mutants}
+    reach_of = dict[str, Reach]()
+    for target in TARGETS:
+        if modules := changed.intersection(target.modules):
+            reach_of |= dict.fromkeys(modules, _watched(target, copies[0]))
     waiting, running = mutants[::-1], list[_Trial]()
     try:
         while waiting or running:
             while waiting and copies:
-                running.append(_begin(waiting.pop(), copies.pop(), limits_s))
+                mutant = waiting.pop()
+                if tests := reach_of[mutant.module].tests_for(mutant):
+                    running.append(_begin(mutant, reach_of[mutant.module], tests, copies.pop()))
+                else:
+                    yield mutant, Verdict.SURVIVED
             time.sleep(POLL_S)
             for trial in list(running):
                 verdict = _verdict(trial)
@@ -108,22 +118,32 @@ def _copy(place: Path) -> Path:
     return place
 
 
-def _duration_s(target: Target, copy: Path) -> float:
-    began_s = time.monotonic()
-    pid = _fork(target, copy)
+def _watched(target: Target, copy: Path) -> Reach:
+    """What the tests of `target` run. Raises TestsFail when one of them fails."""
+    place = copy / "reach.json"
+
+    def run() -> int:
+        with Watch(copy, target.modules) as watch:
+            code = _run(target.tests, copy, watch)
+        watch.reach().write(place)
+        return code
+
+    pid = _fork(run)
     _, status = os.waitpid(pid, 0)
     _end(pid)
     if os.waitstatus_to_exitcode(status) != 0:
         raise TestsFail((copy / "output").read_text(errors="replace")[-4000:])
-    return time.monotonic() - began_s
+    return Reach.read(place)
 
 
-def _begin(mutant: Mutant, copy: Path, limits_s: dict[Target, float]) -> _Trial:
+def _begin(mutant: Mutant, reach: Reach, tests: Sequence[str], copy: Path) -> _Trial:
     (copy / mutant.module).write_text(mutant.source(), encoding="utf-8")
     _forget_bytecode(copy / mutant.module)
-    target = next(target for target in TARGETS if mutant.module in target.modules)
-    deadline_s = time.monotonic() + limits_s[target]
-    return _Trial(mutant, _fork(target, copy), copy, deadline_s)
+    files = sorted({test.partition("::")[0] for test in tests})
+    seconds = [reach.seconds[test] for test in tests]
+    deadline_s = time.monotonic() + SLACK_S + SLOWER_MAX * sum(seconds)
+    each = f"--timeout={SLACK_S + SLOWER_MAX * max(seconds):.0f}"
+    return _Trial(mutant, _fork(lambda: _run(files, copy, Choice(tests), each)), copy, deadline_s)
 
 
 def _restore(trial: _Trial) -> None:
@@ -146,21 +166,24 @@ def _verdict(trial: _Trial) -> Verdict | None:
         os.waitpid(trial.pid, 0)
         return Verdict.HUNG
     _end(trial.pid)
-    return Verdict.SURVIVED if os.waitstatus_to_exitcode(status) == 0 else Verdict.KILLED
+    if os.waitstatus_to_exitcode(status) == 0:
+        return Verdict.SURVIVED
+    has_timed_out = TIMED_OUT in (trial.copy / "output").read_bytes()
+    return Verdict.HUNG if has_timed_out else Verdict.KILLED
 
 
-def _fork(target: Target, copy: Path) -> int:
+def _fork(run: Callable[[], int]) -> int:
     pid = os.fork()
     if pid == 0:
         code = int(pytest.ExitCode.INTERNAL_ERROR)
         try:
-            code = _run(target.tests, copy)
+            code = run()
         finally:
             os._exit(code)
     return pid
 
 
-def _run(tests: Sequence[str], copy: Path) -> int:
+def _run(files: Sequence[str], copy: Path, plugin: object, *options: str) -> int:
     os.setsid()
     os.chdir(copy)
     with (copy / "output").open("wb") as output:
@@ -168,11 +191,13 @@ def _run(tests: Sequence[str], copy: Path) -> int:
         os.dup2(output.fileno(), 2)
     for module in [name for name in sys.modules if name.partition(".")[0] in OURS]:
         del sys.modules[module]
+    sys.dont_write_bytecode = False  # The next fork has only the mutant to compile.
     others = [place for place in sys.path if Path(place or ".").resolve() != REPOSITORY]
     sys.path[:] = [str(copy), *others]
     os.environ |= {"PYTHONPATH": str(copy), "SLUICE_TEST_SEED": SEED}
     temporary = copy.parent / f"{copy.name}.tables"
-    return int(pytest.main([*OPTIONS, f"--basetemp={temporary}", *tests]))
+    options = (*OPTIONS, *options, f"--basetemp={temporary}")
+    return int(pytest.main([*options, *files], [plugin]))
 
 
 def _end(group: int) -> None:

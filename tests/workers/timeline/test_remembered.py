@@ -85,6 +85,39 @@ def test_files_of_a_time_in_seconds_do_not_stand_together(tmp_path: Path) -> Non
     assert [one.requested_at for one in timeline.completed()] == [before, seconds, millis]
 
 
+@pytest.mark.parametrize("step", ["remove", "complete"])
+def test_the_first_and_one_in_the_middle_may_change_between_two_looks(
+    tmp_path: Path, step: str
+) -> None:
+    """As when an archiver takes the oldest, and a rollback one that others have overtaken."""
+    root = Places(tmp_path).root
+    times = [f"2026010100{minute:02d}00000" for minute in range(4)]
+    first, kept, middle, last = times
+    present = times if step == "remove" else [kept, last]
+    for time in present:
+        taken(root, "complete", time, Action.COMMIT)
+    reader = LocalStorage(root)
+    Timeline.load(reader)
+
+    for time in (first, middle):
+        taken(root, step, time, Action.COMMIT)
+
+    left = [kept, last] if step == "remove" else times
+    assert [one.requested_at for one in Timeline.load(reader).instants] == left
+
+
+def test_a_table_that_was_upgraded_is_read_anew(tmp_path: Path) -> None:
+    """Its old timeline says nothing any more."""
+    reader = LocalStorage(tmp_path / "table")
+    old = CompletedInstant(TIMES[0], Action.COMMIT, State.COMPLETED, TIMES[0])
+    reader.put(TimelineLayout(1).path(old), b"x")
+    assert Timeline.load(reader, TimelineLayout(1)).instants == (old,)
+    new = CompletedInstant(TIMES[-2], Action.COMMIT, State.COMPLETED, TIMES[-1])
+    reader.put(LAYOUT.path(new), b"x")
+
+    assert Timeline.load(reader).instants == (new,)
+
+
 def names(storage: LocalStorage) -> list[str]:
     """In the order of the listing, by which windows of time are found."""
     return [file.name for file in storage.list_files(LAYOUT.directory)]
