@@ -51,6 +51,7 @@ TARGETS = (
             "tests/workers/recovery",
             *_below("tests/scenarios", "test_dead_writers", "test_failed_writes_policy"),
             *_below("tests/scenarios", "test_rollback", "test_rollback_listings"),
+            *_below("tests/scenarios", "test_resumed_rollbacks", "test_rollback_outcomes"),
             *_below("tests/scenarios", "test_silent_writers", "test_sleepers"),
             *_below("tests/regressions", "test_heartbeat_bugs", "test_rollback_bugs"),
             *_below("tests/workers/table_services", "test_archive", "test_archive_waits"),

@@ -1,0 +1,65 @@
+"""What a rollback says of its end, and what it refuses when nobody asked for more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.scenario_table import ScenarioTable
+from workers.errors import RollbackRefused, UnsupportedTable
+from workers.options.write_options import write_options
+from workers.recovery.rollback import RollbackOutcome, RollbackRequest, rollback
+
+OPTIONS = write_options({})
+
+
+def rolled_back(table: ScenarioTable, target: str) -> RollbackOutcome:
+    return rollback(table.table, RollbackRequest(target, by="admin", reason="test"), OPTIONS)
+
+
+def test_outcome_says_what_was_deleted_and_the_next_that_it_was_gone(table: ScenarioTable) -> None:
+    wrong = table.writer("wrong").upsert_and_commit({"id": 1, "city": "Rome"})
+
+    first = rolled_back(table, wrong.instant)
+    second = rolled_back(table, wrong.instant)
+
+    assert first == RollbackOutcome(
+        wrong.instant, first.rollback_instant, files_deleted=1, is_committed=False, was_gone=False
+    )
+    assert second == RollbackOutcome(
+        wrong.instant, first.rollback_instant, files_deleted=0, is_committed=False, was_gone=True
+    )
+
+
+def test_outcome_says_that_a_failed_write_was_committed_after_all(table: ScenarioTable) -> None:
+    quick = table.writer("quick").upsert_and_commit({"id": 1, "city": "Rome"})
+
+    request = RollbackRequest(quick.instant, by="cleaner", reason="test", is_only_pending=True)
+    outcome = rollback(table.table, request, OPTIONS)
+
+    assert outcome == RollbackOutcome(
+        quick.instant, None, files_deleted=0, is_committed=True, was_gone=False
+    )
+    assert table.rows() == [{"id": 1, "city": "Rome"}]
+
+
+def test_living_writer_is_left_alone_unless_somebody_insists(table: ScenarioTable) -> None:
+    busy = table.writer("busy").upsert({"id": 1, "city": "Oslo"})
+
+    with pytest.raises(RollbackRefused, match="alive"):
+        rolled_back(table, busy.last_instant)
+
+    busy.wins()
+
+
+def test_table_that_may_not_be_written_is_not_rolled_back(table: ScenarioTable) -> None:
+    dead = table.writer("dead").upsert({"id": 1, "city": "Oslo"})
+    dead.dies()
+    refused = replace(table.table, write_refusal="it is of a version to come")
+    before = table.listing()
+
+    with pytest.raises(UnsupportedTable, match="version to come"):
+        rollback(refused, RollbackRequest(dead.last_instant, by="admin", reason="test"), OPTIONS)
+
+    assert table.listing() == before
