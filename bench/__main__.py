@@ -21,6 +21,7 @@ from bench import (
     indexes,
     markers,
     memory,
+    requests,
     restating,
     sink,
     sink_memory,
@@ -66,6 +67,7 @@ STANDALONE: Final[dict[str, Alone]] = {
     "stores": stores.stores,
     "timeline": timeline.timeline,
     "fleet": fleet.fleet,
+    "requests": requests.requests,
 }
 """Without tables and engines; each starts what it needs."""
 LARGE: Final = ("read", "read_logs")

@@ -1,0 +1,211 @@
+"""The set `requests`: what a node's web process answers, and how fast, over a large mirror.
+
+1,000 tables and a million instants in PostgreSQL; one uvicorn as `make up` starts it. Server,
+database and the client that measures share the machine's cores. Times are those of a client on
+loopback, from sending a request to the last byte of its answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import psutil
+
+from bench.engine import ROOT, JobFailed, driver_environment, engine
+from bench.lines import Goal, Line
+from bench.support.ports import free_port
+from bench.support.postgres import postgres_cluster, programs
+from bench.support.redis_server import redis_server
+
+TABLES: Final = 1_000
+INSTANTS: Final = 1_000_000
+_ONE_BY_ONE: Final = 60
+_WARM_UP: Final = 10
+_CLIENTS: Final = 32
+_LOAD_S: Final = 8.0
+_START_S: Final = 60.0
+_STOP_S: Final = 20
+_LIMIT: Final = "(a limit)"
+_LIST: Final = Goal(40, " ms", is_least=False)
+_PAGE: Final = Goal(100, " ms", is_least=False)
+_PAGE_SIZE: Final = Goal(150, " kB", is_least=False)
+_RATE: Final = Goal(150, "/s")
+_HITS: Final = Goal(600, "/s")
+_T: Final = "/api/v1/tables/{slug}/"
+LISTS: Final[Mapping[str, str]] = {
+    "tables": "/api/v1/tables/?limit=100",
+    "instants": f"{_T}instants/?limit=100",
+    "operations": "/api/v1/operations/?limit=100",
+    "operations of a table": f"{_T}operations/?limit=100",
+    "conflicts": f"{_T}conflicts/?limit=100",
+    "writers": f"{_T}writers/",
+}
+PAGES: Final[Mapping[str, str]] = {
+    "tables": "/",
+    "overview": "/t/{slug}/",
+    "live": "/t/{slug}/live",
+    "timeline": "/t/{slug}/timeline",
+    "writers": "/t/{slug}/writers",
+    "services": "/t/{slug}/services",
+}
+
+
+def requests(folder: Path) -> Iterator[Line]:
+    """Nothing without PostgreSQL. Raises JobFailed for an answer that is an error."""
+    if programs() is None:
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    with ExitStack() as stack:
+        database = stack.enter_context(postgres_cluster())
+        redis = stack.enter_context(redis_server("of-the-bench"))
+        port = free_port()
+        environment = _environment(folder, database, redis.address, port)
+        migrate = (sys.executable, "manage.py", "migrate", "--verbosity", "0")
+        subprocess.run(migrate, cwd=ROOT, env=environment, check=True)
+        mirror = stack.enter_context(engine("large_mirror", folder, environment=environment))
+        slug = mirror.do("fill", tables=TABLES, instants=INSTANTS).answer["busiest"]
+        headers = mirror.do("credentials").answer
+        web = stack.enter_context(_web(folder, environment, port))
+        yield from asyncio.run(_measured(f"http://127.0.0.1:{port}", slug, headers, web))
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _measured(
+    base: str, slug: str, headers: Mapping[str, str], web: psutil.Process
+) -> list[Line]:
+    connector = aiohttp.TCPConnector(limit=_CLIENTS)
+    token = {"Authorization": headers["Authorization"]}
+    lines: list[Line] = []
+    async with aiohttp.ClientSession(base, connector=connector) as client:
+        await _until_it_answers(client)
+        for name, path in LISTS.items():
+            lines.append(await _at_one_client(client, f"list {name}", path, slug, token, _LIST))
+        for name, path in PAGES.items():
+            cookie = {"Cookie": headers["Cookie"], "Accept-Encoding": "gzip"}
+            line = await _at_one_client(client, f"page {name}", path, slug, cookie, _PAGE)
+            size_kb = line.details["bytes"] / 1000
+            size = Line(f"page {name}: size", _LIMIT, None, None, size_kb, _PAGE_SIZE)
+            lines += [line, size]
+        path = LISTS["instants"].format(slug=slug)
+        lines.append(await _at_many(client, web, path, token, "", _RATE))
+        async with client.get(path, headers=token) as answer:
+            known = {**token, "If-None-Match": answer.headers["ETag"]}
+        lines.append(await _at_many(client, web, path, known, ", ETag known", _HITS))
+    return lines
+
+
+async def _at_one_client(
+    client: aiohttp.ClientSession,
+    name: str,
+    path: str,
+    slug: str,
+    headers: Mapping[str, str],
+    goal: Goal,
+) -> Line:
+    took_s: list[float] = []
+    size = 0
+    for number in range(_WARM_UP + _ONE_BY_ONE):
+        began_s = time.perf_counter()
+        size = await _ask(client, path.format(slug=slug), headers)
+        if number >= _WARM_UP:
+            took_s.append(time.perf_counter() - began_s)
+    took_s.sort()
+    p95_s = took_s[int(len(took_s) * 0.95)]
+    details = {"median_ms": round(took_s[len(took_s) // 2] * 1000, 1), "bytes": size}
+    return Line(f"{name}: p95", _LIMIT, p95_s, None, p95_s * 1000, goal, details)
+
+
+async def _at_many(
+    client: aiohttp.ClientSession,
+    web: psutil.Process,
+    path: str,
+    headers: Mapping[str, str],
+    how: str,
+    goal: Goal,
+) -> Line:
+    ends_s = time.perf_counter() + _LOAD_S
+    used_s = _cpu_s(web)
+
+    async def ask_on() -> int:
+        answered = 0
+        while time.perf_counter() < ends_s:
+            await _ask(client, path, headers)
+            answered += 1
+        return answered
+
+    answered = sum(await asyncio.gather(*(ask_on() for _ in range(_CLIENTS))))
+    details = {"web_cores": round((_cpu_s(web) - used_s) / _LOAD_S, 2), "answered": answered}
+    rate = answered / _LOAD_S
+    return Line(f"list instants, {_CLIENTS} clients{how}", _LIMIT, None, None, rate, goal, details)
+
+
+async def _ask(client: aiohttp.ClientSession, path: str, headers: Mapping[str, str]) -> int:
+    """The size of the answer as it came, in bytes. Raises JobFailed."""
+    async with client.get(path, headers=headers, allow_redirects=False) as answer:
+        body = await answer.read()
+        if answer.status not in (200, 304):
+            raise JobFailed(f"{path}: {answer.status} {body[:200]!r}")
+        return int(answer.headers.get("Content-Length", len(body)))
+
+
+async def _until_it_answers(client: aiohttp.ClientSession) -> None:
+    ends_s = time.perf_counter() + _START_S
+    while True:
+        try:
+            async with client.get("/login/"):
+                return
+        except aiohttp.ClientConnectionError:
+            if time.perf_counter() > ends_s:
+                raise
+            await asyncio.sleep(0.1)
+
+
+def _environment(folder: Path, database: str, redis: str, port: int) -> dict[str, str]:
+    return {
+        **driver_environment(),
+        "DJANGO_SETTINGS_MODULE": "controlplane.settings.prod",
+        "SLUICE_HOME": str(folder / "home"),
+        "SLUICE_DATABASE": database,
+        "SLUICE_REDIS_URL": redis,
+        "SLUICE_WEB_PORT": str(port),
+        "SLUICE_TABLE_ROOTS": "/lake",
+        "SLUICE_SECRET_KEY": "of-the-bench",
+        "SLUICE_WORKER_TOKEN": "of-the-bench",
+    }
+
+
+@contextmanager
+def _web(folder: Path, environment: Mapping[str, str], port: int) -> Iterator[psutil.Process]:
+    """The command of `controlplane.node.processes.web_command`, for this port."""
+    statics = (sys.executable, "manage.py", "collectstatic", "--noinput", "--verbosity", "0")
+    subprocess.run(statics, cwd=ROOT, env=dict(environment), check=True)
+    command: list[Any] = [
+        *(sys.executable, "-m", "uvicorn", "controlplane.asgi:application"),
+        *("--host", "127.0.0.1", "--port", str(port), "--lifespan", "off"),
+        *("--no-server-header", "--no-access-log"),
+    ]
+    with (folder / "web.log").open("wb") as log:
+        started = subprocess.Popen(command, cwd=ROOT, env=dict(environment), stdout=log, stderr=log)
+    try:
+        yield psutil.Process(started.pid)
+    finally:
+        started.terminate()
+        try:
+            started.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            started.kill()
+            started.wait()
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    used = [each.cpu_times() for each in [process, *process.children(recursive=True)]]
+    return sum(each.user + each.system for each in used)
