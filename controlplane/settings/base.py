@@ -77,6 +77,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "controlplane.compression.CompressionMiddleware",
     "controlplane.monitoring.middleware.CountRequestsMiddleware",
     "controlplane.audit.middleware.RequestIdMiddleware",
     "controlplane.api.middleware.JsonErrorsMiddleware",
