@@ -11,6 +11,8 @@ from django.core.exceptions import ImproperlyConfigured
 from workers.log_lines import log_uncaught
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.prod")
+# Each request runs in a thread of its own, which would open, and close, a connection of its own.
+os.environ.setdefault("SLUICE_DATABASE_POOL", "16")
 
 log_uncaught()
 try:

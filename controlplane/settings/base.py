@@ -117,7 +117,10 @@ TEMPLATES: list[dict[str, Any]] = [
 ]
 
 DATABASES = {
-    "default": database(os.environ.get("SLUICE_DATABASE") or str(SLUICE_HOME / "db.sqlite3"))
+    "default": database(
+        os.environ.get("SLUICE_DATABASE") or str(SLUICE_HOME / "db.sqlite3"),
+        pool_max=int(os.environ.get("SLUICE_DATABASE_POOL") or 0),
+    )
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 CACHES: dict[str, dict[str, Any]] = {

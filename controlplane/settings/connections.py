@@ -9,12 +9,18 @@ from urllib.parse import unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 _BUSY_TIMEOUT_S = 5
+_POOL_WAIT_S = 10
 
 
-def database(address: str) -> dict[str, Any]:
-    """Django's database settings for a path, a `sqlite:` URL or a `postgres:` URL."""
+def database(address: str, *, pool_max: int = 0) -> dict[str, Any]:
+    """Django's database settings for a path, a `sqlite:` URL or a `postgres:` URL.
+
+    `pool_max` is how many connections to PostgreSQL all threads of this process share; with 0 each
+    thread keeps one of its own for a minute, as suits processes of few threads that fork.
+    """
     parts = urlsplit(address)
     if parts.scheme in ("postgres", "postgresql"):
+        pool = {"min_size": 1, "max_size": pool_max, "timeout": _POOL_WAIT_S}
         return {
             "ENGINE": "django.db.backends.postgresql",
             "NAME": unquote(parts.path.lstrip("/")),
@@ -22,8 +28,9 @@ def database(address: str) -> dict[str, Any]:
             "PASSWORD": unquote(parts.password or ""),
             "HOST": parts.hostname or "",
             "PORT": str(parts.port or ""),
-            "CONN_MAX_AGE": 60,
+            "CONN_MAX_AGE": 0 if pool_max else 60,
             "CONN_HEALTH_CHECKS": True,
+            "OPTIONS": {"pool": pool} if pool_max else {},
         }
     if parts.scheme == "sqlite":
         return sqlite(parts.path)

@@ -5,6 +5,7 @@ What differs from SQLite is what is tried: migrations, row locks, partial unique
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -57,3 +58,32 @@ def test_the_same_tests_pass_on_postgresql(cluster: str) -> None:
 
     assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr[-2000:]
     assert "skipped" not in ended.stdout
+
+
+@pytest.mark.slow
+def test_many_requests_at_once_share_a_bounded_number_of_connections(
+    cluster: str, tmp_path: Path
+) -> None:
+    environment = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "controlplane.settings.prod",
+        "SLUICE_DATABASE": cluster,
+        "SLUICE_DATABASE_POOL": "6",
+        "SLUICE_HOME": str(tmp_path),
+        "SLUICE_SECRET_KEY": "of-a-test",
+    }
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.support.pooled_requests"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    seen = json.loads(ended.stdout)
+    assert seen["statuses"] == [200]
+    assert 1 <= seen["backends"] <= 6
