@@ -11,7 +11,6 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
@@ -29,6 +28,7 @@ _SIMPLE: Mapping[Any, type[_Field]] = {
     UUID: serializers.UUIDField,
 }
 _made: dict[tuple[type, str], Output] = {}
+_plainers: dict[type, Callable[[Any], dict[str, Any]]] = {}
 
 
 def output(row: type) -> Output:
@@ -51,9 +51,12 @@ def page_of(row: type) -> Output:
     return _made[row, "page"]
 
 
-def shown(row: object) -> dict[str, Any]:
+def shown(row: Any) -> dict[str, Any]:
     """What JSON says of a dataclass: same names, same order."""
-    return _plainer(type(row))(row)
+    kind = type(row)
+    if kind not in _plainers:
+        _plainers[kind] = _plainer(kind)
+    return _plainers[kind](row)
 
 
 def shown_list(rows: list[Any]) -> list[dict[str, Any]]:
@@ -64,12 +67,11 @@ def shown_page(rows: list[Any], next_cursor: str | None) -> dict[str, Any]:
     return {"results": shown_list(rows), "next_cursor": next_cursor}
 
 
-@cache
-def _plainer(row: type) -> Callable[[object], dict[str, Any]]:
+def _plainer(row: type) -> Callable[[Any], dict[str, Any]]:
     hints = get_type_hints(row)
     plain = [(entry.name, _plain(hints[entry.name])) for entry in fields(row)]
 
-    def make(of: object) -> dict[str, Any]:
+    def make(of: Any) -> dict[str, Any]:
         made = {}
         for name, convert in plain:
             value = getattr(of, name)
