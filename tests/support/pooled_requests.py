@@ -27,10 +27,10 @@ async def ask(headers: list[tuple[bytes, bytes]]) -> int:
         "client": ("127.0.0.1", 1),
     }
     sent: list[Any] = []
-    asked = iter([{"type": "http.request", "body": b""}])
+    messages = iter([{"type": "http.request", "body": b""}])
 
     async def receive() -> Any:
-        for message in asked:
+        for message in messages:
             return message
         return await asyncio.Event().wait()
 
