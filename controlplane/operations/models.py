@@ -1,4 +1,5 @@
-"""Operation: one thing somebody asked for, in the database before it is in any queue.
+"""Operation: one thing somebody asked for, in the database before it is in any queue. LogLine: what
+its processes said meanwhile.
 
 ServiceSetting: what runs by itself. MarkerServer: the one we run.
 """
@@ -85,6 +86,7 @@ class Operation(models.Model):
         indexes = [
             models.Index(fields=["table", "-requested_at"], name="operation_by_table"),
             models.Index(fields=["state"], name="operation_by_state"),
+            models.Index(fields=["-requested_at", "-id"], name="operation_by_time"),
             models.Index(
                 fields=["table", "sink_id", "-requested_at"],
                 condition=models.Q(kind="sink"),
@@ -99,6 +101,42 @@ class Operation(models.Model):
     def is_bound_to_plan(self) -> bool:
         """Whether it may do only what the plan says that its requester was shown."""
         return bool(self.plan_hash)
+
+
+class LogLine(models.Model):
+    """One line of an operation's log, masked and on one line. Ids grow in the order of arrival."""
+
+    operation = models.ForeignKey(
+        Operation, on_delete=models.CASCADE, related_name="log_lines", db_index=False
+    )
+    host = models.CharField(max_length=255)
+    stream = models.CharField(max_length=64)
+    """Which of the operation's files on that host it stands in."""
+    number = models.BigIntegerField()
+    """Where it begins there, in bytes: a line that is sent twice is stored once."""
+    at = models.DateTimeField()
+    level = models.PositiveSmallIntegerField()
+    """As `logging` numbers them."""
+    source = models.CharField(max_length=200)
+    """The logger, or `output` for what a process wrote beside its logs."""
+    message = models.TextField()
+    attempt = models.PositiveSmallIntegerField(default=0)
+    dropped = models.PositiveIntegerField(default=0)
+    """How many lines it stands in the place of."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["operation", "host", "stream", "number"], name="log_line_once"
+            )
+        ]
+        indexes = [
+            models.Index(fields=["operation", "id"], name="log_line_by_operation"),
+            models.Index(fields=["at"], name="log_line_by_time"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.operation_id} {self.host}/{self.stream}:{self.number}"
 
 
 class ServiceSetting(models.Model):

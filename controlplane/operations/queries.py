@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -15,10 +15,12 @@ from django.utils import timezone
 
 from controlplane.mirror.models import ServerSample
 from controlplane.operations.checks import Check
+from controlplane.operations.filters import ANY, OperationFilter, filtered
 from controlplane.operations.kinds.kind import kind_of
 from controlplane.operations.models import MarkerServer, Operation
 from controlplane.operations.queueing import IS_SHELL
 from controlplane.operations.states import FINAL, OperationState
+from controlplane.operations.waiting import Wait, waits_of
 from controlplane.paging import PAGE_ROWS, Page, newest_first
 from controlplane.tables.access import Permission, access_table, visible_tables
 from controlplane.tables.models import Table
@@ -30,6 +32,7 @@ SAMPLES_SHOWN_FOR = timedelta(minutes=5)
 class OperationRow:
     id: UUID
     table_slug: str
+    table_name: str
     kind: str
     service: str
     """Of a `service`: its name."""
@@ -48,6 +51,11 @@ class OperationRow:
     progress_unit: str
     progress_pct: float | None
     attempts: int
+    """How often it was sent again."""
+    lasted_s: float | None
+    """From its start to its end, or to now; None before it began."""
+    waits_for: Wait | None
+    """Looked up for lists of all tables only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,18 +144,41 @@ def operations_page(
     cursor: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[OperationRow]:
-    """Operations of one table, or of several such as `visible_tables` gives, newest first."""
-    operations = _operations()
+    """Operations of one table, or of several such as `visible_tables` gives, newest first. One
+    query.
+    """
+    wanted = OperationFilter(
+        states=None if states is None else frozenset(states),
+        kinds=None if kinds is None else frozenset(kinds),
+    )
+    operations = filtered(_operations(), wanted)
     if isinstance(of, Table):
         operations = operations.filter(table=of)
     else:
         operations = operations.filter(table__in=of.order_by())
-    if states is not None:
-        operations = operations.filter(state__in=list(states))
-    if kinds is not None:
-        operations = operations.filter(kind__in=list(kinds))
     page = newest_first(operations, by="requested_at", cursor=cursor, limit=limit)
     return Page([operation_row(operation) for operation in page.rows], page.next_cursor)
+
+
+def listed_operations(
+    tables: QuerySet[Table],
+    wanted: OperationFilter = ANY,
+    *,
+    cursor: str | None = None,
+    limit: int = PAGE_ROWS,
+) -> Page[OperationRow]:
+    """Operations of these tables, such as `visible_tables` gives, newest first, each with what it
+    waits for. Three queries at most, however many there are. Raises InvalidRequest for a cursor
+    that is none.
+    """
+    operations = filtered(_operations(), wanted).filter(table__in=tables.order_by())
+    page = newest_first(operations, by="requested_at", cursor=cursor, limit=limit)
+    waits = waits_of(page.rows, timezone.now())
+    rows = [
+        replace(operation_row(operation), waits_for=waits.get(operation.pk))
+        for operation in page.rows
+    ]
+    return Page(rows, page.next_cursor)
 
 
 def recent_operations(table: Table, limit: int = 20) -> list[OperationRow]:
@@ -190,6 +221,7 @@ def operation_row(operation: Operation) -> OperationRow:
     return OperationRow(
         id=operation.pk,
         table_slug=operation.table.slug,
+        table_name=operation.table.name,
         kind=operation.kind,
         service=operation.service,
         state=operation.state,
@@ -207,7 +239,16 @@ def operation_row(operation: Operation) -> OperationRow:
         progress_unit=operation.progress_unit,
         progress_pct=min(100.0, 100 * operation.progress_done / total) if total else None,
         attempts=operation.attempts,
+        lasted_s=_lasted_s(operation),
+        waits_for=None,
     )
+
+
+def _lasted_s(operation: Operation) -> float | None:
+    if operation.started_at is None:
+        return None
+    until = operation.finished_at or timezone.now()
+    return max(0.0, (until - operation.started_at).total_seconds())
 
 
 def _requested_by(operation: Operation) -> str:

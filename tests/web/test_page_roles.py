@@ -35,6 +35,9 @@ settings                               GET   login 403 200 200 200
 settings                               POST  login 403 403 403 422
 unregister                             GET   login 403 200 200 200
 unregister                             POST  login 403 403 403 422
+operations                             GET   login 403 200 200 200
+operations?since=yesterday             GET   login 403 400 400 400
+operations-rows                        GET   login 403 200 200 200
 go                                     GET   login 302 302 302 302
 go?q=trips                             GET   login 302 302 302 302
 go?q=oslo&table=trips                  GET   login 302 302 302 302

@@ -27,11 +27,11 @@ from web.windows import to_instant
 
 CHARTED = ("/t/ads/", "/t/ads/timeline", "/t/ads/files", "/t/ads/schema", "/t/ads/services")
 PAGES = (
-    "/", "/t/ads/live", "/t/ads/writers", "/t/ads/locks", "/t/ads/markers", "/t/ads/conflicts",
-    "/t/ads/rollback", "/t/ads/savepoints", *CHARTED,
+    "/", "/operations", "/t/ads/live", "/t/ads/writers", "/t/ads/locks", "/t/ads/markers",
+    "/t/ads/conflicts", "/t/ads/rollback", "/t/ads/savepoints", *CHARTED,
 )  # fmt: skip
 FRAGMENTS = (
-    "/tables/rows", "/t/ads/conflicts/rows", "/t/ads/conflicts/rivals", "/t/ads/writers/part",
+    "/tables/rows", "/operations/rows", "/t/ads/conflicts/rows", "/t/ads/conflicts/rivals", "/t/ads/writers/part",
     "/t/ads/locks/parts/now", "/t/ads/locks/parts/history",
     "/t/ads/markers/parts/server", "/t/ads/markers/parts/directories", "/t/ads/health",
     "/t/ads/files/rows", "/t/ads/savepoints/rows",

@@ -67,6 +67,8 @@ def test_no_field_of_a_table_becomes_markup(payload: str, admin: User, as_admin:
     for path in (
         "/",
         "/?q=" + payload,
+        "/operations",
+        "/operations?" + urlencode({"q": payload, "table": payload, "kind": payload}),
         "/t/ads/live",
         "/t/ads/writers",
         "/t/ads/locks",

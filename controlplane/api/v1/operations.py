@@ -1,4 +1,7 @@
-"""Operations: list, one, start a write, cancel; rollbacks: plan, then request."""
+"""Operations: list, one, start a write, cancel; rollbacks: plan, then request.
+
+The list of all tables has the filters of its page (`OperationFilter`).
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,13 @@ from controlplane.operations.actions import (
     do_request_write,
     permission_of,
     plan_rollback,
+    service_kinds,
+)
+from controlplane.operations.filters import (
+    NOBODY,
+    STATE_GROUPS,
+    TEXT_CHARS_MAX,
+    OperationFilter,
 )
 from controlplane.operations.kinds.kind import kinds
 from controlplane.operations.kinds.rollback import PlanView
@@ -34,6 +44,7 @@ from controlplane.operations.queries import (
     OperationDetail,
     OperationRow,
     access_operation,
+    listed_operations,
     operation_detail,
     operations_page,
 )
@@ -45,8 +56,9 @@ from controlplane.tables.access import Permission, access_table, visible_tables
 class KindList(CommaList):
     """Names of kinds."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(choices=list(kinds()), **options)
+    def __init__(self, *, with_services: bool = False, **options: Any) -> None:
+        services = [service.name for service in service_kinds()] if with_services else []
+        super().__init__(choices=[*kinds(), *services], **options)
 
 
 class OperationQuery(Strict):
@@ -58,13 +70,46 @@ class OperationQuery(Strict):
     cursor = serializers.CharField(max_length=120, required=False, default=None)
 
 
+class AllOperationsQuery(OperationQuery):
+    states = CommaList(
+        choices=[*STATE_GROUPS, *(one.value for one in OperationState)],
+        required=False,
+        default=None,
+        help_text="`open` and `ended` stand for several.",
+    )
+    kinds = KindList(
+        required=False, default=None, with_services=True, help_text="Kinds, or services by name."
+    )
+    table = serializers.CharField(max_length=64, required=False, default="")
+    who = serializers.CharField(
+        max_length=150,
+        required=False,
+        default="",
+        help_text=f"A part of the requester's name; `{NOBODY}` for what nobody asked for.",
+    )
+    since = serializers.DateTimeField(required=False, default=None)
+    until = serializers.DateTimeField(required=False, default=None)
+    text = serializers.CharField(
+        max_length=TEXT_CHARS_MAX,
+        required=False,
+        default="",
+        help_text="A part of the reason or the message.",
+    )
+
+
 class OperationListApi(APIView):
     @extend_schema(
-        operation_id="operations_list", parameters=[OperationQuery], responses=page_of(OperationRow)
+        operation_id="operations_list",
+        parameters=[AllOperationsQuery],
+        responses=page_of(OperationRow),
     )
     def get(self, request: Request) -> Response:
-        query = validated_query(OperationQuery, request)
-        page = operations_page(visible_tables(request.user), **query)
+        query = validated_query(AllOperationsQuery, request)
+        cursor, limit = query.pop("cursor"), query.pop("limit")
+        for name in ("states", "kinds"):
+            query[name] = frozenset(query[name]) if query[name] else None
+        tables = visible_tables(request.user)
+        page = listed_operations(tables, OperationFilter(**query), cursor=cursor, limit=limit)
         return Response(shown_page(page.rows, page.next_cursor))
 
 

@@ -1,0 +1,69 @@
+"""Which operations are wanted: the filters of the list of all tables, for pages and API alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Q, QuerySet
+
+from controlplane.operations.models import Operation
+from controlplane.operations.states import FINAL, OPEN
+
+NOBODY = "schedule"
+"""As `who`: what no person asked for."""
+TEXT_CHARS_MAX = 200
+STATE_GROUPS = {"open": OPEN, "ended": FINAL}
+"""Names for several states at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationFilter:
+    """All that is given must hold; None, or an empty text, leaves it open."""
+
+    table: str = ""
+    """Its slug."""
+    kinds: frozenset[str] | None = None
+    """Names of kinds, and of services."""
+    states: frozenset[str] | None = None
+    """Names of states, and of `STATE_GROUPS`."""
+    who: str = ""
+    """A part of the requester's name, or `NOBODY`."""
+    since: datetime | None = None
+    until: datetime | None = None
+    """When it was asked for: from `since` on, before `until`."""
+    text: str = ""
+    """A part of its reason or of its message, whatever the case."""
+
+    @property
+    def is_any(self) -> bool:
+        return self == ANY
+
+
+ANY = OperationFilter()
+
+
+def filtered(operations: QuerySet[Operation], wanted: OperationFilter) -> QuerySet[Operation]:
+    conditions = Q()
+    if wanted.table:
+        conditions &= Q(table__slug=wanted.table)
+    if wanted.kinds is not None:
+        conditions &= Q(kind__in=wanted.kinds) | Q(service__in=wanted.kinds)
+    if wanted.states is not None:
+        conditions &= Q(state__in=_states(wanted.states))
+    if wanted.who == NOBODY:
+        conditions &= Q(requested_by=None)
+    elif wanted.who:
+        conditions &= Q(requested_by__username__icontains=wanted.who)
+    if wanted.since is not None:
+        conditions &= Q(requested_at__gte=wanted.since)
+    if wanted.until is not None:
+        conditions &= Q(requested_at__lt=wanted.until)
+    if wanted.text:
+        conditions &= Q(reason__icontains=wanted.text) | Q(message__icontains=wanted.text)
+    return operations.filter(conditions)
+
+
+def _states(names: frozenset[str]) -> list[str]:
+    grouped = {str(state) for name in names for state in STATE_GROUPS.get(name, ())}
+    return sorted(grouped | (names - STATE_GROUPS.keys()))

@@ -1,0 +1,158 @@
+"""The list of all operations: its filters, its pages, what an open one waits for, and its cost."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from controlplane.mirror.models import LockRecord
+from controlplane.operations.models import Operation
+from controlplane.tables.models import Table
+from tests.support.markup import compact
+
+QUERIES_MAX = 12
+NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
+ROW = re.compile(r'<tr data-key="([0-9a-f-]{36})"')
+
+
+@pytest.fixture
+def ads(db: None) -> Table:
+    return Table.objects.create(slug="ads", name="Ads", location="/lake/ads")
+
+
+@pytest.fixture
+def rides(db: None) -> Table:
+    return Table.objects.create(slug="rides", name="Rides", location="/lake/rides")
+
+
+def made(table: Table, *, at: datetime = NOON, **columns: Any) -> Operation:
+    operation = Operation.objects.create(table=table, **{"kind": "write", **columns})
+    Operation.objects.filter(pk=operation.pk).update(requested_at=at)
+    return operation
+
+
+def listed(client: Client, **query: str) -> list[str]:
+    answer = client.get(f"/operations?{urlencode(query)}")
+    assert answer.status_code == 200, answer.content
+    return ROW.findall(answer.content.decode())
+
+
+@pytest.fixture
+def four(ads: Table, rides: Table, admin: User, viewer: User) -> dict[str, str]:
+    operations = {
+        "write": made(ads, requested_by=admin, state="running", message="driver launched"),
+        "clean": made(
+            rides, at=NOON + timedelta(hours=1), kind="service", service="clean", state="failed"
+        ),
+        "rollback": made(
+            ads, at=NOON + timedelta(hours=2), kind="rollback", requested_by=viewer,
+            state="succeeded", reason="Wrong FILE",
+        ),
+        "queued": made(rides, at=NOON + timedelta(hours=3), requested_by=admin),
+    }  # fmt: skip
+    return {name: str(operation.pk) for name, operation in operations.items()}
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ({}, "queued rollback clean write"),
+        ({"table": "ads"}, "rollback write"),
+        ({"kind": "write"}, "queued write"),
+        ({"kind": "clean"}, "clean"),
+        ({"state": "open"}, "queued write"),
+        ({"state": "ended"}, "rollback clean"),
+        ({"state": "failed"}, "clean"),
+        ({"who": "AD"}, "queued write"),
+        ({"who": "schedule"}, "clean"),
+        ({"since": "2026-05-04T13:00"}, "queued rollback clean"),
+        ({"since": "2026-05-04T13:00", "until": "2026-05-04T15:00+01:00"}, "clean"),
+        ({"q": "file"}, "rollback"),
+        ({"q": "LAUNCHED"}, "write"),
+        ({"table": "ads", "who": "vera", "state": "failed"}, ""),
+    ],
+)
+def test_each_filter_leaves_what_it_names(
+    query: dict[str, str], names: str, four: dict[str, str], as_viewer: Client
+) -> None:
+    assert listed(as_viewer, **query) == [four[name] for name in names.split()]
+
+
+def test_every_operation_stands_on_one_page_and_the_filters_stay(
+    ads: Table, as_viewer: Client
+) -> None:
+    expected = [str(made(ads, at=NOON - timedelta(minutes=age)).pk) for age in range(120)]
+
+    shown, query = [], "?table=ads"
+    for _ in range(3):
+        page = as_viewer.get(f"/operations{query}").content.decode()
+        shown += ROW.findall(page)
+        older = re.search(r'href="([^"]+)">Older', page)
+        query = older.group(1).replace("&amp;", "&") if older else ""
+
+    assert shown == expected
+    assert query == ""
+
+
+def test_an_open_operation_says_what_it_waits_for(
+    ads: Table, rides: Table, as_viewer: Client
+) -> None:
+    now = timezone.now()
+    LockRecord.objects.create(
+        table=ads, provider="filesystem", is_held=True, writer="backfill", sampled_at=now,
+        waiters=[{"instant": "20260504120000000", "writer": "ingest"}],
+    )  # fmt: skip
+    waiting = made(ads, at=now, state="running", instant="20260504120000000")
+    clean = made(ads, at=now, kind="service", service="clean", state="running")
+    behind = made(ads, at=now, kind="service", service="archive", sent_at=now)
+    elsewhere = made(rides, at=now, kind="rollback", sent_at=now)
+    unsent = made(rides, at=now - timedelta(minutes=3))
+
+    page = compact(as_viewer.get("/operations").content.decode())
+
+    assert 'waits for <a href="/t/ads/locks">the table lock, held by backfill</a>' in page
+    link = f"/t/ads/operations/{clean.pk}"
+    assert f'<a href="{link}">a worker, behind the clean of this table</a>' in page
+    assert '<a href="/operations?state=running">a worker: another operation at work</a>' in page
+    assert "waits for the queue, which has not taken its job yet" in page
+    assert page.count("waits for") == 4
+    assert {waiting.state, behind.state, elsewhere.state, unsent.state} == {"running", "queued"}
+
+
+def test_a_job_that_nobody_takes_asks_for_a_worker(ads: Table, as_viewer: Client) -> None:
+    long_ago = timezone.now() - timedelta(seconds=90)
+    made(ads, at=long_ago, sent_at=long_ago)
+
+    assert b"does one run for the queue engine?" in as_viewer.get("/operations").content
+
+
+def test_the_page_costs_the_same_with_ten_thousand_operations(
+    ads: Table, as_viewer: Client
+) -> None:
+    Operation.objects.bulk_create(
+        Operation(table=ads, kind="write", state="queued" if at % 2 else "running")
+        for at in range(10_000)
+    )
+
+    with CaptureQueriesContext(connection) as queries:
+        page = as_viewer.get("/operations?q=nowhere&state=open")
+    with CaptureQueriesContext(connection) as first:
+        as_viewer.get("/operations")
+
+    assert b"No operation matches" in page.content
+    assert max(len(queries), len(first)) <= QUERIES_MAX, [one["sql"][:90] for one in first]
+
+
+def test_a_tables_own_list_leads_into_it(ads: Table, as_viewer: Client) -> None:
+    made(ads)
+
+    assert b'href="/operations?table=ads"' in as_viewer.get("/t/ads/live").content

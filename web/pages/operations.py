@@ -1,0 +1,111 @@
+"""All operations of all tables: what runs, what waits and for what, what ran. The filters stand in
+the address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from controlplane.errors import InvalidRequest
+from controlplane.operations.actions import service_kinds
+from controlplane.operations.filters import NOBODY, STATE_GROUPS, TEXT_CHARS_MAX, OperationFilter
+from controlplane.operations.kinds.kind import kinds
+from controlplane.operations.queries import OperationRow, listed_operations
+from controlplane.operations.states import OperationState
+from controlplane.tables.access import may_see_some, visible_tables
+from web.refusals import page, person
+
+ROWS_SHOWN = 50
+_CURSOR_CHARS_MAX = 120
+_FILTERS = ("table", "kind", "state", "who", "since", "until", "q")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedOperation:
+    row: OperationRow
+    wait_url: str
+    """Where what it waits for is shown; empty for nowhere."""
+
+
+@require_safe
+@page
+def operations(request: HttpRequest) -> HttpResponse:
+    context = {
+        "page": "operations",
+        "kinds": [(name, name.capitalize()) for name in kinds()],
+        "services": [(service.name, service.title) for service in service_kinds()],
+        "state_groups": list(STATE_GROUPS),
+        "states": [state.value for state in OperationState],
+        "nobody": NOBODY,
+        **_rows(request),
+    }
+    return render(request, "pages/operations.html", context)
+
+
+@require_safe
+@page
+def operations_rows(request: HttpRequest) -> HttpResponse:
+    return render(request, "fragments/operation_rows.html", _rows(request))
+
+
+def _rows(request: HttpRequest) -> dict[str, Any]:
+    if not may_see_some(person(request)):
+        raise PermissionDenied("this needs the role viewer")
+    asked = {name: request.GET.get(name, "").strip()[:TEXT_CHARS_MAX] for name in _FILTERS}
+    cursor = request.GET.get("before", "")[:_CURSOR_CHARS_MAX]
+    wanted = _filter(asked)
+    tables = visible_tables(person(request))
+    listed = listed_operations(tables, wanted, cursor=cursor or None, limit=ROWS_SHOWN)
+    return {
+        "operations": [ListedOperation(row, _wait_url(row)) for row in listed.rows],
+        "next_cursor": listed.next_cursor,
+        "cursor": cursor,
+        "asked": asked,
+        "is_filtered": not wanted.is_any,
+    }
+
+
+def _filter(asked: Mapping[str, str]) -> OperationFilter:
+    """Raises InvalidRequest for a time that is none."""
+    return OperationFilter(
+        table=asked["table"],
+        kinds=frozenset({asked["kind"]}) if asked["kind"] else None,
+        states=frozenset({asked["state"]}) if asked["state"] else None,
+        who=asked["who"],
+        since=_time(asked["since"]),
+        until=_time(asked["until"]),
+        text=asked["q"],
+    )
+
+
+def _time(text: str) -> datetime | None:
+    """UTC where it names no zone, as the page's own fields do not."""
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidRequest("a time is written as 2026-01-31T14:05", given=text[:40]) from error
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def _wait_url(row: OperationRow) -> str:
+    wait = row.waits_for
+    match wait.page if wait else "":
+        case "operation" if wait:
+            return reverse("operation", args=[wait.table, wait.operation])
+        case "locks":
+            return reverse("locks", args=[row.table_slug])
+        case "running":
+            return f"{reverse('operations')}?state=running"
+        case _:
+            return ""
