@@ -15,6 +15,7 @@ from web.pages import (
     locks,
     markers,
     operation,
+    operation_log,
     operations,
     overview,
     rollback,
@@ -143,6 +144,16 @@ urlpatterns = [
         "t/<slug:slug>/operations/<uuid:operation_id>/state",
         operation.operation_state,
         name="operation-state",
+    ),
+    path(
+        "t/<slug:slug>/operations/<uuid:operation_id>/log",
+        operation_log.operation_log,
+        name="operation-log",
+    ),
+    path(
+        "t/<slug:slug>/operations/<uuid:operation_id>/log/download",
+        operation_log.operation_log_download,
+        name="operation-log-download",
     ),
     path(
         "t/<slug:slug>/operations/<uuid:operation_id>/cancel",

@@ -164,6 +164,8 @@ class RollbackJob(_Message):
     plan_hash: str
     reason: str
     by: str
+    attempt: int = 0
+    """How often the same job was sent before."""
     run_dir: str | None = None
     """Where its worker shows that it is at it."""
     report_url: str | None = None
@@ -176,6 +178,7 @@ class RollbackJob(_Message):
             _check_text(self.plan_hash, "plan_hash")
         _check_text(self.reason, "reason")
         _check_text(self.by, "by")
+        _check_attempt(self.attempt)
         if self.run_dir is not None:
             _check_directory(self.run_dir, "run_dir")
         _check_report_url(self.report_url)
@@ -205,8 +208,7 @@ class ServiceJob(_Message):
         _check_name(self.operation_id, "operation_id")
         _check_location(self.table, "table")
         _check_name(self.service, "service")
-        if type(self.attempt) is not int or not 0 <= self.attempt < 1000:
-            raise InvalidInput("attempt is no small number", attempt=_shown(self.attempt))
+        _check_attempt(self.attempt)
         _check_texts(self.parameters, "parameters")
         if self.plan_hash is not None:
             _check_text(self.plan_hash, "plan_hash")
@@ -236,6 +238,8 @@ class ReplayJob(_Message):
     """`partition:offset`; all of them when empty."""
     cause: str = ""
     by: str
+    attempt: int = 0
+    """How often the same job was sent before."""
     run_dir: str | None = None
     """Where its worker shows that it is at it."""
     report_url: str | None = None
@@ -253,6 +257,7 @@ class ReplayJob(_Message):
             _check_name(letter, "letters")
         if self.cause:
             _check_text(self.cause, "cause")
+        _check_attempt(self.attempt)
         if self.run_dir is not None:
             _check_directory(self.run_dir, "run_dir")
         _check_text(self.by, "by")
@@ -290,6 +295,11 @@ class CancelJob(_Message):
 
 def _shown(value: object) -> str:
     return repr(value)[:80]
+
+
+def _check_attempt(value: object) -> None:
+    if type(value) is not int or not 0 <= value < 1000:
+        raise InvalidInput("attempt is no small number", attempt=_shown(value))
 
 
 def _check_text(value: object, name: str) -> None:

@@ -9,11 +9,13 @@ from django.urls.converters import StringConverter
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from controlplane.api import openapi  # noqa: F401 - imported for what it registers
+from controlplane.api.reports.logs import LogReportApi
 from controlplane.api.reports.operations import OperationReportApi
 from controlplane.api.v1 import (
     activity,
     audit,
     files,
+    operation_logs,
     operations,
     sinks,
     streams,
@@ -171,6 +173,16 @@ urlpatterns = [
         operations.OperationCancelApi.as_view(),
         name="operation_cancel",
     ),
+    path(
+        "operations/<uuid:operation_id>/log/",
+        operation_logs.OperationLogApi.as_view(),
+        name="operation_log",
+    ),
+    path(
+        "operations/<uuid:operation_id>/log/download/",
+        operation_logs.OperationLogDownloadApi.as_view(),
+        name="operation_log_download",
+    ),
     path("marker-server/", writers.MarkerServerApi.as_view(), name="marker_server"),
     path(
         "marker-server/restart/",
@@ -185,4 +197,5 @@ urlpatterns = [
     path("tokens/<slug:token_key>/", tokens.TokenApi.as_view(), name="token"),
     # Workers post without following redirects, so both spellings are answered.
     re_path(r"^reports/operations/?$", OperationReportApi.as_view(), name="report_operation"),
+    re_path(r"^reports/operations/log/?$", LogReportApi.as_view(), name="report_log"),
 ]

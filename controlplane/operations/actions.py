@@ -25,6 +25,7 @@ from controlplane.operations.kinds.write import (
     WRITE_OPERATIONS,
     do_request_write,
 )
+from controlplane.operations.log_storing import do_append_lines
 from controlplane.operations.marker_server import do_restart_marker_server
 from controlplane.operations.permissions import (
     ServiceKind,
@@ -50,6 +51,7 @@ __all__ = [
     "ReplayPlan",
     "ServiceKind",
     "ServicePlanView",
+    "do_append_lines",
     "do_declare_stream",
     "do_launch_stream",
     "do_reconcile",

@@ -22,6 +22,7 @@ from controlplane.celery import app
 from controlplane.events import publish_change
 from controlplane.instruments import count_ended
 from controlplane.operations.kinds.kind import kind_of
+from controlplane.operations.log_storing import do_note
 from controlplane.operations.models import Operation
 from controlplane.operations.states import FINAL, OperationState, may_move
 from workers.jobs import CancelJob
@@ -39,6 +40,14 @@ _BEGUN = frozenset(
         OperationState.CANCELLING,
     }
 )
+_LEVELS = {
+    OperationState.FAILED: logging.ERROR,
+    OperationState.LOST: logging.ERROR,
+    OperationState.CONFLICTED: logging.WARNING,
+    OperationState.ROLLED_BACK: logging.WARNING,
+    OperationState.FENCED: logging.WARNING,
+    OperationState.UNKNOWN: logging.WARNING,
+}
 
 
 def move(operation_id: UUID, wanted: OperationState, *, message: str = "") -> Operation | None:
@@ -66,6 +75,7 @@ def move(operation_id: UUID, wanted: OperationState, *, message: str = "") -> Op
             operation.finished_at = operation.finished_at or now
             _audit_end(operation)
         operation.save()
+        _note_move(operation, current, message)
         publish_state(operation)
     return operation
 
@@ -116,6 +126,13 @@ def _send_now(
         log.warning("the queue is away: operation=%s error=%s", operation_id, error)
         return
     Operation.objects.filter(pk=operation_id).update(sent_at=timezone.now())
+
+
+def _note_move(operation: Operation, before: OperationState, message: str) -> None:
+    """Its log tells its states as well."""
+    words = f"{before} -> {operation.state}"
+    level = _LEVELS.get(OperationState(operation.state), logging.INFO)
+    do_note(operation, f"{words}: {message}" if message else words, level=level)
 
 
 def _locked(operation_id: UUID) -> Operation | None:

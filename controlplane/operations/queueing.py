@@ -8,6 +8,7 @@ from django.db import transaction
 
 from controlplane.audit.actions import do_record
 from controlplane.operations.ask import Ask, P, Request, Wanted
+from controlplane.operations.log_storing import do_note
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import REQUEST_ID, move, publish_state, send
 from controlplane.operations.registered import hold_registered
@@ -46,6 +47,8 @@ def queue(ask: Ask[P], wanted: Wanted, request: Request) -> Operation:
             plan_hash=request.plan_hash,
             details={"operation": str(operation.pk), **wanted.details},
         )
+        words = f"asked for by {request.by.name}"
+        do_note(operation, f"{words}: {request.reason}" if request.reason else words)
         if request.by.is_shell:
             begun = move(operation.pk, OperationState.RUNNING, message="in a shell of this machine")
             assert begun is not None, operation

@@ -22,6 +22,8 @@ from controlplane.errors import ControlPlaneError
 from controlplane.operations.drivers import was_launched
 from controlplane.operations.kinds.kind import Kind, kind_of
 from controlplane.operations.living import QUIET
+from controlplane.operations.log_collecting import do_collect_of_gone
+from controlplane.operations.log_storing import do_note
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move, send
 from controlplane.operations.queueing import IS_SHELL
@@ -56,9 +58,12 @@ def _reconcile_one(operation: Operation, now: datetime) -> None:
     kind = kind_of(operation)
     if operation.state == OperationState.QUEUED.value:
         _send_again_if_lost(kind, operation, now)
-    elif not kind.is_gone(operation, now):
+        return
+    if not kind.is_gone(operation, now):
         kind.watch(operation, now)
-    elif not kind.settle(operation, now):
+        return
+    do_collect_of_gone(operation)
+    if not kind.settle(operation, now):
         _send_again(kind, operation, now)
 
 
@@ -90,6 +95,7 @@ def _send_again(kind: Kind, operation: Operation, now: datetime) -> None:
     log.info("sending again: operation=%s attempt=%s", operation.pk, operation.attempts + 1)
     operation.attempts += 1
     amend(operation.pk, attempts=operation.attempts, sent_at=now)
+    do_note(operation, f"sent again: attempt {operation.attempts + 1}", level=logging.WARNING)
     send(operation)
 
 

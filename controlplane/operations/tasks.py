@@ -10,6 +10,8 @@ from controlplane.celery import app
 from controlplane.mirror.models import ServerSample
 from controlplane.operations import (
     corrections,
+    log_collecting,
+    log_limits,
     marker_server,
     recovery,
     retention,
@@ -31,6 +33,7 @@ def reconcile() -> None:
     settling.do_reconcile()
     corrections.correct_ends(timezone.now())
     sink_relaunches.relaunch_lost(timezone.now())
+    log_collecting.do_collect_ended(now=timezone.now())
 
 
 @app.task(name="controlplane.operations.supervise")
@@ -50,3 +53,4 @@ def forget() -> None:
     do_forget_hints(before=now - REPORTS_KEPT_FOR)
     do_forget_requests(before=now - KEYS_KEPT_FOR)
     retention.forget_run_dirs(now=now)
+    log_limits.forget_logs(now=now)

@@ -37,6 +37,9 @@ SLUICE_PUBLIC_URL = os.environ.get("SLUICE_PUBLIC_URL") or f"http://127.0.0.1:{S
 SLUICE_SPARK_REMOTE = os.environ.get("SLUICE_SPARK_REMOTE") or "sc://127.0.0.1:15002"
 SLUICE_REDIS_URL = redis_for_clients(os.environ.get("SLUICE_REDIS_URL") or "")
 
+SLUICE_OPERATION_LOG_LINES = int(os.environ.get("SLUICE_OPERATION_LOG_LINES") or 5_000)
+SLUICE_OPERATION_LOG_DAYS = int(os.environ.get("SLUICE_OPERATION_LOG_DAYS") or 14)
+
 DEBUG = False
 ALLOWED_HOSTS = [
     host

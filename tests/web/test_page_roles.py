@@ -136,6 +136,9 @@ rollback-plan                          GET   login 403 200 200 200
 rollback-plan                          POST  login 403 403 403 422
 operation                              GET   login 403 200 200 200
 operation-state                        GET   login 403 200 200 200
+operation-log                          GET   login 403 200 200 200
+operation-log?level=loud               GET   login 403 400 400 400
+operation-log-download                 GET   login 403 200 200 200
 operation-cancel                       POST  login 403 403 302 302
 healthz                                GET   200   200 200 200 200
 readyz                                 GET   503   503 503 503 503

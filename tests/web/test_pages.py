@@ -31,7 +31,8 @@ PAGES = (
     "/t/ads/conflicts", "/t/ads/rollback", "/t/ads/savepoints", *CHARTED,
 )  # fmt: skip
 FRAGMENTS = (
-    "/tables/rows", "/operations/rows", "/t/ads/conflicts/rows", "/t/ads/conflicts/rivals", "/t/ads/writers/part",
+    "/tables/rows", "/operations/rows", "/t/ads/writers/part",
+    "/t/ads/conflicts/rows", "/t/ads/conflicts/rivals",
     "/t/ads/locks/parts/now", "/t/ads/locks/parts/history",
     "/t/ads/markers/parts/server", "/t/ads/markers/parts/directories", "/t/ads/health",
     "/t/ads/files/rows", "/t/ads/savepoints/rows",

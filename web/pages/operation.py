@@ -17,6 +17,7 @@ from controlplane.operations.actions import do_request_cancel, is_cancellable
 from controlplane.operations.kinds.kind import Cancelling, kind_named
 from controlplane.operations.queries import access_operation, operation_detail
 from controlplane.tables.access import Permission, access_table, may
+from web.pages.operation_log import log_context
 from web.refusals import page, person, refusal_of
 from web.table_service_words import text_of
 from web.verdicts import verification
@@ -25,11 +26,9 @@ from web.verdicts import verification
 @require_safe
 @page
 def operation(request: HttpRequest, slug: str, operation_id: UUID) -> HttpResponse:
-    return render(
-        request,
-        "pages/operation.html",
-        _context(request, slug, operation_id),
-    )
+    context = _context(request, slug, operation_id)
+    context["log"] = log_context(request, operation_id)
+    return render(request, "pages/operation.html", context)
 
 
 @require_safe

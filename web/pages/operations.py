@@ -60,30 +60,30 @@ def operations_rows(request: HttpRequest) -> HttpResponse:
 def _rows(request: HttpRequest) -> dict[str, Any]:
     if not may_see_some(person(request)):
         raise PermissionDenied("this needs the role viewer")
-    asked = {name: request.GET.get(name, "").strip()[:TEXT_CHARS_MAX] for name in _FILTERS}
+    given = {name: request.GET.get(name, "").strip()[:TEXT_CHARS_MAX] for name in _FILTERS}
     cursor = request.GET.get("before", "")[:_CURSOR_CHARS_MAX]
-    wanted = _filter(asked)
+    wanted = _filter(given)
     tables = visible_tables(person(request))
     listed = listed_operations(tables, wanted, cursor=cursor or None, limit=ROWS_SHOWN)
     return {
         "operations": [ListedOperation(row, _wait_url(row)) for row in listed.rows],
         "next_cursor": listed.next_cursor,
         "cursor": cursor,
-        "asked": asked,
+        "asked": given,
         "is_filtered": not wanted.is_any,
     }
 
 
-def _filter(asked: Mapping[str, str]) -> OperationFilter:
+def _filter(given: Mapping[str, str]) -> OperationFilter:
     """Raises InvalidRequest for a time that is none."""
     return OperationFilter(
-        table=asked["table"],
-        kinds=frozenset({asked["kind"]}) if asked["kind"] else None,
-        states=frozenset({asked["state"]}) if asked["state"] else None,
-        who=asked["who"],
-        since=_time(asked["since"]),
-        until=_time(asked["until"]),
-        text=asked["q"],
+        table=given["table"],
+        kinds=frozenset({given["kind"]}) if given["kind"] else None,
+        states=frozenset({given["state"]}) if given["state"] else None,
+        who=given["who"],
+        since=_time(given["since"]),
+        until=_time(given["until"]),
+        text=given["q"],
     )
 
 

@@ -1,22 +1,20 @@
 """Reports to the control plane over HTTP: one thread, a bounded queue, no waiting caller.
 
 A full queue drops its oldest report; a control plane that is away costs one warning per report,
-never a commit. No redirect is followed and no proxy asked: the token goes to the configured
-address or nowhere.
+never a commit.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 from collections import deque
 from collections.abc import Mapping
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from urllib.parse import urlsplit
+from http.client import HTTPException
 
 from workers.clock import Clock, SystemClock
 from workers.log_lines import current_request_id
+from workers.reporting.posting import post
 from workers.reporting.report import OperationReport, Reporter, ReportState, SilentReporter
 from workers.reporting.tokens import token_for
 
@@ -24,7 +22,6 @@ _QUEUE_MAX = 200
 _TIMEOUT_S = 3.0
 _FINAL_ATTEMPTS_MAX = 5
 _RETRY_S = 0.5
-_BODY_BYTES_MAX = 256 * 1024
 
 _log = logging.getLogger(__name__)
 
@@ -139,22 +136,8 @@ class HttpReporter:
         self._drop(report, problem)
 
     def _post(self, report: OperationReport) -> None:
-        body = json.dumps(report.to_message()).encode()
-        if len(body) > _BODY_BYTES_MAX:
-            raise ValueError(f"report is too large: bytes={len(body)}")
-        parts = urlsplit(self._url)
-        connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        connection = connect(parts.hostname or "", parts.port, timeout=self._timeout_s)
-        headers = {"Content-Type": "application/json", "Authorization": f"Worker {self._token}"}
-        if self._request_id:
-            headers["X-Request-ID"] = self._request_id
-        try:
-            connection.request("POST", parts.path or "/", body=body, headers=headers)
-            status = connection.getresponse().status
-        finally:
-            connection.close()
-        if not 200 <= status < 300:
-            raise HTTPException(f"status={status}")
+        message, request_id = report.to_message(), self._request_id
+        post(self._url, self._token, message, self._timeout_s, request_id=request_id)
 
     def _drop(self, report: OperationReport, reason: str) -> None:
         self._dropped += 1

@@ -8,6 +8,7 @@ write after the round, a sink after the transaction at hand.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import logging
 import os
@@ -16,6 +17,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -24,18 +26,22 @@ from workers.jobs import DriverJob, SinkJob, driver_job
 from workers.log_lines import REQUEST_VARIABLE, bind, configure
 from workers.ports import system_ports
 from workers.reporting import OperationReport, Reporter, ReportState, reporter_for
+from workers.reporting.kept_log import LoggedReporter, log_masker
+from workers.reporting.log_reporter import log_reporter_for
 from workers.spark.driver import Driver, Ending
 from workers.spark.process import (
     DRIVER_FILE,
     ENDING_FILE,
     LOCK_FILE,
     LOCK_VARIABLE,
+    LOG_FILE,
     REMOTE_VARIABLE,
     is_only,
 )
 from workers.spark.sink_driver import SinkDriver
 
 _REPORT_WAIT_S = 15.0
+_LOG_WAIT_S = 5.0
 _EXIT_CODES: Final[Mapping[ReportState, int]] = {
     ReportState.SUCCEEDED: 0,
     ReportState.FAILED: 1,
@@ -56,6 +62,7 @@ def main(arguments: list[str]) -> int:
     `_EXIT_CODES` for what came of it.
     """
     configure(os.environ)
+    faulthandler.enable()
     if len(arguments) != 1:
         _log.error("usage: python -m workers.spark.runner <job.json>")
         return EXIT_INVALID
@@ -75,7 +82,12 @@ def main(arguments: list[str]) -> int:
 
 def _run(job: DriverJob, run_dir: Path) -> int:
     (run_dir / DRIVER_FILE).write_text(json.dumps({"pid": os.getpid()}))
-    reporter = reporter_for(job.report_url, job.operation_id, os.environ)
+    masker = log_masker(job, os.environ)
+    log_reporter = log_reporter_for(
+        run_dir / LOG_FILE, job.report_url, job.operation_id, os.environ, masker
+    )
+    sender = reporter_for(job.report_url, job.operation_id, os.environ)
+    reporter = LoggedReporter(sender, _log, masker)
     reporter.send(
         OperationReport(
             operation_id=job.operation_id,
@@ -85,10 +97,11 @@ def _run(job: DriverJob, run_dir: Path) -> int:
         )
     )
     ending = _ending(job, reporter)
-    _log.info("ended: state=%s message=%s", ending.state, ending.message)
+    ending = replace(ending, message=masker.masked(ending.message))
     _publish(run_dir / ENDING_FILE, ending)
     reporter.send(ending.as_report(job.operation_id))
     reporter.close(wait_s=_REPORT_WAIT_S)
+    log_reporter.close(wait_s=_LOG_WAIT_S)
     return EXIT_INVALID if ending.is_refusal else _EXIT_CODES[ending.state]
 
 

@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 def cancel_write(message: dict[str, Any]) -> None:
     """Celery task for a CancelJob; reports CANCELLED and what the write had committed before."""
     job = CancelJob.from_message(message)
-    with reporting(job.operation_id, job.report_url) as reporter:
+    with reporting(job, name="cancel") as reporter:
         ports = system_ports()
         run_dir = Path(job.run_dir)
         forbid_launch(run_dir)

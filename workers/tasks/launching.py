@@ -12,7 +12,7 @@ from workers.tasks.reports import reporting
 
 def launch_driver(job: DriverJob, environment: Mapping[str, str]) -> None:
     """Start the job's driver, or see that it runs, and report its pid; silent when it has ended."""
-    with reporting(job.operation_id, job.report_url) as reporter:
+    with reporting(job, name="launch") as reporter:
         pid = launch(job, environment)
         if pid is not None:
             report = OperationReport(

@@ -35,7 +35,7 @@ def replay_letters(message: dict[str, Any]) -> None:
     ports = system_ports()
     with (
         being_at_work(job.run_dir, ports.clock) as is_mine,
-        reporting(job.operation_id, job.report_url) as reporter,
+        reporting(job) as reporter,
     ):
         if is_mine:
             table = open_(storage_under_root(job.table, os.environ), ports)

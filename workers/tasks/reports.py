@@ -1,4 +1,6 @@
-"""The frame around every task: a reporter, and a failed report for what the engine refuses."""
+"""The frame around every task: its log, a reporter, and a failed report for what the engine
+refuses.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +11,33 @@ from contextlib import contextmanager
 
 from workers.errors import LakehouseError
 from workers.reporting import OperationReport, Reporter, ReportState, reporter_for
+from workers.reporting.kept_log import LoggedJob, LoggedReporter, keeping_log, log_masker
 
 _CLOSE_WAIT_S = 10.0
 _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def reporting(operation_id: str, report_url: str | None) -> Iterator[Reporter]:
-    """An error of the engine is reported and ends here; any other fails the task as well."""
-    reporter = reporter_for(report_url, operation_id, os.environ)
-    try:
-        yield reporter
-    except LakehouseError as error:
-        _log.warning("operation failed: operation=%s error=%s", operation_id, error)
-        reporter.send(_failed(operation_id, f"{error.code}: {error}"))
-    except Exception as error:
-        reporter.send(_failed(operation_id, f"{type(error).__name__}: {error}"))
-        raise
-    finally:
-        reporter.close(wait_s=_CLOSE_WAIT_S)
+def reporting(job: LoggedJob, *, name: str = "worker") -> Iterator[Reporter]:
+    """An error of the engine is reported and ends here; any other fails the task as well.
+
+    The log stands in `<name>-<attempt>.log` of the job's run directory.
+    """
+    operation_id = job.operation_id
+    with keeping_log(job, name, os.environ):
+        sender = reporter_for(job.report_url, operation_id, os.environ)
+        reporter = LoggedReporter(sender, _log, log_masker(job, os.environ))
+        try:
+            yield reporter
+        except LakehouseError as error:
+            _log.warning("operation failed: operation=%s error=%s", operation_id, error)
+            reporter.send(_failed(operation_id, f"{error.code}: {error}"))
+        except Exception as error:
+            _log.error("operation failed: operation=%s", operation_id, exc_info=True)
+            reporter.send(_failed(operation_id, f"{type(error).__name__}: {error}"))
+            raise
+        finally:
+            reporter.close(wait_s=_CLOSE_WAIT_S)
 
 
 def _failed(operation_id: str, message: str) -> OperationReport:

@@ -30,7 +30,7 @@ def rollback(message: dict[str, Any]) -> None:
     ports = system_ports()
     with (
         being_at_work(job.run_dir, ports.clock) as is_mine,
-        reporting(job.operation_id, job.report_url) as reporter,
+        reporting(job) as reporter,
     ):
         if is_mine:
             table = open_(storage_under_root(job.table, os.environ), ports)

@@ -45,7 +45,7 @@ def run_service(self: Task[..., None], message: dict[str, Any]) -> None:
     is_again = job.attempt > 0 or bool(delivery.get("redelivered"))
     with (
         being_at_work(job.run_dir, system_ports().clock) as is_mine,
-        reporting(job.operation_id, job.report_url) as reporter,
+        reporting(job) as reporter,
     ):
         if not is_mine:
             return

@@ -6,44 +6,58 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('operations', '0001_schema'),
-        ('tables', '0002_namespaces'),
+        ("operations", "0001_schema"),
+        ("tables", "0002_namespaces"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='LogLine',
+            name="LogLine",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('host', models.CharField(max_length=255)),
-                ('stream', models.CharField(max_length=64)),
-                ('number', models.BigIntegerField()),
-                ('at', models.DateTimeField()),
-                ('level', models.PositiveSmallIntegerField()),
-                ('source', models.CharField(max_length=200)),
-                ('message', models.TextField()),
-                ('attempt', models.PositiveSmallIntegerField(default=0)),
-                ('dropped', models.PositiveIntegerField(default=0)),
-                ('operation', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='log_lines', to='operations.operation')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("host", models.CharField(max_length=255)),
+                ("stream", models.CharField(max_length=64)),
+                ("number", models.BigIntegerField()),
+                ("at", models.DateTimeField()),
+                ("level", models.PositiveSmallIntegerField()),
+                ("source", models.CharField(max_length=200)),
+                ("message", models.TextField()),
+                ("attempt", models.PositiveSmallIntegerField(default=0)),
+                ("dropped", models.PositiveIntegerField(default=0)),
+                (
+                    "operation",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="log_lines",
+                        to="operations.operation",
+                    ),
+                ),
             ],
         ),
         migrations.AddIndex(
-            model_name='operation',
-            index=models.Index(fields=['-requested_at', '-id'], name='operation_by_time'),
+            model_name="operation",
+            index=models.Index(fields=["-requested_at", "-id"], name="operation_by_time"),
         ),
         migrations.AddIndex(
-            model_name='logline',
-            index=models.Index(fields=['operation', 'id'], name='log_line_by_operation'),
+            model_name="logline",
+            index=models.Index(fields=["operation", "id"], name="log_line_by_operation"),
         ),
         migrations.AddIndex(
-            model_name='logline',
-            index=models.Index(fields=['at'], name='log_line_by_time'),
+            model_name="logline",
+            index=models.Index(fields=["at"], name="log_line_by_time"),
         ),
         migrations.AddConstraint(
-            model_name='logline',
-            constraint=models.UniqueConstraint(fields=('operation', 'host', 'stream', 'number'), name='log_line_once'),
+            model_name="logline",
+            constraint=models.UniqueConstraint(
+                fields=("operation", "host", "stream", "number"), name="log_line_once"
+            ),
         ),
     ]

@@ -82,6 +82,8 @@ rollback_plan          POST    401 403 403 403 400 401
 rollbacks              POST    401 403 403 403 400 401
 operations             GET     401 403 200 200 200 401
 operation              GET     401 403 200 200 200 401
+operation_log          GET     401 403 200 200 200 401
+operation_log_download GET     401 403 200 200 200 401
 operation_cancel       POST    401 403 403 202 409 401
 marker_server          GET     401 403 200 200 200 401
 marker_server_restart  POST    401 403 403 403 409 401
@@ -93,10 +95,13 @@ tokens                 GET     401 403 200 200 200 401
 tokens                 POST    401 403 201 201 201 401
 token                  DELETE  401 403 404 404 404 401
 report_operation       POST    401 401 401 401 401 400
+report_log             POST    401 401 401 401 401 400
 """
 ROLES = ("anonymous", "nobody", "viewer", "operator", "admin", "worker")
 CASES = [line.split() for line in MATRIX.strip().splitlines()]
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+REPORTS = ("report_operation", "report_log")
+"""Which workers alone may call."""
 
 
 @pytest.fixture
@@ -185,7 +190,7 @@ def test_no_route_answers_a_method_that_the_matrix_does_not_list(
         if (name, method) not in listed
     }
 
-    assert {status for key, status in statuses.items() if key[0] != "report_operation"} == {405}
+    assert {status for key, status in statuses.items() if key[0] not in REPORTS} == {405}
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case[1] != "GET"], ids=" ".join)
@@ -198,7 +203,7 @@ def test_a_session_without_a_csrf_token_changes_nothing(
 
     response = client.generic(method, addresses[name], b"{}", "application/json")
 
-    assert response.status_code == (401 if name == "report_operation" else 403)
+    assert response.status_code == (401 if name in REPORTS else 403)
 
 
 def test_an_unknown_table_is_not_found_and_a_foreign_operation_neither(

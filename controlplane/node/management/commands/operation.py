@@ -1,0 +1,65 @@
+"""`manage.py operation log <id>`: what the processes of an operation logged, also while it runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from controlplane.operations.log_queries import LEVELS, LINES_MAX, log_as_text, log_page
+from controlplane.operations.queries import operation_detail
+
+EVERY_S = 1.0
+
+
+class Command(BaseCommand):
+    help = "Read the log of an operation."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True)
+        log = actions.add_parser("log", help="its lines, the oldest first")
+        log.add_argument("operation", type=UUID, help="its id, as its page and the API name it")
+        log.add_argument("--level", choices=LEVELS, default="", help="from this level on")
+        log.add_argument("--text", default="", help="only lines that contain this")
+        log.add_argument(
+            "--follow", action="store_true", help="go on until the operation has ended"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        operation_id = options["operation"]
+        _is_final(operation_id)
+        if options["follow"]:
+            self._follow(operation_id, options)
+            return
+        for line in log_as_text(operation_id, level=options["level"], text=options["text"]):
+            self.stdout.write(line, ending="")
+
+    def _follow(self, operation_id: UUID, options: Mapping[str, Any]) -> None:
+        newest = 0
+        while True:
+            is_final = _is_final(operation_id)  # First: what it said last is read after that.
+            page = log_page(
+                operation_id,
+                level=options["level"],
+                text=options["text"],
+                after=newest,
+                limit=LINES_MAX,
+            )
+            for row in page.rows:
+                self.stdout.write(row.as_text)
+            newest = page.newer or newest
+            if is_final and not page.rows:
+                return
+            if not page.rows:
+                time.sleep(EVERY_S)
+
+
+def _is_final(operation_id: UUID) -> bool:
+    """Raises CommandError where there is no such operation."""
+    operation = operation_detail(operation_id)
+    if operation is None:
+        raise CommandError(f"no such operation: {operation_id}; the page Operations lists them")
+    return operation.row.is_final

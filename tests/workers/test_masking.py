@@ -1,0 +1,92 @@
+"""Secrets are masked by name and by value, in every spelling, and ordinary words stay (T15)."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from workers.reporting.masking import Masker, secret_values
+
+CANARY = "c4nary/Key+41"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password=c4nary/Key+41",
+        "fs.s3a.secret.key = c4nary/Key+41, region=eu",
+        '{"aws_secret_access_key": "c4nary/Key+41", "n": 1}',
+        r'"{\"token\": \"c4nary/Key+41\"}"',
+        "{'api_key': 'c4nary/Key+41'}",
+        "Authorization: Worker c4nary/Key+41",
+        "authorization=Bearer c4nary/Key+41",
+        "got Bearer c4nary/Key+41-and-more",
+        "postgres://sluice:c4nary@Key+41@db.example/sluice",
+        'sasl.jaas.config=PlainLoginModule required username="u" password="c4nary/Key+41";',
+        "https://bucket/key?X-Amz-Signature=c4nary/Key+41&x=1",
+        "started: writer --db-password c4nary/Key+41 --table trips",
+        "-----BEGIN RSA PRIVATE KEY-----\\nc4nary/Key+41\\n-----END RSA PRIVATE KEY-----",
+        "Set-Cookie: c4nary/Key+41",
+    ],
+)
+def test_what_is_named_like_a_secret_is_masked(text: str) -> None:
+    masked = Masker().masked(text)
+
+    assert "c4nary" not in masked, masked
+    assert "***" in masked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "read c4nary/Key+41 from the topic",
+        "GET /c4nary%2FKey%2B41?x=1",
+        "xxc4nary/Key+41xx",
+    ],
+)
+def test_a_secret_value_is_masked_wherever_it_stands(text: str) -> None:
+    values = secret_values({"AWS_SECRET_ACCESS_KEY": CANARY})
+
+    assert "c4nary" not in Masker(values).masked(text)
+
+
+def test_a_password_in_an_address_is_a_secret_value() -> None:
+    values = secret_values({"SLUICE_LOCK_URL": "redis://:c4nary%2FKey%2B41@cache:6379/0"})
+
+    assert "c4nary" not in Masker(values).masked("login c4nary/Key+41 failed")
+
+
+def test_ordinary_text_stays_as_it_is() -> None:
+    named = {
+        "AWS_WEB_IDENTITY_TOKEN_FILE": "/var/run/secrets/token",
+        "SLUICE_TOKEN": "short",
+        "HOME": "/home/sluice",
+    }
+    masker = Masker(secret_values(named))
+
+    for text in (
+        "this token is for another operation",
+        "wrote 3 files in 2.1 s: /var/run/secrets/token, short",
+        "driver launched: pid=4711 key=origin,time_hour",
+        "http://127.0.0.1:8000/api/v1/reports/operations/",
+    ):
+        assert masker.masked(text) == text
+
+
+def test_masking_twice_is_masking_once() -> None:
+    masker = Masker([CANARY])
+    once = masker.masked(f"password={CANARY} and {CANARY}")
+
+    assert masker.masked(once) == once
+
+
+@pytest.mark.parametrize(
+    "text", ["password" * 8_000, "a" * 64_000, "://" * 20_000, "--key" * 9_000]
+)
+def test_no_text_takes_long(text: str) -> None:
+    started = time.process_time()
+
+    Masker([CANARY]).masked(text)
+
+    assert time.process_time() - started < 1

@@ -1,0 +1,93 @@
+"""The log of one operation: part of its page, live, and a file to save."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from controlplane.errors import InvalidRequest
+from controlplane.operations.log_queries import (
+    LEVELS,
+    TEXT_CHARS_MAX,
+    LogLineRow,
+    log_as_text,
+    log_page,
+)
+from controlplane.operations.queries import access_operation
+from controlplane.tables.access import Permission
+from web.refusals import page, person
+
+_TONES = {"warning": "warn", "error": "bad", "critical": "bad"}
+_ID_DIGITS_MAX = 18
+
+
+@require_safe
+@page
+def operation_log(request: HttpRequest, slug: str, operation_id: UUID) -> HttpResponse:
+    _check_access(request, slug, operation_id)
+    context = {"log": log_context(request, operation_id)}
+    return render(request, "fragments/operation_log.html", context)
+
+
+@require_safe
+@page
+def operation_log_download(request: HttpRequest, slug: str, operation_id: UUID) -> HttpResponse:
+    _check_access(request, slug, operation_id)
+    level, text = _level(request), _text(request)
+    lines = log_as_text(operation_id, level=level, text=text)
+    response = HttpResponse(lines, content_type="text/plain; charset=utf-8")
+    response.headers["Content-Disposition"] = f'attachment; filename="operation-{operation_id}.log"'
+    return response
+
+
+def log_context(request: HttpRequest, operation_id: UUID) -> dict[str, Any]:
+    """What the fragment shows: filters and place stand in the address. One query.
+
+    Raises InvalidRequest for a place or a level that is none.
+    """
+    level, text = _level(request), _text(request)
+    before, after = _place(request, "before"), _place(request, "after")
+    shown = log_page(operation_id, level=level, text=text, before=before, after=after)
+    return {
+        "lines": [(row, _tone(row)) for row in shown.rows],
+        "older": shown.older,
+        "newer": shown.newer,
+        "is_newest": before is None and after is None,
+        "level": level,
+        "text": text,
+        "levels": LEVELS,
+    }
+
+
+def _check_access(request: HttpRequest, slug: str, operation_id: UUID) -> None:
+    operation = access_operation(person(request), operation_id, Permission.VIEW)
+    if operation.table.slug != slug:
+        raise Http404(f"this table has no operation {operation_id}")
+
+
+def _tone(row: LogLineRow) -> str:
+    return _TONES.get(row.level, "quiet")
+
+
+def _text(request: HttpRequest) -> str:
+    return request.GET.get("q", "").strip()[:TEXT_CHARS_MAX]
+
+
+def _level(request: HttpRequest) -> str:
+    level = request.GET.get("level", "")
+    if level and level not in LEVELS:
+        raise InvalidRequest("there is no such level", given=level[:40], known=list(LEVELS))
+    return level
+
+
+def _place(request: HttpRequest, name: str) -> int | None:
+    given = request.GET.get(name, "")
+    if not given:
+        return None
+    if not (given.isascii() and given.isdigit() and len(given) <= _ID_DIGITS_MAX):
+        raise InvalidRequest("this is no place in a log", given=given[:40])
+    return int(given)

@@ -1,0 +1,137 @@
+"""The log of a task: what this process logs while it is at one operation, in a file of the run
+directory, and reported from there.
+
+Workers of the queue `engine` are processes that carry out one task at a time, so whatever any
+thread logs meanwhile belongs to that operation.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from workers.clock import Clock, SystemClock
+from workers.log_lines import LineFormatter
+from workers.reporting.log_reporter import log_reporter_for
+from workers.reporting.masking import VALUE_CHARS_MIN, Masker, secret_values
+from workers.reporting.report import OperationReport, Reporter, ReportState
+
+_CLOSE_WAIT_S = 5.0
+_PROGRESS_EVERY_S = 10.0
+_log = logging.getLogger(__name__)
+
+
+class LoggedJob(Protocol):
+    """What is to be known of a job to keep its log."""
+
+    @property
+    def operation_id(self) -> str:
+        """Whose log it is."""
+
+    @property
+    def run_dir(self) -> str | None:
+        """None keeps no log."""
+
+    @property
+    def report_url(self) -> str | None:
+        """None reports nothing."""
+
+
+def log_masker(job: object, environment: Mapping[str, str]) -> Masker:
+    """Masks what the environment and the options of the job hold as secrets."""
+    return Masker(_secrets(job, environment))
+
+
+def _secrets(job: object, environment: Mapping[str, str]) -> set[str]:
+    options = (getattr(job, name, {}) for name in ("options", "sink_options", "spark_conf"))
+    return {text for text in secret_values(environment, *options) if len(text) >= VALUE_CHARS_MIN}
+
+
+@contextmanager
+def keeping_log(job: LoggedJob, name: str, environment: Mapping[str, str]) -> Iterator[None]:
+    """All that is logged until the block ends goes to `<name>-<attempt>.log` of the run directory.
+
+    Without a file the block runs all the same.
+    """
+    attempt = int(getattr(job, "attempt", 0))
+    if job.run_dir is None:
+        yield
+        return
+    masker = log_masker(job, environment)
+    path = Path(job.run_dir) / f"{name}-{attempt}.log"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handler = logging.FileHandler(path, encoding="utf-8", errors="replace")
+    except OSError as error:
+        _log.warning("no log is kept: operation=%s error=%s", job.operation_id, error)
+        yield
+        return
+    handler.setFormatter(LineFormatter(secrets=sorted(_secrets(job, environment))))
+    reporter = log_reporter_for(
+        path, job.report_url, job.operation_id, environment, masker, attempt=attempt
+    )
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        with _telling(logging.getLogger("workers")):
+            yield
+    finally:
+        reporter.close(wait_s=_CLOSE_WAIT_S)
+        root.removeHandler(handler)
+        handler.close()
+
+
+@contextmanager
+def _telling(logger: logging.Logger) -> Iterator[None]:
+    """What the engine does is logged, also where the process is set to warnings only."""
+    level = logger.level
+    if logger.getEffectiveLevel() > logging.INFO:
+        logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+class LoggedReporter:
+    """Hands reports on without secrets, and logs each that says something new."""
+
+    def __init__(
+        self,
+        reporter: Reporter,
+        logger: logging.Logger,
+        masker: Masker,
+        clock: Clock | None = None,
+    ) -> None:
+        self._reporter = reporter
+        self._logger = logger
+        self._masker = masker
+        self._clock = clock or SystemClock()
+        self._progress_from_s = 0.0
+        self._last = (ReportState.RUNNING, "")
+
+    def send(self, report: OperationReport) -> None:
+        """Signs of life repeat themselves, and are logged once; progress every ten seconds."""
+        report = replace(report, message=self._masker.masked(report.message))
+        if (report.state, report.message) != self._last and self._is_due(report):
+            self._last = (report.state, report.message)
+            level = logging.ERROR if report.state is ReportState.FAILED else logging.INFO
+            self._logger.log(level, "%s: %s", report.state.value, report.message)
+        self._reporter.send(report)
+
+    def _is_due(self, report: OperationReport) -> bool:
+        if report.state is not ReportState.PROGRESS:
+            return True
+        now_s = self._clock.monotonic_s()
+        if now_s < self._progress_from_s:
+            return False
+        self._progress_from_s = now_s + _PROGRESS_EVERY_S
+        return True
+
+    def close(self, *, wait_s: float = 5.0) -> None:
+        """See `Reporter`."""
+        self._reporter.close(wait_s=wait_s)
