@@ -7,7 +7,10 @@ from __future__ import annotations
 import logging
 from datetime import datetime, timedelta
 
+from django.db import connection
+
 from controlplane.audit.actions import do_chain_waiting
+from controlplane.audit.guards import missing_guards
 from controlplane.audit.models import ONLY, AuditCheck
 from controlplane.audit.walking import Link, Problem, Walk, walk
 
@@ -32,6 +35,8 @@ def do_verify_round(now: datetime, rows_most: int = ROUND_ROWS) -> Problem | Non
         problem = part.problem
         _note_whole(check, part, now)
     _keep(check, problem, now)
+    if missing := missing_guards(connection):
+        log.error("the audit's guards are gone: %s", ", ".join(missing))
     return problem
 
 

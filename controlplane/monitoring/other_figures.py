@@ -1,4 +1,4 @@
-"""Figures of operations, the marker server and sinks, from the database. Six queries."""
+"""Figures of operations, audit, marker server and sinks, from the database. Eleven queries."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime
 from django.db.models import Count, F, Min, Q, Sum
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from controlplane.audit.queries import chain_state
 from controlplane.mirror.models import ServerSample, SinkRecord
 from controlplane.mirror.queries.sinks import OVER, silent_sinks
 from controlplane.monitoring.table_figures import BY_TABLE, Labels
@@ -34,6 +35,15 @@ def operation_figures(now: datetime) -> Iterable[Metric]:
         "sluice_operations_queue_age_seconds",
         "How long the oldest operation has waited for a worker; 0 where none waits.",
         value=max(0.0, (now - min(waiting)).total_seconds()) if waiting else 0.0,
+    )
+
+
+def audit_figures(now: datetime) -> Iterable[Metric]:
+    """Whether its chain is as the page says. Five queries."""
+    yield GaugeMetricFamily(
+        "sluice_audit_well",
+        "0 where the audit does not verify, or was not verified for ten minutes.",
+        value=float(chain_state(now).verdict in ("good", "quiet")),
     )
 
 

@@ -19,6 +19,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from controlplane.instruments import COUNTED
 from controlplane.monitoring.looks import CheckRow
 from controlplane.monitoring.other_figures import (
+    audit_figures,
     marker_figures,
     operation_figures,
     sink_figures,
@@ -40,7 +41,7 @@ class _Given:
 
 
 def scrape() -> bytes:
-    """In Prometheus' text format. Fourteen queries, beside those of readiness."""
+    """In Prometheus' text format. Nineteen queries, beside those of readiness."""
     registry = CollectorRegistry(auto_describe=False)
     checks = readiness()
     registry.register(_Given(check_figures(checks)))
@@ -55,12 +56,13 @@ def scrape() -> bytes:
 
 
 def database_figures(now: datetime) -> list[Metric]:
-    """Everything that the database knows. Fourteen queries, however much there is."""
+    """Everything that the database knows. Nineteen queries, however much there is."""
     labelled = labelled_tables()
     return [
         *table_figures(labelled, now),
         *mirror_figures(labelled),
         *operation_figures(now),
+        *audit_figures(now),
         *marker_figures(),
         *sink_figures(labelled, now),
     ]

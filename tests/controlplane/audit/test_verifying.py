@@ -13,6 +13,7 @@ from controlplane.audit.guards import install
 from controlplane.audit.models import AuditCheck, AuditEvent
 from controlplane.audit.queries import chain_state
 from controlplane.audit.verifying import do_verify_round, do_verify_whole
+from controlplane.monitoring.other_figures import audit_figures
 
 Sql = Callable[..., None]
 NOW = datetime(2026, 11, 23, 20, tzinfo=UTC)
@@ -90,12 +91,24 @@ def test_a_round_takes_in_what_a_crash_left_outside(chain: list[AuditEvent]) -> 
 
 
 @pytest.mark.usefixtures("sql")  # It removes the guards.
-def test_a_check_that_stands_still_and_guards_that_are_gone_are_said() -> None:
+def test_a_check_that_stands_still_and_guards_that_are_gone_are_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     do_verify_round(NOW)
-    without_guards = chain_state(NOW)
+    without_guards, unwell = chain_state(NOW), figure(NOW)
+    logged = caplog.text
     install(connection)
 
     assert without_guards.verdict == "bad"
     assert "audit_event_update" in without_guards.missing_guards
+    assert "the audit's guards are gone: audit_event_insert" in logged
     assert chain_state(NOW).verdict == "good"
-    assert chain_state(NOW + timedelta(minutes=11)).verdict == "warn"
+    late = NOW + timedelta(minutes=11)
+    assert chain_state(late).verdict == "warn"
+    assert (unwell, figure(NOW), figure(late)) == (0, 1, 0)
+
+
+def figure(now: datetime) -> float:
+    (metric,) = audit_figures(now)
+    assert metric.name == "sluice_audit_well"
+    return metric.samples[0].value
