@@ -36,8 +36,9 @@ setup: ## Create .venv and install the pinned requirements (again only when they
 	wanted=$$(cat $(REQUIREMENTS) | sha256sum | cut -d ' ' -f 1); \
 	find_us() { \
 		place=$$($(RUN) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/sluice.pth; \
-		if [ "$$(cat "$$place" 2>/dev/null || true)" != "$(CURDIR)" ]; then \
-			echo "$(CURDIR)" > "$$place.$$$$" && mv -f "$$place.$$$$" "$$place"; \
+		roots="$$(printf '%s\n' "$(CURDIR)" "$(CURDIR)/workers/public")"; \
+		if [ "$$(cat "$$place" 2>/dev/null || true)" != "$$roots" ]; then \
+			echo "$$roots" > "$$place.$$$$" && mv -f "$$place.$$$$" "$$place"; \
 		fi; \
 	}; \
 	if [ -x $(RUN) ] && [ "$$(cat $(STAMP) 2>/dev/null || true)" = "$$wanted" ]; then find_us; exit 0; fi; \

@@ -28,6 +28,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from controlplane.operations.models import MarkerServer
 from controlplane.tables.models import Table
 from tests.support.sampling import WHOLE
 from tests.web.conftest import fill
@@ -56,6 +57,7 @@ def tokens(
 ) -> dict[str, str]:
     """A token of each; beside a table that lies in storage there is one with every kind of row."""
     fill("rides", admin)
+    MarkerServer.objects.all().delete()  # An admin may restart it: a process would be started.
     people = {"nobody": nobody, "viewer": viewer, "operator": operator, "admin": admin}
     return {role: AuthToken.objects.create(user=person)[1] for role, person in people.items()}
 

@@ -1,0 +1,213 @@
+"""What a program asks a node: tables, their history, operations; and what it has it do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from .connection import Connection, segment
+from .problems import OperationFailed
+from .rows import (
+    AuditRow,
+    ConflictRow,
+    InstantRow,
+    OperationDetail,
+    OperationRow,
+    PlanView,
+    ServicePlanView,
+    TableRow,
+    WriterRow,
+)
+
+_WAIT_S = 1.0
+
+
+class Client:
+    """One node, asked with one token. Every method raises ProblemError for what the node refuses,
+    and NodeUnreachable when it does not answer; a request that got no answer is sent again with the
+    same idempotency key, so that it has one effect.
+    """
+
+    def __init__(self, address: str, token: str, *, timeout_s: float = 30.0) -> None:
+        """`address` as `manage.py status` prints it, such as `http://127.0.0.1:8000`."""
+        self._connection = Connection(address, token, timeout_s)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give its connections back."""
+        self._connection.close()
+
+    # Tables
+
+    def tables(self) -> list[TableRow]:
+        """Every table that the token's owner sees, by slug."""
+        rows: list[TableRow] = self._connection.get("tables/")
+        return rows
+
+    def table(self, slug: str) -> TableRow:
+        """One table. Raises ProblemError `not_found` also for one that its owner may not see."""
+        row: TableRow = self._connection.get(_table(slug))
+        return row
+
+    def register_table(
+        self, location: str, slug: str, *, name: str = "", namespace: str = "default"
+    ) -> TableRow:
+        """The table at `location`, from now on mirrored under `slug`."""
+        body = {"location": location, "slug": slug, "namespace": namespace}
+        row: TableRow = self._connection.send(
+            "POST", "tables/", {**body, **({"name": name} if name else {})}
+        )
+        return row
+
+    # History
+
+    def instants(
+        self,
+        slug: str,
+        *,
+        actions: Sequence[str] | None = None,
+        states: Sequence[str] | None = None,
+        since: str | None = None,
+        until: str | None = None,
+    ) -> Iterator[InstantRow]:
+        """Instants of a table, newest first; `since` and `until` as ISO 8601 with a time zone."""
+        query = {"actions": actions, "states": states, "since": since, "until": until}
+        return self._connection.pages(f"{_table(slug)}instants/", query)
+
+    def conflicts(self, slug: str, *, writer: str | None = None) -> Iterator[ConflictRow]:
+        """Writes that lost, newest first."""
+        return self._connection.pages(f"{_table(slug)}conflicts/", {"writer": writer})
+
+    def writers(self, slug: str) -> list[WriterRow]:
+        """Writers whose heartbeat is there, alive or not."""
+        rows: list[WriterRow] = self._connection.get(f"{_table(slug)}writers/")
+        return rows
+
+    def audit(
+        self, *, who: str | None = None, what: str | None = None, subject: str | None = None
+    ) -> Iterator[AuditRow]:
+        """The audit, newest first; for admins and auditors."""
+        query = {"who": who, "what": what, "object": subject}
+        return self._connection.pages("audit/", query)
+
+    # Operations
+
+    def operations(
+        self, *, states: Sequence[str] | None = None, kinds: Sequence[str] | None = None
+    ) -> Iterator[OperationRow]:
+        """Operations on every table that the token's owner sees, newest first."""
+        return self._connection.pages("operations/", {"states": states, "kinds": kinds})
+
+    def operation(self, operation_id: str) -> OperationDetail:
+        """One operation, as it stands: `row["state"]`, `row["progress_pct"]`, `row["message"]`."""
+        detail: OperationDetail = self._connection.get(f"operations/{segment(operation_id)}/")
+        return detail
+
+    def wait(self, operation_id: str, *, timeout_s: float | None = None) -> OperationDetail:
+        """The operation once it has succeeded. Raises OperationFailed when it ends otherwise, and
+        TimeoutError when it is not over by then; it goes on.
+        """
+        ends_s = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            detail = self.operation(operation_id)
+            row = detail["row"]
+            if row["is_final"]:
+                if row["state"] != "succeeded":
+                    raise OperationFailed(operation_id, row["state"], row["message"])
+                return detail
+            if ends_s is not None and time.monotonic() > ends_s:
+                raise TimeoutError(f"operation {operation_id} is {row['state']}")
+            time.sleep(_WAIT_S)
+
+    def write(
+        self,
+        slug: str,
+        source: Mapping[str, Any],
+        *,
+        operation: str = "upsert",
+        stream: str = "",
+        options: Mapping[str, str] | None = None,
+        key: str | None = None,
+    ) -> OperationDetail:
+        """Have the node write what `source` names, such as `{"kind": "csv", "path": "/d/a.csv"}`;
+        `wait` for the answer's `row["id"]`.
+        """
+        body: dict[str, Any] = {"operation": operation, "source": dict(source)}
+        if stream:
+            body["stream"] = stream
+        if options:
+            body["options"] = dict(options)
+        return self._ask(f"{_table(slug)}operations/", body, key)
+
+    def plan_rollback(self, slug: str, instant: str) -> PlanView:
+        """What rolling the instant back would delete; nothing is changed."""
+        plan: PlanView = self._connection.send(
+            "POST", f"{_table(slug)}rollbacks/plan/", {"instant": instant}
+        )
+        return plan
+
+    def roll_back(
+        self, slug: str, plan: PlanView, *, reason: str, key: str | None = None
+    ) -> OperationDetail:
+        """Carry out the plan that was looked at. Refused as `plan_changed` once the table moved
+        on.
+        """
+        body = {
+            "instant": plan["instant"],
+            "plan_hash": plan["plan_hash"],
+            "reason": reason,
+            "table_name": self.table(slug)["name"],
+        }
+        return self._ask(f"{_table(slug)}rollbacks/", body, key)
+
+    def plan_service(
+        self, slug: str, service: str, parameters: Mapping[str, str] | None = None
+    ) -> ServicePlanView:
+        """What a table service would do; nothing is changed."""
+        path = f"{_table(slug)}services/{segment(service)}/plan/"
+        plan: ServicePlanView = self._connection.send(
+            "POST", path, {"parameters": dict(parameters or {})}
+        )
+        return plan
+
+    def run_service(
+        self,
+        slug: str,
+        service: str,
+        parameters: Mapping[str, str] | None = None,
+        *,
+        plan: ServicePlanView | None = None,
+        reason: str = "",
+        key: str | None = None,
+    ) -> OperationDetail:
+        """Run a table service. One that takes data away wants its plan and a reason."""
+        body: dict[str, Any] = {"parameters": dict(parameters or {})}
+        if reason:
+            body["reason"] = reason
+        if plan is not None:
+            body |= {"plan_hash": plan["plan_hash"], "table_name": self.table(slug)["name"]}
+        return self._ask(f"{_table(slug)}services/{segment(service)}/", body, key)
+
+    def cancel(self, operation_id: str, *, reason: str = "") -> OperationDetail:
+        """Ask an operation to stop. What has not begun never will."""
+        return self._ask(f"operations/{segment(operation_id)}/cancel/", {"reason": reason}, None)
+
+    def _ask(self, path: str, body: Mapping[str, Any], key: str | None) -> OperationDetail:
+        detail: OperationDetail = self._connection.send("POST", path, body, key=key)
+        return detail
+
+
+def _table(slug: str) -> str:
+    return f"tables/{segment(slug)}/"

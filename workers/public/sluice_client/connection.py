@@ -1,0 +1,106 @@
+"""Requests to one node: a token, problems as exceptions, and a second try where that is safe."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+import requests
+
+from .problems import NodeUnreachable, ProblemError
+
+TRIES: Final = 4
+PAUSE_S: Final = 0.5
+PAUSE_S_MAX: Final = 30.0
+_TRY_AGAIN: Final = frozenset({429, 502, 503, 504})
+
+
+class Connection:
+    """Used by one thread at a time."""
+
+    def __init__(self, address: str, token: str, timeout_s: float) -> None:
+        self._base = address.rstrip("/") + "/api/v1/"
+        self._timeout_s = timeout_s
+        self._session = requests.Session()
+        self._session.headers["Authorization"] = f"Token {token}"
+
+    def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
+        """The answer's JSON. `path` is relative to `/api/v1/`; of the query what is None is left
+        out, and lists are joined with commas. Raises ProblemError, NodeUnreachable.
+        """
+        given = {name: _text(value) for name, value in (query or {}).items() if value is not None}
+        return self._send("GET", path, params=given)
+
+    def pages(self, path: str, query: Mapping[str, Any]) -> Iterator[Any]:
+        """Every row of a list, page after page, as it is asked for."""
+        cursor: str | None = None
+        while True:
+            page = self.get(path, {**query, "cursor": cursor})
+            yield from page["results"]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
+    def send(
+        self, method: str, path: str, body: Mapping[str, Any], *, key: str | None = None
+    ) -> Any:
+        """Ask for a change. `key` tells the request from every other one, so that it has one effect
+        however often it arrives; one is made where none is given. Raises ProblemError,
+        NodeUnreachable.
+        """
+        headers = {"Idempotency-Key": key or str(uuid.uuid4())}
+        return self._send(method, path, json=dict(body), headers=headers)
+
+    def close(self) -> None:
+        """Give its connections back."""
+        self._session.close()
+
+    def _send(self, method: str, path: str, **given: Any) -> Any:
+        last: Exception | None = None
+        for attempt in range(TRIES):
+            try:
+                answer = self._session.request(
+                    method,
+                    self._base + path,
+                    timeout=self._timeout_s,
+                    allow_redirects=False,
+                    **given,
+                )
+            except (requests.ConnectionError, requests.Timeout) as error:
+                last = error
+                pause_s = PAUSE_S * 2**attempt
+            else:
+                if answer.status_code not in _TRY_AGAIN or attempt + 1 == TRIES:
+                    return _content(answer)
+                pause_s = float(answer.headers.get("Retry-After") or PAUSE_S * 2**attempt)
+            if attempt + 1 < TRIES:
+                time.sleep(min(pause_s, PAUSE_S_MAX))
+        raise NodeUnreachable(f"{self._base} did not answer in {TRIES} tries: {last}")
+
+
+def segment(text: str) -> str:
+    """One part of a path, whatever stands in it."""
+    return quote(text, safe="")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _content(answer: requests.Response) -> Any:
+    if answer.ok and 200 <= answer.status_code < 300:
+        return answer.json() if answer.content else None
+    request_id = answer.headers.get("X-Request-ID", "")
+    try:
+        problem = answer.json()
+        code, detail, values = problem["code"], problem["detail"], problem["values"]
+    except (ValueError, KeyError, TypeError):
+        code, detail, values = "no_problem_details", answer.text[:500] or answer.reason, {}
+    raise ProblemError(
+        status=answer.status_code, code=code, detail=detail, values=values, request_id=request_id
+    )
