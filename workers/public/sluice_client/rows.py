@@ -83,6 +83,7 @@ class OperationRow(TypedDict):
 
     id: str
     table_slug: str
+    table_name: str
     kind: str
     service: str
     state: str
@@ -100,6 +101,8 @@ class OperationRow(TypedDict):
     progress_unit: str
     progress_pct: float | None
     attempts: int
+    lasted_s: float | None
+    waits_for: Wait | None
 
 
 class PlanItemRow(TypedDict):
@@ -168,6 +171,15 @@ class TableRow(TypedDict):
     sync_age_s: float | None
     sync_error: str
     lock_provider: str
+
+
+class Wait(TypedDict):
+    """`Wait` of the OpenAPI document."""
+
+    words: str
+    page: str
+    operation: str
+    table: str
 
 
 class WriterRow(TypedDict):
