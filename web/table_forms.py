@@ -59,6 +59,74 @@ class RegisterForm(PlaceForm):
     """A table that is there already."""
 
 
+class CreateForm(PlaceForm):
+    """A new table: what it is called, where it is to lie, and what it holds."""
+
+    columns = forms.CharField(
+        max_length=200_000,
+        help_text="One “name type” a line, as in CREATE TABLE, and “not null” to require a value.",
+        error_messages={"required": "Name at least one column, each with a type."},
+    )
+    record_key = forms.CharField(
+        max_length=2000,
+        help_text="the columns that tell rows apart, with commas between them",
+        error_messages={"required": "Name the columns that tell rows apart."},
+    )
+    partition_by = forms.CharField(
+        max_length=2000, required=False, help_text="columns, with commas; none when empty"
+    )
+    ordering = forms.CharField(
+        max_length=255,
+        required=False,
+        help_text="of several rows of one key the greatest value here wins; empty: the last commit",
+    )
+    table_type = forms.ChoiceField(
+        choices=[
+            ("COPY_ON_WRITE", "copy on write: reads are quick"),
+            ("MERGE_ON_READ", "merge on read: writes are quick"),
+        ]
+    )
+    groups = forms.CharField(
+        max_length=20_000,
+        required=False,
+        help_text="JSON, for tables that several streams write side by side; none when empty",
+    )
+    idempotency_key = forms.UUIDField(initial=uuid.uuid4)
+
+    def clean_columns(self) -> list[tuple[str, str, bool]]:
+        """(name, type, is required) of each line."""
+        columns = []
+        for line in str(self.cleaned_data["columns"]).splitlines():
+            name, _, kind = line.strip().rstrip(",").strip().partition(" ")
+            if not name:
+                continue
+            words = kind.strip()
+            if is_required := words.lower().endswith(" not null"):
+                words = words[: -len(" not null")].strip()
+            if not words:
+                raise forms.ValidationError(
+                    f"Write each column as: name type. “{line.strip()[:60]}” has no type."
+                )
+            columns.append((name, words, is_required))
+        return columns
+
+    def clean_record_key(self) -> list[str]:
+        return _listed(self.cleaned_data["record_key"])
+
+    def clean_partition_by(self) -> list[str]:
+        return _listed(self.cleaned_data["partition_by"])
+
+    def refuse(self, error: ControlPlaneError) -> str:
+        """As of every place, and whatever else the refusal says field by field."""
+        by_field = error.values.get("fields")
+        if not isinstance(by_field, dict):
+            return super().refuse(error)
+        for name, sentences in by_field.items():
+            for sentence in sentences:
+                self.add_error(name, f"{sentence[:1].upper()}{sentence[1:]}.")
+        return ""
+
+
 class SettingsForm(PlaceForm):
     """What is to be registered of a table instead of what is."""
 
@@ -82,3 +150,7 @@ class UnregisterForm(forms.Form):
         if typed not in self._expected_names:
             raise forms.ValidationError(f"This is not the table's name, {self._expected_names[0]}.")
         return typed
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib.auth import views as auth_views
 from django.urls import path, re_path
 
-from web import events
+from web import events, register_urls
 from web.additions import added_urls
 from web.pages import (
     audit,
@@ -27,7 +27,6 @@ from web.pages import (
     streams,
     table_service_settings,
     table_services,
-    table_settings,
     tables,
     timeline,
     writers,
@@ -39,7 +38,7 @@ _SINK = r"(?P<sink_id>[A-Za-z0-9][A-Za-z0-9._-]{0,99})"
 urlpatterns = [
     path("", tables.tables, name="tables"),
     path("tables/rows", tables.tables_rows, name="tables-rows"),
-    path("tables/register", table_settings.register, name="table-register"),
+    *register_urls.urlpatterns,
     path("operations", operations.operations, name="operations"),
     path("operations/rows", operations.operations_rows, name="operations-rows"),
     path("go", tables.go, name="go"),
@@ -50,8 +49,6 @@ urlpatterns = [
     path("events/", events.all_events, name="events-all"),
     path("events/<slug:slug>", events.table_events, name="events"),
     path("t/<slug:slug>/", overview.overview, name="overview"),
-    path("t/<slug:slug>/settings", table_settings.settings, name="settings"),
-    path("t/<slug:slug>/settings/unregister", table_settings.unregister, name="unregister"),
     path("t/<slug:slug>/health", overview.health, name="health"),
     path("t/<slug:slug>/live", live.live, name="live"),
     path("t/<slug:slug>/live/<slug:part>", live.live_part, name="live-part"),

@@ -73,6 +73,8 @@ def _response(code: str, detail: str, values: Mapping[str, Any]) -> Response:
 def _plain(value: object) -> object:
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(one) for one in value]
     return str(value)

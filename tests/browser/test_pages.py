@@ -56,6 +56,7 @@ STILL = {
     "settings": "/t/fares/settings",
     "unregister": "/t/ad-requests/settings/unregister",
     "register": "/tables/register",
+    "create": "/tables/create",
     "stream-declare": "/t/ad-join/streams/declare",
     "sink-start": "/t/orders/sinks/start",
     "sink-stop": "/t/orders/sinks/orders-in/stop",

@@ -31,6 +31,9 @@ tables                                 GET   login 403 200 200 200
 tables-rows                            GET   login 403 200 200 200
 table-register                         GET   login 403 403 403 200
 table-register                         POST  login 403 403 403 422
+table-create                           GET   login 403 403 403 200
+table-create?path=/etc/passwd          GET   login 403 403 403 400
+table-create                           POST  login 403 403 403 422
 settings                               GET   login 403 200 200 200
 settings                               POST  login 403 403 403 422
 unregister                             GET   login 403 200 200 200

@@ -118,3 +118,41 @@ def test_a_viewer_sees_the_settings_and_no_way_to_register(as_viewer: Client, tr
     assert "table-register" not in as_viewer.get("/").content.decode()
     assert "/tables/register" not in as_viewer.get("/").content.decode()
     assert "needs the role" in as_viewer.get("/t/trips/settings").content.decode()
+
+
+def test_a_file_fills_the_form_and_the_table_is_made_of_what_the_form_says(
+    as_admin: Client, root: Path
+) -> None:
+    (root / "rides.csv").write_text("id,city\n1,Oslo\n2,Oslo\n")
+
+    shown = as_admin.get(f"/tables/create?path={root}/rides.csv").content.decode()
+    words = {
+        "slug": "rides", "namespace": "sales", "location": f"{root}/rides",
+        "columns": "id bigint not null\n\ncity string,", "record_key": "id",
+        "table_type": "MERGE_ON_READ", "idempotency_key": KEY,
+    }  # fmt: skip
+    made = as_admin.post("/tables/create", words, follow=True)
+
+    assert "id bigint\ncity string</textarea>" in shown
+    assert re.search(r'name="record_key"[^>]*value="id"', shown)
+    assert made.redirect_chain == [("/t/rides/", 302)]
+    assert "is made, and empty" in made.content.decode()
+    assert (root / "rides" / ".hoodie" / "hoodie.properties").exists()
+
+
+def test_what_is_wrong_with_a_new_table_stands_beside_its_fields(
+    as_admin: Client, root: Path
+) -> None:
+    words = {
+        "slug": "rides", "namespace": "sales", "location": "/etc/rides", "columns": "id strange",
+        "record_key": "key", "table_type": "COPY_ON_WRITE", "idempotency_key": KEY,
+    }  # fmt: skip
+
+    refused = as_admin.post("/tables/create", words)
+
+    text = refused.content.decode()
+    assert refused.status_code == 400
+    for field in ("location", "columns", "record_key"):
+        assert f'id="{field}-problem"' in text
+    assert "id strange</textarea>" in text
+    assert not Table.objects.exists()

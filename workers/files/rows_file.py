@@ -117,6 +117,26 @@ class ParquetFile:
         except pa.ArrowInvalid as error:
             raise InvalidInput("file is not read as Parquet", path=self.path, why=error) from error
 
+    def head(self, rows_max: int) -> tuple[pa.Table, bool]:
+        """The first rows, and whether these are all. Reads no more of the file than it needs.
+
+        Raises InvalidInput for a file that is no Parquet.
+        """
+        try:
+            # A file that Arrow opens itself: its threads call no Python.
+            with pq.ParquetFile(self.path) as file:  # noqa: TID251
+                batches = []
+                rows_left = rows_max
+                for batch in file.iter_batches(batch_size=rows_max):
+                    batches.append(batch.slice(0, rows_left))
+                    rows_left -= batches[-1].num_rows
+                    if rows_left == 0:
+                        break
+                table = pa.Table.from_batches(batches, schema=file.schema_arrow)
+                return table, table.num_rows == file.metadata.num_rows
+        except pa.ArrowInvalid as error:
+            raise InvalidInput("file is not read as Parquet", path=self.path, why=error) from error
+
 
 def names(text: str) -> tuple[str, ...]:
     """`a, b` as names."""

@@ -34,6 +34,8 @@ table                  GET     401 403 200 200 200 401
 table                  PATCH   401 403 403 403 400 401
 table                  DELETE  401 403 403 403 400 401
 unregister_plan        GET     401 403 200 200 200 401
+new_tables             POST    401 403 403 403 400 401
+new_table_suggestion   POST    401 403 403 403 400 401
 instants               GET     401 403 200 200 200 401
 instant                GET     401 403 200 200 200 401
 schemas                GET     401 403 200 200 200 401

@@ -19,6 +19,7 @@ from controlplane.node.shell.confirmation import add_confirmation
 from controlplane.node.shell.rollbacks import plan_and_roll_back
 from controlplane.node.shell.showing import show_file_groups, show_schema, show_services
 from controlplane.node.shell.table_changes import TABLE_CHANGES, add_table_changes, change_table
+from controlplane.node.shell.table_creation import add_table_creation, create
 from controlplane.node.shell.table_services import ServiceCommand, plan_and_run
 from controlplane.operations.permissions import is_destructive
 from controlplane.tables.actions import do_register_table
@@ -68,6 +69,8 @@ class Command(BaseCommand):
         register.add_argument("--slug", required=True, help="short name for addresses")
         register.add_argument("--name", default="", help="name for people; the slug when absent")
         register.add_argument("--namespace", default=DEFAULT_NAMESPACE, help="the group of tables")
+        create_text = "make a new, empty table and register it"
+        add_table_creation(actions.add_parser("create", help=create_text, description=create_text))
         actions.add_parser("list", help="slug, namespace and location of each")
         add_table_changes(actions.add_parser)
         for action, (_, text) in _SERVICES.items():
@@ -104,6 +107,8 @@ class Command(BaseCommand):
                     by=None,
                 )
                 say(f"registered {table.slug} at {table.location}")
+            case "create":
+                create(options, say)
             case action if action in TABLE_CHANGES:
                 change_table(registered(options["slug"]), action, options, say)
             case "rollback":

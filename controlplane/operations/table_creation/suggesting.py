@@ -1,0 +1,171 @@
+"""What a file suggests for a table of its rows: columns with types, and which of them tell rows
+apart, tried on a sample. Reads the file and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from controlplane.errors import InvalidRequest
+from controlplane.tables.locations import checked_source
+from workers.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BYTES_MAX: Final = 64_000_000
+"""Of a CSV file, whose types are known when all of it was read."""
+SAMPLE_ROWS: Final = 100_000
+COMBINED_MAX: Final = 8
+"""So many columns are tried together, those with the most different values."""
+SUGGESTED_MAX: Final = 5
+PARTITIONS_MAX: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileColumn:
+    name: str
+    type: str
+    """As CREATE TABLE names it."""
+    distinct: int
+    """Different values in the sample."""
+    nulls: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeySuggestion:
+    columns: list[str]
+    distinct: int
+    """Different keys in the sample."""
+    is_unique: bool
+    """No two rows of the sample have the same key, and none has a null in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSuggestion:
+    path: str
+    rows_sampled: int
+    is_whole: bool
+    """The sample is the whole file."""
+    columns: list[FileColumn]
+    keys: list[KeySuggestion]
+    """Unique ones, the shortest first; else what comes nearest."""
+    partition_by: list[str]
+    """Columns with few values, each of many rows."""
+    ordering: list[str]
+    """Columns of times."""
+
+
+def suggest_table(path: str, *, missing: str = "NA", is_shell: bool = False) -> TableSuggestion:
+    """What the CSV or Parquet file at `path` suggests.
+
+    Raises InvalidRequest: outside the configured roots, no such file, neither CSV nor Parquet, or a
+    CSV that is too large. Whoever has the shell may name any file.
+    """
+    place = str(Path(path).resolve()) if is_shell else checked_source(path)
+    try:
+        rows, is_whole = _sample(place, missing)
+    except InvalidInput as error:
+        raise InvalidRequest(error.message, **error.values) from error
+    columns = [_column(rows, name) for name in rows.column_names]
+    return TableSuggestion(
+        path=path,
+        rows_sampled=rows.num_rows,
+        is_whole=is_whole,
+        columns=columns,
+        keys=_keys(rows, columns),
+        partition_by=[
+            column.name
+            for column in columns
+            if column.type in ("string", "date", "int", "bigint")
+            and 1 < column.distinct <= min(PARTITIONS_MAX, rows.num_rows // 10)
+        ],
+        ordering=[column.name for column in columns if column.type.startswith("timestamp")],
+    )
+
+
+def _sample(place: str, missing: str) -> tuple[pa.Table, bool]:
+    from workers.files.rows_file import CsvFile, ParquetFile
+
+    if not Path(place).is_file():
+        raise InvalidRequest("there is no such file", path=place)
+    match Path(place).suffix.lower():
+        case ".csv":
+            if (size := Path(place).stat().st_size) > BYTES_MAX:
+                raise InvalidRequest(
+                    "the file is too large to be looked at: name the columns, or cut off its "
+                    "beginning and show that",
+                    path=place,
+                    bytes=size,
+                )
+            rows = CsvFile(path=place, missing=missing).read()
+            return rows.slice(0, SAMPLE_ROWS), rows.num_rows <= SAMPLE_ROWS
+        case ".parquet":
+            return ParquetFile(place).head(SAMPLE_ROWS)
+        case other:
+            raise InvalidRequest(
+                "rows come from a .csv or a .parquet file", path=place, suffix=other
+            )
+
+
+def _column(rows: pa.Table, name: str) -> FileColumn:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from workers.sql.type_names import name_of_type
+
+    values = rows.column(name)
+    # Nested values are not counted: none of them is a key.
+    distinct = 0 if pa.types.is_nested(values.type) else pc.count_distinct(values).as_py()
+    return FileColumn(
+        name=name,
+        type=name_of_type(values.type),
+        distinct=distinct,
+        nulls=values.null_count,
+    )
+
+
+def _keys(rows: pa.Table, columns: list[FileColumn]) -> list[KeySuggestion]:
+    able = [column for column in columns if not column.nulls and _may_be_key(rows, column.name)]
+    alone = [
+        KeySuggestion(
+            columns=[column.name],
+            distinct=column.distinct,
+            is_unique=column.distinct == rows.num_rows,
+        )
+        for column in able
+    ]
+    unique = [key for key in alone if key.is_unique]
+    most = sorted(able, key=lambda column: -column.distinct)[:COMBINED_MAX]
+    tried = list(alone)
+    for width in (2, 3):
+        if unique:
+            break
+        names = [column.name for column in most]
+        together = list(_tried(rows, names, width))
+        unique = [key for key in together if key.is_unique]
+        tried += together
+    nearest = sorted(tried, key=lambda key: (-key.distinct, len(key.columns)))
+    return unique[:SUGGESTED_MAX] or nearest[:SUGGESTED_MAX]
+
+
+def _tried(rows: pa.Table, names: list[str], width: int) -> Iterator[KeySuggestion]:
+    for chosen in combinations(names, width):
+        distinct = rows.select(list(chosen)).group_by(list(chosen)).aggregate([]).num_rows
+        yield KeySuggestion(
+            columns=list(chosen), distinct=distinct, is_unique=distinct == rows.num_rows
+        )
+
+
+def _may_be_key(rows: pa.Table, name: str) -> bool:
+    from workers.files.record_key import check_key_type
+
+    try:
+        check_key_type(name, rows.schema.field(name).type)
+    except InvalidInput:
+        return False
+    return True

@@ -1,0 +1,14 @@
+"""Addresses of the pages that make, register, change and unregister tables."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from web.pages import table_create, table_settings
+
+urlpatterns = [
+    path("t/<slug:slug>/settings", table_settings.settings, name="settings"),
+    path("t/<slug:slug>/settings/unregister", table_settings.unregister, name="unregister"),
+    path("tables/create", table_create.create, name="table-create"),
+    path("tables/register", table_settings.register, name="table-register"),
+]
