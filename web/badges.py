@@ -35,6 +35,7 @@ _COMMITTED = Badge("committed", "completed", "good")
 _SILENT = Badge("silent", "suspect", "warn")
 _FENCED = Badge("fenced", "blocked", "warn")
 _LOST = Badge("lost", "failed", "bad")
+_REFUSED = Badge("refused", "blocked", "bad")
 _ENDED = Badge("ended", "requested", "quiet")
 _UNKNOWN = Badge("unknown", "suspect", "warn")
 
@@ -61,6 +62,7 @@ BADGES: Mapping[str, Mapping[str, Badge]] = MappingProxyType(
             "cancelled": _CANCELLED,
             "lost": _LOST,
             "fenced": _FENCED,
+            "refused": _REFUSED,
         },
         "audit": {
             "requested": _REQUESTED,
@@ -73,6 +75,7 @@ BADGES: Mapping[str, Mapping[str, Badge]] = MappingProxyType(
             "cancelled": _CANCELLED,
             "lost": _LOST,
             "fenced": _FENCED,
+            "refused": _REFUSED,
         },
         "writer": {
             "alive": Badge("alive", "completed", "good"),

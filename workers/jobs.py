@@ -67,7 +67,15 @@ class _Message:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteJob(_Message):
+class _Begun(_Message):
+    """A job that a worker begins, and does not end or undo another."""
+
+    asks_leave: bool = False
+    """Set on its way: a person asked for it, so its worker asks whether that person still may."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteJob(_Begun):
     """Write one source into one table, in a process of its own, under one operation."""
 
     TASK: ClassVar[str] = "workers.tasks.launch_write"
@@ -100,10 +108,11 @@ class WriteJob(_Message):
         _check_name(self.user_id, "user_id")
         _check_directory(self.run_dir, "run_dir")
         _check_report_url(self.report_url)
+        _check_leave(self.asks_leave)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SinkJob(_Message):
+class SinkJob(_Begun):
     """Feed one table from a Kafka topic until somebody stops it, in a process of its own."""
 
     TASK: ClassVar[str] = "workers.tasks.launch_sink"
@@ -138,6 +147,7 @@ class SinkJob(_Message):
         _check_name(self.user_id, "user_id")
         _check_directory(self.run_dir, "run_dir")
         _check_report_url(self.report_url)
+        _check_leave(self.asks_leave)
 
 
 DriverJob = WriteJob | SinkJob
@@ -151,7 +161,7 @@ def driver_job(message: object) -> DriverJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RollbackJob(_Message):
+class RollbackJob(_Begun):
     """Undo one instant exactly as the plan with this hash said; without one only while it is
     pending, whatever its writer has put down by then.
     """
@@ -182,10 +192,11 @@ class RollbackJob(_Message):
         if self.run_dir is not None:
             _check_directory(self.run_dir, "run_dir")
         _check_report_url(self.report_url)
+        _check_leave(self.asks_leave)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceJob(_Message):
+class ServiceJob(_Begun):
     """Run one table service exactly as the plan with this hash said."""
 
     TASK: ClassVar[str] = "workers.tasks.run_service"
@@ -218,10 +229,11 @@ class ServiceJob(_Message):
             _check_directory(self.run_dir, "run_dir")
         _check_text(self.by, "by")
         _check_report_url(self.report_url)
+        _check_leave(self.asks_leave)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayJob(_Message):
+class ReplayJob(_Begun):
     """Send dead letters of a sink to their topic again, each once."""
 
     TASK: ClassVar[str] = "workers.tasks.replay_letters"
@@ -262,6 +274,7 @@ class ReplayJob(_Message):
             _check_directory(self.run_dir, "run_dir")
         _check_text(self.by, "by")
         _check_report_url(self.report_url)
+        _check_leave(self.asks_leave)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -377,3 +390,8 @@ def _check_report_url(value: object) -> None:
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
         raise InvalidInput("report URL is not plain HTTP", report_url=_shown(value))
+
+
+def _check_leave(value: object) -> None:
+    if type(value) is not bool:
+        raise InvalidInput("asks_leave is true or false", asks_leave=_shown(value))

@@ -10,7 +10,7 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 
 from controlplane.api import openapi  # noqa: F401 - imported for what it registers
 from controlplane.api.reports.logs import LogReportApi
-from controlplane.api.reports.operations import OperationReportApi
+from controlplane.api.reports.operations import OperationLeaveApi, OperationReportApi
 from controlplane.api.v1 import (
     activity,
     audit,
@@ -202,6 +202,7 @@ urlpatterns = [
     path("audit/<int:event_id>/", audit.AuditEventApi.as_view(), name="audit_event"),
     path("tokens/", tokens.TokenListApi.as_view(), name="tokens"),
     path("tokens/<slug:token_key>/", tokens.TokenApi.as_view(), name="token"),
+    path("reports/operations/leave/", OperationLeaveApi.as_view(), name="report_leave"),
     # Workers post without following redirects, so both spellings are answered.
     re_path(r"^reports/operations/?$", OperationReportApi.as_view(), name="report_operation"),
     re_path(r"^reports/operations/log/?$", LogReportApi.as_view(), name="report_log"),

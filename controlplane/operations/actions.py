@@ -25,6 +25,7 @@ from controlplane.operations.kinds.write import (
     WRITE_OPERATIONS,
     do_request_write,
 )
+from controlplane.operations.leave import do_give_leave
 from controlplane.operations.log_storing import do_append_lines
 from controlplane.operations.marker_server import do_restart_marker_server
 from controlplane.operations.permissions import (
@@ -53,6 +54,7 @@ __all__ = [
     "ServicePlanView",
     "do_append_lines",
     "do_declare_stream",
+    "do_give_leave",
     "do_launch_stream",
     "do_reconcile",
     "do_record_report",

@@ -32,7 +32,7 @@ TRACED_FOR = timedelta(days=1)
 LOOKED_AT_MAX = 500
 """Of the operations that ended last."""
 _S = OperationState
-_CORRECTABLE = sorted({_S.FAILED, _S.CANCELLED, _S.CONFLICTED, _S.ROLLED_BACK})
+_CORRECTABLE = sorted({_S.FAILED, _S.CANCELLED, _S.CONFLICTED, _S.ROLLED_BACK, _S.REFUSED})
 
 
 def correct_ends(now: datetime) -> int:

@@ -107,6 +107,8 @@ def send(operation: Operation) -> None:
     message = dict(operation.parameters["job"])
     if "attempt" in message:
         message["attempt"] = operation.attempts
+    if message.get("report_url"):  # Else its worker reaches nobody whom it could ask.
+        message["asks_leave"] = operation.requested_by_id is not None
     request_id = str(operation.parameters.get(REQUEST_ID, ""))
     transaction.on_commit(lambda: _send_now(operation.pk, task, message, request_id))
 

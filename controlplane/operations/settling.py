@@ -21,6 +21,7 @@ from django.utils import timezone
 from controlplane.errors import ControlPlaneError
 from controlplane.operations.drivers import was_launched
 from controlplane.operations.kinds.kind import Kind, kind_of
+from controlplane.operations.leave import may_still, refuse
 from controlplane.operations.living import QUIET
 from controlplane.operations.log_collecting import do_collect_of_gone
 from controlplane.operations.log_storing import do_note
@@ -29,7 +30,6 @@ from controlplane.operations.moves import amend, move, send
 from controlplane.operations.queueing import IS_SHELL
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import OPEN, OperationState
-from controlplane.tables.access import may
 from workers.errors import LakehouseError
 from workers.reporting.at_work import was_taken
 
@@ -64,7 +64,7 @@ def _reconcile_one(operation: Operation, now: datetime) -> None:
         return
     do_collect_of_gone(operation)
     if not kind.settle(operation, now):
-        _send_again(kind, operation, now)
+        _send_again(operation, now)
 
 
 def _send_again_if_lost(kind: Kind, operation: Operation, now: datetime) -> None:
@@ -78,28 +78,21 @@ def _send_again_if_lost(kind: Kind, operation: Operation, now: datetime) -> None
     elif was_taken(Path(run_dir(operation.pk))):
         move(operation.pk, OperationState.RUNNING, message="a worker took it")
     elif not (kind.is_settled_unsent and kind.settle(operation, now)):
-        _send_again(kind, operation, now)
+        _send_again(operation, now)
 
 
-def _send_again(kind: Kind, operation: Operation, now: datetime) -> None:
+def _send_again(operation: Operation, now: datetime) -> None:
     if operation.parameters.get(IS_SHELL):
         move(operation.pk, OperationState.FAILED, message="the shell that was at it has ended")
         return
     if operation.attempts >= ATTEMPTS_MAX:
         move(operation.pk, OperationState.FAILED, message="no worker took it")
         return
-    if not _may_still(kind, operation):
-        # The right may have been taken away since (threat T14).
-        move(operation.pk, OperationState.FAILED, message="its requester may no longer do this")
+    if not may_still(operation):
+        refuse(operation)
         return
     log.info("sending again: operation=%s attempt=%s", operation.pk, operation.attempts + 1)
     operation.attempts += 1
     amend(operation.pk, attempts=operation.attempts, sent_at=now)
     do_note(operation, f"sent again: attempt {operation.attempts + 1}", level=logging.WARNING)
     send(operation)
-
-
-def _may_still(kind: Kind, operation: Operation) -> bool:
-    if operation.requested_by is None:
-        return kind.may_run_unasked(operation)  # A schedule's.
-    return may(operation.requested_by, kind.permission(operation), operation.table)

@@ -38,7 +38,9 @@ _BY_URGENCY: tuple[Phase, ...] = (
     "starting", "running", "stopped",
 )  # fmt: skip
 _OPEN_PHASES: Mapping[str, Phase] = {"stopping": "stopping", "cancelling": "cancelling"}
-_END_PHASES: Mapping[str, Phase] = {"lost": "lost", "failed": "failed", "fenced": "fenced"}
+_END_PHASES: Mapping[str, Phase] = {
+    "lost": "lost", "failed": "failed", "fenced": "fenced", "refused": "failed",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,22 +27,33 @@ class OperationState(StrEnum):
     """A sink whose process is gone and left no word."""
     FENCED = "fenced"
     """A sink that another launch has taken over."""
+    REFUSED = "refused"
+    """Nobody began it: whoever asked for it might not any more."""
 
 
 _S = OperationState
 FINAL: frozenset[OperationState] = frozenset(
-    {_S.SUCCEEDED, _S.FAILED, _S.CONFLICTED, _S.ROLLED_BACK, _S.CANCELLED, _S.LOST, _S.FENCED}
+    {
+        _S.SUCCEEDED,
+        _S.FAILED,
+        _S.CONFLICTED,
+        _S.ROLLED_BACK,
+        _S.CANCELLED,
+        _S.LOST,
+        _S.FENCED,
+        _S.REFUSED,
+    }
 )
 OPEN: frozenset[OperationState] = frozenset(_S) - FINAL
-_ENDS = FINAL - {_S.LOST} | {_S.UNKNOWN}
+_ENDS = FINAL - {_S.LOST, _S.REFUSED} | {_S.UNKNOWN}
 
 ALLOWED: dict[OperationState, frozenset[OperationState]] = {
-    _S.QUEUED: frozenset({_S.STARTING, _S.RUNNING, _S.CANCELLING}) | _ENDS,
+    _S.QUEUED: frozenset({_S.STARTING, _S.RUNNING, _S.CANCELLING, _S.REFUSED}) | _ENDS,
     _S.STARTING: frozenset({_S.QUEUED, _S.RUNNING, _S.STOPPING, _S.CANCELLING, _S.LOST}) | _ENDS,
     _S.RUNNING: frozenset({_S.STOPPING, _S.CANCELLING, _S.LOST}) | _ENDS,
     _S.STOPPING: frozenset({_S.CANCELLING, _S.LOST}) | _ENDS,
     _S.CANCELLING: _ENDS,
-    _S.UNKNOWN: FINAL,
+    _S.UNKNOWN: FINAL - {_S.REFUSED},
     # Its last word may come late.
     _S.LOST: frozenset({_S.SUCCEEDED, _S.FAILED, _S.CANCELLED, _S.FENCED}),
     # A failed driver may have committed before it died, and recovery may undo what it left.
@@ -53,6 +64,8 @@ ALLOWED: dict[OperationState, frozenset[OperationState]] = {
     _S.CONFLICTED: frozenset({_S.SUCCEEDED}),
     _S.ROLLED_BACK: frozenset({_S.SUCCEEDED}),
     _S.FENCED: frozenset(),
+    # A worker that nobody heard of may have done it before.
+    _S.REFUSED: frozenset({_S.SUCCEEDED, _S.CONFLICTED, _S.ROLLED_BACK}),
 }
 
 

@@ -24,6 +24,19 @@ def post(
 
     Raises Refused for a body that is wrong; OSError and HTTPException where another try may help.
     """
+    status = posted_status(url, token, body, timeout_s, request_id=request_id)
+    if status in (400, 413, 422):
+        raise Refused(f"status={status}")
+    if not 200 <= status < 300:
+        raise HTTPException(f"status={status}")
+
+
+def posted_status(
+    url: str, token: str, body: Mapping[str, Any], timeout_s: float, *, request_id: str = ""
+) -> int:
+    """The status of the answer. Raises Refused for a body that is too large, OSError,
+    HTTPException.
+    """
     encoded = json.dumps(body).encode()
     if len(encoded) > _BODY_BYTES_MAX:
         raise Refused(f"report is too large: bytes={len(encoded)}")
@@ -35,10 +48,6 @@ def post(
         headers["X-Request-ID"] = request_id
     try:
         connection.request("POST", parts.path or "/", body=encoded, headers=headers)
-        status = connection.getresponse().status
+        return connection.getresponse().status
     finally:
         connection.close()
-    if status in (400, 413, 422):
-        raise Refused(f"status={status}")
-    if not 200 <= status < 300:
-        raise HTTPException(f"status={status}")

@@ -127,6 +127,11 @@ def is_forbidden(run_dir: Path) -> bool:
     return (run_dir / CANCELLED_FILE).exists()
 
 
+def was_launched(run_dir: Path) -> bool:
+    """Whether a driver was started in this directory, whatever became of it."""
+    return read_pid(run_dir) is not None or (run_dir / ENDING_FILE).exists()
+
+
 def read_pid(run_dir: Path) -> int | None:
     """The pid that the driver of this directory put down; None where none is, or the file is
     damaged.

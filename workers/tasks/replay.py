@@ -25,6 +25,7 @@ from workers.sink.sink_commits import ID_KEY
 from workers.storage.roots import storage_under_root
 from workers.table.table import Table, open_
 from workers.tasks.alive import staying_alive
+from workers.tasks.leave import may_begin
 from workers.tasks.reports import reporting
 
 
@@ -37,7 +38,7 @@ def replay_letters(message: dict[str, Any]) -> None:
         being_at_work(job.run_dir, ports.clock) as is_mine,
         reporting(job) as reporter,
     ):
-        if is_mine:
+        if is_mine and may_begin(job, ports.clock):
             table = open_(storage_under_root(job.table, os.environ), ports)
             storage_under_root(job.directory, os.environ)
             carry_out_replay(job, table, reporter)

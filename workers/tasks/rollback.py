@@ -20,6 +20,7 @@ from workers.reporting.at_work import being_at_work
 from workers.storage.roots import storage_under_root
 from workers.table.table import Table, open_
 from workers.tasks.alive import staying_alive
+from workers.tasks.leave import may_begin
 from workers.tasks.reports import reporting
 
 
@@ -32,7 +33,7 @@ def rollback(message: dict[str, Any]) -> None:
         being_at_work(job.run_dir, ports.clock) as is_mine,
         reporting(job) as reporter,
     ):
-        if is_mine:
+        if is_mine and may_begin(job, ports.clock):
             table = open_(storage_under_root(job.table, os.environ), ports)
             carry_out_rollback(job, table, reporter)
 

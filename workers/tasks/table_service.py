@@ -31,6 +31,7 @@ from workers.table_services import registry
 from workers.table_services.given_rows import PATH_KEY
 from workers.table_services.service import Service, ServiceOutcome, ServicePlan, ServiceRequest
 from workers.tasks.alive import staying_alive
+from workers.tasks.leave import may_begin
 from workers.tasks.reports import reporting
 from workers.timeline.metadata import OPERATION_KEY
 
@@ -47,7 +48,7 @@ def run_service(self: Task[..., None], message: dict[str, Any]) -> None:
         being_at_work(job.run_dir, system_ports().clock) as is_mine,
         reporting(job) as reporter,
     ):
-        if not is_mine:
+        if not is_mine or not may_begin(job, system_ports().clock):
             return
         table = open_(storage_under_root(job.table, os.environ), system_ports())
         if path := job.parameters.get(PATH_KEY, "").strip():

@@ -1,8 +1,10 @@
 """POST /api/v1/reports/operations: what a worker says about its own operation. A hint; the answer
-is always quick.
+is always quick. `leave/` below it: whether the operation may begin.
 """
 
 from __future__ import annotations
+
+from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
@@ -14,7 +16,7 @@ from rest_framework.views import APIView
 
 from controlplane.api.auth import IsWorker, Worker, WorkerAuthentication
 from controlplane.api.parsing import Strict, validated
-from controlplane.operations.actions import do_record_report
+from controlplane.operations.actions import do_give_leave, do_record_report
 
 INTEGER_MAX = 2**31 - 1
 
@@ -42,9 +44,33 @@ class OperationReportApi(APIView):
     @extend_schema(operation_id="reports_operation", request=OperationReport, responses={204: None})
     def post(self, request: Request) -> Response:
         report = validated(self.OperationReport, request)
-        assert isinstance(request.user, Worker), request.user
-        if str(report["operation_id"]) != request.user.operation_id:
-            raise PermissionDenied("this token is for another operation")
+        _check_own(request, report["operation_id"])
         if not do_record_report(report):
             raise Http404(str(report["operation_id"]))
         return Response(status=204)
+
+
+class OperationLeaveApi(APIView):
+    authentication_classes = [WorkerAuthentication]
+    permission_classes = [IsWorker]
+
+    class LeaveRequest(Strict):
+        operation_id = serializers.UUIDField()
+
+    @extend_schema(operation_id="reports_leave", request=LeaveRequest, responses={204: None})
+    def post(self, request: Request) -> Response:
+        operation_id = validated(self.LeaveRequest, request)["operation_id"]
+        _check_own(request, operation_id)
+        is_given = do_give_leave(operation_id)
+        if is_given is None:
+            raise Http404(str(operation_id))
+        if not is_given:
+            raise PermissionDenied("whoever asked for this operation may no longer do it")
+        return Response(status=204)
+
+
+def _check_own(request: Request, operation_id: UUID) -> None:
+    """Raises PermissionDenied for the operation of another worker."""
+    assert isinstance(request.user, Worker), request.user
+    if str(operation_id) != request.user.operation_id:
+        raise PermissionDenied("this token is for another operation")

@@ -98,11 +98,12 @@ tokens                 POST    401 403 201 201 201 401
 token                  DELETE  401 403 404 404 404 401
 report_operation       POST    401 401 401 401 401 400
 report_log             POST    401 401 401 401 401 400
+report_leave           POST    401 401 401 401 401 400
 """
 ROLES = ("anonymous", "nobody", "viewer", "operator", "admin", "worker")
 CASES = [line.split() for line in MATRIX.strip().splitlines()]
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-REPORTS = ("report_operation", "report_log")
+REPORTS = ("report_operation", "report_log", "report_leave")
 """Which workers alone may call."""
 
 

@@ -162,5 +162,5 @@ def test_a_job_whose_requester_lost_the_role_is_not_sent_again(lake: Lake, admin
     do_reconcile(now=timezone.now() + timedelta(minutes=1))
 
     operation.refresh_from_db()
-    assert operation.state == "failed"
+    assert operation.state == "refused"
     assert "may no longer" in operation.message

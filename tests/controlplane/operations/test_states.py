@@ -6,10 +6,11 @@ import pytest
 
 from controlplane.operations.states import ALLOWED, FINAL, OPEN, OperationState, may_move
 
-# From, then every state that may follow; what is not listed is refused. `ends` is any end but lost.
+# From, then every state that may follow; what is not listed is refused. `ends` is any end but lost
+# and refused.
 ENDS = "succeeded failed conflicted rolled_back cancelled fenced"
 TABLE = """
-queued      starting running cancelling unknown ends
+queued      starting running cancelling refused unknown ends
 starting    queued running stopping cancelling lost unknown ends
 running     stopping cancelling lost unknown ends
 stopping    cancelling lost unknown ends
@@ -22,6 +23,7 @@ succeeded
 conflicted  succeeded
 rolled_back succeeded
 fenced
+refused     succeeded conflicted rolled_back
 """
 
 

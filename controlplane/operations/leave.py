@@ -1,0 +1,56 @@
+"""Whether somebody may still do what he asked for, when it is sent again and when a worker is about
+to begin (threat T14): a role may have been taken away while it waited.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.db import transaction
+
+from controlplane.operations.kinds.kind import kind_of
+from controlplane.operations.models import Operation
+from controlplane.operations.moves import move
+from controlplane.operations.states import OperationState
+from controlplane.tables.access import may
+
+
+def may_still(operation: Operation) -> bool:
+    """Whether its requester has the role for it now; of what a schedule started, whether it may run
+    unasked.
+    """
+    kind = kind_of(operation)
+    if operation.requested_by is None:
+        return kind.may_run_unasked(operation)
+    return may(operation.requested_by, kind.permission(operation), operation.table)
+
+
+def do_give_leave(operation_id: UUID) -> bool | None:
+    """Whether a worker may begin this operation, which a person asked for; one that may not, and
+    waits, has ended then as refused. None for an operation that there is not.
+    """
+    with transaction.atomic():
+        rows = Operation.objects.select_for_update(of=("self",))
+        named = rows.select_related("table", "requested_by").filter(pk=operation_id)
+        operation = named.first()
+        if operation is None:
+            return None
+        # Whose requester is gone was asked for by a person all the same.
+        if operation.requested_by is not None and may_still(operation):
+            return operation.state != OperationState.REFUSED.value
+        refuse(operation)
+    return False
+
+
+def refuse(operation: Operation) -> None:
+    """End it: as refused where nobody has begun it, else as failed. It is in the audit."""
+    is_queued = operation.state == OperationState.QUEUED.value
+    ended = OperationState.REFUSED if is_queued else OperationState.FAILED
+    move(operation.pk, ended, message=_why(operation))
+
+
+def _why(operation: Operation) -> str:
+    role = kind_of(operation).permission(operation).role
+    by = operation.requested_by
+    who = f"its requester {by.get_username()}" if by is not None else "its requester is gone and"
+    return f"{who} may no longer do this: it needs the role {role} on {operation.table.slug}"
