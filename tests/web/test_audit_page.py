@@ -9,6 +9,7 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.utils import timezone
 
+from controlplane.accounts.models import Grant
 from controlplane.audit.actions import do_chain_waiting, do_record
 from controlplane.audit.models import AuditEvent
 from controlplane.audit.verifying import do_verify_round
@@ -41,6 +42,19 @@ def test_an_auditor_reads_it_and_is_led_there_and_a_viewer_does_neither(
     assert 'href="/audit"' in as_auditor.get("/").content.decode()
     assert as_viewer.get("/audit").status_code == 403
     assert 'href="/audit"' not in as_viewer.get("/").content.decode()
+
+
+def test_an_admin_of_one_namespace_reads_nothing_of_it(nobody: User) -> None:
+    Grant.objects.create(user=nobody, namespace="default", role="admin")
+    event = record()
+    client = Client()
+    client.force_login(nobody)
+
+    there = ("/audit", f"/audit/{event.pk}", *(f"/api/v1/audit/{path}" for path in (
+        "", "chain/", "export/", f"{event.pk}/",
+    )))  # fmt: skip
+    assert {path: client.get(path).status_code for path in there} == dict.fromkeys(there, 403)
+    assert not AuditEvent.objects.filter(what="audit.export").exists()
 
 
 def test_rows_are_newest_first_a_page_at_a_time(as_auditor: Client) -> None:
