@@ -20,6 +20,7 @@ from controlplane.tables.access import (
     may_everywhere,
     may_see_some,
 )
+from controlplane.tables.grants import may_grant_somewhere
 from workers.reporting.tokens import operation_of
 
 if TYPE_CHECKING:
@@ -119,6 +120,16 @@ class IsAdminToWrite(NeedsRole):
     """Reading is a viewer's, anything else an admin's."""
 
     to_change = Permission.ADMINISTER
+
+
+class IsGranterToWrite(NeedsRole):
+    """Reading is a viewer's, anything else that of whoever is an admin of some namespace."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        if not super().has_permission(request, view):
+            return False
+        self.message = "this needs the role admin in a namespace"
+        return request.method in SAFE_METHODS or may_grant_somewhere(request.user)
 
 
 class IsWorker(BasePermission):

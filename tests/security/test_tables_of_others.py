@@ -105,6 +105,7 @@ def known(hidden: list[Table]) -> dict[str, str]:
         "button": "kill",
         "token_key": "0" * 15,
         "event_id": "1",
+        "grant_id": "1",
     }
 
 

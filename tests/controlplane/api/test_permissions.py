@@ -93,6 +93,9 @@ audit                  GET     401 403 403 403 200 401
 audit_chain            GET     401 403 403 403 200 401
 audit_export           GET     401 403 403 403 200 401
 audit_event            GET     401 403 403 403 200 401
+grants                 GET     401 403 200 200 200 401
+grants                 POST    401 403 403 403 400 401
+grant                  DELETE  401 403 403 403 404 401
 tokens                 GET     401 403 200 200 200 401
 tokens                 POST    401 403 201 201 201 401
 token                  DELETE  401 403 404 404 404 401
@@ -127,6 +130,7 @@ def addresses(synced: Table, operation: Operation, settings: Settings) -> dict[s
         "requested_at": instant.requested_at,
         "operation_id": operation.pk,
         "token_key": "0" * 15,
+        "grant_id": 1,
         "service": "compaction",
         "file_id": file_group.file_id,
         "sink_id": SINK,

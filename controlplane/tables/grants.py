@@ -1,0 +1,209 @@
+"""Giving and taking roles in a namespace or on a table. Admins of the namespace do that, and admins
+everywhere; whoever has a shell of this machine may give anything. All of it is in the audit.
+
+Nobody gives more than he has: an admin has every role that can be granted where he is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.http import Http404
+from django.utils import timezone
+
+from controlplane.accounts.models import Grant
+from controlplane.accounts.role_names import ADMIN, GRANTED, ROLES
+from controlplane.accounts.roles import is_auditor, reach_of
+from controlplane.audit.actions import do_record
+from controlplane.errors import InvalidRequest
+from controlplane.tables.access import Caller, Permission, access_table, may_in_namespace
+from controlplane.tables.models import Table
+from controlplane.tables.names import check_namespace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantRow:
+    """Who has which role, and where."""
+
+    id: int
+    user: str
+    """Empty where a group has it."""
+    group: str
+    role: str
+    namespace: str
+    """Empty for a role on a table."""
+    table: str
+    """The table's slug."""
+    granted_at: datetime
+    granted_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantRequest:
+    """A role for one user or one group, in one namespace or on one table; what is empty is not
+    meant.
+    """
+
+    role: str
+    user: str = ""
+    group: str = ""
+    namespace: str = ""
+    table: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Granter:
+    """Who gives or takes: a person, or a shell."""
+
+    user: User | None
+    name: str
+    """For the audit."""
+
+    @classmethod
+    def person(cls, user: User) -> Granter:
+        return cls(user=user, name=user.get_username())
+
+
+def may_grant_somewhere(user: Caller) -> bool:
+    """Whether there is a namespace in which `user` may give roles."""
+    reach = reach_of(user)
+    return reach.covers_all(ADMIN) or ADMIN in reach.namespaces.values()
+
+
+def grants_shown_to(user: User) -> list[GrantRow]:
+    """To auditors and admins everywhere all, to admins of namespaces those that hold there, to
+    others none; by place, then by who has it. One query besides the roles of `user`.
+    """
+    return [_row(grant) for grant in _shown_to(user)]
+
+
+def all_grants() -> list[GrantRow]:
+    """For whoever has a shell."""
+    return [_row(grant) for grant in _ordered()]
+
+
+def do_grant(wanted: GrantRequest, *, by: Granter, reason: str = "") -> GrantRow:
+    """Give the role, in place of the one that the same holder had at the same place.
+
+    Raises Http404 for a table that the granter may not see, PermissionDenied where he is no admin
+    of the namespace; InvalidRequest for a role, holder or place that there is not, and for more or
+    fewer than one holder and one place.
+    """
+    if wanted.role not in GRANTED:
+        raise InvalidRequest("this role cannot be granted", role=wanted.role[:32], known=GRANTED)
+    if bool(wanted.namespace) == bool(wanted.table):
+        raise InvalidRequest("a role is granted in one namespace or on one table")
+    if bool(wanted.user) == bool(wanted.group):
+        raise InvalidRequest("a role is granted to one user or to one group")
+    table = _table(wanted.table, by) if wanted.table else None
+    _check_admin(by, table.namespace if table is not None else wanted.namespace)
+    if table is None:
+        check_namespace(wanted.namespace)
+    with transaction.atomic():
+        key = {"table": table, "namespace": wanted.namespace, **_holder(wanted)}
+        before = _ordered().filter(**key).select_for_update(of=("self",)).first()
+        given, _ = Grant.objects.update_or_create(
+            **key,
+            defaults={
+                "role": wanted.role,
+                "granted_by": by.name[:150],
+                "granted_at": timezone.now(),
+            },
+        )
+        row = _row(given)
+        _record("grant.give", row, by, reason, role_before=before.role if before else "")
+    return row
+
+
+def do_revoke(grant_id: int, *, by: Granter, reason: str = "") -> GrantRow:
+    """Take the role away; what was taken.
+
+    Raises Http404 for a grant that there is not, or that the one who takes is not shown;
+    PermissionDenied for whoever is shown it and is no admin of its namespace.
+    """
+    with transaction.atomic():
+        shown = _ordered() if by.user is None else _shown_to(by.user)
+        grant = shown.select_for_update(of=("self",)).filter(pk=grant_id).first()
+        if grant is None:
+            raise Http404(f"there is no grant {grant_id}")
+        _check_admin(by, grant.table.namespace if grant.table is not None else grant.namespace)
+        row = _row(grant)
+        grant.delete()
+        _record("grant.take", row, by, reason)
+    return row
+
+
+def _check_admin(by: Granter, namespace: str) -> None:
+    if by.user is not None and not may_in_namespace(by.user, Permission.ADMINISTER, namespace):
+        raise PermissionDenied(f"this needs the role {ADMIN} in the namespace {namespace[:64]}")
+
+
+def _table(slug: str, by: Granter) -> Table:
+    if by.user is not None:
+        return access_table(by.user, slug, Permission.VIEW)
+    table = Table.objects.filter(slug=slug).first()
+    if table is None:
+        raise InvalidRequest("there is no table of this slug", table=slug[:80])
+    return table
+
+
+def _holder(wanted: GrantRequest) -> dict[str, Any]:
+    if wanted.user:
+        user = User.objects.filter(username=wanted.user).first()
+        if user is None:
+            raise InvalidRequest("there is no such user", user=wanted.user[:150])
+        return {"user": user, "group": None}
+    if wanted.group in ROLES:
+        raise InvalidRequest("this group has its role everywhere", group=wanted.group)
+    group = Group.objects.filter(name=wanted.group).first()
+    if group is None:
+        raise InvalidRequest("there is no such group of people", group=wanted.group[:150])
+    return {"user": None, "group": group}
+
+
+def _ordered() -> QuerySet[Grant]:
+    rows = Grant.objects.select_related("user", "group", "table")
+    return rows.order_by("namespace", "table__slug", "user__username", "group__name")
+
+
+def _shown_to(user: User) -> QuerySet[Grant]:
+    if is_auditor(user):
+        return _ordered()
+    held = reach_of(user).namespaces
+    own = [namespace for namespace, role in held.items() if role == ADMIN]
+    return _ordered().filter(Q(namespace__in=own) | Q(table__namespace__in=own))
+
+
+def _row(grant: Grant) -> GrantRow:
+    return GrantRow(
+        id=grant.pk,
+        user=grant.user.get_username() if grant.user is not None else "",
+        group=grant.group.name if grant.group is not None else "",
+        role=grant.role,
+        namespace=grant.namespace,
+        table=grant.table.slug if grant.table is not None else "",
+        granted_at=grant.granted_at,
+        granted_by=grant.granted_by,
+    )
+
+
+def _record(what: str, row: GrantRow, by: Granter, reason: str, **more: str) -> None:
+    details = {
+        "grant": row.id,
+        "user": row.user,
+        "group": row.group,
+        "role": row.role,
+        "namespace": row.namespace,
+        "table": row.table,
+        **more,
+    }
+    subject = row.table or row.namespace
+    do_record(
+        who=by.name, what=what, subject=subject, result="done", reason=reason, details=details
+    )
