@@ -1,5 +1,5 @@
 """Which tests run which function: watched once per target on the unchanged code, so that a mutant
-meets only those tests that can notice it, the quickest first.
+meets only those tests that can notice it, those first that noticed others.
 
 What runs in a process that a test starts is not seen: such tests meet every mutant. So do all tests
 where a change stands outside of functions, or where a function runs while modules are imported.
@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import coverage
@@ -35,15 +35,19 @@ class Reach:
     """Tests that start processes."""
     by_line: Mapping[str, Mapping[int, frozenset[str]]]
     """Module -> line -> the tests that ran it."""
+    kills: Counter[str] = field(default_factory=Counter, compare=False)
+    """How many mutants each test has noticed; whoever runs them counts."""
 
     def tests_for(self, mutant: Mutant) -> list[str]:
-        """Those that may notice it, in the order in which they are to run; none is possible."""
+        """Those that may notice it, in the order in which they are to run: who noticed others
+        first, then the quickest. None is possible.
+        """
         if mutant.body is None:
             tests = frozenset(self.seconds)
         else:
             lines = self.by_line.get(mutant.module, {})
             tests = self.always.union(*(lines.get(line, frozenset()) for line in mutant.body))
-        return sorted(tests, key=lambda test: (self.seconds[test], test))
+        return sorted(tests, key=lambda test: (-self.kills[test], self.seconds[test], test))
 
     def write(self, path: Path) -> None:
         """For the process that started this one."""

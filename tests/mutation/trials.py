@@ -44,6 +44,7 @@ SEED = "0"
 SLACK_S = 20.0
 SLOWER_MAX = 4.0
 """It hangs where its tests, or one of them, last longer than so many times theirs and the slack."""
+FAILED = "FAILED "
 TIMED_OUT = b"from pytest-timeout"
 POLL_S = 0.02
 
@@ -94,6 +95,7 @@ def try_all(
                 if verdict is None:
                     continue
                 running.remove(trial)
+                reach_of[trial.mutant.module].kills.update(_failed(trial))
                 _restore(trial)
                 copies.append(trial.copy)
                 yield trial.mutant, verdict
@@ -170,6 +172,12 @@ def _verdict(trial: _Trial) -> Verdict | None:
         return Verdict.SURVIVED
     has_timed_out = TIMED_OUT in (trial.copy / "output").read_bytes()
     return Verdict.HUNG if has_timed_out else Verdict.KILLED
+
+
+def _failed(trial: _Trial) -> list[str]:
+    """The tests that the trial's output names as failed."""
+    lines = (trial.copy / "output").read_text(errors="replace").splitlines()
+    return [line.split(" - ")[0].removeprefix(FAILED) for line in lines if line.startswith(FAILED)]
 
 
 def _fork(run: Callable[[], int]) -> int:

@@ -11,9 +11,11 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.scenario_table import ScenarioTable, ScenarioWriter
-from tests.support.watched_storage import At, WatchedStorage
+from tests.support.watched_storage import At, Died, WatchedStorage, fails
 from workers.concurrency.heartbeat import path_of
+from workers.errors import StorageFailed
 from workers.options.write_options import write_options
+from workers.options.writer_modes import POLICY_KEY
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.recovery.rollback import RollbackRequest, resume, rollback
 from workers.storage.local import TEMPORARY_PREFIX
@@ -146,6 +148,52 @@ def test_writer_whose_heart_beats_again_is_left_alone_and_the_others_go(
     assert waking.hits == 1
     assert [outcome.target for outcome in outcomes] == [gone.last_instant]
     sleeper.wins()
+
+
+@pytest.mark.parametrize("policy", ["LAZY", "NEVER"])
+def test_nobody_begins_beside_a_rollback_that_is_decided(table: ScenarioTable, policy: str) -> None:
+    """Nothing is built on what is being taken back, whatever becomes of the dead."""
+    target = dead(table).last_instant
+    made = planned(table, target, 1)
+    decide(table, target, made)
+    writer = table.writer("next", options={POLICY_KEY: policy})
+
+    writer.begin(table.batch([{"id": 2, "city": "Oslo"}]).schema)
+
+    assert rollbacks(table) == [(made, True)]
+    assert table.table.timeline().find(target) is None
+    writer.abort()
+
+
+@pytest.mark.parametrize("policy", ["EAGER", "NEVER"])
+def test_cleaner_publishes_what_a_dead_writer_decided(table: ScenarioTable, policy: str) -> None:
+    publishing = At("put_if_absent", ".commit", fails(Died()))
+    storage = WatchedStorage(
+        table.location, before=lambda call, path: publishing(call, path) if "_" in path else None
+    )
+    unlucky = table.writer("unlucky", storage=storage).upsert({"id": 1, "city": "Oslo"})
+    with pytest.raises(Died):
+        unlucky.commit()
+    unlucky.dies()
+
+    roll_back_dead_writers(table.table, write_options({POLICY_KEY: policy}))
+
+    assert table.rows() == [{"id": 1, "city": "Oslo"}]
+
+
+def test_cleaning_that_fails_does_not_turn_a_commit_into_an_error(table: ScenarioTable) -> None:
+    """It comes after the commit; what it leaves is the next one's."""
+    target = dead(table).last_instant
+    failing = At("delete", ".parquet", fails(StorageFailed("503")), times=100)
+    storage = WatchedStorage(table.location, before=failing)
+
+    table.writer("next", storage=storage).upsert_and_commit({"id": 2, "city": "Oslo"})
+
+    assert failing.hits > 0
+    assert table.rows() == [{"id": 2, "city": "Oslo"}]
+    roll_back_dead_writers(table.table, OPTIONS)
+    assert table.table.timeline().find(target) is None
+    assert table.orphan_files() == table.leftovers() == []
 
 
 # ---- what a look at a table costs

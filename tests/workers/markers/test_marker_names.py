@@ -103,6 +103,40 @@ def test_whatever_parses_stays_inside_the_table(text: str, io_type: IOType) -> N
     assert not set("*'\"%\\\n\r\x00") & set(name)
 
 
+def long_name(length: int) -> str:
+    """Of parts that a file system takes, as short as they may be for so many bytes."""
+    parts = "/".join(["p" * 200] * 9)
+    return f"{parts}/" + "f" * (length - len(parts) - len("/.marker.CREATE")) + ".marker.CREATE"
+
+
+@pytest.mark.parametrize(
+    ("longest", "grows_by"),
+    [("f" * 241 + ".marker.CREATE", "f"), ("ø" * 120 + "f.marker.CREATE", "ø")],
+)
+def test_a_part_of_a_name_fits_a_file_system(longest: str, grows_by: str) -> None:
+    assert len(longest.encode()) == 255
+    assert parse_marker(f"p=1/{longest}").name == f"p=1/{longest}"
+
+    with pytest.raises(InvalidInput):
+        parse_marker(f"p=1/{grows_by}{longest}")
+
+
+def test_a_name_as_a_whole_is_bounded() -> None:
+    assert parse_marker(long_name(2_000)).partition.count("/") == 8
+
+    with pytest.raises(InvalidInput):
+        parse_marker(long_name(2_001))
+
+
+def test_a_markers_directory_is_bounded() -> None:
+    relative = "/" + markers_directory("20240101000000000")
+    location = "/" + "t" * (4_000 - len(relative) - 1)
+    assert parse_markers_directory(location + relative) == (location, "20240101000000000")
+
+    with pytest.raises(InvalidInput):
+        parse_markers_directory(f"{location}t{relative}")
+
+
 def test_a_markers_directory_tells_table_and_instant() -> None:
     relative = markers_directory("20240101000000000")
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from tests.support.watched_storage import At, WatchedStorage
 from tests.workers.markers.harness import INSTANT, LATER
 from workers.markers import (
     delete_markers,
@@ -17,7 +21,8 @@ from workers.markers import (
 )
 from workers.markers.appender import MarkersAppender, MarkersVanished
 from workers.markers.fence import is_settled
-from workers.markers.journal import Request, read_journal
+from workers.markers.journal import Journal, Request, read_journal
+from workers.markers.store import read_names, withdraw
 from workers.storage.local import LocalStorage
 
 DIRECTORY = markers_directory(INSTANT)
@@ -102,6 +107,149 @@ def test_deleting_takes_one_instants_markers_only(storage: LocalStorage) -> None
     assert pending_marker_instants(storage) == (LATER,)
 
 
+@pytest.mark.parametrize(
+    ("files", "are_some_lost"),
+    [
+        ((), False),
+        (("MARKERS.type",), False),
+        (("MARKERS.type", "MARKERS0"), False),
+        (("MARKERS.type", "MARKERS0", "MARKERS1"), False),
+        (("MARKERS0",), True),
+        (("MARKERS.type", "MARKERS1"), True),
+        (("MARKERS.type", "MARKERS0", "MARKERS2"), True),
+        ((A,), False),
+    ],
+)
+def test_a_gap_among_the_files_of_names_says_that_some_are_lost(
+    storage: LocalStorage, files: tuple[str, ...], are_some_lost: bool
+) -> None:
+    for file in files:
+        storage.put(f"{DIRECTORY}/{file}", b"")
+
+    assert read_names(storage, INSTANT).are_some_lost is are_some_lost
+
+
+class CrowdedStorage(LocalStorage):
+    """Somebody adds a file whenever a directory is being deleted, so many times."""
+
+    def __init__(self, root: Path, times: int, number: int = errno.ENOTEMPTY) -> None:
+        super().__init__(root)
+        self.attempts = 0
+        self._times, self._number = times, number
+
+    def delete_tree(self, directory: str) -> None:
+        self.attempts += 1
+        if self.attempts <= self._times:
+            raise OSError(self._number, os.strerror(self._number), directory)
+        super().delete_tree(directory)
+
+
+def test_a_directory_that_is_added_to_is_deleted_again_but_not_for_ever(
+    storage: LocalStorage,
+) -> None:
+    lay_out(storage, MARKERS0=f"{A}\n")
+    busy = CrowdedStorage(Path(storage.location), times=4)
+    delete_markers(busy, INSTANT)
+    assert (busy.attempts, names(storage)) == (5, [])
+
+    always = CrowdedStorage(Path(storage.location), times=100)
+    with pytest.raises(OSError, match="not empty"):
+        delete_markers(always, INSTANT)
+    assert always.attempts == 5
+
+
+def test_a_directory_that_cannot_be_deleted_is_not_tried_again(storage: LocalStorage) -> None:
+    forbidden = CrowdedStorage(Path(storage.location), times=100, number=errno.EACCES)
+
+    with pytest.raises(OSError, match="denied"):
+        delete_markers(forbidden, INSTANT)
+
+    assert forbidden.attempts == 1
+
+
+def test_what_is_deleted_while_it_is_read_holds_nothing(storage: LocalStorage) -> None:
+    lay_out(storage, MARKERS0=f"{A}\n", REQUESTS0=f"0\tr\t{A}\n")
+    for part in ("MARKERS0", "REQUESTS0"):
+        reader = WatchedStorage(
+            Path(storage.location),
+            before=At("read", part, lambda: delete_markers(storage, INSTANT)),
+        )
+
+        assert read_names(reader, INSTANT).all() == (() if part == "MARKERS0" else (A,))
+        assert read_journal(reader, INSTANT).creators == {}
+        lay_out(storage, MARKERS0=f"{A}\n", REQUESTS0=f"0\tr\t{A}\n")
+
+
+# ---- who asked
+
+
+def test_of_two_lines_about_a_name_the_later_one_was_answered(storage: LocalStorage) -> None:
+    """In whichever file it stands."""
+    lay_out(
+        storage,
+        REQUESTS0=f"0\told\t{A}\n3\tnew\t{B}\t{C}\n",
+        REQUESTS1=f"1\told\t{B}\n2\tnew\t{A}\n",
+    )
+
+    journal = read_journal(storage, INSTANT)
+
+    assert journal.creators == {A: "new", B: "new", C: "new"}
+    assert (journal.last_sequence, journal.exists) == (3, True)
+
+
+def test_half_and_broken_lines_say_nothing_of_who_asked(storage: LocalStorage) -> None:
+    lines = ["7", f"x\tr\t{A}", f"\u0663\tr\t{A}", f"-1\tr\t{A}", "", f"1\t\t{B}", f"2\tr\t{C}"]
+    lay_out(storage, REQUESTS0="\n".join(lines))
+
+    journal = read_journal(storage, INSTANT)
+
+    assert journal.creators == {B: None}
+    assert journal.last_sequence == 1
+
+
+def test_without_a_journal_nobody_asked(storage: LocalStorage) -> None:
+    lay_out(storage, MARKERS0=f"{A}\n")
+
+    assert read_journal(storage, INSTANT) == Journal({}, -1, exists=False)
+
+
+# ---- taken back
+
+
+def test_what_is_taken_back_leaves_no_directory_where_nothing_else_was(
+    storage: LocalStorage,
+) -> None:
+    """Also when somebody has deleted the file of names meanwhile."""
+    for names_there in (True, False):
+        lay_out(storage, MARKERS_type="TIMELINE_SERVER_BASED", REQUESTS0=f"0\tr\t{A}\n")
+        if names_there:
+            lay_out(storage, MARKERS0=f"{A}\n")
+
+        withdraw(storage, INSTANT, 0, written_bytes=len(A) + 1)
+
+        assert storage.list_tree(DIRECTORY) == []
+
+
+def test_nothing_is_taken_back_from_a_file_with_other_lines(storage: LocalStorage) -> None:
+    lay_out(storage, MARKERS_type="TIMELINE_SERVER_BASED", MARKERS0=f"{A}\n{B}\n")
+
+    withdraw(storage, INSTANT, 0, written_bytes=len(B) + 1)
+
+    assert names(storage) == [A, B]
+
+
+def test_names_in_other_files_stay_and_so_does_who_asked_for_them(storage: LocalStorage) -> None:
+    lay_out(storage, MARKERS0=f"{B}\n", MARKERS1=f"{A}\n", REQUESTS1=f"0\tr\t{A}\n")
+
+    withdraw(storage, INSTANT, 0, written_bytes=len(B) + 1)
+
+    assert names(storage) == [A]
+    assert read_journal(storage, INSTANT).creators == {A: "r"}
+
+
+# ---- appended
+
+
 @pytest.fixture
 def appender(storage: LocalStorage) -> Iterator[MarkersAppender]:
     with ThreadPoolExecutor(1) as journal_pool:
@@ -132,6 +280,38 @@ def test_a_name_that_only_lacked_its_newline_is_reported_when_it_becomes_one(
 
     assert finished == (C,)
     assert names(storage) == [A, B, C]
+
+
+def test_half_a_name_that_is_all_there_is_is_whole_with_its_newline(
+    storage: LocalStorage, appender: MarkersAppender
+) -> None:
+    lay_out(storage, MARKERS0=C)
+    appender.load()
+
+    assert appender.write(0, [B], [Request("r", [B])]) == (C,)
+
+    assert names(storage) == [B, C]
+
+
+def test_an_empty_file_of_names_is_gone_on_with(
+    storage: LocalStorage, appender: MarkersAppender
+) -> None:
+    lay_out(storage, MARKERS0="")
+    appender.load()
+
+    assert appender.write(0, [B], [Request("r", [B])]) == ()
+
+    assert storage.read(f"{DIRECTORY}/MARKERS0").decode() == f"{B}\n"
+
+
+def test_the_type_stands_before_the_first_names(
+    storage: LocalStorage, appender: MarkersAppender
+) -> None:
+    appender.load()
+    appender.write(0, [A], [Request("r", [A])])
+
+    assert read_names(storage, INSTANT).has_type
+    assert not read_names(storage, INSTANT).are_some_lost
 
 
 def test_memory_is_not_believed_after_the_directory_was_deleted(
