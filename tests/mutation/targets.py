@@ -64,7 +64,8 @@ TARGETS = (
         _below(
             "tests/workers/markers",
             *("test_marker_names", "test_marker_store", "test_marker_batching"),
-            *("test_marker_access", "test_marker_behaviour", "test_marker_requests"),
+            *("test_marker_access", "test_marker_behaviour", "test_marker_directory"),
+            "test_marker_requests",
         ),
     ),
 )
