@@ -28,7 +28,12 @@ TARGETS = (
     ),
     Target(
         _below("workers/concurrency", "conflicts", "file_conflicts", "validation"),
-        ("tests/workers/concurrency/test_conflicts.py", "tests/scenarios/test_optimistic.py"),
+        (
+            "tests/workers/concurrency/test_conflicts.py",
+            *_below("tests/scenarios", "test_inserted_keys", "test_key_partitions"),
+            *_below("tests/scenarios", "test_optimistic", "test_schema_conflicts"),
+            *_below("tests/scenarios", "test_silent_writers"),
+        ),
     ),
     Target(
         _below("workers/timeline", "instant", "layout", "timeline", "decisions", "transitions"),
