@@ -29,7 +29,7 @@ TARGETS = (
     Target(
         _below("workers/concurrency", "conflicts", "file_conflicts", "validation"),
         (
-            "tests/workers/concurrency/test_conflicts.py",
+            *_below("tests/workers/concurrency", "test_conflict_rules", "test_conflicts"),
             *_below("tests/scenarios", "test_inserted_keys", "test_key_partitions"),
             *_below("tests/scenarios", "test_optimistic", "test_schema_conflicts"),
             *_below("tests/scenarios", "test_silent_writers"),
