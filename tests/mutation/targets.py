@@ -13,8 +13,15 @@ from dataclasses import dataclass
 class Target:
     modules: tuple[str, ...]
     """Files below the root of the repository."""
-    tests: tuple[str, ...]
-    """Files and folders of tests that need neither Java nor a database server."""
+    nearest: tuple[str, ...]
+    """Files and folders of tests that state the rules of these modules: they are tried first."""
+    farther: tuple[str, ...] = ()
+    """Stories and other tests, tried on what survived the nearest."""
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """All of them; none needs Java or a database server."""
+        return (*self.nearest, *self.farther)
 
 
 def _below(folder: str, *names: str) -> tuple[str, ...]:
@@ -28,8 +35,8 @@ TARGETS = (
     ),
     Target(
         _below("workers/concurrency", "conflicts", "file_conflicts", "validation"),
+        _below("tests/workers/concurrency", "test_conflict_rules", "test_conflicts"),
         (
-            *_below("tests/workers/concurrency", "test_conflict_rules", "test_conflicts"),
             *_below("tests/scenarios", "test_inserted_keys", "test_key_partitions"),
             *_below("tests/scenarios", "test_optimistic", "test_schema_conflicts"),
             *_below("tests/scenarios", "test_silent_writers"),
@@ -38,14 +45,20 @@ TARGETS = (
     Target(
         _below("workers/timeline", "instant", "layout", "timeline", "decisions", "transitions"),
         (
-            "tests/workers/timeline",
+            *_below("tests/workers/timeline", "test_archived_before", "test_asserted"),
+            *_below("tests/workers/timeline", "test_decisions", "test_layout"),
+            *_below("tests/workers/timeline", "test_remembered", "test_transitions"),
+        ),
+        (
+            *_below("tests/workers/timeline", "test_archive", "test_lost_writes"),
+            *_below("tests/workers/timeline", "test_read_otherwise", "test_service_plans"),
             *_below("tests/scenarios", "test_unknown_outcomes", "test_rollback", "test_sleepers"),
         ),
     ),
     Target(
         _below("workers/concurrency/locks", "lease", "line", "record", "record_lease", "waiters"),
+        _below("tests/workers/concurrency/locks", "test_line", "test_record", "test_showing"),
         (
-            *_below("tests/workers/concurrency/locks", "test_line", "test_record", "test_showing"),
             "tests/workers/concurrency/locks/test_lost_answers.py",
             "tests/workers/concurrency/test_storage_lease.py",
         ),
@@ -53,10 +66,12 @@ TARGETS = (
     Target(
         _below("workers/recovery", "archived", "failed_writes", "plan", "rollback"),
         (
-            "tests/workers/recovery",
+            "tests/workers/recovery/",
+            *_below("tests/scenarios", "test_resumed_rollbacks", "test_rollback_outcomes"),
             *_below("tests/scenarios", "test_dead_writers", "test_failed_writes_policy"),
             *_below("tests/scenarios", "test_rollback", "test_rollback_listings"),
-            *_below("tests/scenarios", "test_resumed_rollbacks", "test_rollback_outcomes"),
+        ),
+        (
             *_below("tests/scenarios", "test_silent_writers", "test_sleepers"),
             *_below("tests/regressions", "test_heartbeat_bugs", "test_rollback_bugs"),
             *_below("tests/workers/table_services", "test_archive", "test_archive_waits"),
@@ -69,8 +84,13 @@ TARGETS = (
         _below(
             "tests/workers/markers",
             *("test_marker_names", "test_marker_store", "test_marker_batching"),
-            *("test_marker_access", "test_marker_behaviour", "test_marker_directory"),
-            "test_marker_requests",
+            *("test_marker_directory", "test_marker_requests"),
         ),
+        _below("tests/workers/markers", "test_marker_access", "test_marker_behaviour"),
     ),
 )
+
+
+def target_of(module: str) -> Target:
+    """Whose rules a change of `module` is tried on."""
+    return next(target for target in TARGETS if module in target.modules)

@@ -27,7 +27,7 @@ import pytest
 
 from tests.mutation.mutants import REPOSITORY, Mutant
 from tests.mutation.reach import Choice, Reach, Watch
-from tests.mutation.targets import TARGETS, Target
+from tests.mutation.targets import TARGETS, Target, target_of
 from tests.support.protocol_coverage import NOT_HERE
 
 LIBRARIES = (
@@ -65,6 +65,8 @@ class _Trial:
     pid: int
     copy: Path
     deadline_s: float
+    later: list[list[str]]
+    """What it is still to meet should it survive these tests."""
 
 
 def try_all(
@@ -85,8 +87,8 @@ def try_all(
         while waiting or running:
             while waiting and copies:
                 mutant = waiting.pop()
-                if tests := reach_of[mutant.module].tests_for(mutant):
-                    running.append(_begin(mutant, reach_of[mutant.module], tests, copies.pop()))
+                if waves := _waves(mutant, reach_of[mutant.module]):
+                    running.append(_begin(mutant, reach_of[mutant.module], waves, copies.pop()))
                 else:
                     yield mutant, Verdict.SURVIVED
             time.sleep(POLL_S)
@@ -95,7 +97,11 @@ def try_all(
                 if verdict is None:
                     continue
                 running.remove(trial)
-                reach_of[trial.mutant.module].kills.update(_failed(trial))
+                reach = reach_of[trial.mutant.module]
+                if verdict is Verdict.SURVIVED and trial.later:
+                    running.append(_begin(trial.mutant, reach, trial.later, trial.copy))
+                    continue
+                reach.kills.update(_failed(trial))
                 _restore(trial)
                 copies.append(trial.copy)
                 yield trial.mutant, verdict
@@ -138,14 +144,26 @@ def _watched(target: Target, copy: Path) -> Reach:
     return Reach.read(place)
 
 
-def _begin(mutant: Mutant, reach: Reach, tests: Sequence[str], copy: Path) -> _Trial:
+def _waves(mutant: Mutant, reach: Reach) -> list[list[str]]:
+    """The tests that may notice it: the nearest, then the others, both as far as there are any."""
+    nearest: list[str] = []
+    farther: list[str] = []
+    for test in reach.tests_for(mutant):
+        is_near = test.startswith(target_of(mutant.module).nearest)
+        (nearest if is_near else farther).append(test)
+    return [tests for tests in (nearest, farther) if tests]
+
+
+def _begin(mutant: Mutant, reach: Reach, waves: Sequence[list[str]], copy: Path) -> _Trial:
+    tests, *later = waves
     (copy / mutant.module).write_text(mutant.source(), encoding="utf-8")
     _forget_bytecode(copy / mutant.module)
     files = sorted({test.partition("::")[0] for test in tests})
     seconds = [reach.seconds[test] for test in tests]
     deadline_s = time.monotonic() + SLACK_S + SLOWER_MAX * sum(seconds)
     each = f"--timeout={SLACK_S + SLOWER_MAX * max(seconds):.0f}"
-    return _Trial(mutant, _fork(lambda: _run(files, copy, Choice(tests), each)), copy, deadline_s)
+    pid = _fork(lambda: _run(files, copy, Choice(tests), each))
+    return _Trial(mutant, pid, copy, deadline_s, later)
 
 
 def _restore(trial: _Trial) -> None:

@@ -151,3 +151,11 @@ def test_cost_of_a_conflict_is_never_negative(lasted_ms: int, shown_ms: int) -> 
 
     assert (wasting.wasted_files, wasting.wasted_bytes) == (2, 300)
     assert wasting.lasted_ms == shown_ms
+
+
+def test_conflict_that_nobody_measured_cost_nothing_and_was_the_only_attempt() -> None:
+    conflict, lost = Conflict("write", "met", None), LostWrite("upsert", "single", "host", 1)
+
+    assert (conflict.wasted_files, conflict.wasted_bytes, conflict.lasted_ms) == (0, 0, 0)
+    assert conflict.key_count == 0
+    assert (lost.attempt, lost.attempts_max, lost.elsewhere_count) == (1, 1, 0)
