@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.watched_storage import At, WatchedStorage
-from tests.workers.markers.harness import INSTANT, LATER
+from tests.workers.markers.harness import INSTANT, LATER, decide
+from workers.errors import InstantRolledBack
 from workers.markers import (
     delete_markers,
     is_fenced,
@@ -20,7 +21,7 @@ from workers.markers import (
     read_markers,
 )
 from workers.markers.appender import MarkersAppender, MarkersVanished
-from workers.markers.fence import is_settled
+from workers.markers.fence import is_settled, refuse_fenced
 from workers.markers.journal import Journal, Request, read_journal
 from workers.markers.store import read_names, withdraw
 from workers.storage.local import LocalStorage
@@ -210,7 +211,7 @@ def test_half_and_broken_lines_say_nothing_of_who_asked(storage: LocalStorage) -
 def test_without_a_journal_nobody_asked(storage: LocalStorage) -> None:
     lay_out(storage, MARKERS0=f"{A}\n")
 
-    assert read_journal(storage, INSTANT) == Journal({}, -1, exists=False)
+    assert read_journal(storage, INSTANT) == Journal({}, -1, exists=False) == Journal()
 
 
 # ---- taken back
@@ -336,6 +337,19 @@ def test_any_decision_fences(storage: LocalStorage) -> None:
 
     assert is_fenced(storage, INSTANT)
     assert not is_fenced(storage, LATER)
+    refuse_fenced(storage, LATER)
+    with pytest.raises(InstantRolledBack, match="is decided"):
+        refuse_fenced(storage, INSTANT)
+
+
+def test_our_own_instant_is_settled_when_it_is_decided(storage: LocalStorage) -> None:
+    """Whatever files of it still stand."""
+    storage.put(f".hoodie/timeline/{INSTANT}.commit.requested", b"")
+    assert not is_settled(storage, INSTANT)
+
+    decide(storage, "rollback")
+
+    assert is_settled(storage, INSTANT)
 
 
 @pytest.mark.parametrize(
