@@ -14,6 +14,8 @@ from tests.support.scenario_table import ScenarioTable, ScenarioWriter
 from tests.support.watched_storage import At, Died, WatchedStorage, fails
 from workers.concurrency.heartbeat import path_of
 from workers.errors import StorageFailed
+from workers.markers.marker import markers_directory
+from workers.markers.store import read_markers
 from workers.options.write_options import write_options
 from workers.options.writer_modes import POLICY_KEY
 from workers.recovery.failed_writes import roll_back_dead_writers
@@ -231,6 +233,32 @@ def test_file_that_a_dead_process_began_goes_once_it_is_old(table: ScenarioTable
 
     assert (old.exists(), young.exists()) == (False, True)
     young.unlink()
+
+
+@pytest.mark.parametrize("is_somebody_dead", [True, False])
+def test_what_lies_about_of_nobody_goes_and_what_the_living_need_stays(
+    table: ScenarioTable, is_somebody_dead: bool
+) -> None:
+    """A content that waits for its decision is the commit of whoever wrote it."""
+    busy = table.writer("busy").upsert({"id": 2, "city": "Oslo"})
+    gone = str(int(busy.last_instant) - 1_000)
+    left = [
+        f"{markers_directory(gone)}/a.parquet.marker.CREATE",
+        decisions.metadata_path(gone, "n"),
+    ]
+    needed = decisions.metadata_path(busy.last_instant, "n")
+    for path in (*left, needed):
+        table.storage.put(path, b"")
+    if is_somebody_dead:
+        dead(table)
+
+    roll_back_dead_writers(table.table, OPTIONS)
+
+    assert [table.storage.info(path) for path in left] == [None, None]
+    assert table.storage.info(needed) is not None
+    assert len(read_markers(table.storage, busy.last_instant)) == 1
+    busy.wins()
+    decisions.delete_metadata(table.storage, needed)
 
 
 def test_half_made_savepoint_goes_and_a_whole_one_stays(table: ScenarioTable) -> None:

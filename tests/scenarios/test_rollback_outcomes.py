@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.scenario_table import ScenarioTable
+from workers.concurrency.late_writers import late_writers
 from workers.errors import RollbackRefused, UnsupportedTable
 from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackOutcome, RollbackRequest, rollback
@@ -63,3 +64,21 @@ def test_table_that_may_not_be_written_is_not_rolled_back(table: ScenarioTable) 
         rollback(refused, RollbackRequest(dead.last_instant, by="admin", reason="test"), OPTIONS)
 
     assert table.listing() == before
+
+
+def test_writer_that_may_still_be_at_a_file_is_noted(table: ScenarioTable) -> None:
+    """Whoever cleans later looks for what it wrote; not so of one that has ended, or committed."""
+    done = table.writer("done").upsert_and_commit({"id": 1, "city": "Oslo"})
+    dead, ended = (table.writer(name).upsert({"id": 2, "city": "Oslo"}) for name in ("a", "b"))
+    for writer in (dead, ended):
+        writer.dies()
+
+    rolled_back(table, dead.last_instant)
+    request = RollbackRequest(
+        ended.last_instant, by="admin", reason="test", writer_has_ended=True, is_forced=True
+    )
+    rollback(table.table, request, OPTIONS)
+    rolled_back(table, done.instant)
+
+    noted = [one.instant for one in late_writers(table.storage)]
+    assert noted == [dead.last_instant]
