@@ -153,6 +153,11 @@ urlpatterns = [
         name="operation-log-download",
     ),
     path(
+        "t/<slug:slug>/operations/<uuid:operation_id>/again",
+        operation.operation_again,
+        name="operation-again",
+    ),
+    path(
         "t/<slug:slug>/operations/<uuid:operation_id>/cancel",
         operation.operation_cancel,
         name="operation-cancel",

@@ -17,6 +17,7 @@ from controlplane.api.v1 import (
     files,
     grants,
     new_tables,
+    operation_again,
     operation_logs,
     operations,
     sinks,
@@ -180,6 +181,11 @@ urlpatterns = [
         "operations/<uuid:operation_id>/cancel/",
         operations.OperationCancelApi.as_view(),
         name="operation_cancel",
+    ),
+    path(
+        "operations/<uuid:operation_id>/again/",
+        operation_again.OperationAgainApi.as_view(),
+        name="operation_again",
     ),
     path(
         "operations/<uuid:operation_id>/log/",

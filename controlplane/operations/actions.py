@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controlplane.operations.aborts import do_request_abort
+from controlplane.operations.again import do_request_again
 from controlplane.operations.cancels import do_request_cancel, is_cancellable
 from controlplane.operations.declaring import do_declare_stream
 from controlplane.operations.kinds.replay import do_request_replay
@@ -60,6 +61,7 @@ __all__ = [
     "do_record_report",
     "do_relaunch_sink",
     "do_request_abort",
+    "do_request_again",
     "do_request_cancel",
     "do_request_planned_write",
     "do_request_replay",

@@ -40,6 +40,8 @@ unregister                             GET   login 403 200 200 200
 unregister                             POST  login 403 403 403 422
 operations                             GET   login 403 200 200 200
 operations?since=yesterday             GET   login 403 400 400 400
+operations?since=0001-01-01T00:00%2B14:00 GET login 403 400 400 400
+operations?q=%00                       GET   login 403 200 200 200
 operations-rows                        GET   login 403 200 200 200
 go                                     GET   login 302 302 302 302
 go?q=trips                             GET   login 302 302 302 302
@@ -142,6 +144,7 @@ operation-state                        GET   login 403 200 200 200
 operation-log                          GET   login 403 200 200 200
 operation-log?level=loud               GET   login 403 400 400 400
 operation-log-download                 GET   login 403 200 200 200
+operation-again                        POST  login 403 403 400 400
 operation-cancel                       POST  login 403 403 302 302
 healthz                                GET   200   200 200 200 200
 readyz                                 GET   503   503 503 503 503

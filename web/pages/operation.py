@@ -5,20 +5,23 @@ said.
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
+from urllib.parse import urlencode
+from uuid import UUID, uuid4
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from controlplane.errors import NotAllowedNow
-from controlplane.operations.actions import do_request_cancel, is_cancellable
+from controlplane.errors import InvalidRequest, NotAllowedNow
+from controlplane.operations.actions import do_request_again, do_request_cancel, is_cancellable
 from controlplane.operations.kinds.kind import Cancelling, kind_named
-from controlplane.operations.queries import access_operation, operation_detail
+from controlplane.operations.queries import OperationDetail, access_operation, operation_detail
+from controlplane.operations.requesting import Given
 from controlplane.tables.access import Permission, access_table, may
 from web.pages.operation_log import log_context
-from web.refusals import page, person, refusal_of
+from web.refusals import as_operation_id, page, person, refusal_of
 from web.table_service_words import text_of
 from web.verdicts import verification
 
@@ -53,6 +56,38 @@ def operation_cancel(request: HttpRequest, slug: str, operation_id: UUID) -> Htt
     return redirect("operation", table.slug, operation_id)
 
 
+@require_POST
+@page
+def operation_again(request: HttpRequest, slug: str, operation_id: UUID) -> HttpResponse:
+    """Once more as it was, for what needs no plan; leads to the new one."""
+    table = access_table(person(request), slug, Permission.OPERATE)
+    ended = access_operation(person(request), operation_id, Permission.OPERATE)
+    if ended.table.slug != table.slug:
+        raise Http404(f"this table has no operation {operation_id}")
+    key = as_operation_id(request.POST.get("idempotency_key", ""))
+    if key is None:
+        raise InvalidRequest("this form lacks its key; load the page again")
+    reason = request.POST.get("reason", "")[:500]
+    given = Given(reason=reason, idempotency_key=str(key))
+    again = do_request_again(ended, {}, given, person(request))
+    return redirect("operation", table.slug, again.pk)
+
+
+def _again(operation: OperationDetail) -> dict[str, Any]:
+    """How what has ended is asked for once more: at once by a form with this key, or by its plan's
+    address.
+    """
+    row, kind = operation.row, kind_named(operation.row.kind)
+    if not row.is_final or kind.again is None:
+        return {}
+    if not kind.is_planned:
+        return {"again_key": uuid4()}
+    if row.service:
+        query = urlencode(operation.parameters.get("job", {}).get("parameters", {}))
+        return {"again_url": f"{reverse('service', args=[row.table_slug, row.service])}?{query}"}
+    return {"again_url": reverse("rollback-plan", args=[row.table_slug, row.instant])}
+
+
 def _context(request: HttpRequest, slug: str, operation_id: UUID) -> dict[str, Any]:
     table = access_table(person(request), slug, Permission.VIEW)
     operation = operation_detail(operation_id)
@@ -69,5 +104,6 @@ def _context(request: HttpRequest, slug: str, operation_id: UUID) -> dict[str, A
         "operation": operation,
         "words": text_of(operation.row.service) if operation.row.service else None,
         "synced_at": table.synced_at,
+        **_again(operation),
         **verification(operation),
     }

@@ -74,7 +74,8 @@ def _tone(row: LogLineRow) -> str:
 
 
 def _text(request: HttpRequest) -> str:
-    return request.GET.get("q", "").strip()[:TEXT_CHARS_MAX]
+    # PostgreSQL takes no NUL, and no line has one.
+    return request.GET.get("q", "").replace("\0", "").strip()[:TEXT_CHARS_MAX]
 
 
 def _level(request: HttpRequest) -> str:

@@ -60,7 +60,9 @@ def operations_rows(request: HttpRequest) -> HttpResponse:
 def _rows(request: HttpRequest) -> dict[str, Any]:
     if not may_see_some(person(request)):
         raise PermissionDenied("this needs the role viewer")
-    given = {name: request.GET.get(name, "").strip()[:TEXT_CHARS_MAX] for name in _FILTERS}
+    # PostgreSQL takes no NUL, and no row has one.
+    query = {name: request.GET.get(name, "").replace("\0", "") for name in _FILTERS}
+    given = {name: text.strip()[:TEXT_CHARS_MAX] for name, text in query.items()}
     cursor = request.GET.get("before", "")[:_CURSOR_CHARS_MAX]
     wanted = _filter(given)
     tables = visible_tables(person(request))
@@ -93,9 +95,9 @@ def _time(text: str) -> datetime | None:
         return None
     try:
         at = datetime.fromisoformat(text)
-    except ValueError as error:
+        return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+    except (ValueError, OverflowError) as error:
         raise InvalidRequest("a time is written as 2026-01-31T14:05", given=text[:40]) from error
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def _wait_url(row: OperationRow) -> str:

@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from controlplane.errors import NotAllowedNow
 from controlplane.operations import kinds as package
@@ -23,6 +23,9 @@ from controlplane.operations.outcomes import Outcome
 from controlplane.operations.states import OperationState
 from controlplane.tables.access import Permission
 from workers.clock import InstantTime
+
+if TYPE_CHECKING:
+    from controlplane.operations.ask import Ask
 
 
 class Job(Protocol):
@@ -125,6 +128,10 @@ class Kind:
     is_planned: bool = False
     """Whether a plan was looked at first: then its page is a step of that."""
     is_checked_while_open: bool = False
+    again: Callable[[Operation, Mapping[str, Any]], Ask[Any]] | None = None
+    """What is asked for once more after its end, with some of its parameters changed; None where
+    there is another way. Raises InvalidRequest.
+    """
     page: str = ""
     """Of the table's pages the one that it belongs to."""
     heading: Callable[[Operation], str] = named_after_its_kind

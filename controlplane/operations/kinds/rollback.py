@@ -6,6 +6,7 @@ again, in the worker.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -192,6 +193,13 @@ def _confirm(operation: Operation, claimed: OperationState) -> Outcome | None:
     return without_effect(operation, claimed)
 
 
+def _again(operation: Operation, changed: Mapping[str, Any]) -> RollbackAsk:
+    """Raises InvalidRequest for a change: another instant is another rollback."""
+    if changed:
+        raise InvalidRequest("a rollback has no parameters to change", unknown=sorted(changed))
+    return RollbackAsk(operation.table, operation.parameters["job"]["instant"])
+
+
 KIND = Kind(
     name="rollback",
     job=RollbackJob,
@@ -207,6 +215,7 @@ KIND = Kind(
     is_settled_unsent=True,
     has_trace=False,
     is_planned=True,
+    again=_again,
     page="rollback",
     heading=lambda operation: f"Rollback of {operation.instant}",
 )

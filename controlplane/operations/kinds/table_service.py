@@ -289,6 +289,14 @@ def _has_nothing_to_do(operation: Operation) -> bool:
     return plan.is_done or (plan.is_empty and not plan.blockers)
 
 
+def _again(operation: Operation, changed: Mapping[str, Any]) -> ServiceAsk:
+    """Raises InvalidRequest for a parameter that is no text."""
+    if wrong := sorted(name for name, text in changed.items() if not isinstance(text, str)):
+        raise InvalidRequest("parameters of a service are texts", wrong=wrong)
+    parameters = {**operation.parameters["job"]["parameters"], **changed}
+    return ServiceAsk(operation.table, operation.service, parameters)
+
+
 KIND = Kind(
     name="service",
     job=ServiceJob,
@@ -303,5 +311,6 @@ KIND = Kind(
     has_trace=False,
     is_done_as_a_whole=True,  # A savepoint has no step to tell of.
     is_planned=True,
+    again=_again,
     page="services",
 )

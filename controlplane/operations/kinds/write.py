@@ -203,20 +203,30 @@ def start_again(operation: Operation) -> Operation | None:
     by = operation.requested_by
     if by is None or not may(by, Permission.OPERATE, operation.table):
         return None
-    options = {key: text for key, text in job["options"].items() if key != "sluice.operation.id"}
     return do_request_write(
         table=operation.table,
-        parameters={
-            "source": job["source"],
-            "operation": job["operation"],
-            "stream": job["stream"],
-            "options": options,
-            "spark_conf": job["spark_conf"],
-        },
+        parameters=_parameters(operation),
         by=by,
         reason=f"in the place of {operation.pk}",
         restarts=restarts + 1,
     )
+
+
+def _again(operation: Operation, changed: Mapping[str, Any]) -> WriteAsk:
+    return WriteAsk(operation.table, {**_parameters(operation), **changed})
+
+
+def _parameters(operation: Operation) -> dict[str, Any]:
+    """As they were asked for."""
+    job = operation.parameters["job"]
+    options = {key: text for key, text in job["options"].items() if key != "sluice.operation.id"}
+    return {
+        "source": job["source"],
+        "operation": job["operation"],
+        "stream": job["stream"],
+        "options": options,
+        "spark_conf": job["spark_conf"],
+    }
 
 
 KIND = Kind(
@@ -231,5 +241,6 @@ KIND = Kind(
     watch=_watch,
     settle=_settle,
     cancelling=Cancelling.BY_JOB,
+    again=_again,
     page="writers",
 )

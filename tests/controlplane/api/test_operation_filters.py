@@ -70,7 +70,17 @@ def test_a_row_says_how_long_it_lasted_and_what_it_waits_for(
     assert write["waits_for"]["words"] == "the queue, which has not taken its job yet"
 
 
-@pytest.mark.parametrize("query", ["kinds=nap", "states=asleep", "since=noon", "cursor=1", "x=1"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "kinds=nap",
+        "states=asleep",
+        "since=noon",
+        "since=0001-01-01T00:00%2B14:00",
+        "cursor=1",
+        "x=1",
+    ],
+)
 def test_an_unknown_filter_is_refused(query: str, db: None, reader: Client) -> None:
     answer = reader.get(f"{LIST}?{query}")
 

@@ -84,6 +84,7 @@ rollback_plan          POST    401 403 403 403 400 401
 rollbacks              POST    401 403 403 403 400 401
 operations             GET     401 403 200 200 200 401
 operation              GET     401 403 200 200 200 401
+operation_again        POST    401 403 403 409 409 401
 operation_log          GET     401 403 200 200 200 401
 operation_log_download GET     401 403 200 200 200 401
 operation_cancel       POST    401 403 403 202 409 401

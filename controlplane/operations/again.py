@@ -1,0 +1,36 @@
+"""An operation that has ended, asked for once more: the same or with changed parameters, by the
+same road as at first, so with the same roles, words, idempotency and a plan made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib.auth.models import User
+
+from controlplane.errors import NotAllowedNow
+from controlplane.operations.ask import Requester
+from controlplane.operations.kinds.kind import kind_of
+from controlplane.operations.log_storing import do_note
+from controlplane.operations.models import Operation
+from controlplane.operations.requesting import Given, do_request
+from controlplane.operations.states import FINAL, OperationState
+
+
+def do_request_again(
+    operation: Operation, changed: Mapping[str, Any], given: Given, by: User
+) -> Operation:
+    """Queue another operation in the manner of this one. `changed` replaces parameters by name.
+
+    Raises NotAllowedNow while it is open, and for a kind that is begun again in another way; else
+    what `do_request` raises.
+    """
+    if OperationState(operation.state) not in FINAL:
+        raise NotAllowedNow("the operation has not ended", state=operation.state)
+    kind = kind_of(operation)
+    if kind.again is None:
+        raise NotAllowedNow(f"a {kind.name} is begun again on its sink's page", kind=kind.name)
+    again = do_request(kind.again(operation, changed), Requester.person(by), given)
+    do_note(again, f"asked for again, after operation {operation.pk}")
+    return again
