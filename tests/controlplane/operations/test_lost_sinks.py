@@ -51,7 +51,7 @@ def test_sink_whose_process_died_is_lost_and_its_session_ended(
     with django_capture_on_commit_callbacks() as sent:
         assert settled(operation) == "lost"
 
-    assert len(sent) == 3, "the event, the audit's link, and the job that ends its tasks"
+    assert len(sent) == 4, "the count, the event, the audit's link, the job that ends its tasks"
     assert "left no word" in operation.message
     assert AuditEvent.objects.filter(what="operation.sink", result="lost").exists()
 
