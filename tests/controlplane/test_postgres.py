@@ -32,7 +32,9 @@ _TRIED = (
     "tests/controlplane/mirror/test_sinks.py",
     "tests/controlplane/operations/test_lost_sinks.py",
     "tests/controlplane/operations/test_schedules.py",
+    "tests/controlplane/tables/test_creation.py",
     "tests/controlplane/tables/test_registration.py",
+    "tests/controlplane/tables/test_table_changes.py",
 )
 
 
