@@ -8,12 +8,14 @@ Started as a process of its own beside the server, it then takes commands, one a
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import django
 
@@ -32,6 +34,7 @@ from controlplane.mirror.models import (  # noqa: E402
     StreamStatus,
 )
 from controlplane.mirror.sync import sync_table  # noqa: E402
+from controlplane.operations.actions import do_append_lines  # noqa: E402
 from controlplane.operations.models import Operation  # noqa: E402
 from controlplane.tables.actions import do_register_table  # noqa: E402
 from controlplane.tables.models import Table  # noqa: E402
@@ -52,6 +55,7 @@ from tests.support.lost_writes import (  # noqa: E402
 from web.windows import to_instant  # noqa: E402
 from workers import create_table, open_table  # noqa: E402
 from workers.errors import EarlyConflict  # noqa: E402
+from workers.reporting.stored_lines import LogLine  # noqa: E402
 
 _KEPT: list[OpenWrite] = []
 """Their hearts beat while they are held."""
@@ -207,6 +211,16 @@ def amend_operation(table: Table, *, pk: str, **values: Any) -> None:
     publish_change(table.slug, "operations")
 
 
+def log_lines(table: Table, *, pk: str, first: int, count: int) -> None:
+    """What a worker of the operation reports of its log."""
+    now_ms = int(datetime.now(UTC).timestamp() * 1000)
+    lines = [
+        LogLine(number, now_ms, logging.INFO, "workers.write", f"line {number}.")
+        for number in range(first, first + count)
+    ]
+    do_append_lines(UUID(pk), lines, host="engine-7", stream="worker-0.log")
+
+
 def roll_back(table: Table, *, instant: str) -> None:
     """What the worker and the sync after it do."""
     open_table(table.location).rollback(instant, dry_run=False, by="ada", reason="test")
@@ -267,6 +281,7 @@ COMMANDS: dict[str, Callable[..., object]] = {
     "conflict": add_conflict,
     "beats": renew_heartbeats,
     "operation": amend_operation,
+    "log": log_lines,
     "roll_back": roll_back,
     "work": work,
     "lost": lost,

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.browser
 
 PAGES = {
     "tables": "/",
+    "operations": "/operations",
+    "operations-none": "/operations?who=nobody",
     "live": "/t/ad-requests/live",
     "writers": "/t/contested/writers",
     "writers-busy": "/t/ad-requests/writers",
