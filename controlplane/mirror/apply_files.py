@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from controlplane.mirror.bulk import BATCH_ROWS, update_rows
 from controlplane.mirror.file_facts import FileGroupFacts, FileListing, SliceFacts
 from controlplane.mirror.models import FileGroupRecord
 from controlplane.tables.models import Table
 
 HISTORY_SLICES_MAX = 20
 SLICE_INSTANTS_MAX = 50
-BATCH_ROWS = 500
 
 
 def apply_file_groups(table: Table, listing: FileListing) -> bool:
@@ -38,9 +38,7 @@ def apply_file_groups(table: Table, listing: FileListing) -> bool:
         FileGroupRecord.objects.filter(pk__in=gone[start : start + BATCH_ROWS]).delete()
     FileGroupRecord.objects.bulk_create(new, batch_size=BATCH_ROWS)
     if changed:
-        FileGroupRecord.objects.bulk_update(
-            changed, list(_columns(listing.groups[0])), batch_size=BATCH_ROWS
-        )
+        update_rows(changed, list(_columns(listing.groups[0])))
     return bool(new or changed or gone)
 
 

@@ -12,6 +12,7 @@ from django.db import models
 
 from controlplane.fields import InstantTimeField, OptionalInstantTimeField
 from controlplane.mirror.sink_models import SinkParticipant, SinkRecord
+from controlplane.mirror.sync_models import SyncMark
 from controlplane.tables.models import Table
 
 __all__ = [
@@ -38,7 +39,9 @@ SUSPECT_PART = 0.5
 
 
 class InstantRecord(models.Model):
-    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="instants")
+    table = models.ForeignKey(
+        Table, on_delete=models.CASCADE, related_name="instants", db_index=False
+    )  # `instant_once` begins with it, and each index is paid for by every new instant.
     requested_at = InstantTimeField()
     action = models.CharField(max_length=16)
     state = models.CharField(max_length=16)
@@ -56,6 +59,8 @@ class InstantRecord(models.Model):
     metadata = models.JSONField(default=dict)
     is_archived = models.BooleanField(default=False)
     """Moved from the active timeline into the history."""
+    has_content = models.BooleanField(default=True)
+    """False while only its name was read: of a long history names come first."""
 
     class Meta:
         constraints = [
@@ -71,7 +76,11 @@ class InstantRecord(models.Model):
         indexes = [
             # The timeline window asks for what had not ended before its start.
             models.Index(fields=["table", "completed_at"], name="instant_by_completion"),
-            models.Index(fields=["table", "state"], name="instant_by_state"),
+            models.Index(
+                fields=["table", "state"],
+                condition=models.Q(completed_at__isnull=True),
+                name="instant_pending",
+            ),
             models.Index(
                 fields=["table", "sink", "-completed_at"],
                 condition=~models.Q(sink=""),
@@ -287,46 +296,6 @@ class LockRecord(models.Model):
 
     def __str__(self) -> str:
         return f"{self.table} {self.provider}"
-
-
-class SyncMark(models.Model):
-    """How far the sync of one table has come, and who is at it."""
-
-    table = models.OneToOneField(Table, on_delete=models.CASCADE, related_name="sync_mark")
-    last_completed_at = InstantTimeField(blank=True)
-    listing_hash = models.CharField(max_length=64, blank=True)
-    claims_hash = models.CharField(max_length=64, blank=True)
-    """Of all else that a look reads: while both are the same, there is nothing to apply. Empty
-    where something must be applied at each look, as long as somebody holds the lock.
-    """
-    claims_until = models.DateTimeField(null=True)
-    """When something of it is to be forgotten by time alone; None when nothing is."""
-    history_version = models.CharField(max_length=64, blank=True)
-    """The archived timeline that was read last."""
-    file_groups_left_out = models.PositiveIntegerField(default=0)
-    """Of a table with more file groups than the mirror keeps."""
-    held_by = models.JSONField(default=dict)
-    """The `instant` that archiving must not pass, and its `writer`, who may live; else empty."""
-    unproved = models.JSONField(default=list)
-    """Instants whose files count although neither the timeline nor the history tells of them."""
-    read_otherwise = models.JSONField(default=dict)
-    """As `apply_read_otherwise.read_otherwise_now` says it."""
-    synced_at = models.DateTimeField(null=True)
-    running_until = models.DateTimeField(null=True)
-    """While in the future, another process is syncing; a process that died lets it pass."""
-    tried_at = models.DateTimeField(null=True)
-    """When a round last began to read it."""
-    changed_at = models.DateTimeField(null=True)
-    """When a round last found something new."""
-    look_at = models.DateTimeField(null=True)
-    """Rounds leave it alone until then."""
-    measured_at = models.DateTimeField(null=True)
-    """When a round last began to measure its streams."""
-    sight = models.CharField(max_length=64, blank=True)
-    """What the cheap look saw right before it was read; empty where there is none."""
-
-    def __str__(self) -> str:
-        return f"{self.table} up to {self.last_completed_at}"
 
 
 class StreamStatus(models.Model):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
@@ -10,12 +11,13 @@ from controlplane.mirror.apply_properties import overtaken_commits
 from controlplane.mirror.archive_facts import ArchiveFacts, read_archive
 from controlplane.mirror.claim_facts import DirectoryFacts, directory_facts
 from controlplane.mirror.conflict_facts import ConflictFacts
-from controlplane.mirror.facts import InstantFacts, Listing, MarkerFacts
+from controlplane.mirror.facts import InstantFacts, Key, Listing, MarkerFacts, key_of
 from controlplane.mirror.file_facts import FileListing, list_file_groups
 from controlplane.mirror.models import InstantRecord, SyncMark
 from controlplane.mirror.sink_facts import SinkFacts, observe_sinks
 from controlplane.mirror.undone_facts import UndoneFacts, read_undone
 from controlplane.tables.models import Table
+from workers.clock import InstantTime
 from workers.concurrency.heartbeat import Heartbeat, read_heartbeats
 from workers.concurrency.late_writers import LateWriter
 from workers.concurrency.locks.binding import lock_provider
@@ -24,13 +26,13 @@ from workers.errors import MalformedTable, UnsupportedTable
 from workers.table import table as engine
 from workers.table.overtaken import Overtaken
 from workers.table_services.archive_policy import late_writer_hold
-from workers.timeline.instant import Instant
+from workers.timeline.instant import Instant, State
 
 INSTANTS_PER_PASS_MAX = 2000
 """More than this are read over several passes, newest first, so that no pass outlives its turn."""
 ERROR_CHARS_MAX = 500
-_PROJECTION = "7"
-"""Changes with what is mirrored: a mirror that an older program made is read again."""
+PROJECTION = "8"
+"""Changes with what is mirrored: a mirror that an older program made is read again, whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class Observed:
     """False when something vanished while it was read, or was left: the next pass must not skip."""
 
 
-def observe(table: Table, opened: engine.Table) -> Observed:
+def observe(table: Table, opened: engine.Table, mark: SyncMark) -> Observed:
     """Read what changed since the pass that stored the mark."""
     listing = facts.list_table(opened)
     beats = read_heartbeats(opened.storage)
@@ -84,11 +86,11 @@ def observe(table: Table, opened: engine.Table) -> Observed:
         late_writer_hold(opened, listing.timeline),
     )
     provider = lock_provider(opened.storage)
-    mark = SyncMark.objects.get(table=table)
     if mark.listing_hash == listing_hash(listing, beats):
         return Observed(listing, beats, markers, claims, provider, mark, None)
     by_instant = {beat.instant: beat for beat in beats}
-    changed = _changed(table, listing)
+    known = _known(table)
+    changed = [one for one in listing.timeline.instants if _is_news(one, known)]
     wanted = changed[-INSTANTS_PER_PASS_MAX:]
     read = [
         facts.instant_facts(opened, instant, by_instant.get(instant.requested_at))
@@ -100,7 +102,8 @@ def observe(table: Table, opened: engine.Table) -> Observed:
         if (conflict := facts.conflict_facts(opened.storage, loser))
     ]
     present = [one for one in read if one is not None]
-    archive = read_archive(table, opened, listing, known_version=mark.history_version)
+    completed = [key for key, (state, _) in known.items() if state == State.COMPLETED.value]
+    archive = read_archive(table, opened, listing, mark, completed)
     files, problem = _list_files(opened, listing)
     return Observed(
         listing=listing,
@@ -142,36 +145,36 @@ def held_by(late: LateWriter | None) -> dict[str, str]:
     return {"instant": late.instant, "writer": str(late)} if late else {}
 
 
-def _changed(table: Table, listing: Listing) -> list[Instant]:
-    """Instants that the mirror does not have as they are. Pending ones always: their heartbeat
-    tells more later.
-    """
-    known = {
+def _known(table: Table) -> dict[Key, tuple[str, InstantTime | None]]:
+    """State and completion of the instants that the mirror has of the active timeline."""
+    columns = ("requested_at", "action", "state", "completed_at")
+    rows = InstantRecord.objects.filter(table=table, is_archived=False).values_list(*columns)
+    return {
         (requested_at, action): (state, completed_at)
-        for requested_at, action, state, completed_at in InstantRecord.objects.filter(
-            table=table, is_archived=False
-        ).values_list("requested_at", "action", "state", "completed_at")
+        for requested_at, action, state, completed_at in rows
     }
-    return [
-        one
-        for one in listing.timeline.instants
-        if not one.is_completed
-        or known.get((one.requested_at, one.action.value)) != (one.state.value, one.completed_at)
-    ]
+
+
+def _is_news(instant: Instant, known: Mapping[Key, tuple[str, InstantTime | None]]) -> bool:
+    """Whether the mirror does not have it as it is. A pending one always: its heartbeat tells more
+    later.
+    """
+    as_is = (instant.state.value, instant.completed_at)
+    return not instant.is_completed or known.get(key_of(instant)) != as_is
 
 
 def listing_hash(listing: Listing, beats: list[Heartbeat]) -> str:
     """Includes who has a heartbeat: a pending instant's writer is known from there alone."""
     pending = {one.requested_at for one in listing.timeline.pending()}
     named = sorted(beat.instant for beat in beats if beat.instant in pending)
-    return sha256(" ".join([_PROJECTION, listing.fingerprint, *named]).encode()).hexdigest()
+    return sha256(" ".join([PROJECTION, listing.fingerprint, *named]).encode()).hexdigest()
 
 
 def claims_hash(opened: engine.Table, observed: Observed) -> str:
     """Of all that a pass applies besides the listing. No sets are among it: they have no order."""
     claims = observed.claims
     said = (
-        _PROJECTION,
+        PROJECTION,
         sorted(opened.properties.items()),
         opened.write_refusal,
         opened.is_foreign,

@@ -4,7 +4,8 @@ another.
 Whoever was never synced comes first, then whoever was tried longest ago; a round ends after some
 seconds, and the next one goes on behind it. Several processes may be at it: each table is tried by
 one of them. Tables whose storage tells nothing cheaply, those in buckets, are asked the more seldom
-the longer nothing has happened to them.
+the longer nothing has happened to them, once a minute at least; in a large fleet all tables are.
+Who writes to a table and reports it makes it due at once (`turns.make_due`).
 
 A round is no longer than the mirror's processes can take in turns, as often as beat asks for one:
 longer ones queue up behind each other until their messages expire, and much shorter ones leave a
@@ -19,6 +20,8 @@ from datetime import datetime, timedelta
 from django.db.models import F, Q
 from django.utils import timezone
 
+from controlplane.mirror.comparing import compare_due
+from controlplane.mirror.models import SyncMark
 from controlplane.mirror.sight import is_by_names, sight_of
 from controlplane.mirror.sync import Looked, look
 from controlplane.mirror.turns import given_back, take_turn
@@ -31,34 +34,41 @@ WHOLE_EVERY = timedelta(minutes=2)
 WHOLE_EVERY_BY_NAMES = timedelta(seconds=30)
 """And so often where folders have no stamps to rely on."""
 LOOK_EVERY_MIN = timedelta(seconds=2)
-LOOK_EVERY_MAX = timedelta(seconds=30)
+LOOK_EVERY_MAX = timedelta(seconds=60)
 QUIET_PER_LOOK = 30
 """A bucket's table that was quiet for ten minutes is looked at every twenty seconds."""
+LOOKS_PER_ROUND = 400
+"""Of more tables those that are still are looked at less often, as a bucket's are."""
 _BATCH = 500
 _ERROR_AFTER = timedelta(seconds=10)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Round:
     looked_at: int
     synced: int
     left: int
     """Changed, and left to the next round."""
+    repaired: int = 0
+    """Tables whose rows were not as the sync had written them."""
 
 
 def sync_round(*, budget_s: float = BUDGET_S, clock: Clock | None = None) -> Round:
-    """One table at least. Two queries more than those of the tables that changed."""
+    """One table at least. Few queries more than those of the tables that changed, however many
+    tables there are.
+    """
     clock = clock or SystemClock()
     began = timezone.now()
     unchanged, changed = _sorted_out(_due(began), began)
     _note_unchanged(unchanged, began)
+    repaired = compare_due(began)
     ends_s = clock.monotonic_s() + budget_s
     synced = 0
     for number, (table, sight) in enumerate(changed):
         if number and clock.monotonic_s() > ends_s:
-            return Round(looked_at=len(unchanged), synced=synced, left=len(changed) - number)
+            return Round(len(unchanged), synced, len(changed) - number, repaired)
         synced += _sync(table, sight, began)
-    return Round(looked_at=len(unchanged), synced=synced, left=0)
+    return Round(len(unchanged), synced, 0, repaired)
 
 
 def _due(now: datetime) -> list[Table]:
@@ -89,6 +99,26 @@ def _note_unchanged(tables: list[Table], now: datetime) -> None:
     for start in range(0, len(tables), _BATCH):
         keys = [table.pk for table in tables[start : start + _BATCH]]
         Table.objects.filter(pk__in=keys).update(synced_at=now)
+    if len(tables) > LOOKS_PER_ROUND:
+        _look_less_often(tables, now)
+
+
+def _look_less_often(tables: list[Table], now: datetime) -> None:
+    """By powers of two, so that a few queries tell all."""
+    by_pause: dict[timedelta, list[int]] = {}
+    for table in tables:
+        pause, longest = LOOK_EVERY_MIN, _pause(table.sync_mark.changed_at, now)
+        while pause * 2 <= longest:
+            pause *= 2
+        by_pause.setdefault(pause, []).append(table.sync_mark.pk)
+    for pause, marks in by_pause.items():
+        SyncMark.objects.filter(pk__in=marks).update(look_at=now + pause)
+
+
+def _pause(changed_at: datetime | None, now: datetime) -> timedelta:
+    """Until the next look at a table to which nothing has happened since."""
+    quiet_for = now - changed_at if changed_at else LOOK_EVERY_MAX * QUIET_PER_LOOK
+    return min(LOOK_EVERY_MAX, max(LOOK_EVERY_MIN, quiet_for / QUIET_PER_LOOK))
 
 
 def _sync(table: Table, sight: str, began: datetime) -> bool:
@@ -117,5 +147,4 @@ def _rest(table: Table, sight: str, looked: Looked, now: datetime) -> timedelta:
         return _ERROR_AFTER
     if sight or "://" not in table.location:
         return timedelta(0)
-    quiet_for = now - looked.changed_at if looked.changed_at else LOOK_EVERY_MAX
-    return min(LOOK_EVERY_MAX, max(LOOK_EVERY_MIN, quiet_for / QUIET_PER_LOOK))
+    return _pause(looked.changed_at, now)

@@ -63,3 +63,8 @@ def given_back(turn: Turn) -> Iterator[None]:
         SyncMark.objects.filter(table=turn.table, running_until=turn.until).update(
             running_until=None, **turn.ending
         )
+
+
+def make_due(table_id: int) -> None:
+    """Whoever knows that something happened to the table need not wait for its next look."""
+    SyncMark.objects.filter(table=table_id, look_at__gt=timezone.now()).update(look_at=None)

@@ -13,6 +13,7 @@ from django.db import transaction
 
 from controlplane.errors import ControlPlaneError, InvalidRequest
 from controlplane.fields import INSTANT_TIME
+from controlplane.mirror.turns import make_due
 from controlplane.operations.kinds.kind import kind_of
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move
@@ -69,6 +70,7 @@ def do_record_report(payload: Mapping[str, Any]) -> bool:
             move(operation_id, state, message=message)
     if state in FINAL:
         _end(operation_id, state, message)
+    make_due(operation.table_id)
     return True
 
 

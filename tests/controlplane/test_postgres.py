@@ -24,6 +24,7 @@ _TRIED = (
     "tests/controlplane/audit/test_recording.py",
     "tests/controlplane/audit/test_verifying.py",
     "tests/controlplane/mirror/test_archive.py",
+    "tests/controlplane/mirror/test_comparing.py",
     "tests/controlplane/mirror/test_files.py",
     "tests/controlplane/mirror/test_fleet.py",
     "tests/controlplane/mirror/test_measuring.py",

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pyarrow as pa
+
 from workers.clock import InstantTime
 from workers.errors import InvalidInput, TableChanged, UnsupportedTable
 from workers.files.properties import load_properties
@@ -25,6 +27,7 @@ from workers.timeline.archive import (
     archived_times,
     manifest_numbers,
 )
+from workers.timeline.archive_names import archived_names, names_of
 from workers.timeline.instant import Action, CompletedInstant
 from workers.timeline.layout import TimelineLayout
 from workers.timeline.timeline import Timeline
@@ -91,6 +94,12 @@ class Table:
         if self.layout.version == 1:
             return tuple(one.instant for one in self.archived_instants())
         return archived_times(self.storage)
+
+    def archived_names(self) -> pa.Table:
+        """As `timeline.archive_names.archived_names`, in either layout. Raises MalformedTable."""
+        if self.layout.version == 1:
+            return names_of(self.archived_times())
+        return archived_names(self.storage)
 
     def archive_mark(self) -> int:
         """Another number after each time that something was archived; 0 before the first."""

@@ -19,6 +19,7 @@ from itertools import islice
 from operator import attrgetter, lt
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from workers.clock import InstantTime
 from workers.errors import MalformedTable, NotFound
@@ -186,7 +187,11 @@ def archived_instants(
     for _ in range(_LOOKS_MAX):
         wanted = _within_bounds(read_manifest(storage), requested_from, completed_until)
         try:
-            read = [one for file in wanted for one in _read_file(storage, file)]
+            read = [
+                one
+                for file in wanted
+                for one in _read_file(storage, file, requested_from, completed_until)
+            ]
         except NotFound:  # Merged away since the manifest was read.
             continue
         return _within(read, requested_from, completed_until)
@@ -335,9 +340,20 @@ def _ascending(parts: Iterable[tuple[CompletedInstant, ...]]) -> tuple[Completed
     return tuple(once[key] for key in sorted(once))
 
 
-def _read_file(storage: Storage, file: HistoryFile) -> list[ArchivedInstant]:
-    rows = read_rows(storage, file, [*_TIMES, *_CONTENT]).to_pylist()
-    return [instant for row in rows if (instant := _archived(row)) is not None]
+def _read_file(
+    storage: Storage,
+    file: HistoryFile,
+    requested_from: InstantTime | None,
+    completed_until: InstantTime | None,
+) -> list[ArchivedInstant]:
+    rows = read_rows(storage, file, [*_TIMES, *_CONTENT])
+    if requested_from is not None:
+        rows = rows.filter(pc.greater_equal(rows.column("instantTime"), requested_from))
+    if completed_until is not None:
+        ended = pc.less_equal(rows.column("completionTime"), completed_until)
+        rows = rows.filter(pc.fill_null(ended, True))
+    archived = map(_archived, rows.to_pylist())
+    return [instant for instant in archived if instant is not None]
 
 
 def _archived(row: dict[str, object]) -> ArchivedInstant | None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from controlplane.mirror.models import InstantRecord, SchemaRecord
+import pytest
+
+from controlplane.mirror import archive_facts
+from controlplane.mirror.models import InstantRecord, SchemaRecord, SyncMark
 from controlplane.mirror.queries.files import backlog
 from controlplane.mirror.sync import forget_mirror, sync_table
 from tests.controlplane.lake import Lake
@@ -82,3 +85,49 @@ def test_a_mirror_made_anew_from_the_history_is_the_same(lake: Lake) -> None:
 
     assert rows(lake) == kept
     assert list(SchemaRecord.objects.values("instant", "fingerprint")) == schemas != []
+
+
+def test_names_of_a_long_history_come_first_and_what_they_hold_later_newest_first(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.commit(OSLO)
+    lake.commit({**OSLO, "zip": "5003"})
+    for _ in range(12):
+        lake.commit(OSLO)
+    leave(lake, publish(lake, 13))
+    sync_table(lake.row)
+    whole, schemas = rows(lake), list(SchemaRecord.objects.values("instant", "fingerprint"))
+    forget_mirror(lake.row)
+    monkeypatch.setattr(archive_facts, "CONTENTS_PER_PASS_MAX", 5)
+
+    sync_table(lake.row)
+
+    by_name = rows(lake)
+    names = ("requested_at", "action", "state", "completed_at", "is_archived")
+    assert [[row[name] for name in names] for row in by_name] == [
+        [row[name] for name in names] for row in whole
+    ]
+    assert [row["has_content"] for row in by_name] == [False] * 8 + [True] * 7
+    assert {row["operation_type"] for row in by_name[:8]} == {""}
+    assert SyncMark.objects.get().names_only == 8
+
+    for left in (3, 0):
+        assert sync_table(lake.row) == {"instants"}
+        assert SyncMark.objects.get().names_only == left
+    assert rows(lake) == whole
+    assert list(SchemaRecord.objects.values("instant", "fingerprint")) == schemas
+    assert sync_table(lake.row) == frozenset()
+
+
+def test_history_that_was_taken_away_leaves_the_mirror(lake: Lake) -> None:
+    for _ in range(4):
+        lake.commit(OSLO)
+    leave(lake, publish(lake, 3))
+    sync_table(lake.row)
+    for file in lake.table.storage.list_files(".hoodie/timeline/history"):
+        lake.table.storage.delete(file.path)
+
+    sync_table(lake.row)
+
+    assert not InstantRecord.objects.filter(is_archived=True).exists()
+    assert InstantRecord.objects.exists()

@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -14,15 +15,17 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from controlplane.celery import QUEUES, SYNC_EVERY_S, app
-from controlplane.mirror import sight
+from controlplane.mirror import rounds, sight
 from controlplane.mirror.models import SyncMark
 from controlplane.mirror.rounds import (
     BUDGET_S,
+    LOOK_EVERY_MAX,
     WHOLE_EVERY,
     WHOLE_EVERY_BY_NAMES,
     sync_round,
 )
 from controlplane.mirror.sight import sight_of
+from controlplane.mirror.turns import make_due
 from controlplane.node.processes import WORKERS
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
@@ -31,6 +34,8 @@ from workers.concurrency.heartbeat import path_of
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 TABLES = 40
+_ROUND_QUERIES_MAX = 5
+"""Which tables are due, that they are as they were; which to compare, with what, when again."""
 _SETTLED_S = 3.2
 """So long after a change stamps begin to tell."""
 
@@ -52,13 +57,13 @@ def many(lake: Lake, root: Path, admin: User) -> list[Table]:
 def test_every_table_is_synced_although_rounds_are_short_and_one_table_never_rests(
     lake: Lake, many: list[Table]
 ) -> None:
-    rounds = 0
+    count = 0
     while Table.objects.filter(synced_at__isnull=True).exists():
         lake.commit(OSLO)
         done = sync_round(budget_s=0.25)
         assert done.synced > 0
-        rounds += 1
-        assert rounds <= len(many) + 1
+        count += 1
+        assert count <= len(many) + 1
 
 
 def test_round_over_quiet_tables_asks_little_and_opens_nothing(
@@ -68,10 +73,41 @@ def test_round_over_quiet_tables_asks_little_and_opens_nothing(
     time.sleep(_SETTLED_S)
     sync_round(budget_s=60)
 
-    with django_assert_max_num_queries(2):
+    with django_assert_max_num_queries(_ROUND_QUERIES_MAX):
         done = sync_round()
 
     assert (done.looked_at, done.synced, done.left) == (TABLES + 1, 0, 0)
+
+
+def test_still_tables_of_a_large_fleet_are_looked_at_less_often_and_none_is_forgotten(
+    lake: Lake, many: list[Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sight, "_SETTLED_NS", 0)
+    monkeypatch.setattr(rounds, "LOOKS_PER_ROUND", 10)
+    sync_round(budget_s=60)
+    hour = timedelta(hours=1)
+    SyncMark.objects.exclude(table=lake.row).update(changed_at=timezone.now() - hour)
+    now = timezone.now()
+    assert sync_round().looked_at == TABLES + 1
+
+    pauses = {mark.table_id: mark.look_at - now for mark in SyncMark.objects.all() if mark.look_at}
+
+    assert timedelta(seconds=1) < pauses.pop(lake.row.pk) < timedelta(seconds=4), "it was busy"
+    assert len(pauses) == TABLES
+    assert min(pauses.values()) > timedelta(seconds=30)
+    assert max(pauses.values()) <= LOOK_EVERY_MAX + timedelta(seconds=1)
+    assert sync_round().looked_at == 0
+
+
+def test_report_of_a_writer_makes_its_table_due_at_once(lake: Lake) -> None:
+    sync_round()
+    SyncMark.objects.update(look_at=timezone.now() + LOOK_EVERY_MAX)
+    lake.commit(OSLO)
+    assert sync_round().synced == 0
+
+    make_due(lake.row.pk)
+
+    assert sync_round().synced == 1
 
 
 def test_what_happens_to_a_quiet_table_is_seen_in_the_next_round(lake: Lake) -> None:
@@ -118,7 +154,7 @@ def _mark(lake: Lake, write: Write) -> None:
 def test_names_tell_where_stamps_of_folders_do_not(
     lake: Lake,
     monkeypatch: pytest.MonkeyPatch,
-    django_assert_num_queries: DjangoAssertNumQueries,
+    django_assert_max_num_queries: DjangoAssertNumQueries,
     happens: Callable[[Lake, Write], None],
 ) -> None:
     root = Path(lake.row.location)
@@ -127,7 +163,7 @@ def test_names_tell_where_stamps_of_folders_do_not(
     write = lake.begin(OSLO)
     sync_round()
     os.utime(root / ".hoodie/timeline")
-    with django_assert_num_queries(2):
+    with django_assert_max_num_queries(_ROUND_QUERIES_MAX):
         assert sync_round().looked_at == 1, "the folder's stamp is not looked at"
 
     happens(lake, write)

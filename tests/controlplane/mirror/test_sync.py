@@ -15,7 +15,7 @@ import pytest
 from django.utils import timezone
 
 from controlplane.mirror import observing
-from controlplane.mirror import sync as sync_module
+from controlplane.mirror.applying import apply_observed
 from controlplane.mirror.models import (
     HeartbeatRecord,
     InstantRecord,
@@ -308,12 +308,14 @@ def test_a_sync_that_lost_its_turn_applies_nothing(lake: Lake) -> None:
     SyncMark.objects.create(table=lake.row)
     lake.commit(OSLO)
     opened = engine_table(lake.row)
-    stale = observe(lake.row, opened)
+    stale = observe(lake.row, opened, SyncMark.objects.get(table=lake.row))
     lake.commit(BERGEN)
     sync_table(lake.row)
     before = mirrored(lake.row)
 
-    changed = sync_module._apply(opened, stale, Turn(lake.row, timezone.now()), "")
+    now = timezone.now()
+
+    changed = apply_observed(opened, stale, Turn(lake.row, now), "", now)
 
     assert changed is None
     assert mirrored(lake.row) == before

@@ -1,0 +1,63 @@
+"""How far the mirror of one table has come. See `models.py` for what it holds."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from controlplane.fields import InstantTimeField
+from controlplane.tables.models import Table
+
+
+class SyncMark(models.Model):
+    """How far the sync of one table has come, and who is at it."""
+
+    table = models.OneToOneField(Table, on_delete=models.CASCADE, related_name="sync_mark")
+    last_completed_at = InstantTimeField(blank=True)
+    listing_hash = models.CharField(max_length=64, blank=True)
+    claims_hash = models.CharField(max_length=64, blank=True)
+    """Of all else that a look reads: while both are the same, there is nothing to apply. Empty
+    where something must be applied at each look, as long as somebody holds the lock.
+    """
+    claims_until = models.DateTimeField(null=True)
+    """When something of it is to be forgotten by time alone; None when nothing is."""
+    history_version = models.CharField(max_length=64, blank=True)
+    """The archived timeline that was read last."""
+    file_groups_left_out = models.PositiveIntegerField(default=0)
+    """Of a table with more file groups than the mirror keeps."""
+    held_by = models.JSONField(default=dict)
+    """The `instant` that archiving must not pass, and its `writer`, who may live; else empty."""
+    unproved = models.JSONField(default=list)
+    """Instants whose files count although neither the timeline nor the history tells of them."""
+    read_otherwise = models.JSONField(default=dict)
+    """As `apply_read_otherwise.read_otherwise_now` says it."""
+    synced_at = models.DateTimeField(null=True)
+    running_until = models.DateTimeField(null=True)
+    """While in the future, another process is syncing; a process that died lets it pass."""
+    tried_at = models.DateTimeField(null=True)
+    """When a round last began to read it."""
+    changed_at = models.DateTimeField(null=True)
+    """When a round last found something new."""
+    look_at = models.DateTimeField(null=True)
+    """Rounds leave it alone until then."""
+    measured_at = models.DateTimeField(null=True)
+    """When a round last began to measure its streams."""
+    sight = models.CharField(max_length=64, blank=True)
+    """What the cheap look saw right before it was read; empty where there is none."""
+
+    made_by = models.CharField(max_length=16, blank=True)
+    """The projection (`observing.PROJECTION`) by which its rows were made."""
+    names_only = models.PositiveIntegerField(default=0)
+    """Instants of the history whose content is still to be read."""
+    sums = models.JSONField(default=dict)
+    """Of its rows by kind, when they were written: see `row_sums.py`. Empty while unknown."""
+    compare_at = models.DateTimeField(null=True)
+    """When the rows are next compared with that."""
+    repaired_at = models.DateTimeField(null=True)
+    """When rows that were not as they had been written were last read anew."""
+    problem = models.CharField(max_length=16, blank=True)
+    """Why it cannot be read, in one word (`problems.Problem`); empty while it can."""
+    failing_since = models.DateTimeField(null=True)
+    """Since when; None while it can be read."""
+
+    def __str__(self) -> str:
+        return f"{self.table} up to {self.last_completed_at}"

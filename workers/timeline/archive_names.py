@@ -1,0 +1,51 @@
+"""The names of the archived timeline in columns: for who wants very many of them and no objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.errors import MalformedTable, NotFound
+from workers.files.base_file import UNREADABLE, read_parquet
+from workers.storage.base import Storage
+from workers.table_layout import HISTORY
+from workers.timeline.archive import HistoryFile, read_manifest
+from workers.timeline.instant import Action, CompletedInstant
+
+NAMES: Final = pa.schema(
+    [(name, pa.string()) for name in ("requested_at", "action", "completed_at")]
+)
+_STORED: Final = ["instantTime", "action", "completionTime"]
+_KNOWN: Final = pa.array([action.value for action in Action])
+_LOOKS_MAX: Final = 3
+
+
+def archived_names(storage: Storage) -> pa.Table:
+    """Columns as `NAMES` of all instants of the history, in no order. Raises MalformedTable."""
+    for _ in range(_LOOKS_MAX):
+        try:
+            parts = [_read(storage, file) for file in read_manifest(storage).files]
+        except NotFound:  # Merged away since the manifest was read.
+            continue
+        return pa.concat_tables([NAMES.empty_table(), *parts])
+    raise MalformedTable("the history's manifest names files that are gone", path=HISTORY.path)
+
+
+def names_of(instants: Iterable[CompletedInstant]) -> pa.Table:
+    """The same columns of instants that are at hand."""
+    rows = [(one.requested_at, one.action.value, one.completed_at) for one in instants]
+    columns = list(zip(*rows, strict=True)) or [(), (), ()]
+    return pa.table([pa.array(column, pa.string()) for column in columns], schema=NAMES)
+
+
+def _read(storage: Storage, file: HistoryFile) -> pa.Table:
+    with storage.open_data(file.path) as stream:
+        try:
+            rows = read_parquet(stream, _STORED)
+        except UNREADABLE as error:
+            raise MalformedTable("history file is not readable", path=file.path) from error
+    names = pa.table([rows.column(name).cast(pa.string()) for name in _STORED], schema=NAMES)
+    return names.filter(pc.is_in(names.column("action"), _KNOWN))
