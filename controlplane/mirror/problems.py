@@ -17,12 +17,11 @@ from controlplane.tables.problems import Problem, problem_of
 log = logging.getLogger(__name__)
 
 
-def note_problem(table: Table, error: Exception, at: datetime) -> None:
+def note_problem(table: Table, mark: SyncMark, error: Exception, at: datetime) -> None:
     """It could not be read `at` this time. The same again is no news."""
-    text = str(error)[:ERROR_CHARS_MAX]
-    if table.sync_error == text:
+    text, problem = str(error)[:ERROR_CHARS_MAX], problem_of(error, table.location)
+    if (table.sync_error, mark.problem) == (text, problem.value):
         return
-    problem = problem_of(error, table.location)
     log.warning(
         "table cannot be synced: table=%s problem=%s error=%s", table.slug, problem.value, text
     )

@@ -101,7 +101,7 @@ def _look(turn: Turn, mark: SyncMark | None) -> Looked:
         opened = engine_table(table)
         observed = observe(table, opened, mark)
     except (LakehouseError, ControlPlaneError, OSError) as error:
-        note_problem(table, error, began)
+        note_problem(table, mark, error, began)
         return Looked(is_applied=False, error=str(error)[:ERROR_CHARS_MAX])
     claims = claims_hash(opened, observed)
     is_known = observed.instants is None and mark.claims_hash == claims

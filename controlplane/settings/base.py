@@ -50,6 +50,8 @@ CSRF_TRUSTED_ORIGINS = [
     origin for origin in (os.environ.get("SLUICE_TRUSTED_ORIGINS") or "").split(",") if origin
 ]
 
+SLUICE_STALE_AFTER_S = float(os.environ.get("SLUICE_STALE_AFTER_S") or 120)
+
 SLUICE_DEMO = os.environ.get("SLUICE_DEMO") != "0"
 
 INSTALLED_APPS = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.apps import apps
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
@@ -11,11 +12,11 @@ from django.db.models import Count, OuterRef, Q, Subquery
 from django.utils import timezone
 
 from controlplane.tables.access import visible_tables
+from controlplane.tables.freshness import Freshness, failing_tables, freshness, freshness_of
 from controlplane.tables.models import Table
 from workers.clock import InstantTime, parse_instant
 
 DATA_ACTIONS = ("commit", "deltacommit", "replacecommit")
-PENDING = ("requested", "inflight")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +37,17 @@ class TableRow:
     active_writers: int
     conflicts_24h: int
     pending_instants: int
+    synced_at: datetime | None
+    """What is shown of it is what storage held then."""
     sync_age_s: float | None
+    """How old is what is shown."""
+    sync_state: str
+    """fresh, stale, unread, partial or unreadable: see `freshness.Freshness`."""
+    sync_problem: str
+    """Why it cannot be read, in words; empty while it can."""
     sync_error: str
+    """What the attempt to read it was answered."""
+    sync_failing_since: datetime | None
     lock_provider: str
     """Empty until the table is read for the first time."""
 
@@ -45,12 +55,13 @@ class TableRow:
 def tables_overview(
     user: AbstractBaseUser | AnonymousUser, *, now: datetime | None = None
 ) -> list[TableRow]:
-    """Every table that `user` may see, by slug; empty for who may see none. Five queries at most,
+    """Every table that `user` may see, by slug; empty for who may see none. Six queries at most,
     however many tables.
     """
     at = now or timezone.now()
-    pending = _counts(Q(instants__state__in=PENDING), "instants")
+    pending = _counts(Q(instants__completed_at__isnull=True, instants__isnull=False), "instants")
     conflicts = _counts(Q(conflicts__decided_at__gte=at - timedelta(days=1)), "conflicts")
+    failing = failing_tables()
     return [
         TableRow(
             slug=table.slug,
@@ -66,8 +77,7 @@ def tables_overview(
             active_writers=_active_writers(table, at),
             conflicts_24h=conflicts.get(table.pk, 0),
             pending_instants=pending.get(table.pk, 0),
-            sync_age_s=None if table.synced_at is None else (at - table.synced_at).total_seconds(),
-            sync_error=table.sync_error,
+            **_sync_columns(freshness_of(table, at, failing.get(table.pk, ("", None)))),
             lock_provider=table.lock_provider,
         )
         for table in visible_tables(user)
@@ -95,13 +105,13 @@ def table_row(
     table: Table, *, now: datetime | None = None, active_writers: int | None = None
 ) -> TableRow:
     """The same figures for one table. One query for whoever knows how many writers are active, else
-    two.
+    two; one more for a table that cannot be read.
     """
     at = now or timezone.now()
     counted = Table.objects.filter(pk=table.pk).annotate(
         last_commit_at=_last_commit(),
         recent=_count_of("writers", "Conflict", decided_at__gte=at - timedelta(days=1)),
-        pending=_count_of("mirror", "InstantRecord", state__in=PENDING),
+        pending=_count_of("mirror", "InstantRecord", completed_at__isnull=True),
     )
     last, recent, pending = counted.values_list("last_commit_at", "recent", "pending").get()
     return TableRow(
@@ -118,10 +128,20 @@ def table_row(
         active_writers=_active_writers(table, at) if active_writers is None else active_writers,
         conflicts_24h=recent or 0,
         pending_instants=pending or 0,
-        sync_age_s=None if table.synced_at is None else (at - table.synced_at).total_seconds(),
-        sync_error=table.sync_error,
+        **_sync_columns(freshness(table, now=at)),
         lock_provider=table.lock_provider,
     )
+
+
+def _sync_columns(fresh: Freshness) -> dict[str, Any]:
+    return {
+        "synced_at": fresh.as_of,
+        "sync_age_s": fresh.age_s,
+        "sync_state": fresh.verdict,
+        "sync_problem": fresh.title,
+        "sync_error": fresh.reason,
+        "sync_failing_since": fresh.failing_since,
+    }
 
 
 def _last_commit() -> Subquery:

@@ -32,12 +32,14 @@ from controlplane.mirror.models import (  # noqa: E402
     HeartbeatRecord,
     InstantRecord,
     StreamStatus,
+    SyncMark,
 )
 from controlplane.mirror.sync import sync_table  # noqa: E402
 from controlplane.operations.actions import do_append_lines  # noqa: E402
 from controlplane.operations.models import Operation  # noqa: E402
 from controlplane.tables.actions import do_register_table  # noqa: E402
 from controlplane.tables.models import Table  # noqa: E402
+from controlplane.tables.problems import Problem  # noqa: E402
 from controlplane.writers.models import Conflict  # noqa: E402
 from tests.browser.busy import beat, busy_table, file_id, instant_record, ms  # noqa: E402
 from tests.browser.joined import joined_table  # noqa: E402
@@ -137,7 +139,7 @@ def lost(table: Table) -> dict[str, str]:
 
 def quiet_table(now: datetime, admin: User) -> None:
     root = Path(settings.SLUICE_TABLE_ROOTS[0])
-    Table.objects.create(
+    weather = Table.objects.create(
         slug="weather",
         name="weather",
         location=str(root / "weather"),
@@ -145,6 +147,9 @@ def quiet_table(now: datetime, admin: User) -> None:
         synced_at=now - timedelta(minutes=9),
         sync_error="table storage is gone: path=weather/.hoodie",
         registered_by=admin,
+    )
+    SyncMark.objects.create(
+        table=weather, problem=Problem.GONE.value, failing_since=now - timedelta(minutes=9)
     )
     Table.objects.create(
         slug="empty", name="empty", location=str(root / "empty"), registered_by=admin

@@ -32,6 +32,7 @@ PAGES = {
     "timeline": "/t/ad-requests/timeline",
     "rollback": "/t/trips/rollback",
     "overview": "/t/fares/",
+    "overview-lost": "/t/weather/",
     "files": "/t/fares/files",
     "services": "/t/fares/services",
     "streams": "/t/ad-join/streams",

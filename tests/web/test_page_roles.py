@@ -55,6 +55,8 @@ events-all                             GET   401   403 503 503 503
 events                                 GET   401   403 503 503 503
 overview                               GET   login 403 200 200 200
 health                                 GET   login 403 200 200 200
+freshness:part=freshness               GET   login 403 200 200 200
+freshness:part=mirror_notice           GET   login 403 200 200 200
 live                                   GET   login 403 200 200 200
 live-part:part=writers                 GET   login 403 200 200 200
 demo-start                             POST  login 403 403 404 404

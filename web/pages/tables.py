@@ -27,7 +27,6 @@ from web.refusals import page, person
 QUESTION_CHARS_MAX = 200
 _FILE_ID = re.compile(r"\.?([0-9a-zA-Z-]{20,})_[^/]*\.(?:parquet|log)")
 """The file id at the head of a data file's name, of a base file or a log."""
-BEHIND_S = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,4 +147,4 @@ def _namespaces(
 
 def is_behind(row: TableRow) -> bool:
     """Whether what the page shows of this table may be old."""
-    return bool(row.sync_error) or row.sync_age_s is None or row.sync_age_s > BEHIND_S
+    return row.sync_state != "fresh"

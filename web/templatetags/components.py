@@ -8,16 +8,21 @@ Templates have these without loading them.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import template
 from django.forms import BoundField
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 
+from controlplane.tables.freshness import Freshness
+from controlplane.tables.freshness import freshness as freshness_now
 from web.badges import badge
 from web.shell import PLACES
 from web.templatetags.lake import age, time_of
+
+if TYPE_CHECKING:
+    from controlplane.tables.models import Table
 
 register = template.Library()
 
@@ -54,6 +59,12 @@ def status(machine: str, state: object, word: str = "") -> dict[str, str]:
 def tag(machine: str, state: object) -> dict[str, str]:
     """A state as a small tag."""
     return badge(machine, str(state))._asdict()
+
+
+@register.simple_tag
+def freshness(table: Table) -> Freshness:
+    """How old is what is shown of a table. Asks the database only where it cannot be read."""
+    return freshness_now(table)
 
 
 @register.filter

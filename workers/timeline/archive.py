@@ -348,9 +348,9 @@ def _read_file(
 ) -> list[ArchivedInstant]:
     rows = read_rows(storage, file, [*_TIMES, *_CONTENT])
     if requested_from is not None:
-        rows = rows.filter(pc.greater_equal(rows.column("instantTime"), requested_from))
+        rows = rows.filter(pc.greater_equal(rows.column("instantTime"), pa.scalar(requested_from)))
     if completed_until is not None:
-        ended = pc.less_equal(rows.column("completionTime"), completed_until)
+        ended = pc.less_equal(rows.column("completionTime"), pa.scalar(completed_until))
         rows = rows.filter(pc.fill_null(ended, True))
     archived = map(_archived, rows.to_pylist())
     return [instant for instant in archived if instant is not None]

@@ -17,6 +17,7 @@ from controlplane.mirror.health_readers import read_alike
 from controlplane.mirror.health_sinks import sink_columns, sinks_check
 from controlplane.mirror.health_words import age_of, ago, many, spoken
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord, StreamStatus, SyncMark
+from controlplane.tables.freshness import freshness
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
 from workers.timeline.instant import State
@@ -24,7 +25,6 @@ from workers.timeline.instant import State
 PENDING_SERVICE_OLD_S = 3600
 SAVEPOINT_OLD_S = 7 * 24 * 3600
 PROPERTIES_NEW_S = 24 * 3600
-MIRROR_BEHIND_S = 60
 DELTA_COMMITS_MAX = 5
 """Hudi's default of `hoodie.compact.inline.max.delta.commits`."""
 COMMITS_UNCLEANED_MAX = 30
@@ -179,16 +179,16 @@ def _clocks(known: _Known) -> Check:
 
 def _mirror(known: _Known) -> Check:
     table = known.table
-    behind_s = (known.now - table.synced_at).total_seconds() if table.synced_at else None
-    if table.sync_error:
+    fresh = freshness(table, now=known.now)
+    if fresh.reason:
         return Check(
             name="mirror",
             title="Mirror reads storage",
             verdict="bad",
-            sentence=f"the last sync failed: {table.sync_error}",
-            advice="Look at the table's location and its permissions; the sync tries again.",
+            sentence=f"{fresh.title}: {fresh.reason}",
+            advice=f"{fresh.advice} The mirror tries again by itself.",
         )
-    if behind_s is None:
+    if fresh.age_s is None:
         return Check(
             name="mirror",
             title="Mirror reads storage",
@@ -196,12 +196,12 @@ def _mirror(known: _Known) -> Check:
             sentence="this table was never synced",
             advice="It is read within seconds while the workers run.",
         )
-    is_behind = behind_s > MIRROR_BEHIND_S
+    is_behind = fresh.verdict == "stale"
     return Check(
         name="mirror",
         title="Mirror reads storage",
         verdict="warn" if is_behind else "good",
-        sentence=f"last read {spoken(behind_s)} ago",
+        sentence=f"last read {spoken(fresh.age_s)} ago",
         advice="Nothing here is newer than that; see whether the workers run." if is_behind else "",
     )
 

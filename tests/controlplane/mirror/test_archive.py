@@ -112,7 +112,7 @@ def test_names_of_a_long_history_come_first_and_what_they_hold_later_newest_firs
     assert SyncMark.objects.get().names_only == 8
 
     for left in (3, 0):
-        assert sync_table(lake.row) == {"instants"}
+        assert sync_table(lake.row) == frozenset({"instants"})
         assert SyncMark.objects.get().names_only == left
     assert rows(lake) == whole
     assert list(SchemaRecord.objects.values("instant", "fingerprint")) == schemas

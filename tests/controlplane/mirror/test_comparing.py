@@ -70,7 +70,8 @@ def rows() -> dict[str, list[dict[str, Any]]]:
         )
         for model in _MODELS
     }
-    return {**mirrored, "Table": list(Table.objects.values("record_key", "table_type", "groups"))}
+    tables = Table.objects.values("record_key", "table_type", "groups")
+    return {**mirrored, "Table": [dict(row) for row in tables]}
 
 
 def compare_now() -> int:
