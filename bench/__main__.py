@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench import (
+    controlplane,
     crowd,
     early_conflict,
     fleet,
@@ -68,6 +69,7 @@ STANDALONE: Final[dict[str, Alone]] = {
     "timeline": timeline.timeline,
     "fleet": fleet.fleet,
     "requests": requests.requests,
+    "controlplane": controlplane.controlplane,
 }
 """Without tables and engines; each starts what it needs."""
 LARGE: Final = ("read", "read_logs")

@@ -75,8 +75,8 @@ def _measured(folder: Path, name: str, database: str, stack: ExitStack) -> Itera
     root = folder / "tables"
     make_fleet(root)
     redis = stack.enter_context(redis_server("of-the-bench"))
-    environment = _environment(folder, database, redis.address)
-    node = stack.enter_context(_node(folder, environment))
+    environment = environment_of(folder, database, redis.address)
+    node = stack.enter_context(running_node(folder, environment))
     outside = stack.enter_context(engine("fleet", folder, environment=environment))
     outside.do("register", root=str(root))
     synced = outside.do("await_synced", tables=FLEET, patience_s=_PATIENCE_S).answer
@@ -129,7 +129,8 @@ def _idle(outside: Engine, node: Node, what: str) -> Iterator[Line]:
     yield Line(f"{what}: processor, nothing happens", _LIMIT, None, None, share, _IDLE, details)
 
 
-def _environment(folder: Path, database: str, redis: str) -> dict[str, str]:
+def environment_of(folder: Path, database: str, redis: str) -> dict[str, str]:
+    """Of a node whose home and tables lie below `folder`."""
     return {
         **driver_environment(),
         "DJANGO_SETTINGS_MODULE": "controlplane.settings.prod",
@@ -143,7 +144,8 @@ def _environment(folder: Path, database: str, redis: str) -> dict[str, str]:
 
 
 @contextmanager
-def _node(folder: Path, environment: Mapping[str, str]) -> Iterator[Node]:
+def running_node(folder: Path, environment: Mapping[str, str]) -> Iterator[Node]:
+    """Beat and the mirror's worker over a migrated database, until the block ends."""
     places = places_from(environment)
     places.run.mkdir(parents=True)
     migrate = (sys.executable, "manage.py", "migrate", "--verbosity", "0")

@@ -59,14 +59,14 @@ def apply_observed(
             return None
         history = HistorySum(table, mark, observed.archive)
         if observed.instants is not None:
-            changed |= _apply_listing(opened, observed, mark)
+            changed |= _apply_listing(table, opened, observed, mark)
             note_files_problem(mark, observed.problem, began)
             synced["sync_error"] = observed.problem
             if table.sync_error != observed.problem:
                 changed.add("instants")
             written += OF_LISTING
         if _are_new(claims, mark, began):
-            changed |= _apply_claims(opened, observed, mark)
+            changed |= _apply_claims(table, opened, observed)
             # Whom the lock's history names is noted at each look while it is held.
             mark.claims_hash = "" if observed.claims.lock.holder else claims
             mark.claims_until = forgets_heartbeats_at(table)
@@ -96,9 +96,11 @@ def _are_new(claims: str, mark: SyncMark, now: datetime) -> bool:
     )
 
 
-def _apply_listing(opened: engine.Table, observed: Observed, mark: SyncMark) -> set[Kind]:
+def _apply_listing(
+    table: Table, opened: engine.Table, observed: Observed, mark: SyncMark
+) -> set[Kind]:
     """Instants, and all that is read when they change."""
-    table, changed = mark.table, set[Kind]()
+    changed = set[Kind]()
     assert observed.instants is not None, observed.listing
     applied = apply_instants(table, observed.listing, observed.instants, observed.archive)
     if applied.needs_schemas or "schemas" not in mark.sums:
@@ -124,9 +126,9 @@ def _apply_listing(opened: engine.Table, observed: Observed, mark: SyncMark) -> 
     return changed
 
 
-def _apply_claims(opened: engine.Table, observed: Observed, mark: SyncMark) -> set[Kind]:
+def _apply_claims(table: Table, opened: engine.Table, observed: Observed) -> set[Kind]:
     """What changes without a name on the timeline."""
-    table, now, changed = mark.table, timezone.now(), set[Kind]()
+    now, changed = timezone.now(), set[Kind]()
     properties = described_properties(table, opened, observed.claims.overtaken, now)
     describe_table(table, opened, observed.lock_provider, properties)
     if apply_heartbeats(table, observed.beats, now):

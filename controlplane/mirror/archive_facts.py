@@ -23,6 +23,8 @@ from workers.timeline.archive_names import NAMES
 
 _Named = tuple[str, str, str | None]
 """A row of `NAMES`."""
+NAMES_ALONE = 10_000
+"""More new names than these are taken by a pass of their own: they are there at once."""
 CONTENTS_PER_PASS_MAX = 2000
 """So that no pass outlives its turn."""
 
@@ -82,7 +84,8 @@ def read_archive(
         moved = frozenset(vanished & _those_in(archived, vanished))
         if archived.num_rows - names.num_rows < len(kept) + len(moved):
             gone = frozenset(kept - _those_in(archived, kept))
-    wanted = _newest(names) or _unread(table, mark)
+    is_long = names.num_rows > NAMES_ALONE
+    wanted = [] if is_long else _newest(names) or _unread(table, mark)
     contents = _read(opened, wanted)
     left = names.num_rows + mark.names_only - len(contents)
     ends_reading = bool(mark.names_only) and left <= 0

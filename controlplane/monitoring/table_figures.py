@@ -17,7 +17,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord
 from controlplane.monitoring.models import TableHealth
 from controlplane.tables.models import Table
-from controlplane.tables.queries import DATA_ACTIONS, PENDING
+from controlplane.tables.queries import DATA_ACTIONS, OPEN_INSTANTS
 from workers.clock import InstantTime, parse_instant
 
 TABLES_MAX = 500
@@ -119,7 +119,7 @@ def _last_commit() -> Subquery:
 
 
 def _pending() -> dict[int, int]:
-    return _counted(Q(instants__state__in=PENDING), "instants")
+    return _counted(OPEN_INSTANTS, "instants")
 
 
 def _conflicts(now: datetime) -> dict[int, int]:

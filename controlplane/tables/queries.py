@@ -16,6 +16,9 @@ from controlplane.tables.freshness import Freshness, failing_tables, freshness, 
 from controlplane.tables.models import Table
 from workers.clock import InstantTime, parse_instant
 
+PENDING = ("requested", "inflight")
+OPEN_INSTANTS = Q(instants__state__in=PENDING, instants__completed_at__isnull=True)
+"""Of a table. The second says what the first does, as the index has it."""
 DATA_ACTIONS = ("commit", "deltacommit", "replacecommit")
 
 
@@ -59,7 +62,7 @@ def tables_overview(
     however many tables.
     """
     at = now or timezone.now()
-    pending = _counts(Q(instants__completed_at__isnull=True, instants__isnull=False), "instants")
+    pending = _counts(OPEN_INSTANTS, "instants")
     conflicts = _counts(Q(conflicts__decided_at__gte=at - timedelta(days=1)), "conflicts")
     failing = failing_tables()
     return [

@@ -351,7 +351,7 @@ def _read_file(
         rows = rows.filter(pc.greater_equal(rows.column("instantTime"), pa.scalar(requested_from)))
     if completed_until is not None:
         ended = pc.less_equal(rows.column("completionTime"), pa.scalar(completed_until))
-        rows = rows.filter(pc.fill_null(ended, True))
+        rows = rows.filter(pc.or_kleene(pc.is_null(ended), ended))
     archived = map(_archived, rows.to_pylist())
     return [instant for instant in archived if instant is not None]
 
