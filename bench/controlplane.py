@@ -88,13 +88,13 @@ def _alone(folder: Path, environment: Mapping[str, str]) -> Iterator[Line]:
     long = folder / "tables" / "long"
     long_timeline(long, _INSTANTS, active=_ACTIVE)
     SystemClock().sleep(_SETTLE_S)
-    with engine("controlplane", folder, environment=environment) as one:
-        looked = one.do("look_at_all", rounds=_ROUNDS).answer
+    with engine("controlplane", folder, environment=environment) as reader:
+        looked = reader.do("look_at_all", rounds=_ROUNDS).answer
         per_table_ms = statistics.median(looked["per_table_ms"])
         what = f"look at {looked['tables']:,} quiet tables"
         yield _limit(f"{what}: processor per table", per_table_ms, _LOOK, looked)
         yield _limit(f"{what}: queries in all", looked["queries"], _QUERIES, {})
-        history = one.do("mirror_history", folder=str(long)).answer
+        history = reader.do("mirror_history", folder=str(long)).answer
         what = f"history of {_INSTANTS:,} instants"
         names_per_s = history["names"] / history["names_s"]
         yield Line(f"{what}: names", _LIMIT, history["names_s"], None, names_per_s, _NAMES, history)
@@ -103,7 +103,7 @@ def _alone(folder: Path, environment: Mapping[str, str]) -> Iterator[Line]:
         yield Line(
             f"{what}: contents", _LIMIT, contents_s, None, contents_per_s, _CONTENTS, history
         )
-        took_s = one.do("add_instants", folder=str(long), count=_MORE, rounds=_ROUNDS).answer
+        took_s = reader.do("add_instants", folder=str(long), count=_MORE, rounds=_ROUNDS).answer
         took_ms = 1_000 * statistics.median(took_s)
         details = {"rounds_s": took_s}
         yield _limit(f"{_MORE} more instants of a table: one look", took_ms, _HUNDRED, details)

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import groupby
+from operator import itemgetter
 
 from django.db.models import Q
 from django.utils import timezone
@@ -35,7 +36,7 @@ def compare_due(now: datetime) -> int:
     sums = row_sums([mark.table_id for mark in marks])
     suspects = [mark for mark in marks if _others(mark, sums[mark.table_id])]
     later = sorted((next_comparison(mark, now), mark.pk) for mark in marks)
-    for compare_at, group in groupby(later, key=lambda one: one[0]):
+    for compare_at, group in groupby(later, key=itemgetter(0)):
         keys = [pk for _, pk in group]
         SyncMark.objects.filter(pk__in=keys).update(compare_at=compare_at)
     return sum(map(_repair, suspects))

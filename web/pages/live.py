@@ -16,6 +16,7 @@ from controlplane.mirror.timeline_rows import newest_undone
 from controlplane.operations.queries import marker_server_status, recent_operations
 from controlplane.operations.stream_rounds import StreamRounds, stream_rounds
 from controlplane.tables.access import Permission, access_table
+from controlplane.tables.freshness import freshness
 from controlplane.tables.queries import table_row
 from controlplane.writers.conflicts import recent_conflicts
 from controlplane.writers.queries import writers_board
@@ -60,6 +61,18 @@ def live_part(request: HttpRequest, slug: str, part: str) -> HttpResponse:
         raise Http404(f"there is no part {part}")
     context = {"table": table, **build(table, now, {})}
     return render(request, f"fragments/{part}.html", context)
+
+
+@require_safe
+@page
+def as_of(request: HttpRequest, slug: str, part: str) -> HttpResponse:
+    """One fragment of the frame around every page of the table, fresh: how old it is, or the notice
+    that says why it is no newer.
+    """
+    table = access_table(person(request), slug, Permission.VIEW)
+    if part not in ("freshness", "mirror_notice"):
+        raise Http404(f"there is no part {part}")
+    return render(request, f"fragments/{part}.html", {"fresh": freshness(table)})
 
 
 def _writers(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
