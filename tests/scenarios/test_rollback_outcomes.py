@@ -7,10 +7,14 @@ from dataclasses import replace
 import pytest
 
 from tests.support.scenario_table import ScenarioTable
+from tests.support.watched_storage import At, WatchedStorage
 from workers.concurrency.late_writers import late_writers
 from workers.errors import RollbackRefused, UnsupportedTable
 from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackOutcome, RollbackRequest, rollback
+from workers.timeline import decisions
+from workers.timeline.decisions import CommitDecision, Decision, RollbackDecision
+from workers.timeline.instant import Action
 
 OPTIONS = write_options({})
 
@@ -43,6 +47,39 @@ def test_outcome_says_that_a_failed_write_was_committed_after_all(table: Scenari
         quick.instant, None, files_deleted=0, is_committed=True, was_gone=False
     )
     assert table.rows() == [{"id": 1, "city": "Rome"}]
+
+
+@pytest.mark.parametrize("was_committed", [True, False])
+def test_outcome_of_a_rollback_whose_lock_ran_out_is_what_was_decided_before(
+    table: ScenarioTable, was_committed: bool
+) -> None:
+    """Asleep right before it decides. Only who committed is told so, and keeps what it wrote."""
+    dead = table.writer("dead").upsert({"id": 1, "city": "Oslo"})
+    dead.dies()
+    target, later = dead.last_instant, str(int(dead.last_instant) + 1)
+    first: Decision = RollbackDecision("takeover", "nonce", "its lease ran out")
+    if was_committed:
+        first = CommitDecision(later, "nonce", "commit", "0" * 64)
+    asleep = At(
+        "put_if_absent",
+        f"decision/{target}",
+        lambda: assert_decided(table, target, first),
+    )
+    admin = table.writer("admin", storage=WatchedStorage(table.location, before=asleep))
+
+    outcome = rollback(admin.table, RollbackRequest(target, by="admin", reason="test"), OPTIONS)
+
+    by = None if was_committed else "takeover"
+    assert outcome == RollbackOutcome(
+        target, by, is_committed=was_committed, was_gone=not was_committed
+    )
+    assert Action.ROLLBACK not in {one.action for one in table.instants()}
+    if was_committed:
+        table.storage.delete(decisions.path_of(target))  # It was nobody's, and has no content.
+
+
+def assert_decided(table: ScenarioTable, target: str, decision: Decision) -> None:
+    assert decisions.decide(table.storage, target, decision)
 
 
 def test_living_writer_is_left_alone_unless_somebody_insists(table: ScenarioTable) -> None:

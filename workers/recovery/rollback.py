@@ -71,7 +71,9 @@ class RollbackOutcome:
     files_deleted: int = 0
     is_committed: bool = False
     was_gone: bool = False
-    """A rollback had run to its end already; files that came later are still there."""
+    """Another rollback was decided before, and has run to its end or is carried out by whoever
+    comes next; files that came later are still there.
+    """
     warnings: tuple[str, ...] = ()
     """What another engine changed while a commit was taken back: see `look_again`."""
 
@@ -158,6 +160,8 @@ def _prepare(
             transitions.discard(table.storage, requested_at, Action.ROLLBACK)
             if target.is_completed:
                 raise LeaseLost("the table lock ran out before the undo", instant=request.target)
+            if (first := _gone_by(table, request.target)) is not None:
+                return RollbackOutcome(request.target, first, was_gone=True)
             return RollbackOutcome(request.target, None, is_committed=True)
         stop_points.reach("rollback_after_decision", writer=request.by)
         transitions.start(table.storage, requested)
@@ -204,14 +208,20 @@ def _decided_by(table: Table, target: InstantTime) -> InstantTime | None:
 
 def _already_gone(table: Table, request: RollbackRequest) -> RollbackOutcome:
     """A rollback that ran to its end removes the target's files; running it again is a success."""
-    by = _decided_by(table, request.target)
-    if by is None and isinstance(
-        settled := settled_decision(table.storage, request.target), RollbackDecision
-    ):
-        by = settled.by
+    by = _gone_by(table, request.target)
     if by is not None:
         return RollbackOutcome(request.target, by, was_gone=True)
     raise RollbackRefused("instant is not on the active timeline", instant=request.target)
+
+
+def _gone_by(table: Table, target: InstantTime) -> InstantTime | None:
+    """As `_decided_by`, also when the decision was archived since."""
+    by = _decided_by(table, target)
+    if by is None and isinstance(
+        settled := settled_decision(table.storage, target), RollbackDecision
+    ):
+        return settled.by
+    return by
 
 
 def _check(plan: RollbackPlan, request: RollbackRequest) -> None:
