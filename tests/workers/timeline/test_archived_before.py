@@ -62,6 +62,7 @@ def test_publication_of_an_archived_instant_does_not_bring_it_back(
 def test_undo_of_an_archived_instant_is_refused(storage: MemoryStorage) -> None:
     assert not decisions.undo(storage, at(5), by=at(6), reason="slept")
     assert not decisions.is_undone(storage, at(5))
+    assert decisions.undo(storage, at(10), by=at(11), reason="in time")
 
 
 def test_pending_instant_from_before_may_still_be_rolled_back(storage: MemoryStorage) -> None:
@@ -85,3 +86,45 @@ def test_decisions_of_settled_instants_go_and_pending_ones_stay(storage: MemoryS
     decisions.remove_archived(storage, {at(5)}, at(9))
 
     assert decisions.decided_instants(storage) == [at(5), at(12)]
+
+
+def test_commit_of_a_settled_instant_is_not_decided(storage: MemoryStorage) -> None:
+    commit = CommitDecision(at(6), "nonce", "commit", "0" * 64)
+
+    assert decisions.decide(storage, at(5), commit) is False
+    assert decisions.decide(storage, at(10), commit) is True
+
+
+def test_instant_is_settled_by_its_decision_or_by_the_end_of_the_archive(
+    storage: MemoryStorage,
+) -> None:
+    decisions.decide(storage, at(12), RollbackDecision(at(20), "nonce", "test"))
+
+    settled = [number for number in range(8, 14) if decisions.is_settled(storage, at(number))]
+
+    assert settled == [8, 9, 12]
+
+
+def test_the_end_of_the_archive_goes_forward(storage: MemoryStorage) -> None:
+    decisions.raise_archived_before(storage, at(12))
+
+    assert decisions.archived_before(storage) == at(12)
+
+
+# the latest in the history -> of 3, 5 (pending), 9, 10 and 12, what keeps its decision and its undo
+@pytest.mark.parametrize(
+    ("last", "kept"),
+    [(None, [3, 5, 9, 10, 12]), (8, [5, 9, 10, 12]), (9, [5, 10, 12]), (12, [5, 10, 12])],
+)
+def test_what_is_decided_goes_with_its_undo_once_both_ends_have_passed(
+    storage: MemoryStorage, last: int | None, kept: list[int]
+) -> None:
+    """The archive's end, and the latest instant of the history."""
+    for number in (3, 5, 9, 10, 12):
+        decisions.decide(storage, at(number), RollbackDecision(at(20), "nonce", "test"))
+        decisions.fence_undo(storage, at(number), by=at(21))
+
+    decisions.remove_archived(storage, {at(5)}, None if last is None else at(last))
+
+    assert decisions.decided_instants(storage) == [at(number) for number in kept]
+    assert decisions.undone_instants(storage) == [at(number) for number in kept]
