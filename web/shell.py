@@ -21,6 +21,7 @@ from controlplane.tables.access import (
     role_on,
     visited_table,
 )
+from controlplane.tables.grants import may_grant_somewhere
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
@@ -86,6 +87,11 @@ class Shell:
     @property
     def is_auditor(self) -> bool:
         return is_auditor(self.user)
+
+    @property
+    def shows_access(self) -> bool:
+        """Whether the page of who has which role is of use to this user."""
+        return is_auditor(self.user) or may_grant_somewhere(self.user)
 
     @property
     def is_operator(self) -> bool:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from django.contrib.auth import views as auth_views
 from django.urls import path, re_path
 
-from web import events, register_urls
+from web import events, people_urls, register_urls
 from web.additions import added_urls
 from web.pages import (
-    audit,
     conflicts,
     files,
     live,
@@ -42,8 +41,7 @@ urlpatterns = [
     path("operations", operations.operations, name="operations"),
     path("operations/rows", operations.operations_rows, name="operations-rows"),
     path("go", tables.go, name="go"),
-    path("audit", audit.audit, name="audit"),
-    path("audit/<int:event_id>", audit.audit_row, name="audit-row"),
+    *people_urls.urlpatterns,
     path("login/", auth_views.LoginView.as_view(template_name="pages/login.html"), name="login"),
     path("logout/", auth_views.LogoutView.as_view(), name="logout"),
     path("events/", events.all_events, name="events-all"),

@@ -26,6 +26,9 @@ from controlplane.tables.access import Caller, Permission, access_table, may_in_
 from controlplane.tables.models import Table
 from controlplane.tables.names import check_namespace
 
+SUPERUSER = "superuser"
+"""What is said of a user who is an admin without the role."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantRow:
@@ -81,6 +84,34 @@ def grants_shown_to(user: User) -> list[GrantRow]:
     others none; by place, then by who has it. One query besides the roles of `user`.
     """
     return [_row(grant) for grant in _shown_to(user)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EverywhereRow:
+    """A user with roles that hold everywhere."""
+
+    user: str
+    roles: list[str]
+    is_active: bool
+
+
+def everywhere_shown_to(user: User) -> list[EverywhereRow]:
+    """To auditors and admins everywhere all users who have such a role, by name; to others none.
+    Two queries besides the roles of `user`.
+    """
+    if not is_auditor(user):
+        return []
+    of_role = Q(groups__name__in=ROLES) | Q(is_superuser=True)
+    holders = User.objects.filter(of_role).distinct().order_by("username")
+    return [
+        EverywhereRow(
+            user=holder.get_username(),
+            roles=[group.name for group in holder.groups.all() if group.name in ROLES]
+            or [SUPERUSER],
+            is_active=holder.is_active,
+        )
+        for holder in holders.prefetch_related("groups")
+    ]
 
 
 def all_grants() -> list[GrantRow]:

@@ -47,6 +47,7 @@ PAGES = {
     "broken-live": "/t/weather/live",
 }
 STILL = {
+    "access": "/access",
     "audit": "/audit",
     "audit-none": "/audit?who=nobody",
     "audit-row": "/audit/1",

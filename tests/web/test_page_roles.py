@@ -51,6 +51,9 @@ audit-row                              GET   login 403 403 403 200
 login                                  GET   200   200 200 200 200
 login                                  POST  200   200 200 200 200
 logout                                 POST  login login login login login
+access                                 GET   login 403 403 403 200
+access                                 POST  login 403 403 403 422
+access-take                            POST  login 403 403 403 404
 events-all                             GET   401   403 503 503 503
 events                                 GET   401   403 503 503 503
 overview                               GET   login 403 200 200 200
@@ -231,6 +234,7 @@ def places(trips: Table, admin: User) -> dict[str, str]:
         "requested_at": newest.requested_at,
         "operation_id": str(queued.pk),
         "sink_id": SINK,
+        "grant_id": "1",
         "lost": busy.conflicts.get(kind="write").loser_instant,
         "event_id": str(AuditEvent.objects.latest("pk").pk),
     }

@@ -1,0 +1,14 @@
+"""Addresses of what people may do and did: roles, and the audit."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from web.pages import access, audit
+
+urlpatterns = [
+    path("access", access.access, name="access"),
+    path("access/<int:grant_id>/take", access.access_take, name="access-take"),
+    path("audit", audit.audit, name="audit"),
+    path("audit/<int:event_id>", audit.audit_row, name="audit-row"),
+]
