@@ -102,12 +102,14 @@ def start_driver(operation: Operation, settings: Settings, root: Path) -> int:
 def test_a_driver_tells_how_it_ended(launched: Operation, settings: Settings, root: Path) -> None:
     start_driver(launched, settings, root)
 
-    wait_until(lambda: "failed: " in words_of(launched), launched)
+    def errors() -> list[LogLineRow]:
+        rows = rows_of(launched)
+        return [row for row in rows if (row.source, row.level) == ("workers.spark.runner", "error")]
+
+    wait_until(errors, launched)
     wait_until(lambda: "running -> failed" in words_of(launched), launched)
 
-    [own] = [row for row in rows_of(launched) if row.source == "workers.spark.runner"][-1:]
-    assert own.level == "error"
-    assert own.host
+    assert errors()[0].host
 
 
 def test_a_killed_driver_leaves_what_it_had_written(
