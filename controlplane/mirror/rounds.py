@@ -39,6 +39,7 @@ QUIET_PER_LOOK = 30
 """A bucket's table that was quiet for ten minutes is looked at every twenty seconds."""
 LOOKS_PER_ROUND = 400
 """Of more tables those that are still are looked at less often, as a bucket's are."""
+_NEWS_PER_WHOLE = 8
 _BATCH = 500
 _ERROR_AFTER = timedelta(seconds=10)
 
@@ -81,7 +82,9 @@ def _due(now: datetime) -> list[Table]:
 
 
 def _sorted_out(tables: list[Table], now: datetime) -> tuple[list[Table], list[tuple[Table, str]]]:
-    unchanged, changed = [], []
+    unchanged: list[Table] = []
+    news: list[tuple[Table, str]] = []
+    whole: list[tuple[Table, str]] = []
     for table in tables:
         sight, mark = sight_of(table), getattr(table, "sync_mark", None)
         is_known = mark is not None and bool(sight) and mark.sight == sight
@@ -90,8 +93,21 @@ def _sorted_out(tables: list[Table], now: datetime) -> tuple[list[Table], list[t
         if is_known and is_recent and not table.sync_error:
             unchanged.append(table)
         else:
-            changed.append((table, sight))
-    return unchanged, changed
+            (whole if is_known and not table.sync_error else news).append((table, sight))
+    return unchanged, _in_turns(news, whole)
+
+
+def _in_turns(
+    news: list[tuple[Table, str]], whole: list[tuple[Table, str]]
+) -> list[tuple[Table, str]]:
+    """Where something happened comes before what is only due to be read as a whole, which gets one
+    turn in so many: all tables of a fleet may be due for that at once.
+    """
+    ordered: list[tuple[Table, str]] = []
+    for number in range(max(-(-len(news) // _NEWS_PER_WHOLE), len(whole))):
+        start = number * _NEWS_PER_WHOLE
+        ordered += news[start : start + _NEWS_PER_WHOLE] + whole[number : number + 1]
+    return ordered
 
 
 def _note_unchanged(tables: list[Table], now: datetime) -> None:
