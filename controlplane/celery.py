@@ -63,6 +63,7 @@ app.conf.update(
             ("watch the marker server", "controlplane.operations.supervise", SUPERVISE_EVERY_S),
             ("verify the audit", "controlplane.audit.verify", AUDIT_EVERY_S),
             ("judge tables", "controlplane.monitoring.judge_tables", JUDGE_EVERY_S),
+            ("forget old alerts", "controlplane.monitoring.forget", HOUR_S),
             ("forget old samples", "controlplane.operations.forget", HOUR_S),
         )
     },

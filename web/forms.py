@@ -44,3 +44,31 @@ class RollbackForm(forms.Form):
         if typed not in self._expected_names:
             raise forms.ValidationError(f"This is not the table's name, {self._expected_names[0]}.")
         return typed
+
+
+class SilenceForm(forms.Form):
+    """For how long nobody wants to be told of an alert, and why."""
+
+    hours = forms.TypedChoiceField(
+        coerce=int,
+        choices=[(1, "an hour"), (4, "4 hours"), (24, "a day"), (72, "3 days"), (168, "a week")],
+        initial=4,
+        error_messages={
+            "required": "Choose for how long.",
+            "invalid_choice": "Choose one of these.",
+        },
+    )
+    reason = forms.CharField(
+        max_length=REASON_CHARS_MAX,
+        error_messages={
+            "required": "Say why; others see it beside the alert.",
+            "max_length": "Keep it under 500 characters.",
+        },
+    )
+
+
+class AlertRuleForm(forms.Form):
+    """When a check fires; the control plane knows the choices."""
+
+    fires = forms.CharField(max_length=8)
+    hold_minutes = forms.IntegerField(min_value=0, max_value=1440)

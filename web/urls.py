@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.contrib.auth import views as auth_views
-from django.urls import path, re_path
+from django.urls import include, path, re_path
 
 from web import events, people_urls, register_urls
 from web.additions import added_urls
@@ -42,6 +42,7 @@ urlpatterns = [
     path("operations/rows", operations.operations_rows, name="operations-rows"),
     path("go", tables.go, name="go"),
     *people_urls.urlpatterns,
+    path("", include("web.alert_urls")),
     path("login/", auth_views.LoginView.as_view(template_name="pages/login.html"), name="login"),
     path("logout/", auth_views.LogoutView.as_view(), name="logout"),
     path("events/", events.all_events, name="events-all"),

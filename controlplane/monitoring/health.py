@@ -1,4 +1,5 @@
-"""Rounds over the health of all tables: the checks of their pages, noted where a scrape finds them.
+"""Rounds over the health of all tables: the checks of their pages, noted where a scrape finds them,
+and alerts that follow them.
 
 A table whose mirror changed is judged soon, a quiet one every few minutes, because most of what
 goes wrong on it goes wrong by time alone. Whoever was judged longest ago comes first.
@@ -8,17 +9,20 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from django.db.models import F, Q
+from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from controlplane.mirror.queries.health import health_checks
-from controlplane.monitoring.models import TableHealth
+from controlplane.monitoring.alerts import settle_alerts
+from controlplane.monitoring.models import Alert, TableHealth
 from controlplane.tables.models import Table
 from workers.clock import Clock, SystemClock
 
 BUDGET_S = 1.0
 QUIET_EVERY = timedelta(minutes=5)
 CHANGED_EVERY = timedelta(seconds=30)
+ALERTING_EVERY = timedelta(minutes=1)
+"""So soon an alert fires, or is resolved, without a change of the mirror."""
 ROUND_MAX = 500
 _UNWELL = ("warn", "bad")
 
@@ -40,14 +44,16 @@ def _due(now: datetime) -> list[Table]:
     last = F("health__looked_at")
     is_old = Q(health__isnull=True) | Q(health__looked_at__lte=now - QUIET_EVERY)
     has_changed = Q(sync_mark__changed_at__gt=last, health__looked_at__lte=now - CHANGED_EVERY)
-    tables = Table.objects.filter(is_old | has_changed)
+    alerts = Alert.objects.filter(table=OuterRef("pk"), resolved_at__isnull=True)
+    is_alerting = Q(Exists(alerts), health__looked_at__lte=now - ALERTING_EVERY)
+    tables = Table.objects.filter(is_old | has_changed | is_alerting)
     return list(tables.order_by(last.asc(nulls_first=True), "pk")[:ROUND_MAX])
 
 
 def _judge(table: Table, now: datetime) -> None:
-    verdicts = {
-        check.name: check.verdict for check in health_checks(table, now) if check.verdict in _UNWELL
-    }
+    checks = health_checks(table, now)
+    settle_alerts(table, checks, now)
+    verdicts = {check.name: check.verdict for check in checks if check.verdict in _UNWELL}
     TableHealth.objects.update_or_create(
         table=table, defaults={"looked_at": now, "verdicts": verdicts}
     )

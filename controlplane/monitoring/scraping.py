@@ -41,7 +41,7 @@ class _Given:
 
 
 def scrape() -> bytes:
-    """In Prometheus' text format. Nineteen queries, beside those of readiness."""
+    """In Prometheus' text format. Twenty queries, beside those of readiness."""
     registry = CollectorRegistry(auto_describe=False)
     checks = readiness()
     registry.register(_Given(check_figures(checks)))
@@ -56,7 +56,7 @@ def scrape() -> bytes:
 
 
 def database_figures(now: datetime) -> list[Metric]:
-    """Everything that the database knows. Nineteen queries, however much there is."""
+    """Everything that the database knows. Twenty queries, however much there is."""
     labelled = labelled_tables()
     return [
         *table_figures(labelled, now),

@@ -1,4 +1,4 @@
-"""Figures of tables and of the mirror that reads them, from the database. Seven queries, however
+"""Figures of tables and of the mirror that reads them, from the database. Eight queries, however
 many tables.
 
 The first `TABLES_MAX` by age of registration have labels of their own: as many time series as a
@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from django.db.models import Count, Max, Min, OuterRef, Q, Subquery
+from django.db.models import Count, Exists, Max, Min, OuterRef, Q, Subquery
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord
-from controlplane.monitoring.models import TableHealth
+from controlplane.monitoring.models import Alert, Silence, TableHealth
 from controlplane.tables.models import Table
 from controlplane.tables.queries import DATA_ACTIONS, OPEN_INSTANTS
 from workers.clock import InstantTime, parse_instant
@@ -61,6 +61,7 @@ def table_figures(labelled: dict[int, Labels], now: datetime) -> Iterable[Metric
             family.add_metric(labels, counts.get(pk, 0))
         yield family
     yield _health(labelled)
+    yield _alerts(now)
 
 
 def mirror_figures(labelled: dict[int, Labels]) -> Iterable[Metric]:
@@ -151,4 +152,19 @@ def _health(labelled: dict[int, Labels]) -> Metric:
             counts = Counter(verdicts.values())
             for verdict in ("warn", "bad"):
                 family.add_metric((*labelled[pk], verdict), counts[verdict])
+    return family
+
+
+def _alerts(now: datetime) -> Metric:
+    """Of all tables, labelled or not."""
+    silences = Silence.objects.filter(
+        table=OuterRef("table"), check_name=OuterRef("check_name"), until__gt=now
+    )
+    firing = Alert.objects.filter(fired_at__isnull=False, resolved_at__isnull=True)
+    counted = firing.filter(~Exists(silences)).order_by().values("verdict").annotate(n=Count("pk"))
+    counts = dict(counted.values_list("verdict", "n"))
+    about = "Alerts that fire and that nobody silenced."
+    family = GaugeMetricFamily("sluice_alerts_firing", about, labels=["verdict"])
+    for verdict in ("warn", "bad"):
+        family.add_metric((verdict,), counts.get(verdict, 0))
     return family

@@ -35,6 +35,9 @@ from controlplane.mirror.models import (  # noqa: E402
     SyncMark,
 )
 from controlplane.mirror.sync import sync_table  # noqa: E402
+from controlplane.monitoring.actions import do_silence  # noqa: E402
+from controlplane.monitoring.health import judge_tables  # noqa: E402
+from controlplane.monitoring.models import Alert  # noqa: E402
 from controlplane.operations.actions import do_append_lines  # noqa: E402
 from controlplane.operations.models import Operation  # noqa: E402
 from controlplane.tables.actions import do_register_table  # noqa: E402
@@ -153,6 +156,32 @@ def quiet_table(now: datetime, admin: User) -> None:
     )
     Table.objects.create(
         slug="empty", name="empty", location=str(root / "empty"), registered_by=admin
+    )
+
+
+def alerts_of_all(now: datetime, admin: User) -> None:
+    """What their health checks say, as if it had been so for a while; one is silenced, and one was
+    resolved.
+    """
+    judge_tables(budget_s=60)
+    Alert.objects.update(fired_at=now - timedelta(minutes=12))
+    known = Alert.objects.filter(verdict="warn").select_related("table")[0]
+    do_silence(
+        table=known.table,
+        check=known.check_name,
+        hours=4,
+        reason="the nightly load is late; it catches up by itself",
+        by=admin,
+    )
+    Alert.objects.create(
+        table=Table.objects.get(slug="empty"),
+        check_name="cleaning",
+        title="Cleaner makes progress",
+        verdict="warn",
+        sentence="31 commits since the last clean",
+        unwell_at=now - timedelta(hours=3),
+        fired_at=now - timedelta(hours=3),
+        resolved_at=now - timedelta(hours=1),
     )
 
 
@@ -310,6 +339,7 @@ def main() -> None:
     sunk_table(admin)
     contested_table(admin)
     quiet_table(now, admin)
+    alerts_of_all(now, admin)
     _say("ready")
     for line in sys.stdin:
         verb, _, rest = line.strip().partition(" ")

@@ -13,11 +13,13 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
+from django.utils import timezone
 from knox.models import AuthToken
 
 from controlplane.accounts.models import Grant
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
+from controlplane.monitoring.models import Alert
 from controlplane.operations.actions import do_request_write
 from controlplane.tables.models import Table
 from tests.support.sinks import SINK, stuck_state
@@ -26,8 +28,10 @@ from workers.sink.state_file import put_state
 
 METHODS = ("GET", "POST", "PUT", "DELETE", "OPTIONS")
 SECRET = "hushhush"
-OF_A_TABLE = {"slug", "operation_id"}
+OF_A_TABLE = {"alert_id", "slug", "operation_id"}
 """What an address takes that names a table, or something that only one table has."""
+ALERT = 70_000_001
+"""No other number on a page is like it."""
 PARTS = {
     "live-part": "writers",
     "locks-part": "history",
@@ -82,6 +86,16 @@ def hidden(trips: Table, admin: User) -> list[Table]:
     sync_table(trips)
     source = {"kind": "csv", "path": "/data/weather.csv"}
     do_request_write(table=trips, parameters={"source": source}, by=admin)
+    now = timezone.now()
+    Alert.objects.create(
+        pk=ALERT,
+        table=trips,
+        check_name="mirror",
+        verdict="bad",
+        sentence=SECRET,
+        unwell_at=now,
+        fired_at=now,
+    )
     return [trips, fill("hidden-ads", admin, text=SECRET)]
 
 
@@ -106,6 +120,8 @@ def known(hidden: list[Table]) -> dict[str, str]:
         "token_key": "0" * 15,
         "event_id": "1",
         "grant_id": "1",
+        "alert_id": str(ALERT),
+        "check": "mirror",
     }
 
 
@@ -143,6 +159,7 @@ def test_table_of_others_is_answered_as_one_that_there_is_not(
         Grant.objects.update(table=None, namespace=their_table.namespace)
     Grant.objects.update(role=role)
     nothing = known | {"slug": "no-such-table", "operation_id": str(uuid.uuid4())}
+    nothing["alert_id"] = str(ALERT + 1)
 
     differing = {}
     for address in addresses():
@@ -189,7 +206,7 @@ def test_no_list_names_a_table_of_others(
 
 def test_lists_name_it_to_whoever_may_see_it(traces: list[str], as_admin: Client) -> None:
     """Otherwise the test above would look for what no list ever says."""
-    lists = ("/", "/tables/rows", "/api/v1/tables/", "/api/v1/operations/")
+    lists = ("/", "/tables/rows", "/alerts", "/api/v1/tables/", "/api/v1/operations/")
 
     said = {address: text_of(as_admin, "GET", address)[1] for address in lists}
 

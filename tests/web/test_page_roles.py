@@ -16,6 +16,7 @@ from django.utils import timezone
 from controlplane.audit.models import AuditEvent
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
+from controlplane.monitoring.models import Alert
 from controlplane.operations.actions import do_request_write
 from controlplane.tables.models import Table
 from tests.support.sinks import SINK, stuck_state
@@ -151,6 +152,13 @@ operation-log?level=loud               GET   login 403 400 400 400
 operation-log-download                 GET   login 403 200 200 200
 operation-again                        POST  login 403 403 400 400
 operation-cancel                       POST  login 403 403 302 302
+alerts                                 GET   login 403 200 200 200
+alerts-rows                            GET   login 403 200 200 200
+alert-rules                            GET   login 403 200 200 200
+alert-rule:check=mirror                POST  login 403 403 403 302
+alert-silence                          GET   login 403 403 200 200
+alert-silence                          POST  login 403 403 422 422
+alert-unsilence                        POST  login 403 403 302 302
 healthz                                GET   200   200 200 200 200
 readyz                                 GET   503   503 503 503 503
 metrics                                GET   401   401 401 401 401
@@ -228,7 +236,11 @@ def places(trips: Table, admin: User) -> dict[str, str]:
     assert newest is not None
     source = {"kind": "csv", "path": "/data/weather.csv"}
     queued = do_request_write(table=trips, parameters={"source": source}, by=admin)
+    alert = Alert.objects.create(
+        table=trips, check_name="mirror", verdict="bad", unwell_at=now, fired_at=now
+    )
     return {
+        "alert_id": str(alert.pk),
         "slug": trips.slug,
         "instant": newest.requested_at,
         "requested_at": newest.requested_at,

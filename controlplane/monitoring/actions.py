@@ -1,0 +1,96 @@
+"""What people change about alerts: they silence one for a while, and change the rule of a check."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.utils import timezone
+
+from controlplane.audit.actions import do_record
+from controlplane.errors import InvalidRequest
+from controlplane.monitoring.alert_rules import (
+    CHECKS,
+    DEFAULT,
+    HOLD_MINUTES_MAX,
+    Rule,
+    read_fires,
+)
+from controlplane.monitoring.models import AlertRule, Silence
+from controlplane.tables.access import Permission, may, may_everywhere
+from controlplane.tables.models import Table
+
+HOURS_MAX = 7 * 24
+REASON_CHARS_MAX = 500
+
+
+def do_silence(*, table: Table, check: str, hours: int, reason: str, by: User) -> Silence:
+    """Until so many hours from now, in place of a silence that there is.
+
+    Raises PermissionDenied, InvalidRequest.
+    """
+    _refuse_others(table, by)
+    _refuse_unknown(check)
+    if not 1 <= hours <= HOURS_MAX:
+        raise InvalidRequest(f"a silence lasts 1 to {HOURS_MAX} hours", hours=hours)
+    if not reason.strip() or len(reason) > REASON_CHARS_MAX:
+        raise InvalidRequest(f"a silence needs a reason of up to {REASON_CHARS_MAX} characters")
+    until = timezone.now() + timedelta(hours=hours)
+    with transaction.atomic():
+        silence, _ = Silence.objects.update_or_create(
+            table=table,
+            check_name=check,
+            defaults={"until": until, "by": by.get_username(), "reason": reason.strip()},
+        )
+        _record(by, "alert.silence", table.slug, reason, check=check, until=until.isoformat())
+    return silence
+
+
+def do_end_silence(*, table: Table, check: str, by: User) -> None:
+    """It is over at once; one that is not there is over already. Raises PermissionDenied."""
+    _refuse_others(table, by)
+    with transaction.atomic():
+        ended, _ = Silence.objects.filter(table=table, check_name=check).delete()
+        if ended:
+            _record(by, "alert.unsilence", table.slug, "", check=check)
+
+
+def do_change_rule(*, check: str, fires: str, hold_minutes: int, by: User) -> None:
+    """For all tables, from the next look at each on. Raises PermissionDenied, InvalidRequest."""
+    if not may_everywhere(by, Permission.ADMINISTER):
+        raise PermissionDenied("this needs the role admin")
+    _refuse_unknown(check)
+    if not 0 <= hold_minutes <= HOLD_MINUTES_MAX:
+        raise InvalidRequest(f"a rule waits 0 to {HOLD_MINUTES_MAX} minutes", given=hold_minutes)
+    rule = Rule(fires=read_fires(fires), hold=timedelta(minutes=hold_minutes))
+    with transaction.atomic():
+        if rule == DEFAULT:
+            AlertRule.objects.filter(check_name=check).delete()
+        else:
+            AlertRule.objects.update_or_create(
+                check_name=check, defaults={"fires": rule.fires, "hold_minutes": hold_minutes}
+            )
+        _record(by, "alert.rule", check, "", fires=rule.fires, hold_minutes=hold_minutes)
+
+
+def _refuse_others(table: Table, by: User) -> None:
+    if not may(by, Permission.OPERATE, table):
+        raise PermissionDenied("this needs the role operator")
+
+
+def _refuse_unknown(check: str) -> None:
+    if check not in CHECKS:
+        raise InvalidRequest("there is no such health check", check=check[:64])
+
+
+def _record(by: User, what: str, subject: str, reason: str, **details: object) -> None:
+    do_record(
+        who=by.get_username(),
+        what=what,
+        subject=subject,
+        result="done",
+        reason=reason,
+        details=details,
+    )

@@ -1,0 +1,114 @@
+"""Alerts: which health checks of which tables fire now, who knows of them, and by which rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from controlplane.errors import ControlPlaneError
+from controlplane.monitoring.actions import do_change_rule, do_end_silence, do_silence
+from controlplane.monitoring.alert_rules import FIRES, rule_rows
+from controlplane.monitoring.queries import AlertRow, alert_board, alert_row
+from controlplane.tables.access import Permission, access_table, may_everywhere, may_see_some
+from web.forms import AlertRuleForm, SilenceForm
+from web.refusals import page, person, refusal_of
+
+
+@require_safe
+@page
+def alerts(request: HttpRequest) -> HttpResponse:
+    context = {
+        "page": "alerts",
+        "may_change_rules": may_everywhere(person(request), Permission.ADMINISTER),
+        **_board(request),
+    }
+    return render(request, "pages/alerts.html", context)
+
+
+@require_safe
+@page
+def alerts_rows(request: HttpRequest) -> HttpResponse:
+    return render(request, "fragments/alerts.html", _board(request))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@page
+def silence(request: HttpRequest, alert_id: int) -> HttpResponse:
+    """What is silenced, for how long and why."""
+    alert = _alert_to_change(request, alert_id)
+    form = SilenceForm(request.POST if request.method == "POST" else None)
+    if request.method == "POST" and form.is_valid():
+        do_silence(
+            table=access_table(person(request), alert.slug, Permission.OPERATE),
+            check=alert.check,
+            hours=form.cleaned_data["hours"],
+            reason=form.cleaned_data["reason"],
+            by=person(request),
+        )
+        return redirect("alerts")
+    context = {"page": "alerts", "alert": alert, "form": form}
+    status = 422 if request.method == "POST" else 200
+    return render(request, "pages/alert_silence.html", context, status=status)
+
+
+@require_POST
+@page
+def unsilence(request: HttpRequest, alert_id: int) -> HttpResponse:
+    alert = _alert_to_change(request, alert_id)
+    table = access_table(person(request), alert.slug, Permission.OPERATE)
+    do_end_silence(table=table, check=alert.check, by=person(request))
+    return redirect("alerts")
+
+
+@require_safe
+@page
+def alert_rules(request: HttpRequest) -> HttpResponse:
+    _refuse_who_sees_nothing(request)
+    context = {
+        "page": "alerts",
+        "rules": rule_rows(),
+        "fires": FIRES.items(),
+        "may_change_rules": may_everywhere(person(request), Permission.ADMINISTER),
+    }
+    return render(request, "pages/alert_rules.html", context)
+
+
+@require_POST
+@page
+def alert_rule(request: HttpRequest, check: str) -> HttpResponse:
+    if not may_everywhere(person(request), Permission.ADMINISTER):
+        raise PermissionDenied("this needs the role admin")
+    form = AlertRuleForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, "A rule says when it fires, and waits 0 to 1,440 minutes.")
+        return redirect("alert-rules")
+    try:
+        do_change_rule(check=check, by=person(request), **form.cleaned_data)
+    except ControlPlaneError as error:
+        messages.error(request, refusal_of(error).text)
+    return redirect("alert-rules")
+
+
+def _board(request: HttpRequest) -> dict[str, Any]:
+    _refuse_who_sees_nothing(request)
+    return {"board": alert_board(person(request), timezone.now())}
+
+
+def _refuse_who_sees_nothing(request: HttpRequest) -> None:
+    if not may_see_some(person(request)):
+        raise PermissionDenied("this needs the role viewer")
+
+
+def _alert_to_change(request: HttpRequest, alert_id: int) -> AlertRow:
+    """Raises PermissionDenied for who sees nothing, or sees its table only; Http404."""
+    _refuse_who_sees_nothing(request)
+    alert = alert_row(person(request), alert_id, timezone.now())
+    if not alert.may_silence:
+        raise PermissionDenied("this needs the role operator")
+    return alert
