@@ -21,8 +21,8 @@ from controlplane.operations.request_places import check_own_places
 from controlplane.operations.requesting import Given
 from controlplane.operations.table_changes.actions import TableChange, do_change_table
 from controlplane.tables.access import Permission, access_table, may, visible_tables
+from controlplane.tables.listing import Wanted, tables_page
 from controlplane.tables.models import Table
-from controlplane.tables.queries import tables_overview
 
 # Role everywhere, in the namespace, on the table; then what may be done to the table, and to
 # another of its namespace.
@@ -150,7 +150,7 @@ def test_lists_ask_the_database_no_oftener_for_more_tables(person: User) -> None
             table = made(f"t{tables}-{number}", "sales" if number % 2 else "hr")
             Grant.objects.create(user=person, table=table, role="viewer")
         with CaptureQueriesContext(connection) as queries:
-            assert tables_overview(person)
+            assert tables_page(person, Wanted()).rows
         return len(queries)
 
     assert queries_for(2) == queries_for(20) <= 6

@@ -21,6 +21,7 @@ from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
 from controlplane.monitoring.models import Alert
 from controlplane.operations.actions import do_request_write
+from controlplane.tables.listing import TableSums
 from controlplane.tables.models import Table
 from tests.support.sinks import SINK, stuck_state
 from tests.web.conftest import fill
@@ -33,6 +34,7 @@ OF_A_TABLE = {"alert_id", "slug", "operation_id"}
 ALERT = 70_000_001
 """No other number on a page is like it."""
 PARTS = {
+    "freshness": "mirror_notice",
     "live-part": "writers",
     "locks-part": "history",
     "markers-part": "server",
@@ -219,8 +221,10 @@ def test_sums_and_search_count_own_tables_only(
     own, every = (client.get("/").context["sums"] for client in (as_guest, as_admin))
     found_none = as_guest.get("/tables/rows?q=lake").content.decode()
 
-    assert own == {"writers": 0, "pending": 0, "conflicts": 0, "behind": 1}
-    assert min(every["pending"], every["conflicts"]) > 0
+    assert own == TableSums(
+        tables=1, active_writers=0, pending_instants=0, conflicts_24h=0, behind=1
+    )
+    assert min(every.pending_instants, every.conflicts_24h) > 0
     assert "theirs" in found_none
     assert "hidden-ads" not in found_none
 
@@ -239,7 +243,7 @@ def test_token_opens_what_its_owner_sees_and_nothing_else(
     _, token = AuthToken.objects.create(user=guest)
     own = {"Authorization": f"Token {token}"}
 
-    slugs = [row["slug"] for row in client.get("/api/v1/tables/", headers=own).json()]
+    slugs = [row["slug"] for row in client.get("/api/v1/tables/", headers=own).json()["results"]]
 
     assert slugs == ["theirs"]
     assert client.get("/api/v1/tables/trips/", headers=own).status_code == 404

@@ -49,7 +49,7 @@ def test_list_says_that_a_table_is_lost_and_since_when(lost: Table, as_viewer: C
 
 
 def test_api_says_that_a_table_is_lost_and_since_when(lost: Table, as_viewer: Client) -> None:
-    (row,) = as_viewer.get("/api/v1/tables/").json()
+    (row,) = as_viewer.get("/api/v1/tables/").json()["results"]
 
     assert (row["sync_state"], row["sync_problem"]) == ("unreadable", _FOLDER)
     assert row["sync_failing_since"]

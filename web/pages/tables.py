@@ -5,7 +5,6 @@ partition.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,8 @@ from django.views.decorators.http import require_safe
 from controlplane.fields import INSTANT_TIME
 from controlplane.mirror.queries.files import file_groups_page
 from controlplane.tables.access import Permission, access_table, may_everywhere, may_see_some
-from controlplane.tables.queries import TableRow, tables_overview
+from controlplane.tables.listing import Wanted, table_sums, tables_named, tables_page
+from controlplane.tables.queries import NamespaceRow, namespaces_of
 from web.additions import first_step
 from web.refusals import page, person
 
@@ -62,13 +62,9 @@ def go(request: HttpRequest) -> HttpResponse:
     here = request.GET.get("table", "")
     if here and INSTANT_TIME.match(question):
         return redirect(f"{reverse('timeline', args=[here])}?{urlencode({'sel': question})}")
-    exact = [
-        row
-        for row in tables_overview(person(request))
-        if question.lower() in (row.slug.lower(), row.name.lower())
-    ]
+    exact = tables_named(person(request), question) if question else []
     if len(exact) == 1:
-        return redirect("live", exact[0].slug)
+        return redirect("live", exact[0])
     if here and question and (there := _inside(request, here, question)):
         return redirect(there)
     return redirect(
@@ -95,45 +91,36 @@ def _rows(request: HttpRequest) -> dict[str, Any]:
     user = person(request)
     if not may_see_some(user):
         raise PermissionDenied("this needs the role viewer")
-    question = request.GET.get("q", "").strip()[:QUESTION_CHARS_MAX]
-    rows = tables_overview(user)
-    namespace = request.GET.get("namespace", "")[:QUESTION_CHARS_MAX]
-    namespaces = _namespaces(request, rows, namespace)
-    if namespace:
-        rows = [row for row in rows if row.namespace == namespace]
-    if question:
-        rows = [
-            row
-            for row in rows
-            if question.lower() in f"{row.slug} {row.name} {row.location}".lower()
-        ]
-    sums = {
-        "writers": sum(row.active_writers for row in rows),
-        "pending": sum(row.pending_instants for row in rows),
-        "conflicts": sum(row.conflicts_24h for row in rows),
-        "behind": sum(is_behind(row) for row in rows),
-    }
+    wanted = Wanted(
+        search=request.GET.get("q", "").strip()[:QUESTION_CHARS_MAX],
+        namespace=request.GET.get("namespace", "")[:QUESTION_CHARS_MAX],
+    )
+    cursor = request.GET.get("after", "")[:QUESTION_CHARS_MAX]
+    listed = tables_page(user, wanted, cursor=cursor or None)
     return {
-        "rows": rows,
-        "asked": question,
-        "namespace": namespace,
-        "namespaces": namespaces,
-        "sums": sums,
+        "rows": listed.rows,
+        "next_cursor": listed.next_cursor,
+        "cursor": cursor,
+        "asked": wanted.search,
+        "namespace": wanted.namespace,
+        "namespaces": _namespaces(request, namespaces_of(user), wanted.namespace),
+        "sums": table_sums(user, wanted),
         "first_step": first_step(),
         "may_register": may_everywhere(user, Permission.ADMINISTER),
     }
 
 
 def _namespaces(
-    request: HttpRequest, rows: Sequence[TableRow], current: str
+    request: HttpRequest, rows: Sequence[NamespaceRow], current: str
 ) -> list[NamespaceChoice]:
     """Every namespace of the list and all of them together; empty where there is nothing to choose.
-    Whatever else the address says stays.
+    Whatever else the address says stays, but for the page.
     """
-    counts = Counter(row.namespace for row in rows)
+    counts = {row.name: row.tables for row in rows}
     if len(counts) < 2 and not current:
         return []
-    others = [(key, str(text)) for key, text in request.GET.items() if key != "namespace"]
+    left_out = ("namespace", "after")
+    others = [(key, str(text)) for key, text in request.GET.items() if key not in left_out]
 
     def choice(name: str, tables: int) -> NamespaceChoice:
         pairs = [*others, *([("namespace", name)] if name else [])]
@@ -142,9 +129,7 @@ def _namespaces(
         )
 
     names = sorted({*counts, current} - {""})
-    return [choice("", len(rows)), *(choice(name, counts[name]) for name in names)]
-
-
-def is_behind(row: TableRow) -> bool:
-    """Whether what the page shows of this table may be old."""
-    return row.sync_state != "fresh"
+    return [
+        choice("", sum(counts.values())),
+        *(choice(name, counts.get(name, 0)) for name in names),
+    ]

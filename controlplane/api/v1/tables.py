@@ -10,8 +10,8 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from controlplane.api.auth import IsAdminToWrite
-from controlplane.api.outputs import output, shown, shown_list
-from controlplane.api.parsing import Strict, validated
+from controlplane.api.outputs import output, page_of, shown, shown_page
+from controlplane.api.parsing import Strict, validated, validated_query
 from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
 from controlplane.operations.ask import Requester
 from controlplane.operations.requesting import Given
@@ -23,10 +23,12 @@ from controlplane.operations.table_changes.actions import (
     unregistered_before,
 )
 from controlplane.operations.table_changes.hanging import TableChangePlan, table_change_plan
+from controlplane.paging import PAGE_ROWS_MAX
 from controlplane.tables.access import Permission, access_table
 from controlplane.tables.actions import do_register_table
+from controlplane.tables.listing import TABLES_SHOWN, Wanted, tables_page
 from controlplane.tables.models import DEFAULT_NAMESPACE
-from controlplane.tables.queries import TableRow, table_row, tables_overview
+from controlplane.tables.queries import TableRow, table_row
 
 
 class TableListApi(APIView):
@@ -38,9 +40,22 @@ class TableListApi(APIView):
         name = serializers.CharField(max_length=200, required=False, default="")
         namespace = serializers.CharField(max_length=64, required=False, default=DEFAULT_NAMESPACE)
 
-    @extend_schema(operation_id="tables_list", responses=output(TableRow)(many=True))
+    class Query(Strict):
+        search = serializers.CharField(
+            max_length=200, required=False, default="", help_text="In slug, name or location."
+        )
+        namespace = serializers.CharField(max_length=64, required=False, default="")
+        limit = serializers.IntegerField(
+            min_value=1, max_value=PAGE_ROWS_MAX, required=False, default=TABLES_SHOWN
+        )
+        cursor = serializers.CharField(max_length=64, required=False, default=None)
+
+    @extend_schema(operation_id="tables_list", parameters=[Query], responses=page_of(TableRow))
     def get(self, request: Request) -> Response:
-        return Response(shown_list(tables_overview(request.user)))
+        query = validated_query(self.Query, request)
+        wanted = Wanted(search=query["search"], namespace=query["namespace"])
+        page = tables_page(request.user, wanted, cursor=query["cursor"], limit=query["limit"])
+        return Response(shown_page(page.rows, page.next_cursor))
 
     @extend_schema(
         operation_id="tables_register", request=Registration, responses={201: output(TableRow)}

@@ -24,9 +24,10 @@ from controlplane.mirror.storage import engine_table
 from controlplane.mirror.sync import sync_table
 from controlplane.mirror.turns import take_turn
 from controlplane.tables.freshness import freshness
+from controlplane.tables.listing import Wanted, tables_page
 from controlplane.tables.models import Table
 from controlplane.tables.problems import Problem
-from controlplane.tables.queries import table_row, tables_overview
+from controlplane.tables.queries import table_row
 from tests.controlplane.lake import Lake
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
@@ -100,7 +101,7 @@ def test_what_is_wrong_is_told_and_nothing_is_lost(
     assert fresh.advice.endswith(".")
     assert fresh.failing_since is not None
     assert list(InstantRecord.objects.values()) == before
-    (row,) = tables_overview(admin)
+    (row,) = tables_page(admin, Wanted()).rows
     assert (row.sync_state, row.sync_problem) == ("unreadable", fresh.title)
     assert row.sync_failing_since == table_row(good.row).sync_failing_since is not None
 

@@ -10,9 +10,9 @@ from django.contrib.auth.models import User
 
 from controlplane.errors import InvalidRequest
 from controlplane.tables.actions import do_register_table
+from controlplane.tables.listing import Wanted, tables_page
 from controlplane.tables.locations import overlap
 from controlplane.tables.models import Table
-from controlplane.tables.queries import tables_overview
 
 
 def test_a_location_is_stored_resolved_and_without_a_trailing_slash(
@@ -176,4 +176,4 @@ def test_a_table_stands_in_the_namespace_that_was_named_or_in_the_default_one(
     do_register_table(location=f"{root}/t1", slug="t1", by=admin)
     do_register_table(location=f"{root}/t2", slug="t2", namespace="sales", by=admin)
 
-    assert [row.namespace for row in tables_overview(admin)] == ["default", "sales"]
+    assert [row.namespace for row in tables_page(admin, Wanted()).rows] == ["default", "sales"]

@@ -51,10 +51,13 @@ class Client:
 
     # Tables
 
-    def tables(self) -> list[TableRow]:
-        """Every table that the token's owner sees, by slug."""
-        rows: list[TableRow] = self._connection.get("tables/")
-        return rows
+    def tables(
+        self, *, search: str | None = None, namespace: str | None = None
+    ) -> Iterator[TableRow]:
+        """The tables that the token's owner sees, by slug; `search` is looked for in slug, name and
+        location.
+        """
+        return self._connection.pages("tables/", {"search": search, "namespace": namespace})
 
     def table(self, slug: str) -> TableRow:
         """One table. Raises ProblemError `not_found` also for one that its owner may not see."""

@@ -168,8 +168,12 @@ class TableRow(TypedDict):
     active_writers: int
     conflicts_24h: int
     pending_instants: int
+    synced_at: str | None
     sync_age_s: float | None
+    sync_state: str
+    sync_problem: str
     sync_error: str
+    sync_failing_since: str | None
     lock_provider: str
 
 
