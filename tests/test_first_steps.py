@@ -76,7 +76,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for _ in range(2):
         done = run("make", "setup", f"VENV={made}", cwd=PROJECT)
         assert done.returncode == 0, said(done)
-    assert (inner / "sluice.pth").read_text() == f"{PROJECT}\n"
+    assert (inner / "sluice.pth").read_text() == f"{PROJECT}\n{PROJECT}/workers/public\n"
     return made
 
 
@@ -118,7 +118,7 @@ def test_the_commands_of_the_readme_run_in_their_order(tmp_path: Path) -> None:
         assert "1 rows in" in done.stdout
 
 
-def test_another_project_gets_the_engine_and_nothing_else(tmp_path: Path) -> None:
+def test_another_project_gets_the_engine_and_the_client_and_nothing_else(tmp_path: Path) -> None:
     copied = tmp_path / "sluice"
     copied.mkdir()
     for name in ("pyproject.toml", "requirements.txt", "README.md"):
@@ -132,7 +132,10 @@ def test_another_project_gets_the_engine_and_nothing_else(tmp_path: Path) -> Non
     done = run(*pip, "--no-build-isolation", "--target", where, copied, cwd=tmp_path)
 
     assert done.returncode == 0, said(done)
-    assert {path.name for path in where.iterdir() if path.suffix != ".dist-info"} == {"workers"}
+    installed = {path.name for path in where.iterdir() if path.suffix != ".dist-info"}
+    assert installed == {"workers", "sluice_client"}
+    assert not (where / "workers" / "public").exists()
+    assert {"client.py", "py.typed"} <= {path.name for path in (where / "sluice_client").iterdir()}
     [metadata] = where.glob("sluice-*.dist-info/METADATA")
     assert "Requires-Dist: pyarrow==" in metadata.read_text()
 
