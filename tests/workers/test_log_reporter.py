@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.clocks import ManualClock
+from tests.support.crash_ports import StillClock
 from workers.errors import InvalidInput
 from workers.jobs import ServiceJob
 from workers.reporting import OperationReport, RecordingReporter, ReportState
@@ -159,7 +159,7 @@ def test_a_task_runs_without_a_place_for_its_log(
 def test_reports_are_told_once_progress_seldom_and_no_secret(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    clock, sent = ManualClock(), RecordingReporter()
+    clock, sent = StillClock(), RecordingReporter()
     reporting = LoggedReporter(sent, _log, Masker(["c4nary-value"]), clock)
 
     with caplog.at_level(logging.INFO):

@@ -22,6 +22,9 @@ APPS = ("accounts", "audit", "mirror", "monitoring", "operations", "tables", "wr
 COLUMNS = 'select name, type, "notnull", pk from pragma_table_info'
 
 
+pytestmark = pytest.mark.slow  # Each migrates a whole database, in processes of their own.
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     with closing(sqlite3.connect(tmp_path / "db.sqlite3")) as database:

@@ -54,6 +54,7 @@ def start(home: Path) -> Iterator[Start]:
 
 
 @pytest.mark.kafka
+@pytest.mark.slow  # A broker of the demo's own, started and stopped.
 def test_broker_is_the_process_that_was_started_and_comes_back_where_it_was(
     home: Path, start: Start
 ) -> None:
@@ -81,6 +82,7 @@ def test_broker_is_the_process_that_was_started_and_comes_back_where_it_was(
 
 
 @pytest.mark.kafka
+@pytest.mark.slow  # A broker of the demo's own, started and stopped.
 def test_feed_says_when_nobody_takes_its_orders(topics: Topics) -> None:
     config = sink_of(Broker(Path("/nowhere"), "", ports=(1, 2)), "shop-orders")
     feed = Feed(config, Orders(7, 1), SystemClock(), delivery_s=1.0)
@@ -103,6 +105,7 @@ def test_ports_are_kept_until_somebody_else_has_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.kafka
+@pytest.mark.slow  # A broker of the demo's own, started and stopped.
 def test_without_a_network_it_says_what_could_not_be_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
