@@ -25,12 +25,13 @@ _TABLES = """
 _INSTANTS = """
     INSERT INTO mirror_instantrecord (
         table_id, requested_at, action, state, completed_at, operation_type, writer_name, stream,
-        sink, rows, files, bytes, partitions, operation_ref, metadata, is_archived)
+        sink, rows, files, bytes, partitions, operation_ref, metadata, is_archived,
+        has_content)
     SELECT t.id, to_char(at, 'YYYYMMDDHH24MISSMS'),
         CASE WHEN n %% 10 = 0 THEN 'commit' ELSE 'deltacommit' END, 'completed',
         to_char(at + interval '2 seconds', 'YYYYMMDDHH24MISSMS'), 'upsert', 'writer-' || n %% 3,
         '', '', 1000, 4, 400000, 2, '',
-        '{"file_groups": [["day=1", "f-0"]], "file_group_count": 1, "extra": {}}', n > 200
+        '{"file_groups": [["day=1", "f-0"]], "file_group_count": 1, "extra": {}}', n > 200, true
     FROM tables_table t, generate_series(1, %(each)s) n,
         LATERAL (SELECT now() - n * interval '5 minutes' AS at) moment
 """
