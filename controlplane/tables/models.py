@@ -1,14 +1,25 @@
 """Table: a location somebody registered. What it says of itself is mirrored by the sync.
 
 FormerSlug: where it was found before it was renamed. TableRequest: what was done to the register,
-under the key that came with it.
+under the key that came with it. RowGrant: who reads rows, and where. MaskedColumn: what of a row
+most of them do not see.
 """
 
 from __future__ import annotations
 
-from django.conf import settings
-from django.db import models
+from typing import Final
 
+from django.conf import settings
+from django.contrib.auth.models import Group
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Lower
+
+READS_ROWS: Final = "rows"
+SEES_MASKED: Final = "masked"
+ROW_RIGHTS: Final = (READS_ROWS, SEES_MASKED)
+"""The second has all that the first has, and sees masked columns besides."""
+COLUMN_CHARS_MAX = 500
 DEFAULT_NAMESPACE = "default"
 """Where a table is registered when nobody says otherwise."""
 
@@ -103,3 +114,73 @@ class TableRequest(models.Model):
 
     def __str__(self) -> str:
         return f"{self.idempotency_key} of {self.requested_by}"
+
+
+class RowGrant(models.Model):
+    """The right of one person, or of one group of people, to read rows: of one table, of all tables
+    in one namespace, or of every table. It shows nobody a table whom no role lets see it.
+    """
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="row_grants"
+    )
+    group = models.ForeignKey(Group, null=True, on_delete=models.CASCADE, related_name="row_grants")
+    right = models.CharField(max_length=16, choices=[(right, right) for right in ROW_RIGHTS])
+    namespace = models.SlugField(max_length=64, blank=True)
+    """With `table` empty too: everywhere."""
+    table = models.ForeignKey(Table, null=True, on_delete=models.CASCADE, related_name="row_grants")
+    granted_at = models.DateTimeField(auto_now_add=True)
+    granted_by = models.CharField(max_length=150)
+    """The name of a user, or of who had the shell."""
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(user__isnull=True) ^ Q(group__isnull=True),
+                name="row_grant_of_one_holder",
+            ),
+            models.CheckConstraint(
+                condition=Q(namespace="") | Q(table__isnull=True), name="row_grant_at_one_place"
+            ),
+            models.CheckConstraint(condition=Q(right__in=ROW_RIGHTS), name="row_grant_of_a_right"),
+            models.UniqueConstraint(
+                fields=["user", "namespace"],
+                condition=Q(user__isnull=False, table__isnull=True),
+                name="row_grant_of_user_once",
+            ),
+            models.UniqueConstraint(
+                fields=["user", "table"],
+                condition=Q(user__isnull=False, table__isnull=False),
+                name="row_grant_of_user_on_table_once",
+            ),
+            models.UniqueConstraint(
+                fields=["group", "namespace"],
+                condition=Q(group__isnull=False, table__isnull=True),
+                name="row_grant_of_group_once",
+            ),
+            models.UniqueConstraint(
+                fields=["group", "table"],
+                condition=Q(group__isnull=False, table__isnull=False),
+                name="row_grant_of_group_on_table_once",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        holder = self.user if self.user is not None else f"group {self.group}"
+        return f"{holder}: {self.right}, {self.table or self.namespace or 'everywhere'}"
+
+
+class MaskedColumn(models.Model):
+    """A column of a table that is shown as a fixed mark to whoever does not see masked columns."""
+
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="masked_columns")
+    path = models.CharField(max_length=COLUMN_CHARS_MAX)
+    """As somebody wrote it; fields of structs behind dots. Case makes no difference."""
+
+    class Meta:
+        ordering = ["path"]
+        constraints = [models.UniqueConstraint("table", Lower("path"), name="masked_column_once")]
+
+    def __str__(self) -> str:
+        return f"{self.path} of {self.table}"

@@ -71,6 +71,30 @@ def test_older_home_goes_on_with_its_tables(home: Path) -> None:
     assert applied == [(app,) for app in APPS]
 
 
+def test_whoever_had_a_role_keeps_reading_rows(home: Path) -> None:
+    holders = {"vic": "viewer", "oda": "operator", "ada": "admin", "nia": ""}
+    with closing(sqlite3.connect(home / "db.sqlite3")) as database, database:
+        for name, role in holders.items():
+            database.execute(
+                "insert into auth_user (username, password, is_superuser, first_name, last_name, "
+                "email, is_staff, is_active, date_joined) values (?, '', 0, '', '', '', 0, 1, 0)",
+                [name],
+            )
+            database.execute(
+                "insert into auth_user_groups (user_id, group_id) select u.id, g.id "
+                "from auth_user u, auth_group g where u.username = ? and g.name = ?",
+                [name, role],
+            )
+
+    assert run(home, "migrate", "--verbosity", "0").returncode == 0
+
+    readers = (
+        "select username, right, namespace from tables_rowgrant r join auth_user u "
+        "on u.id = r.user_id order by username"
+    )
+    assert query(home, readers) == [("oda", "rows", ""), ("vic", "rows", "")]
+
+
 def test_its_database_has_what_a_new_one_has(home: Path, tmp_path: Path) -> None:
     fresh = tmp_path / "fresh"
     fresh.mkdir()

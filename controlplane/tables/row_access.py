@@ -1,0 +1,154 @@
+"""`row_access`: the only door to rows. Whatever shows a value that stands in a row (pages, API,
+SQL, exports, dead letters, keys, minima and maxima) asks here who may see it, masks by what is
+answered, and has it recorded.
+
+Reading rows is a right of its own beside the roles by which somebody sees a table. Admins of a
+table have it, and see its masked columns; others are given it (`row_grants`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from django.contrib.auth.models import Group, User
+from django.core.exceptions import PermissionDenied
+from django.db.models import Q
+
+from controlplane.audit.actions import do_record
+from controlplane.tables.access import Caller, Permission, may
+from controlplane.tables.masks import (
+    is_masked,
+    masked_row,
+    masked_rows,
+    masked_text,
+    masks_part,
+)
+from controlplane.tables.models import SEES_MASKED, MaskedColumn, RowGrant, Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+READ_ROWS: Final = "rows.read"
+"""What the audit calls it."""
+RECORD_KEY: Final = "_hoodie_record_key"
+PARTITION_PATH: Final = "_hoodie_partition_path"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowAccess:
+    """What one person may see of the rows of one table, as of one moment."""
+
+    who: str
+    """The name that the person signs in with."""
+    table: str
+    """The slug."""
+    may_read: bool
+    masked: frozenset[str]
+    """Column paths in lower case, those that Hudi derives of them included. Also of whoever may not
+    read: then all that are masked.
+    """
+
+    @property
+    def sees_all(self) -> bool:
+        """Every value of every row."""
+        return self.may_read and not self.masked
+
+    @property
+    def needed(self) -> str:
+        """What a person without the right is told, as one sentence without its full stop."""
+        return (
+            f"reading rows of {self.table} needs the right to read rows, which an admin of its "
+            "namespace gives on the page Access"
+        )
+
+    def check(self) -> None:
+        """Raises PermissionDenied for whoever may not read rows; it says what to ask for."""
+        if not self.may_read:
+            raise PermissionDenied(self.needed)
+
+    def check_column(self, column: str) -> None:
+        """Raises PermissionDenied also for a column of which any part is masked: for questions that
+        say something of a value without showing it.
+        """
+        self.check()
+        if column and masks_part(column, self.masked):
+            raise PermissionDenied(
+                f"the column {column[:200]} of {self.table} is masked; an admin of its namespace "
+                "gives the right to see masked columns on the page Access"
+            )
+
+    def masks(self, column: str) -> bool:
+        """Whether the column, or a struct that it is a field of, is masked."""
+        return is_masked(column, self.masked)
+
+    def rows(self, rows: pa.Table) -> pa.Table:
+        """Those rows as this person sees them: a masked column is of type string and holds the mark
+        in every row. Raises PermissionDenied.
+        """
+        self.check()
+        return masked_rows(rows, self.masked) if self.masked else rows
+
+    def row(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The row, by column name, as this person sees it. Raises PermissionDenied."""
+        self.check()
+        return masked_row(row, self.masked)
+
+    def text(self, text: str, column: str) -> str:
+        """The text of a value of one column, as this person sees it. Raises PermissionDenied."""
+        self.check()
+        return masked_text(text, column, self.masked)
+
+
+def row_access(user: Caller, table: Table) -> RowAccess:
+    """What `user`, who sees the table, may see of its rows. At most two queries besides the roles;
+    one for an admin of the table.
+    """
+    who = user.get_username()
+    if may(user, Permission.ADMINISTER, table):
+        return RowAccess(who=who, table=table.slug, may_read=True, masked=frozenset())
+    rights = _rights(user, table) if may(user, Permission.VIEW, table) else frozenset()
+    masked = frozenset() if SEES_MASKED in rights else masked_paths(table)
+    return RowAccess(who=who, table=table.slug, may_read=bool(rights), masked=masked)
+
+
+def masked_paths(table: Table) -> frozenset[str]:
+    """In lower case. With a part of the record key Hudi's copy of the whole key is masked too, and
+    with a part of the partition path Hudi's copy of that.
+    """
+    paths = MaskedColumn.objects.filter(table=table).values_list("path", flat=True)
+    masked = frozenset(path.lower() for path in paths)
+    derived = {
+        name
+        for name, made_of in ((RECORD_KEY, table.record_key), (PARTITION_PATH, table.partition_by))
+        if any(masks_part(column, masked) for column in columns_of(made_of))
+    }
+    return masked | derived
+
+
+def columns_of(listed: str) -> list[str]:
+    """The columns of a `record_key` or `partition_by`: `a,b:timestamp` -> `["a", "b"]`."""
+    names = (part.partition(":")[0].strip() for part in listed.split(","))
+    return [name for name in names if name]
+
+
+def do_record_rows_read(access: RowAccess, *, door: str, rows: int, **details: object) -> None:
+    """The audit says from now on that this person was shown this many rows by this door, and what
+    was masked; never a value. Call it before the answer is sent.
+    """
+    do_record(
+        who=access.who,
+        what=READ_ROWS,
+        subject=access.table,
+        result="done",
+        details={"door": door, "rows": rows, "masked": sorted(access.masked), **details},
+    )
+
+
+def _rights(user: Caller, table: Table) -> frozenset[str]:
+    if not isinstance(user, User):
+        return frozenset()
+    held = Q(user=user) | Q(group__in=Group.objects.filter(user=user))
+    here = Q(table=table) | Q(table=None, namespace__in=["", table.namespace])
+    return frozenset(RowGrant.objects.filter(held, here).values_list("right", flat=True))
