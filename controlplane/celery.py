@@ -22,7 +22,7 @@ from workers.task_logs import follow_requests
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.prod")
 
 QUEUES = ("control", "engine", "mirror")
-SYNC_EVERY_S = 2.0
+SYNC_EVERY_S = 1.0
 RECONCILE_EVERY_S = 5.0
 SUPERVISE_EVERY_S = 2.0
 MEASURE_EVERY_S = 5.0

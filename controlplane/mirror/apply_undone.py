@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.db.models import Exists, OuterRef
 
 from controlplane.fields import INSTANT_TIME
-from controlplane.mirror.models import InstantRecord, UndoneRecord
+from controlplane.mirror.models import UNDOING, InstantRecord, UndoneRecord
 from controlplane.mirror.undone_facts import UndoneFacts
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
@@ -16,7 +16,6 @@ from workers.clock import InstantTime
 _BATCH_ROWS = 500
 _SEEN = ("operation_type", "stream", "rows", "files", "bytes", "operation_ref")
 """What only the mirror knows of an instant that is gone."""
-_UNDOING = ("rollback", "restore")
 _TOLD = ("action", "ended_at", "undone_by")
 
 
@@ -91,7 +90,7 @@ def _unread_undoings(table: Table) -> Iterator[_Undoing]:
     """Oldest first: what undid something is what undid it first."""
     read = UndoneRecord.objects.filter(table=table).exclude(undone_by="").values("undone_by")
     undoing = (
-        InstantRecord.objects.filter(table=table, action__in=_UNDOING, state="completed")
+        InstantRecord.objects.filter(table=table, action__in=UNDOING, state="completed")
         .exclude(requested_at__in=read)
         .order_by("requested_at")
         .values_list("requested_at", "completed_at", "metadata")

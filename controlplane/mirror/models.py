@@ -6,7 +6,7 @@ measurement.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from django.db import models
 
@@ -38,10 +38,21 @@ SUSPECT_PART = 0.5
 """A writer that used up this part of its tolerance deserves a look before recovery acts."""
 
 
+UNDOING: Final = ("rollback", "restore")
+"""Actions that take others back."""
+
+
 class InstantRecord(models.Model):
     table = models.ForeignKey(
-        Table, on_delete=models.CASCADE, related_name="instants", db_index=False
-    )  # `instant_once` begins with it, and each index is paid for by every new instant.
+        Table,
+        on_delete=models.CASCADE,
+        related_name="instants",
+        # `instant_once` begins with it, and each index is paid for by every new instant.
+        db_index=False,
+        # So is the database's own check, a quarter of what a long history costs. Rows are written
+        # by the holder of the table's sync mark alone, for which whoever unregisters it waits.
+        db_constraint=False,
+    )
     requested_at = InstantTimeField()
     action = models.CharField(max_length=16)
     state = models.CharField(max_length=16)
@@ -90,6 +101,22 @@ class InstantRecord(models.Model):
                 fields=["table", "-completed_at"],
                 condition=~models.Q(stream=""),
                 name="instant_by_stream",
+            ),
+            # Each look asks for these; of a long history they are a few.
+            models.Index(
+                fields=["table", "requested_at"],
+                condition=models.Q(is_archived=False),
+                name="instant_active",
+            ),
+            models.Index(
+                fields=["table", "requested_at"],
+                condition=models.Q(action__in=UNDOING),
+                name="instant_undoing",
+            ),
+            models.Index(
+                fields=["table", "completed_at"],
+                condition=models.Q(metadata__has_key="read_otherwise"),
+                name="instant_read_otherwise",
             ),
         ]
 

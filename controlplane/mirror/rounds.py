@@ -28,17 +28,22 @@ from controlplane.mirror.turns import given_back, take_turn
 from controlplane.tables.models import Table
 from workers.clock import Clock, SystemClock
 
-BUDGET_S = 3.0
+BUDGET_S = 1.5
 WHOLE_EVERY = timedelta(minutes=2)
 """However quiet it is, a table is read so often: what expires by itself is found then."""
 WHOLE_EVERY_BY_NAMES = timedelta(seconds=30)
 """And so often where folders have no stamps to rely on."""
-LOOK_EVERY_MIN = timedelta(seconds=2)
+LOOK_EVERY_MIN = timedelta(seconds=1)
+"""In each round, as long as something happens to the table."""
+LOOK_EVERY_FEW = timedelta(seconds=2)
+"""At a table that is still, while there are few."""
 LOOK_EVERY_MAX = timedelta(seconds=60)
 QUIET_PER_LOOK = 30
 """A bucket's table that was quiet for ten minutes is looked at every twenty seconds."""
 LOOKS_PER_ROUND = 400
-"""Of more tables those that are still are looked at less often, as a bucket's are."""
+"""Of more tables those that are still are looked at the less often, as a bucket's are."""
+_BEATS_LATE = timedelta(milliseconds=250)
+"""A round that begins a little early must not leave a table to the next one."""
 _NEWS_PER_WHOLE = 8
 _BATCH = 500
 _ERROR_AFTER = timedelta(seconds=10)
@@ -115,20 +120,23 @@ def _note_unchanged(tables: list[Table], now: datetime) -> None:
     for start in range(0, len(tables), _BATCH):
         keys = [table.pk for table in tables[start : start + _BATCH]]
         Table.objects.filter(pk__in=keys).update(synced_at=now)
-    if len(tables) > LOOKS_PER_ROUND:
-        _look_less_often(tables, now)
+    _look_less_often(
+        tables, now, LOOK_EVERY_MAX if len(tables) > LOOKS_PER_ROUND else LOOK_EVERY_FEW
+    )
 
 
-def _look_less_often(tables: list[Table], now: datetime) -> None:
-    """By powers of two, so that a few queries tell all."""
+def _look_less_often(tables: list[Table], now: datetime, longest: timedelta) -> None:
+    """By powers of two, so that a few queries tell all; none of those that are busy."""
     by_pause: dict[timedelta, list[int]] = {}
     for table in tables:
-        pause, longest = LOOK_EVERY_MIN, _pause(table.sync_mark.changed_at, now)
-        while pause * 2 <= longest:
+        pause, wanted = LOOK_EVERY_MIN, min(longest, _pause(table.sync_mark.changed_at, now))
+        while pause * 2 <= wanted:
             pause *= 2
         by_pause.setdefault(pause, []).append(table.sync_mark.pk)
+    by_pause.pop(LOOK_EVERY_MIN, None)
     for pause, marks in by_pause.items():
-        SyncMark.objects.filter(pk__in=marks).update(look_at=now + pause)
+        look_at = now + pause - _BEATS_LATE
+        SyncMark.objects.filter(pk__in=marks).update(look_at=look_at)
 
 
 def _pause(changed_at: datetime | None, now: datetime) -> timedelta:

@@ -11,8 +11,8 @@ files that change in place: the calls by which a read begins, without its openin
 they miss, a file of the same size and time, is found when the table is read as a whole, and there
 that is soon (`is_by_names`).
 
-No sight, so that the table is read each time: in a bucket, less than three seconds after a file
-changed, with thousands of files that change in place.
+No sight, so that the table is read each time: in a bucket, so soon after a file changed that
+another change might have the same stamp, with thousands of files that change in place.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ from workers.table_layout import DECISIONS, HOODIE, METADATA_TABLE, TIMELINE
 ENTRIES_MAX = 2000
 """Of more files, such as many markers, reading the table is not much dearer."""
 _SETTLED_NS = 3_000_000_000
+"""Some keep whole seconds."""
+_TICKS_NS = 200_000_000
+"""Where this kernel keeps finer stamps, they are as fine as its clock's ticks, ten ms at most."""
 _NAMES_ONLY = frozenset({TIMELINE.path, DECISIONS.path})
 """Their files are made and deleted, never changed: the folder's own stamp says it all."""
 _NOT_READ = frozenset({METADATA_TABLE.path})
@@ -49,8 +52,7 @@ def sight_of(table: Table) -> str:
     except (ControlPlaneError, OSError):
         return ""  # Something went away meanwhile, or it is no table: the sync says what.
     newest_ns = max((newest for newest, _ in lines), default=0)
-    is_settled = abs(time.time_ns() - newest_ns) > _SETTLED_NS
-    if not is_settled or len(lines) > ENTRIES_MAX:
+    if not _is_settled(newest_ns, is_trusted) or len(lines) > ENTRIES_MAX:
         return ""
     digest = sha256("\n".join(sorted(line for _, line in lines)).encode()).hexdigest()
     return digest if is_trusted else _BY_NAMES + digest[:40]
@@ -59,6 +61,13 @@ def sight_of(table: Table) -> str:
 def is_by_names(sight: str) -> bool:
     """Whether it was made without stamps of folders, on a file system where they do not tell."""
     return sight.startswith(_BY_NAMES)
+
+
+def _is_settled(newest_ns: int, is_trusted: bool) -> bool:
+    """Whether any later change has another stamp. False as well when the clock was set back."""
+    is_fine = is_trusted and newest_ns % 1_000_000_000 != 0
+    wait_ns = min(_TICKS_NS, _SETTLED_NS) if is_fine else _SETTLED_NS
+    return abs(time.time_ns() - newest_ns) > wait_ns
 
 
 def _lines(root: str, folder: str) -> Iterator[tuple[int, str]]:

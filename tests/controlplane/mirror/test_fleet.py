@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 _SHORT_S = 0.5
 _FIRST_LOOK_QUERIES_MAX = 60
 _QUIET_LOOK_QUERIES_MAX = 4
-_ROUND_QUERIES_MAX = 5
+_ROUND_QUERIES_MAX = 6
 _Done = TypeVar("_Done")
 
 
