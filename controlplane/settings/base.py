@@ -10,6 +10,7 @@ from typing import Any
 
 from csp.constants import NONE, SELF
 
+from controlplane.outgoing.addresses import read_allowed
 from controlplane.settings.connections import database, redis_for_celery, redis_for_clients
 from controlplane.settings.logs import logging_settings
 from controlplane.settings.secrets import read_secrets
@@ -36,6 +37,8 @@ SLUICE_MARKER_PORT = int(os.environ.get("SLUICE_MARKER_PORT") or 8766)
 SLUICE_PUBLIC_URL = os.environ.get("SLUICE_PUBLIC_URL") or f"http://127.0.0.1:{SLUICE_PORT}"
 SLUICE_SPARK_REMOTE = os.environ.get("SLUICE_SPARK_REMOTE") or "sc://127.0.0.1:15002"
 SLUICE_REDIS_URL = redis_for_clients(os.environ.get("SLUICE_REDIS_URL") or "")
+
+SLUICE_OUTGOING_ALLOWED = read_allowed(os.environ.get("SLUICE_OUTGOING_ALLOWED") or "")
 
 SLUICE_OPERATION_LOG_LINES = int(os.environ.get("SLUICE_OPERATION_LOG_LINES") or 5_000)
 SLUICE_OPERATION_LOG_DAYS = int(os.environ.get("SLUICE_OPERATION_LOG_DAYS") or 14)

@@ -6,6 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
+from controlplane.outgoing.addresses import Allowed
 from controlplane.settings.base import *  # noqa: F403  (Django settings are composed by star import)
 from controlplane.settings.base import REST_FRAMEWORK
 from controlplane.settings.connections import database
@@ -20,6 +21,8 @@ SLUICE_METRICS_TOKEN = "metrics-token-for-tests"
 SLUICE_REDIS_URL = ""
 CELERY_BROKER_URL = "memory://"
 ALLOWED_HOSTS = ["testserver", "127.0.0.1", "localhost"]
+
+SLUICE_OUTGOING_ALLOWED = Allowed()
 
 # `SLUICE_TEST_DATABASE=postgres://user@host/name` runs the same tests on PostgreSQL.
 DATABASES = {"default": database(os.environ.get("SLUICE_TEST_DATABASE") or ":memory:")}
