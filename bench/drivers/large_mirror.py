@@ -84,7 +84,8 @@ def credentials() -> dict[str, str]:
     from django.conf import settings
     from django.contrib.auth.models import Group, User
     from django.test import Client
-    from knox.models import AuthToken
+
+    from controlplane.accounts.tokens import new_token
 
     person = User.objects.create_user(_PERSON)
     person.groups.add(Group.objects.get(name="viewer"))
@@ -92,7 +93,7 @@ def credentials() -> dict[str, str]:
     client.force_login(person)
     session = client.cookies[settings.SESSION_COOKIE_NAME].value
     return {
-        "Authorization": f"Token {AuthToken.objects.create(user=person)[1]}",
+        "Authorization": f"Token {new_token(person, scope='administer')[1]}",
         "Cookie": f"{settings.SESSION_COOKIE_NAME}={session}",
     }
 

@@ -1,4 +1,6 @@
-"""Grant: a role of one person, or of one group of people, in one namespace or on one table."""
+"""Grant: a role of one person, or of one group of people, in one namespace or on one table. Token:
+what a program signs in with for its owner.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,11 @@ from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import models
 from django.db.models import Q
+from django.utils import timezone
+from knox.settings import CONSTANTS
 
 from controlplane.accounts.role_names import GRANTED
+from controlplane.accounts.scopes import SCOPES, Limits
 
 
 class Grant(models.Model):
@@ -63,3 +68,43 @@ class Grant(models.Model):
         holder = self.user if self.user is not None else f"group {self.group}"
         place = self.table if self.table is not None else f"namespace {self.namespace}"
         return f"{holder}: {self.role}, {place}"
+
+
+class Token(models.Model):
+    """Of the API. Knox finds it again by a hash of its secret, which is not kept. It may what its
+    owner may at that moment, and no more than `limits`.
+    """
+
+    digest = models.CharField(max_length=CONSTANTS.DIGEST_LENGTH, primary_key=True)
+    token_key = models.CharField(
+        max_length=CONSTANTS.MAXIMUM_TOKEN_PREFIX_LENGTH + CONSTANTS.TOKEN_KEY_LENGTH, db_index=True
+    )
+    """Its first characters."""
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="auth_token_set"
+    )
+    name = models.CharField(max_length=100, blank=True)
+    scope = models.CharField(max_length=16, choices=[(scope, scope) for scope in SCOPES])
+    namespaces = models.JSONField(default=list)
+    table_keys = models.JSONField(default=list)
+    """Primary keys, which no later table gets again; both lists empty for no limit to places."""
+    created = models.DateTimeField(default=timezone.now)
+    expiry = models.DateTimeField(null=True)
+    last_used_at = models.DateTimeField(null=True)
+    """To the minute."""
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(scope__in=SCOPES), name="token_of_a_scope")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user}: {self.token_key}"
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(
+            scope=self.scope,
+            namespaces=frozenset(self.namespaces),
+            table_keys=frozenset(self.table_keys),
+        )

@@ -4,6 +4,8 @@ in a namespace or on a table.
 A viewer reads, an operator writes and looks after tables, an admin also does what takes data away;
 each has all that the one before has. An auditor, who is one everywhere, reads as a viewer does, and
 the audit of everything besides. A superuser is an admin everywhere.
+
+Who comes with a token has of all that only what the token lets through (`limit_to_token`).
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from django.apps import apps
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group, User
 from django.db.models import BigIntegerField, CharField, Q, Value
 from django.db.models.functions import Coalesce
@@ -25,6 +28,7 @@ from controlplane.accounts.role_names import (
     VIEWER,
     greatest,
 )
+from controlplane.accounts.scopes import ADMINISTER, Limits
 
 __all__ = [
     "ADMIN",
@@ -37,11 +41,15 @@ __all__ = [
     "is_auditor",
     "is_operator",
     "is_viewer",
+    "limit_to_token",
+    "limits_of",
+    "may_look_after_people",
     "reach_of",
     "remember_reach",
 ]
 
 _REMEMBERED = "_sluice_reach"
+_LIMITS = "_sluice_limits"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +101,16 @@ def remember_reach(user: AbstractBaseUser | AnonymousUser) -> None:
         setattr(user, _REMEMBERED, _read(user))
 
 
+def limit_to_token(user: User, limits: Limits) -> None:
+    """From now on this object may no more than the token with which it signed in."""
+    setattr(user, _LIMITS, limits)
+
+
+def limits_of(user: AbstractBaseUser | AnonymousUser) -> Limits | None:
+    """Of the token that this object signed in with; None where it has signed in otherwise."""
+    return getattr(user, _LIMITS, None)
+
+
 def is_viewer(user: AbstractBaseUser | AnonymousUser) -> bool:
     """Whether `user` may read everything."""
     return reach_of(user).covers_all(VIEWER)
@@ -113,7 +131,55 @@ def is_auditor(user: AbstractBaseUser | AnonymousUser) -> bool:
     return bool(reach_of(user).everywhere & {AUDITOR, ADMIN})
 
 
+def may_look_after_people(user: AbstractBaseUser | AnonymousUser) -> bool:
+    """Whether `user` may end what others sign in with: admins everywhere and auditors, by a token
+    only if it may administer.
+    """
+    limits = limits_of(user)
+    return is_auditor(user) and (limits is None or limits.scope == ADMINISTER)
+
+
 def _read(user: User) -> Reach:
+    limits = limits_of(user)
+    reach = _held(user)
+    return reach if limits is None else _limited(reach, limits)
+
+
+def _limited(reach: Reach, limits: Limits) -> Reach:
+    """What is left of `reach`; one query where the limits name places."""
+    if limits.has_places:
+        return _limited_to_places(reach, limits)
+    if limits.scope == ADMINISTER:
+        return reach
+    reads_audit = {AUDITOR} if reach.everywhere & {AUDITOR, ADMIN} else set()
+    return Reach(
+        everywhere=frozenset({limits.lessened(role) for role in reach.everywhere} | reads_audit),
+        namespaces={name: limits.lessened(role) for name, role in reach.namespaces.items()},
+        tables={key: limits.lessened(role) for key, role in reach.tables.items()},
+    )
+
+
+def _limited_to_places(reach: Reach, limits: Limits) -> Reach:
+    in_namespaces = {name: reach.role_in(name) for name in limits.namespaces}
+    named = Q(pk__in=limits.table_keys)
+    held = Q(pk__in=list(reach.tables), namespace__in=limits.namespaces)
+    tables = apps.get_model("tables", "Table").objects.filter(named | held)
+    on_tables = {
+        key: reach.role_on(namespace, key)
+        for key, namespace in tables.values_list("pk", "namespace")
+    }
+    return Reach(
+        namespaces={name: _granted(limits, role) for name, role in in_namespaces.items() if role},
+        tables={key: _granted(limits, role) for key, role in on_tables.items() if role},
+    )
+
+
+def _granted(limits: Limits, role: str) -> str:
+    """An auditor is one everywhere only; in a place he reads as a viewer does."""
+    return VIEWER if role == AUDITOR else limits.lessened(role)
+
+
+def _held(user: User) -> Reach:
     if not user.is_active:
         return NOWHERE
     if user.is_superuser:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
 from knox.auth import TokenAuthentication as KnoxTokenAuthentication
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
-from controlplane.accounts.roles import is_auditor
+from controlplane.accounts.models import Token
+from controlplane.accounts.roles import is_auditor, limit_to_token
+from controlplane.accounts.scopes import READ
+from controlplane.people.actions.tokens import do_note_use
 from controlplane.tables.access import (
     Permission,
     access_table,
@@ -29,7 +34,26 @@ if TYPE_CHECKING:
 
 
 class TokenAuthentication(KnoxTokenAuthentication):
-    """`Authorization: Token <token>`: hashed in the database, revoked by deleting it."""
+    """`Authorization: Token <token>`: hashed in the database, revoked by deleting it.
+
+    Whatever is asked of its owner's roles from here on is answered within the token's limits. One
+    that may only read comes to no view by another method than a reading one, unless the view says
+    of itself that it `changes_nothing`.
+    """
+
+    def authenticate(self, request: Request) -> tuple[User, Token] | None:
+        """Raises AuthenticationFailed, PermissionDenied for a change by a token that only reads."""
+        signed_in: tuple[User, Token] | None = super().authenticate(request)
+        if signed_in is None:
+            return None
+        user, token = signed_in
+        view: Any = request.parser_context["view"]
+        is_reading = request.method in SAFE_METHODS or getattr(view, "changes_nothing", False)
+        if token.scope == READ and not is_reading:
+            raise PermissionDenied("this token may only read")
+        limit_to_token(user, token.limits)
+        do_note_use(token)
+        return user, token
 
 
 @dataclass(frozen=True, slots=True)

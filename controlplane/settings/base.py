@@ -232,7 +232,14 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }
-REST_KNOX = {"TOKEN_TTL": None, "AUTH_HEADER_PREFIX": "Token"}
+KNOX_TOKEN_MODEL = "accounts.Token"  # noqa: S105 - a model
+REST_KNOX = {
+    "TOKEN_TTL": None,
+    "AUTH_HEADER_PREFIX": "Token",
+    "TOKEN_PREFIX": "sluice_",
+}
+SLUICE_TOKEN_DAYS_MAX = int(os.environ.get("SLUICE_TOKEN_DAYS_MAX") or 365)
+SLUICE_TOKEN_DAYS = min(int(os.environ.get("SLUICE_TOKEN_DAYS") or 90), SLUICE_TOKEN_DAYS_MAX)
 
 CELERY_BROKER_URL = redis_for_celery(SLUICE_REDIS_URL) or "memory://"
 

@@ -8,7 +8,8 @@ from django.test import Client
 
 from controlplane.accounts.models import Grant
 from controlplane.tables.models import Table
-from tests.controlplane.conftest import lake, working  # noqa: F401 - fixtures
+from tests.controlplane.api.test_permissions import addresses, operation  # noqa: F401 - fixtures
+from tests.controlplane.conftest import lake, synced, working  # noqa: F401 - fixtures
 from tests.web.conftest import (  # noqa: F401 - fixtures
     _fresh_cache,
     admin,

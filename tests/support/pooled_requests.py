@@ -52,12 +52,13 @@ def main() -> None:
     from django.contrib.auth.models import Group, User
     from django.core.management import call_command
     from django.db import connection
-    from knox.models import AuthToken
+
+    from controlplane.accounts.tokens import new_token
 
     call_command("migrate", verbosity=0)
     person = User.objects.create_user("vera")
     person.groups.add(Group.objects.get(name="viewer"))
-    token = AuthToken.objects.create(user=person)[1]
+    token = new_token(person, scope="administer")[1]
     connection.close()
     statuses = asyncio.run(ask_often([(b"authorization", f"Token {token}".encode())]))
     with connection.cursor() as cursor:

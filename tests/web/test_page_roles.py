@@ -55,6 +55,9 @@ logout                                 POST  login login login login login
 access                                 GET   login 403 403 403 200
 access                                 POST  login 403 403 403 422
 access-take                            POST  login 403 403 403 404
+tokens                                 GET   login 403 200 200 200
+tokens                                 POST  login 403 422 422 422
+token-revoke                           POST  login 404 404 404 404
 events-all                             GET   401   403 503 503 503
 events                                 GET   401   403 503 503 503
 overview                               GET   login 403 200 200 200
@@ -247,6 +250,7 @@ def places(trips: Table, admin: User) -> dict[str, str]:
         "operation_id": str(queued.pk),
         "sink_id": SINK,
         "grant_id": "1",
+        "token_key": "0" * 15,
         "lost": busy.conflicts.get(kind="write").loser_instant,
         "event_id": str(AuditEvent.objects.latest("pk").pk),
     }

@@ -76,6 +76,8 @@ class ServiceListApi(APIView):
 
 
 class ServicePlanApi(APIView):
+    changes_nothing = True
+
     class ServicePlanRequest(Strict):
         parameters = Parameters(required=False, default=dict)
 

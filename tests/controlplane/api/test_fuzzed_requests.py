@@ -15,7 +15,6 @@ import schemathesis
 from django.contrib.auth.models import User
 from django.core.wsgi import get_wsgi_application
 from hypothesis import strategies as st
-from knox.models import AuthToken
 from pytest_django import Settings
 from rest_framework.throttling import ScopedRateThrottle
 from schemathesis import Case
@@ -28,6 +27,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from controlplane.accounts.tokens import new_token
 from controlplane.tables.models import Table
 from tests.support.sampling import WHOLE
 from tests.web.conftest import fill
@@ -57,7 +57,7 @@ def tokens(
     """A token of each; beside a table that lies in storage there is one with every kind of row."""
     fill("rides", admin)
     people = {"nobody": nobody, "viewer": viewer, "operator": operator, "admin": admin}
-    return {role: AuthToken.objects.create(user=person)[1] for role, person in people.items()}
+    return {role: new_token(person, scope="administer")[1] for role, person in people.items()}
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from uuid import UUID
 import pytest
 import requests
 from django.contrib.auth.models import User
-from knox.models import AuthToken
 from pytest_django.live_server_helper import LiveServer
 
 from bench.support.ports import free_port
+from controlplane.accounts.tokens import new_token
 from controlplane.api.client_rows import FILE, client_rows
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.models import Operation
@@ -65,7 +65,7 @@ class _Forwarding(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def token(operator: User) -> str:
-    return str(AuthToken.objects.create(user=operator)[1])
+    return str(new_token(operator, scope="administer")[1])
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_a_rollback_goes_by_the_plan_that_was_looked_at(
     lake.commit({"id": "1", "ts": 1, "city": "Oslo"})
     newest = lake.commit({"id": "2", "ts": 2, "city": "Turku"})
     sync_table(lake.row)
-    with Client(live_server.url, AuthToken.objects.create(user=admin)[1]) as node:
+    with Client(live_server.url, new_token(admin, scope="administer")[1]) as node:
         plan = node.plan_rollback("trips", newest)
         with pytest.raises(ProblemError) as void:
             node.roll_back("trips", {**plan, "plan_hash": "0" * 64}, reason="wrong rows")

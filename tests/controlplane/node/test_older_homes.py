@@ -95,6 +95,26 @@ def test_whoever_had_a_role_keeps_reading_rows(home: Path) -> None:
     assert query(home, readers) == [("oda", "rows", ""), ("vic", "rows", "")]
 
 
+def test_its_tokens_keep_what_their_owners_may(home: Path) -> None:
+    columns = "username, password, is_superuser, first_name, last_name, email, is_staff, is_active"
+    with closing(sqlite3.connect(home / "db.sqlite3")) as database, database:
+        database.execute(
+            f"insert into auth_user (id, {columns}, date_joined)"
+            " values (7, 'pia', '!', 0, '', '', '', 0, 1, '2026-01-01')"
+        )
+        database.execute(
+            "insert into knox_authtoken (digest, created, user_id, expiry, token_key)"
+            " values ('d1', '2026-01-01', 7, '2099-01-01', '3f7868509a0c4d2')"
+        )
+
+    assert run(home, "migrate", "--verbosity", "0").returncode == 0
+
+    kept = "select digest, user_id, token_key, scope, namespaces, table_keys from accounts_token"
+    assert query(home, kept) == [("d1", 7, "3f7868509a0c4d2", "administer", "[]", "[]")]
+    assert query(home, "select count(*) from knox_authtoken") == [(0,)]
+    assert run(home, "token", "list", "pia").stdout.startswith("3f7868509a0c4d2  administer every")
+
+
 def test_its_database_has_what_a_new_one_has(home: Path, tmp_path: Path) -> None:
     fresh = tmp_path / "fresh"
     fresh.mkdir()

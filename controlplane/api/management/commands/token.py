@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
+from django.http import Http404
 
-from controlplane.api.actions import DAYS_DEFAULT, do_create_token, do_revoke_token
-from controlplane.api.queries import tokens_of
+from controlplane.accounts.scopes import ADMINISTER, SCOPES
 from controlplane.audit.shell import shell_user
 from controlplane.errors import InvalidRequest
+from controlplane.people.actions.tokens import TokenRequest, do_create_token, do_revoke_token
+from controlplane.people.queries.tokens import tokens_of
+from controlplane.tables.grants import Granter
 
 
 class Command(BaseCommand):
@@ -23,21 +27,31 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
         create = actions.add_parser("create", help="print a new token of this user")
-        create.add_argument("user", help="whose token it is; it may what that user may")
+        create.add_argument("user", help="whose token it is; it may no more than that user may")
+        days = settings.SLUICE_TOKEN_DAYS
+        create.add_argument("--days", type=int, default=days, help=f"until it ends ({days})")
+        create.add_argument("--name", default="", help="what it is for")
         create.add_argument(
-            "--days", type=int, default=DAYS_DEFAULT, help=f"until it ends ({DAYS_DEFAULT})"
+            "--scope", choices=SCOPES, default=ADMINISTER, help=f"how much it may ({ADMINISTER})"
+        )
+        create.add_argument(
+            "--namespace", action="append", default=[], help="it holds there alone; may be repeated"
+        )
+        create.add_argument(
+            "--table", action="append", default=[], help="the slug of one; may be repeated"
         )
         listed = actions.add_parser("list", help="the user's tokens by their first characters")
         listed.add_argument("user")
         revoke = actions.add_parser("revoke", help="end one at once")
         revoke.add_argument("user")
         revoke.add_argument("id", help="its first characters, as `list` shows them")
+        revoke.add_argument("--reason", default="", help="for the audit")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             user = _user(options["user"])
             getattr(self, f"_{options['action']}")(user, options)
-        except (InvalidRequest, PermissionDenied) as error:
+        except (InvalidRequest, PermissionDenied, Http404) as error:
             raise CommandError(str(error)) from error
         except DatabaseError as error:
             raise CommandError(
@@ -45,22 +59,43 @@ class Command(BaseCommand):
             ) from error
 
     def _create(self, user: User, options: dict[str, Any]) -> None:
-        row, token = do_create_token(user, days=options["days"], by=shell_user())
+        wanted = TokenRequest(
+            days=options["days"],
+            name=options["name"],
+            scope=options["scope"],
+            namespaces=tuple(options["namespace"]),
+            tables=tuple(options["table"]),
+        )
+        row, token = do_create_token(user, wanted, by=shell_user())
         # The token alone on standard output, so that a program may take it.
         self.stdout.write(token)
         until = f"until {row.expiry:%Y-%m-%d}" if row.expiry else "for ever"
-        self.stderr.write(f"id {row.token_key}, good {until}; use: Authorization: Token <token>")
+        self.stderr.write(
+            f"id {row.id}, scope {row.scope}, good {until}; use: Authorization: Token <token>"
+        )
 
     def _list(self, user: User, options: dict[str, Any]) -> None:
         for row in tokens_of(user):
             until = f"{row.expiry:%Y-%m-%d %H:%M}" if row.expiry else "for ever"
+            used = f"{row.last_used_at:%Y-%m-%d %H:%M}" if row.last_used_at else "never"
+            places = " ".join(
+                [
+                    *(f"namespace:{name}" for name in row.namespaces),
+                    *(f"table:{slug}" for slug in row.tables),
+                ]
+            )
             self.stdout.write(
-                f"{row.token_key}  made {row.created:%Y-%m-%d %H:%M}  good until {until}"
+                f"{row.id}  {row.scope} {places or 'everywhere'}  made {row.created:%Y-%m-%d %H:%M}"
+                f"  good until {until}  used {used}  {row.name}".rstrip()
             )
 
     def _revoke(self, user: User, options: dict[str, Any]) -> None:
-        if not do_revoke_token(user, options["id"], by=shell_user()):
-            raise CommandError(f"{user.get_username()} has no token {options['id']}")
+        by = Granter(user=None, name=shell_user())
+        owner = user.get_username()
+        try:
+            do_revoke_token(options["id"], by=by, owner=owner, reason=options["reason"])
+        except Http404 as error:
+            raise CommandError(f"{owner} has no token {options['id']}") from error
         self.stdout.write("revoked")
 
 

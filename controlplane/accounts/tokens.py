@@ -1,0 +1,37 @@
+"""The secret of a token: made here, kept as a hash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from django.contrib.auth.models import User
+from django.utils import timezone
+from knox.models import get_digest_token
+from knox.settings import CONSTANTS
+
+from controlplane.accounts.models import Token
+
+
+def new_token(
+    user: User,
+    *,
+    scope: str,
+    lasts: timedelta | None = None,
+    name: str = "",
+    namespaces: Iterable[str] = (),
+    table_keys: Iterable[int] = (),
+) -> tuple[Token, str]:
+    """The stored row, and the token itself, which nothing gives again. None `lasts` for ever."""
+    digest, token = get_digest_token()
+    row = Token.objects.create(
+        digest=digest,
+        token_key=token[: CONSTANTS.TOKEN_KEY_LENGTH],
+        user=user,
+        expiry=None if lasts is None else timezone.now() + lasts,
+        name=name,
+        scope=scope,
+        namespaces=list(namespaces),
+        table_keys=list(table_keys),
+    )
+    return row, token

@@ -1,0 +1,1 @@
+"""People and their tokens, as pages and the API show them."""

@@ -1,0 +1,77 @@
+"""Personal API tokens as their owners, admins and auditors see them: never the token itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.contrib.auth.models import User
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from controlplane.accounts.models import Token
+from controlplane.accounts.roles import is_auditor
+from controlplane.tables.models import Table
+
+GONE = "(a table that is gone)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRow:
+    """One that still opens something."""
+
+    id: str
+    """The token's first characters."""
+    name: str
+    user: str
+    scope: str
+    """read, operate or administer; never more than its owner may."""
+    namespaces: list[str]
+    """With `tables`, where it holds; everywhere where both are empty."""
+    tables: list[str]
+    """Slugs."""
+    created: datetime
+    expiry: datetime | None
+    last_used_at: datetime | None
+    """To the minute; null for never, or for not since tokens note it."""
+
+
+def tokens_of(user: User) -> list[TokenRow]:
+    """The user's own, the newest first. Two queries at most."""
+    return token_rows(_valid().filter(user=user))
+
+
+def tokens_shown_to(user: User) -> list[TokenRow]:
+    """To auditors and admins everywhere those of all people, to others their own; the newest first.
+    Two queries at most, besides the roles of `user`.
+    """
+    if not is_auditor(user):
+        return tokens_of(user)
+    return token_rows(_valid())
+
+
+def token_rows(tokens: QuerySet[Token]) -> list[TokenRow]:
+    """Two queries at most, in the order of `tokens`."""
+    rows = list(tokens.select_related("user"))
+    keys = {key for token in rows for key in token.table_keys}
+    slugs = dict(Table.objects.filter(pk__in=keys).values_list("pk", "slug")) if keys else {}
+    return [_row(token, slugs) for token in rows]
+
+
+def _valid() -> QuerySet[Token]:
+    rows: QuerySet[Token] = Token.objects.order_by("-created", "digest")
+    return rows.exclude(expiry__lt=timezone.now())
+
+
+def _row(token: Token, slugs: dict[int, str]) -> TokenRow:
+    return TokenRow(
+        id=token.token_key,
+        name=token.name,
+        user=token.user.get_username(),
+        scope=token.scope,
+        namespaces=sorted(token.namespaces),
+        tables=sorted(slugs.get(key, GONE) for key in token.table_keys),
+        created=token.created,
+        expiry=token.expiry,
+        last_used_at=token.last_used_at,
+    )

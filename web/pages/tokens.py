@@ -1,0 +1,117 @@
+"""Tokens: what programs sign in with. Everybody sees and makes his own; auditors and admins see
+and revoke those of all people.
+"""
+
+from __future__ import annotations
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_variables
+from django.views.decorators.http import require_http_methods, require_POST
+
+from controlplane.accounts.roles import is_auditor
+from controlplane.accounts.scopes import ADMINISTER, OPERATE, READ
+from controlplane.errors import ControlPlaneError
+from controlplane.people.actions.tokens import (
+    NAME_CHARS_MAX,
+    TokenRequest,
+    do_create_token,
+    do_revoke_token,
+)
+from controlplane.people.queries.tokens import tokens_shown_to
+from controlplane.tables.access import may_see_some
+from controlplane.tables.grants import Granter
+from web.refusals import explained, page, person, refusal_of
+
+_SCOPES = [
+    (READ, "read: looks at everything, changes nothing"),
+    (OPERATE, "operate: also writes and looks after tables"),
+    (ADMINISTER, "administer: all that you may"),
+]
+
+
+class TokenForm(forms.Form):
+    """What a new token is for, how much it may, where, and until when."""
+
+    name = forms.CharField(
+        max_length=NAME_CHARS_MAX,
+        help_text="what it is for",
+        error_messages={"required": "Say what it is for, so that you know it again."},
+    )
+    scope = forms.ChoiceField(choices=_SCOPES, initial=READ)
+    namespaces = forms.CharField(
+        max_length=3_300, required=False, help_text="with blanks between; empty: all of yours"
+    )
+    tables = forms.CharField(
+        max_length=4_100, required=False, help_text="slugs with blanks between; empty: all of yours"
+    )
+    days = forms.IntegerField(min_value=1, initial=settings.SLUICE_TOKEN_DAYS)
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # handed on as they came
+        days_max = settings.SLUICE_TOKEN_DAYS_MAX
+        self.fields["days"].help_text = f"it ends by itself; {days_max} at most"
+
+    def wanted(self) -> TokenRequest:
+        words = self.cleaned_data
+        return TokenRequest(
+            days=words["days"],
+            name=words["name"],
+            scope=words["scope"],
+            namespaces=tuple(words["namespaces"].split()),
+            tables=tuple(words["tables"].split()),
+        )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@page
+@never_cache
+@sensitive_variables("secret")
+def tokens(request: HttpRequest) -> HttpResponse:
+    """A POST makes a token. Its answer is the only page that shows it, and no cache keeps that."""
+    user = person(request)
+    if not may_see_some(user):
+        raise PermissionDenied("a token of yours would open nothing: you have no role")
+    form = TokenForm(request.POST if request.method == "POST" else None)
+    status, problem, secret = 200, "", ""
+    if request.method == "POST" and form.is_valid():
+        status, problem, secret = _make(form, user)
+    elif request.method == "POST":
+        status = 422
+    context = {
+        "page": "tokens",
+        "form": TokenForm() if secret else form,
+        "problem": problem,
+        "secret": secret,
+        "tokens": tokens_shown_to(user),
+        "sees_all": is_auditor(user),
+    }
+    return render(request, "pages/tokens.html", context, status=status)
+
+
+@require_POST
+@page
+def token_revoke(request: HttpRequest, token_key: str) -> HttpResponse:
+    """End one at once."""
+    ended = do_revoke_token(token_key, by=Granter.person(person(request)))
+    messages.success(request, f"The token {ended.id} of {ended.user} opens nothing any more.")
+    return redirect("tokens")
+
+
+@sensitive_variables("secret")
+def _make(form: TokenForm, user: User) -> tuple[int, str, str]:
+    """The status, the problem of what was refused, and the new token."""
+    try:
+        _, secret = do_create_token(user, form.wanted(), by=user.get_username())
+    except Http404:
+        form.add_error("tables", "You see no table of one of these slugs.")
+        return 422, "", ""
+    except ControlPlaneError as error:
+        return refusal_of(error).status, explained(error), ""
+    return 200, "", secret
