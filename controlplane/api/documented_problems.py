@@ -33,7 +33,7 @@ def _statuses(method: str, operation: Mapping[str, Any]) -> Iterator[int]:
     places = {parameter["in"] for parameter in operation.get("parameters", ())}
     if places:
         yield 400
-    if "path" in places:
+    if "path" in places or "requestBody" in operation:  # A body may name a table as well.
         yield 404
     if method != "get":
         yield from _OF_A_CHANGE
