@@ -27,6 +27,7 @@ RECONCILE_EVERY_S = 5.0
 SUPERVISE_EVERY_S = 2.0
 MEASURE_EVERY_S = 5.0
 SERVICES_EVERY_S = 10.0
+SCHEDULES_EVERY_S = 5.0
 AUDIT_EVERY_S = 60.0
 JUDGE_EVERY_S = 10.0
 HOUR_S = 3600.0
@@ -60,6 +61,11 @@ app.conf.update(
             ("measure joins", "controlplane.mirror.measure_streams", MEASURE_EVERY_S),
             ("settle operations", "controlplane.operations.reconcile", RECONCILE_EVERY_S),
             ("run due services", "controlplane.operations.run_due_services", SERVICES_EVERY_S),
+            (
+                "run due schedules",
+                "controlplane.operations.run_due_schedules",
+                SCHEDULES_EVERY_S,
+            ),
             ("watch the marker server", "controlplane.operations.supervise", SUPERVISE_EVERY_S),
             ("verify the audit", "controlplane.audit.verify", AUDIT_EVERY_S),
             ("judge tables", "controlplane.monitoring.judge_tables", JUDGE_EVERY_S),

@@ -64,6 +64,13 @@ BADGES: Mapping[str, Mapping[str, Badge]] = MappingProxyType(
             "fenced": _FENCED,
             "refused": _REFUSED,
         },
+        "turn": {
+            "requested": _REQUESTED,
+            "skipped": Badge("skipped", "undone", "quiet"),
+            "nothing_to_do": Badge("nothing to do", "requested", "quiet"),
+            "not_run": Badge("not run", "warning", "warn"),
+            "refused": _REFUSED,
+        },
         "audit": {
             "requested": _REQUESTED,
             "done": Badge("done", "completed", "good"),

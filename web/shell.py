@@ -56,6 +56,7 @@ PLACES = (
     Place("sinks", "i", "sink", "Sinks", "Its Kafka sinks"),
     Place("schema", "s", "schema", "Schema", "Its schema"),
     Place("services", "v", "services", "Services", "Its services"),
+    Place("schedules", "d", "clock", "Schedules", "What is scheduled on it"),
     Place("savepoints", "k", "savepoint", "Savepoints", "Its savepoints"),
     Place("rollback", "r", "undone", "Roll back", "Roll back in it"),
     Place("settings", "e", "settings", "Settings", "Its settings"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib.auth import views as auth_views
 from django.urls import include, path, re_path
 
-from web import events, people_urls, register_urls
+from web import events, people_urls, register_urls, upkeep_urls
 from web.additions import added_urls
 from web.pages import (
     conflicts,
@@ -18,14 +18,11 @@ from web.pages import (
     operations,
     overview,
     rollback,
-    savepoints,
     schema,
     sink_letters,
     sink_reset,
     sinks,
     streams,
-    table_service_settings,
-    table_services,
     tables,
     timeline,
     writers,
@@ -115,20 +112,6 @@ urlpatterns = [
     re_path(rf"^t/(?P<slug>[-\w]+)/sinks/{_SINK}/reset$", sink_reset.reset, name="sink-reset"),
     re_path(rf"^t/(?P<slug>[-\w]+)/sinks/{_SINK}/stop$", sinks.stop, name="sink-stop"),
     re_path(rf"^t/(?P<slug>[-\w]+)/sinks/{_SINK}/relaunch$", sinks.relaunch, name="sink-relaunch"),
-    path("t/<slug:slug>/services", table_services.services, name="services"),
-    path(
-        "t/<slug:slug>/services/parts/<slug:part>",
-        table_services.services_part,
-        name="services-part",
-    ),
-    path("t/<slug:slug>/services/run/<slug:service>", table_services.service, name="service"),
-    path(
-        "t/<slug:slug>/services/settings/<slug:service>",
-        table_service_settings.setting,
-        name="service-setting",
-    ),
-    path("t/<slug:slug>/savepoints", savepoints.savepoints, name="savepoints"),
-    path("t/<slug:slug>/savepoints/rows", savepoints.savepoints_rows, name="savepoints-rows"),
     path("t/<slug:slug>/rollback", rollback.rollback, name="rollback"),
     path("t/<slug:slug>/rollback/choices", rollback.choices, name="rollback-choices"),
     re_path(
@@ -162,5 +145,6 @@ urlpatterns = [
         operation.operation_cancel,
         name="operation-cancel",
     ),
+    *upkeep_urls.urlpatterns,
     *added_urls(),
 ]

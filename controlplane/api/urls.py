@@ -20,6 +20,7 @@ from controlplane.api.v1 import (
     operation_again,
     operation_logs,
     operations,
+    schedules,
     sinks,
     streams,
     table_services,
@@ -64,6 +65,7 @@ docs = csp_update({"style-src": [UNSAFE_INLINE]})(
 
 _TABLE = "tables/<slug:slug>/"
 _SINK = f"{_TABLE}sinks/<sink:sink_id>/"
+_SCHEDULE = f"{_TABLE}schedules/<uuid:schedule_id>/"
 
 app_name = "api"
 urlpatterns = [
@@ -173,6 +175,11 @@ urlpatterns = [
     path(
         f"{_TABLE}operations/", operations.TableOperationListApi.as_view(), name="table_operations"
     ),
+    path(f"{_TABLE}schedules/", schedules.TableScheduleListApi.as_view(), name="table_schedules"),
+    path(_SCHEDULE, schedules.ScheduleApi.as_view(), name="schedule"),
+    path(f"{_SCHEDULE}pause/", schedules.SchedulePauseApi.as_view(), name="schedule_pause"),
+    path(f"{_SCHEDULE}runs/", schedules.ScheduleRunListApi.as_view(), name="schedule_runs"),
+    path("schedules/", schedules.ScheduleListApi.as_view(), name="schedules"),
     path(f"{_TABLE}rollbacks/plan/", operations.RollbackPlanApi.as_view(), name="rollback_plan"),
     path(f"{_TABLE}rollbacks/", operations.RollbackCreateApi.as_view(), name="rollbacks"),
     path("operations/", operations.OperationListApi.as_view(), name="operations"),

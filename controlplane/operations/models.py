@@ -1,7 +1,8 @@
 """Operation: one thing somebody asked for, in the database before it is in any queue. LogLine: what
 its processes said meanwhile.
 
-ServiceSetting: what runs by itself. MarkerServer: the one we run.
+ServiceSetting: what runs by itself. Schedule: what is asked for again and again in somebody's name,
+and ScheduleRun: each of its turns. MarkerServer: the one we run.
 """
 
 from __future__ import annotations
@@ -162,6 +163,103 @@ class ServiceSetting(models.Model):
 
     def __str__(self) -> str:
         return f"{self.table} {self.service}"
+
+
+class Schedule(models.Model):
+    """An operation of one table that is asked for again and again, in the name of its owner."""
+
+    class Trigger(models.TextChoices):
+        EVERY = "every"
+        CRON = "cron"
+        AFTER = "after"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="schedules")
+    name = models.CharField(max_length=64)
+    kind = models.CharField(max_length=16)
+    """One of `kinds` that can be scheduled."""
+    service = models.CharField(max_length=32, blank=True)
+    parameters = models.JSONField(default=dict)
+    """As they are asked for each time."""
+    trigger = models.CharField(max_length=8, choices=Trigger)
+    every_s = models.PositiveIntegerField(default=0)
+    cron = models.CharField(max_length=100, blank=True)
+    time_zone = models.CharField(max_length=64, default="UTC")
+    after_schedule = models.ForeignKey(
+        "self", null=True, on_delete=models.SET_NULL, related_name="successors"
+    )
+    """Each success of one of its runs makes this one due."""
+    after_operation = models.ForeignKey(
+        Operation, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    """Its success makes this one due, once."""
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    """Whose rights each run has: whoever made it or changed it last."""
+    is_paused = models.BooleanField(default=False)
+    begins_at = models.DateTimeField()
+    """Due times of `every` are counted from here; runs of a predecessor that were due before it do
+    not count.
+    """
+    next_due_at = models.DateTimeField(null=True)
+    """None while it is paused, and for what has a predecessor."""
+    created_at = models.DateTimeField(auto_now_add=True)
+    changed_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["table", "name"], name="schedule_once_per_name")
+        ]
+        indexes = [
+            models.Index(
+                fields=["next_due_at"],
+                condition=models.Q(next_due_at__isnull=False),
+                name="schedule_by_due_time",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.table} {self.name}"
+
+
+class ScheduleRun(models.Model):
+    """One turn of a schedule, a due time or an end of its predecessor, and what came of it."""
+
+    class Outcome(models.TextChoices):
+        REQUESTED = "requested"
+        SKIPPED = "skipped"
+        EMPTY = "nothing_to_do"
+        NOT_RUN = "not_run"
+        REFUSED = "refused"
+
+    schedule = models.ForeignKey(Schedule, on_delete=models.CASCADE, related_name="runs")
+    turn = models.CharField(max_length=64)
+    """Which turn it is: the due time, or what has ended. There is one run of each."""
+    due_at = models.DateTimeField()
+    at = models.DateTimeField(auto_now_add=True)
+    outcome = models.CharField(max_length=16, choices=Outcome)
+    operation = models.ForeignKey(
+        Operation, null=True, on_delete=models.SET_NULL, related_name="schedule_runs"
+    )
+    after = models.ForeignKey(Operation, null=True, on_delete=models.SET_NULL, related_name="+")
+    """Of a schedule with a predecessor: the operation that ended."""
+    missed = models.PositiveIntegerField(default=0)
+    """How many due times before this one had passed while nobody looked."""
+    words = models.CharField(max_length=500, blank=True)
+    """Why nothing was asked for. Names no other table: not everybody sees it."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["schedule", "turn"], name="schedule_run_once_per_turn")
+        ]
+        indexes = [
+            models.Index(fields=["schedule", "-id"], name="schedule_run_by_schedule"),
+            models.Index(fields=["at"], name="schedule_run_by_time"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.schedule_id} {self.turn} {self.outcome}"
 
 
 class MarkerServer(models.Model):

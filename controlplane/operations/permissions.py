@@ -28,6 +28,9 @@ _TITLES = {
 _MAINTAINING = frozenset({"compaction", "clustering", "clean", "archive", "savepoint"})
 """Every snapshot that readers were promised stays. A service that is not listed is an admin's."""
 
+_NOT_SCHEDULED = frozenset({"savepoint"})
+"""One names an instant, so it is asked for by a person."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceKind:
@@ -48,6 +51,15 @@ def service_kinds() -> list[ServiceKind]:
             role=permission_of(name).role,
         )
         for name in registry.service_names()
+    ]
+
+
+def schedulable_services() -> list[str]:
+    """Those that may run by themselves, by name: none takes committed data away."""
+    return [
+        kind.name
+        for kind in service_kinds()
+        if not kind.is_destructive and kind.name not in _NOT_SCHEDULED
     ]
 
 

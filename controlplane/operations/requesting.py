@@ -65,6 +65,22 @@ def do_request(ask: Ask[P], by: Requester, given: Given) -> Operation:
         raise NotAllowedNow(ask.busy, table=ask.table.slug) from error
 
 
+def do_request_unseen(ask: Ask[P], by: Requester, plan: P, reason: str) -> Operation:
+    """Queue what nobody looks at first, because a schedule's turn has come. Reads no storage, so it
+    may stand in a transaction; `plan` was made before it.
+
+    Raises PermissionDenied, InvalidRequest, and NotAllowedNow while another one is open.
+    """
+    _check_role(ask, by)
+    if by.user is not None:
+        check_own_places(by.user, dict(ask.body))
+    request = Request(by=by, reason=reason)
+    try:
+        return queue(ask, ask.wanted(request, plan), request)
+    except IntegrityError as error:
+        raise NotAllowedNow(ask.busy, table=ask.table.slug) from error
+
+
 def _check_role(ask: Ask[P], by: Requester) -> None:
     permission = ask.kind.permission(ask)
     if by.user is not None and not may(by.user, permission, ask.table):

@@ -21,7 +21,7 @@ from controlplane.mirror.models import InstantRecord
 from controlplane.mirror.queries.files import backlog
 from controlplane.operations.kinds.table_service import do_schedule_service, plan_service
 from controlplane.operations.models import Operation, ServiceSetting
-from controlplane.operations.permissions import is_destructive, service_kinds
+from controlplane.operations.permissions import is_destructive, schedulable_services
 from controlplane.operations.registered import hold_registered
 from controlplane.operations.request_places import check_own_places
 from controlplane.operations.states import OPEN
@@ -34,8 +34,6 @@ EVERY_S_DEFAULT = 3600
 EVERY_S_MIN = 10
 EVERY_S_MAX = 30 * 86_400
 TRIGGER_COMMITS_MAX = 100_000
-NOT_SCHEDULED = frozenset({"savepoint"})
-"""One names an instant, so it is asked for by a person."""
 _WRITES = ("commit", "deltacommit", "replacecommit")
 
 
@@ -58,14 +56,6 @@ def service_settings(table: Table) -> list[ServiceSettingRow]:
     return [
         _row(stored.get(name) or ServiceSetting(table=table, service=name))
         for name in schedulable_services()
-    ]
-
-
-def schedulable_services() -> list[str]:
-    return [
-        kind.name
-        for kind in service_kinds()
-        if not kind.is_destructive and kind.name not in NOT_SCHEDULED
     ]
 
 

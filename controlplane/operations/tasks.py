@@ -19,12 +19,16 @@ from controlplane.operations import (
     settling,
     sink_relaunches,
 )
+from controlplane.operations.scheduled import actions as scheduled_actions
+from controlplane.operations.scheduled import turns
 from controlplane.operations.table_changes.sent_twice import do_forget_requests
 from controlplane.writers.actions import do_forget_hints
 
 SAMPLES_KEPT_FOR = timedelta(hours=6)
 REPORTS_KEPT_FOR = timedelta(days=7)
 KEYS_KEPT_FOR = timedelta(days=7)
+RUNS_KEPT_FOR = timedelta(days=90)
+"""Of schedules."""
 
 
 @app.task(name="controlplane.operations.reconcile")
@@ -46,11 +50,17 @@ def run_due_services() -> None:
     schedules.run_due_services()
 
 
+@app.task(name="controlplane.operations.run_due_schedules")
+def run_due_schedules() -> None:
+    turns.run_due_schedules()
+
+
 @app.task(name="controlplane.operations.forget")
 def forget() -> None:
     now = timezone.now()
     ServerSample.objects.filter(at__lt=now - SAMPLES_KEPT_FOR).delete()
     do_forget_hints(before=now - REPORTS_KEPT_FOR)
     do_forget_requests(before=now - KEYS_KEPT_FOR)
+    scheduled_actions.do_forget_runs(before=now - RUNS_KEPT_FOR)
     retention.forget_run_dirs(now=now)
     log_limits.forget_logs(now=now)

@@ -23,6 +23,7 @@ from controlplane.monitoring.models import Alert
 from controlplane.operations.actions import do_request_write
 from controlplane.tables.listing import TableSums
 from controlplane.tables.models import Table
+from tests.support.schedules import followed
 from tests.support.sinks import SINK, stuck_state
 from tests.web.conftest import fill
 from workers.sink.state_file import put_state
@@ -88,6 +89,7 @@ def hidden(trips: Table, admin: User) -> list[Table]:
     sync_table(trips)
     source = {"kind": "csv", "path": "/data/weather.csv"}
     do_request_write(table=trips, parameters={"source": source}, by=admin)
+    followed(trips, admin)
     now = timezone.now()
     Alert.objects.create(
         pk=ALERT,
@@ -124,6 +126,7 @@ def known(hidden: list[Table]) -> dict[str, str]:
         "grant_id": "1",
         "alert_id": str(ALERT),
         "check": "mirror",
+        "schedule_id": str(trips.schedules.get(name="nightly").pk),
     }
 
 
@@ -208,7 +211,14 @@ def test_no_list_names_a_table_of_others(
 
 def test_lists_name_it_to_whoever_may_see_it(traces: list[str], as_admin: Client) -> None:
     """Otherwise the test above would look for what no list ever says."""
-    lists = ("/", "/tables/rows", "/alerts", "/api/v1/tables/", "/api/v1/operations/")
+    lists = (
+        "/",
+        "/tables/rows",
+        "/alerts",
+        "/api/v1/tables/",
+        "/api/v1/operations/",
+        "/api/v1/schedules/",
+    )
 
     said = {address: text_of(as_admin, "GET", address)[1] for address in lists}
 

@@ -104,7 +104,7 @@ def test_token_of_another_namespace_opens_no_table_and_changes_nothing(
 
     open_ones = {name for name, got in statuses.items() if got not in (403, 404)}
     # It gives roles in the namespace that it holds in; here the body says nothing.
-    assert open_ones == {"GET operations", "GET marker_server", "POST grants"}
+    assert open_ones == {"GET operations", "GET schedules", "GET marker_server", "POST grants"}
     listed = Client().get("/api/v1/operations/", headers=by).json()
     assert listed["results"] == []
     assert Client().get("/api/v1/tables/", headers=by).json()["results"] == []

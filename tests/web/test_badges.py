@@ -12,7 +12,7 @@ from django.contrib.messages import DEFAULT_LEVELS
 from controlplane.mirror import health_check, models, timeline_rows
 from controlplane.mirror.queries import schema, sinks
 from controlplane.operations import sink_board, stream_rounds
-from controlplane.operations.models import MarkerServer
+from controlplane.operations.models import MarkerServer, ScheduleRun
 from controlplane.operations.states import OperationState
 from controlplane.writers import locks, queries
 from controlplane.writers.models import Conflict
@@ -23,6 +23,7 @@ MACHINE = re.compile(r"""(?:\{% (?:status|tag) "|\|(?:tone|sign):["'])(\w+)""")
 STATES: dict[str, set[str]] = {
     "instant": set(timeline_rows.STATES),
     "operation": set(OperationState),
+    "turn": set(ScheduleRun.Outcome.values),
     # One that somebody ended is shown as such until the mirror has seen its end.
     "writer": {*get_args(models.Liveness), *get_args(queries.WriterEnding), "rolling_back"}
     - {"", "gone"},

@@ -19,6 +19,7 @@ from controlplane.mirror.sync import sync_table
 from controlplane.monitoring.models import Alert
 from controlplane.operations.actions import do_request_write
 from controlplane.tables.models import Table
+from tests.support.schedules import nightly
 from tests.support.sinks import SINK, stuck_state
 from tests.web.conftest import fill
 from workers.sink.state_file import put_state
@@ -142,6 +143,14 @@ service:service=upgrade                GET   login 403 200 200 200
 service:service=upgrade                POST  login 403 403 403 422
 service-setting:service=clean          GET   login 403 200 200 200
 service-setting:service=clean          POST  login 403 403 403 422
+schedules                              GET   login 403 200 200 200
+schedules-rows                         GET   login 403 200 200 200
+schedule-new                           GET   login 403 200 200 200
+schedule-new                           POST  login 403 403 422 422
+schedule                               GET   login 403 200 200 200
+schedule                               POST  login 403 403 422 422
+schedule-pause                         POST  login 403 403 302 302
+schedule-delete                        POST  login 403 403 302 302
 savepoints                             GET   login 403 200 200 200
 savepoints-rows                        GET   login 403 200 200 200
 rollback                               GET   login 403 200 200 200
@@ -253,6 +262,7 @@ def places(trips: Table, admin: User) -> dict[str, str]:
         "token_key": "0" * 15,
         "lost": busy.conflicts.get(kind="write").loser_instant,
         "event_id": str(AuditEvent.objects.latest("pk").pk),
+        "schedule_id": str(nightly(trips, admin).pk),
     }
 
 

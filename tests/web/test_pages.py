@@ -28,14 +28,15 @@ from web.windows import to_instant
 CHARTED = ("/t/ads/", "/t/ads/timeline", "/t/ads/files", "/t/ads/schema", "/t/ads/services")
 PAGES = (
     "/", "/operations", "/t/ads/live", "/t/ads/writers", "/t/ads/locks", "/t/ads/markers",
-    "/t/ads/conflicts", "/t/ads/rollback", "/t/ads/savepoints", *CHARTED,
+    "/t/ads/conflicts", "/t/ads/rollback", "/t/ads/savepoints", "/t/ads/schedules",
+    *CHARTED,
 )  # fmt: skip
 FRAGMENTS = (
     "/tables/rows", "/operations/rows", "/t/ads/writers/part",
     "/t/ads/conflicts/rows", "/t/ads/conflicts/rivals",
     "/t/ads/locks/parts/now", "/t/ads/locks/parts/history",
     "/t/ads/markers/parts/server", "/t/ads/markers/parts/directories", "/t/ads/health",
-    "/t/ads/files/rows", "/t/ads/savepoints/rows",
+    "/t/ads/files/rows", "/t/ads/savepoints/rows", "/t/ads/schedules/rows",
     *(f"/t/ads/services/parts/{part}" for part in ("cards", "plans", "history")),
     "/t/ads/timeline/rows", "/t/ads/timeline/figure", "/t/ads/rollback/choices",
     *(f"/t/ads/live/{part}" for part in

@@ -22,6 +22,7 @@ from controlplane.operations.models import Operation
 from controlplane.operations.outcomes import Outcome
 from controlplane.operations.states import OperationState
 from controlplane.tables.access import Permission
+from controlplane.tables.models import Table
 from workers.clock import InstantTime
 
 if TYPE_CHECKING:
@@ -131,6 +132,10 @@ class Kind:
     again: Callable[[Operation, Mapping[str, Any]], Ask[Any]] | None = None
     """What is asked for once more after its end, with some of its parameters changed; None where
     there is another way. Raises InvalidRequest.
+    """
+    scheduled: Callable[[Table, str, Mapping[str, Any]], Ask[Any]] | None = None
+    """What a schedule asks for, of a table, a service and its parameters; None where a person has
+    to look each time. Raises InvalidRequest.
     """
     page: str = ""
     """Of the table's pages the one that it belongs to."""

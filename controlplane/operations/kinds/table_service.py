@@ -21,7 +21,11 @@ from controlplane.operations.confirmation import Confirmation
 from controlplane.operations.kinds.kind import Cancelling, Kind
 from controlplane.operations.models import Operation
 from controlplane.operations.outcomes import Outcome, without_effect
-from controlplane.operations.permissions import is_destructive, permission_of
+from controlplane.operations.permissions import (
+    is_destructive,
+    permission_of,
+    schedulable_services,
+)
 from controlplane.operations.planned_checks import SERVICE_TITLES, service_checks
 from controlplane.operations.queueing import queue
 from controlplane.operations.requesting import Given, do_request
@@ -291,10 +295,26 @@ def _has_nothing_to_do(operation: Operation) -> bool:
 
 def _again(operation: Operation, changed: Mapping[str, Any]) -> ServiceAsk:
     """Raises InvalidRequest for a parameter that is no text."""
-    if wrong := sorted(name for name, text in changed.items() if not isinstance(text, str)):
-        raise InvalidRequest("parameters of a service are texts", wrong=wrong)
+    _check_texts(changed)
     parameters = {**operation.parameters["job"]["parameters"], **changed}
     return ServiceAsk(operation.table, operation.service, parameters)
+
+
+def _check_texts(parameters: Mapping[str, Any]) -> None:
+    if wrong := sorted(name for name, text in parameters.items() if not isinstance(text, str)):
+        raise InvalidRequest("parameters of a service are texts", wrong=wrong)
+
+
+def _scheduled(table: Table, service: str, parameters: Mapping[str, Any]) -> ServiceAsk:
+    """Raises InvalidRequest for what takes committed data away, and for a parameter that is no
+    text.
+    """
+    if service not in schedulable_services():
+        raise InvalidRequest(
+            "this service cannot be scheduled", service=service[:32], known=schedulable_services()
+        )
+    _check_texts(parameters)
+    return ServiceAsk(table, service, parameters)
 
 
 KIND = Kind(
@@ -312,5 +332,6 @@ KIND = Kind(
     is_done_as_a_whole=True,  # A savepoint has no step to tell of.
     is_planned=True,
     again=_again,
+    scheduled=_scheduled,
     page="services",
 )

@@ -216,6 +216,13 @@ def _again(operation: Operation, changed: Mapping[str, Any]) -> WriteAsk:
     return WriteAsk(operation.table, {**_parameters(operation), **changed})
 
 
+def _scheduled(table: Table, service: str, parameters: Mapping[str, Any]) -> WriteAsk:
+    """Raises InvalidRequest where a service is named."""
+    if service:
+        raise InvalidRequest("a write runs no service", service=service[:32])
+    return WriteAsk(table, parameters)
+
+
 def _parameters(operation: Operation) -> dict[str, Any]:
     """As they were asked for."""
     job = operation.parameters["job"]
@@ -242,5 +249,6 @@ KIND = Kind(
     settle=_settle,
     cancelling=Cancelling.BY_JOB,
     again=_again,
+    scheduled=_scheduled,
     page="writers",
 )

@@ -24,7 +24,7 @@ from controlplane.errors import NotAllowedNow
 from controlplane.mirror.models import FileGroupRecord, HeartbeatRecord
 from controlplane.mirror.queries.sinks import OVER, SILENT_AFTER
 from controlplane.mirror.sink_models import SinkRecord
-from controlplane.operations.models import Operation, ServiceSetting
+from controlplane.operations.models import Operation, Schedule, ServiceSetting
 from controlplane.operations.states import OPEN
 from controlplane.tables.models import FormerSlug, Table
 
@@ -44,7 +44,9 @@ _WORDS = {
     "sinkrecord": "sinks",
     "conflict": "conflicts",
     "operation": "operations that have ended",
-    "servicesetting": "schedules",
+    "servicesetting": "settings of services",
+    "schedule": "schedules",
+    "schedulerun": "turns of schedules",
     "formerslug": "former slugs",
 }
 """By the name of the model; of others their own plural."""
@@ -87,7 +89,7 @@ class TableChangePlan:
     former_slugs: list[str]
     open_operations: list[OpenOperation]
     schedules: list[str]
-    """Names of the services that run by themselves."""
+    """Names of the services that run by themselves, then of the schedules that are not paused."""
     sinks: list[str]
     """Ids of sinks that run without an operation of this node."""
     blockers: list[str]
@@ -140,7 +142,7 @@ def _blockers(
             "cancel it"
             for running in open_operations
         ),
-        *(f"the schedule of {service} is on: switch it off" for service in schedules),
+        *(f"the schedule of {name} is on: switch it off" for name in schedules),
         *(f"the sink {sink} runs: stop it" for sink in sinks),
     ]
 
@@ -160,7 +162,9 @@ def _heading(kind: str, service: str, sink: str) -> str:
 
 def _schedules(table: Table) -> list[str]:
     switched_on = ServiceSetting.objects.filter(table=table, is_enabled=True)
-    return list(switched_on.order_by("service").values_list("service", flat=True))
+    services = switched_on.order_by("service").values_list("service", flat=True)
+    going_on = Schedule.objects.filter(table=table, is_paused=False)
+    return [*services, *going_on.order_by("name").values_list("name", flat=True)]
 
 
 def _own_sinks(table: Table) -> list[str]:

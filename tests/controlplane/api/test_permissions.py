@@ -20,6 +20,7 @@ from controlplane.mirror.sync import sync_table
 from controlplane.operations.actions import do_request_write
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
+from tests.support.schedules import nightly
 from tests.support.sinks import SINK, stuck_state
 from workers.reporting.tokens import report_token
 from workers.sink.state_file import put_state
@@ -80,6 +81,14 @@ conflicts              GET     401 403 200 200 200 401
 conflict               GET     401 403 404 404 404 401
 table_operations       GET     401 403 200 200 200 401
 table_operations       POST    401 403 403 400 400 401
+schedules              GET     401 403 200 200 200 401
+table_schedules        GET     401 403 200 200 200 401
+table_schedules        POST    401 403 403 400 400 401
+schedule               GET     401 403 200 200 200 401
+schedule               PUT     401 403 403 400 400 401
+schedule               DELETE  401 403 403 204 404 401
+schedule_pause         POST    401 403 403 400 400 401
+schedule_runs          GET     401 403 200 200 200 401
 rollback_plan          POST    401 403 403 403 400 401
 rollbacks              POST    401 403 403 403 400 401
 operations             GET     401 403 200 200 200 401
@@ -118,7 +127,9 @@ def operation(synced: Table, admin: User) -> Operation:
 
 
 @pytest.fixture
-def addresses(synced: Table, operation: Operation, settings: Settings) -> dict[str, str]:
+def addresses(
+    synced: Table, operation: Operation, admin: User, settings: Settings
+) -> dict[str, str]:
     put_state(storage_of(synced), stuck_state())
     sync_table(synced)
     settings.SLUICE_MARKER_SECRET = ""  # So that no marker server is started here.
@@ -136,6 +147,7 @@ def addresses(synced: Table, operation: Operation, settings: Settings) -> dict[s
         "file_id": file_group.file_id,
         "sink_id": SINK,
         "event_id": AuditEvent.objects.latest("pk").pk,
+        "schedule_id": nightly(synced, admin).pk,
     }
     return {name: reverse(f"api:{name}", kwargs=_wanted(name, values)) for name in _routes()}
 

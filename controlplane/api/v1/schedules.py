@@ -1,0 +1,167 @@
+"""Schedules of operations: list, make, change, pause, delete; next due times and last turns."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from controlplane.api.auth import IsOperatorToWrite
+from controlplane.api.outputs import output, shown, shown_list
+from controlplane.api.parsing import Strict, validated, validated_query
+from controlplane.api.requests import actor
+from controlplane.operations.ask import Requester
+from controlplane.operations.kinds.kind import kinds
+from controlplane.operations.scheduled.actions import (
+    do_change_schedule,
+    do_delete_schedule,
+    do_make_schedule,
+    do_pause_schedule,
+)
+from controlplane.operations.scheduled.due_times import CRON_CHARS_MAX, EVERY_S_MAX, EVERY_S_MIN
+from controlplane.operations.scheduled.queries import (
+    ScheduleRow,
+    ScheduleRunRow,
+    access_schedule,
+    runs_of,
+    schedule_row,
+    schedules_of,
+    visible_schedules,
+)
+from controlplane.operations.scheduled.wishes import ScheduleWish
+from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX
+from controlplane.tables.access import Permission, access_table
+
+_SCHEDULED = sorted(name for name, kind in kinds().items() if kind.scheduled is not None)
+
+
+class ScheduleRequest(Strict):
+    """Of `every_s`, `cron`, `after_schedule` and `after_operation` one is given."""
+
+    name = serializers.CharField(max_length=64)
+    kind = serializers.ChoiceField(choices=_SCHEDULED)
+    service = serializers.CharField(max_length=32, required=False, default="", allow_blank=True)
+    parameters = serializers.DictField(
+        required=False, default=dict, help_text="As the operation is asked for without a schedule."
+    )
+    every_s = serializers.IntegerField(
+        min_value=EVERY_S_MIN, max_value=EVERY_S_MAX, required=False, default=0
+    )
+    cron = serializers.CharField(
+        max_length=CRON_CHARS_MAX,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="Five fields.",
+    )
+    time_zone = serializers.CharField(
+        max_length=64, required=False, default="UTC", help_text="Of the cron expression."
+    )
+    after_schedule = serializers.UUIDField(
+        required=False, default=None, help_text="Each success of this schedule makes it due."
+    )
+    after_operation = serializers.UUIDField(
+        required=False, default=None, help_text="The success of this operation makes it due, once."
+    )
+    reason = serializers.CharField(max_length=500, required=False, default="")
+
+
+class ScheduleListApi(APIView):
+    @extend_schema(operation_id="schedules_list", responses=output(ScheduleRow)(many=True))
+    def get(self, request: Request) -> Response:
+        """Of all tables that you see."""
+        return Response(shown_list(visible_schedules(request.user)))
+
+
+class TableScheduleListApi(APIView):
+    permission_classes = [IsOperatorToWrite]
+
+    @extend_schema(operation_id="table_schedules_list", responses=output(ScheduleRow)(many=True))
+    def get(self, request: Request, slug: str) -> Response:
+        table = access_table(request.user, slug, Permission.VIEW)
+        return Response(shown_list(schedules_of(table, request.user)))
+
+    @extend_schema(
+        operation_id="schedules_create",
+        request=ScheduleRequest,
+        responses={201: output(ScheduleRow)},
+    )
+    def post(self, request: Request, slug: str) -> Response:
+        """Each run has your rights, as they are then."""
+        body = validated(ScheduleRequest, request)
+        table = access_table(request.user, slug, Permission.OPERATE)
+        owner, reason = actor(request), body.pop("reason")
+        schedule = do_make_schedule(
+            table, ScheduleWish(**body), owner=owner, by=Requester.person(owner), reason=reason
+        )
+        return Response(shown(schedule_row(schedule, request.user)), status=201)
+
+
+class ScheduleApi(APIView):
+    permission_classes = [IsOperatorToWrite]
+
+    @extend_schema(operation_id="schedules_read", responses=output(ScheduleRow))
+    def get(self, request: Request, slug: str, schedule_id: UUID) -> Response:
+        schedule = access_schedule(request.user, slug, schedule_id, Permission.VIEW)
+        return Response(shown(schedule_row(schedule, request.user)))
+
+    @extend_schema(
+        operation_id="schedules_update", request=ScheduleRequest, responses=output(ScheduleRow)
+    )
+    def put(self, request: Request, slug: str, schedule_id: UUID) -> Response:
+        """From then on it runs in your name, with your rights."""
+        body = validated(ScheduleRequest, request)
+        schedule = access_schedule(request.user, slug, schedule_id, Permission.OPERATE)
+        owner, reason = actor(request), body.pop("reason")
+        changed = do_change_schedule(
+            schedule, ScheduleWish(**body), owner=owner, by=Requester.person(owner), reason=reason
+        )
+        return Response(shown(schedule_row(changed, request.user)))
+
+    @extend_schema(operation_id="schedules_delete", responses={204: None})
+    def delete(self, request: Request, slug: str, schedule_id: UUID) -> Response:
+        """What it has asked for stays."""
+        schedule = access_schedule(request.user, slug, schedule_id, Permission.OPERATE)
+        do_delete_schedule(schedule, by=Requester.person(actor(request)))
+        return Response(status=204)
+
+
+class SchedulePauseApi(APIView):
+    permission_classes = [IsOperatorToWrite]
+
+    class PauseRequest(Strict):
+        is_paused = serializers.BooleanField()
+        reason = serializers.CharField(max_length=500, required=False, default="")
+
+    @extend_schema(
+        operation_id="schedules_pause", request=PauseRequest, responses=output(ScheduleRow)
+    )
+    def post(self, request: Request, slug: str, schedule_id: UUID) -> Response:
+        """Pause it, or have it go on from now; what was due meanwhile is not made up for."""
+        body: dict[str, Any] = validated(self.PauseRequest, request)
+        schedule = access_schedule(request.user, slug, schedule_id, Permission.OPERATE)
+        paused = do_pause_schedule(schedule, by=Requester.person(actor(request)), **body)
+        return Response(shown(schedule_row(paused, request.user)))
+
+
+class ScheduleRunListApi(APIView):
+    class Query(Strict):
+        limit = serializers.IntegerField(
+            min_value=1, max_value=PAGE_ROWS_MAX, required=False, default=PAGE_ROWS
+        )
+
+    @extend_schema(
+        operation_id="schedules_runs",
+        parameters=[Query],
+        responses=output(ScheduleRunRow)(many=True),
+    )
+    def get(self, request: Request, slug: str, schedule_id: UUID) -> Response:
+        """Its turns, the newest first, also those at which nothing was asked for."""
+        query = validated_query(self.Query, request)
+        schedule = access_schedule(request.user, slug, schedule_id, Permission.VIEW)
+        return Response(shown_list(runs_of(schedule, request.user, query["limit"])))

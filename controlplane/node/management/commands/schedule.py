@@ -1,0 +1,141 @@
+"""`manage.py schedule`: make, list, pause, resume and delete schedules of operations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+
+from controlplane.audit.shell import shell_user
+from controlplane.errors import ControlPlaneError
+from controlplane.operations.ask import Requester
+from controlplane.operations.models import Schedule
+from controlplane.operations.scheduled.actions import (
+    do_delete_schedule,
+    do_make_schedule,
+    do_pause_schedule,
+)
+from controlplane.operations.scheduled.due_times import checked_cron, next_due
+from controlplane.operations.scheduled.queries import ScheduleRow, all_schedules
+from controlplane.operations.scheduled.wishes import ScheduleWish
+from controlplane.tables.models import Table
+
+
+class Command(BaseCommand):
+    help = "Schedules: `schedule add trips nightly --as ada --cron '30 2 * * *' --parameters ...`."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True)
+        shown = actions.add_parser("list", help="what is scheduled, and when it is due next")
+        shown.add_argument("--table", default="", help="the slug of one table")
+        due = actions.add_parser("due", help="the next five due times of a cron expression")
+        due.add_argument("cron")
+        due.add_argument("--time-zone", default="UTC")
+        add = actions.add_parser("add", help="make one")
+        add.add_argument("table", help="the table's slug")
+        add.add_argument("name")
+        add.add_argument("--as", dest="owner", required=True, help="in whose name it runs")
+        add.add_argument("--service", default="", help="a table service; a write without it")
+        add.add_argument("--parameters", default="{}", help="JSON, as the API takes them")
+        when = add.add_mutually_exclusive_group(required=True)
+        when.add_argument("--every-s", type=int, default=0)
+        when.add_argument("--cron", default="", help="five fields")
+        when.add_argument("--after", type=UUID, help="the id of a schedule that succeeds first")
+        when.add_argument("--after-operation", type=UUID, help="once, after this operation")
+        add.add_argument("--time-zone", default="UTC", help="of the cron expression")
+        each = [actions.add_parser(name) for name in ("pause", "resume", "delete")]
+        for command in each:
+            command.add_argument("id", type=UUID, help="as `list` shows it")
+        for command in (add, *each):
+            command.add_argument("--reason", default="", help="for the audit")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            self._carry_out(options)
+        except (ControlPlaneError, PermissionDenied) as error:
+            raise CommandError(str(error)) from error
+
+    def _carry_out(self, options: Mapping[str, Any]) -> None:
+        by = Requester(None, shell_user(), is_shell=True)
+        match options["action"]:
+            case "list":
+                for row in all_schedules(options["table"]):
+                    self.stdout.write(_line(row))
+            case "due":
+                cron = checked_cron(options["cron"], options["time_zone"])
+                self.stdout.write(f"{cron.words}, {cron.time_zone}")
+                for due_at in next_due(cron, timezone.now()):
+                    self.stdout.write(due_at.isoformat())
+            case "add":
+                schedule = do_make_schedule(
+                    _table(options["table"]),
+                    _wish(options),
+                    owner=_owner(options["owner"]),
+                    by=by,
+                    reason=options["reason"],
+                )
+                self.stdout.write(f"{schedule.pk}\t{schedule.name}")
+            case "delete":
+                do_delete_schedule(_schedule(options["id"]), by=by, reason=options["reason"])
+            case action:
+                is_paused = action == "pause"
+                schedule = _schedule(options["id"])
+                do_pause_schedule(schedule, is_paused=is_paused, by=by, reason=options["reason"])
+
+
+def _wish(options: Mapping[str, Any]) -> ScheduleWish:
+    try:
+        parameters = json.loads(options["parameters"])
+    except ValueError as error:
+        raise CommandError(f"--parameters is no JSON: {error}") from error
+    if not isinstance(parameters, dict):
+        raise CommandError("--parameters is a JSON object: {...}")
+    return ScheduleWish(
+        name=options["name"],
+        kind="service" if options["service"] else "write",
+        service=options["service"],
+        parameters=parameters,
+        every_s=options["every_s"],
+        cron=options["cron"],
+        time_zone=options["time_zone"],
+        after_schedule=options["after"],
+        after_operation=options["after_operation"],
+    )
+
+
+def _table(slug: str) -> Table:
+    table = Table.objects.filter(slug=slug).first()
+    if table is None:
+        raise CommandError(f"no table is registered as {slug}; `manage.py table list` shows them")
+    return table
+
+
+def _owner(name: str) -> User:
+    owner = User.objects.filter(username=name).first()
+    if owner is None:
+        raise CommandError(f"there is no user {name}")
+    return owner
+
+
+def _schedule(schedule_id: UUID) -> Schedule:
+    schedule = Schedule.objects.select_related("table", "owner").filter(pk=schedule_id).first()
+    if schedule is None:
+        raise CommandError(
+            f"there is no schedule {schedule_id}; `manage.py schedule list` has them"
+        )
+    return schedule
+
+
+def _line(row: ScheduleRow) -> str:
+    """Parted by tabs."""
+    when = row.cron or (f"every {row.every_s} s" if row.every_s else "after another")
+    due = "paused" if row.is_paused else ", ".join(at.isoformat() for at in row.next_due)
+    last = row.last_run.outcome if row.last_run is not None else "no turn yet"
+    what = row.service or row.kind
+    return "\t".join([str(row.id), row.table_slug, row.name, what, when, row.owner, due, last])
