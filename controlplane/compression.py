@@ -6,12 +6,12 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
 
-from controlplane.audit.middleware import EitherWorldMiddleware
+from controlplane.audit.middleware import AroundRequest
 
 _gzip = GZipMiddleware(lambda request: HttpResponse())
 
 
-class CompressionMiddleware(EitherWorldMiddleware):
+class CompressionMiddleware(AroundRequest):
     """Django's, which hides the size of what an answer says (BREACH), for whole answers only: of a
     stream each event leaves at once and as it is.
     """

@@ -75,10 +75,12 @@ def parse_instant(instant: InstantTime) -> int:
     if len(instant) not in (_DIGITS_SECONDS, _DIGITS_MILLIS):
         raise MalformedTable("instant time has neither 14 nor 17 digits", instant=instant)
     try:
-        moment = datetime.strptime(instant[:_DIGITS_SECONDS], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        # Ten times as fast as `strptime`, and each row of a list asks twice.
+        moment = datetime.fromisoformat(f"{instant[:8]}T{instant[8:_DIGITS_SECONDS]}+00:00")
     except ValueError as error:
         raise MalformedTable("instant time is no date", instant=instant) from error
-    seconds = int((moment - _EPOCH).total_seconds())
+    since = moment - _EPOCH
+    seconds = since.days * 86_400 + since.seconds
     return seconds * 1000 + int(instant[_DIGITS_SECONDS:] or "0")
 
 

@@ -13,10 +13,10 @@ from django.http.response import HttpResponseBase
 from django.utils.cache import get_conditional_response
 
 from controlplane.api.middleware import PREFIX
-from controlplane.audit.middleware import EitherWorldMiddleware
+from controlplane.audit.middleware import AroundRequest
 
 
-class ConditionalAnswersMiddleware(EitherWorldMiddleware):
+class ConditionalAnswersMiddleware(AroundRequest):
     def _end(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         is_ours = request.path.startswith(PREFIX) and request.method in ("GET", "HEAD")
         if not (is_ours and response.status_code == 200 and isinstance(response, HttpResponse)):

@@ -10,7 +10,7 @@ from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 
 from controlplane.api.problems import MEDIA_TYPE, problem
-from controlplane.audit.middleware import EitherWorldMiddleware
+from controlplane.audit.middleware import AroundRequest
 from workers.log_lines import current_request_id
 
 PREFIX = "/api/"
@@ -24,7 +24,7 @@ _SAID: Mapping[int, tuple[str, str]] = {
 _OURS = ("internal", "this failed on our side; the node's web log has it under the request id")
 
 
-class JsonErrorsMiddleware(EitherWorldMiddleware):
+class JsonErrorsMiddleware(AroundRequest):
     def _end(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         return _as_json(request, response)
 

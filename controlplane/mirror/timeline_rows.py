@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
@@ -69,6 +69,25 @@ class InstantRow:
         return parse_instant(self.undone_at) if self.undone_at else self.completed_ms
 
 
+class _Read(Protocol):
+    """The columns of an instant that its row shows: a model costs more to make than to read."""
+
+    requested_at: InstantTime
+    action: str
+    state: str
+    completed_at: InstantTime | None
+    writer_name: str
+    stream: str
+    operation_type: str
+    rows: int | None
+    files: int | None
+    bytes: int | None
+    is_archived: bool
+
+
+_READ = tuple(_Read.__annotations__)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineWindow:
     rows: list[InstantRow]
@@ -103,7 +122,8 @@ def timeline_window(
     undone = undone_in(table, since=since, until=until, actions=wanted, states=shown)
     if archived is not None:
         undone = undone.none()  # They are on neither timeline.
-    rows = [instant_row(one) for one in _newest(kept_instants.defer("metadata"), cursor, limit + 1)]
+    newest = _newest(kept_instants, cursor, limit + 1).values_list(*_READ, named=True)
+    rows = [instant_row(record) for record in newest]
     rows += [_undone_row(one) for one in _newest(undone, cursor, limit + 1)]
     rows.sort(key=lambda row: (row.requested_at, row.action), reverse=True)
     page, more = rows[:limit], len(rows) > limit
@@ -173,7 +193,7 @@ def newest_undone(table: Table, limit: int) -> list[InstantRow]:
     return [_undone_row(one) for one in undone_in(table).order_by("-ended_at")[:limit]]
 
 
-def instant_row(record: InstantRecord) -> InstantRow:
+def instant_row(record: InstantRecord | _Read) -> InstantRow:
     return InstantRow(
         requested_at=record.requested_at,
         requested_ms=parse_instant(record.requested_at),

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from controlplane.audit.middleware import EitherWorldMiddleware
+from controlplane.audit.middleware import AroundRequest
 from controlplane.instruments import HTTP_REQUESTS, HTTP_SECONDS
 
 NO_ROUTE = "none"
@@ -19,7 +19,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 _began_s: ContextVar[float] = ContextVar("request_began_s", default=0.0)
 
 
-class CountRequestsMiddleware(EitherWorldMiddleware):
+class CountRequestsMiddleware(AroundRequest):
     def _begin(self, request: HttpRequest) -> None:
         _began_s.set(time.monotonic())
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
@@ -31,25 +30,14 @@ class FormerSlugMiddleware:
     """Asks the database only where nothing was found under a slug."""
 
     sync_capable = True
-    async_capable = True
+    async_capable = False
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self._get_response = get_response
-        self._is_async = iscoroutinefunction(get_response)
-        if self._is_async:
-            markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        if self._is_async:
-            return self._answer_later(request)  # type: ignore[return-value]  # a coroutine, as Django expects here
         response = self._get_response(request)
         return _led_on(request) or response if _is_lost(request, response) else response
-
-    async def _answer_later(self, request: HttpRequest) -> HttpResponseBase:
-        response: HttpResponseBase = await self._get_response(request)  # type: ignore[misc]  # a coroutine function in this branch
-        if not _is_lost(request, response):
-            return response
-        return await sync_to_async(_led_on)(request) or response
 
 
 def _is_lost(request: HttpRequest, response: HttpResponseBase) -> bool:
