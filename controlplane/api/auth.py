@@ -15,7 +15,7 @@ from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
 from controlplane.accounts.models import Token
-from controlplane.accounts.roles import is_auditor, limit_to_token
+from controlplane.accounts.roles import is_admin, is_auditor, limit_to_token
 from controlplane.accounts.scopes import READ
 from controlplane.people.actions.tokens import do_note_use
 from controlplane.tables.access import (
@@ -154,6 +154,17 @@ class IsGranterToWrite(NeedsRole):
             return False
         self.message = "this needs the role admin in a namespace"
         return request.method in SAFE_METHODS or may_grant_somewhere(request.user)
+
+
+class KeepsPeople(BasePermission):
+    """Auditors read who there is; admins everywhere change it."""
+
+    message = ""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        is_reading = request.method in SAFE_METHODS
+        self.message = f"this needs the role {'auditor' if is_reading else 'admin'} everywhere"
+        return is_auditor(request.user) if is_reading else is_admin(request.user)
 
 
 class IsWorker(BasePermission):

@@ -56,6 +56,20 @@ logout                                 POST  login login login login login
 access                                 GET   login 403 403 403 200
 access                                 POST  login 403 403 403 422
 access-take                            POST  login 403 403 403 404
+people                                 GET   login 403 403 403 200
+people                                 POST  login 403 403 403 422
+person                                 GET   login 403 403 403 200
+person-roles                           POST  login 403 403 403 409
+person-lock                            POST  login 403 403 403 409
+person-unlock                          POST  login 403 403 403 302
+person-link                            POST  login 403 403 403 200
+group-create                           POST  login 403 403 403 400
+group                                  GET   login 403 403 403 404
+group-add                              POST  login 403 403 403 404
+group-remove                           POST  login 403 403 403 404
+group-delete                           POST  login 403 403 403 404
+password                               GET   200   200 200 200 200
+password                               POST  200   200 200 200 200
 tokens                                 GET   login 403 200 200 200
 tokens                                 POST  login 403 422 422 422
 token-revoke                           POST  login 404 404 404 404
@@ -260,6 +274,10 @@ def places(trips: Table, admin: User) -> dict[str, str]:
         "sink_id": SINK,
         "grant_id": "1",
         "token_key": "0" * 15,
+        "user_key": str(admin.pk),
+        "group_key": "1",
+        "uidb64": "MQ",
+        "token": "set-password",
         "lost": busy.conflicts.get(kind="write").loser_instant,
         "event_id": str(AuditEvent.objects.latest("pk").pk),
         "schedule_id": str(nightly(trips, admin).pk),

@@ -41,6 +41,11 @@ def tokens_of(user: User) -> list[TokenRow]:
     return token_rows(_valid().filter(user=user))
 
 
+def tokens_named(username: str) -> list[TokenRow]:
+    """Those of the user of this name, for admins and auditors; the newest first."""
+    return token_rows(_valid().filter(user__username=username))
+
+
 def tokens_shown_to(user: User) -> list[TokenRow]:
     """To auditors and admins everywhere those of all people, to others their own; the newest first.
     Two queries at most, besides the roles of `user`.

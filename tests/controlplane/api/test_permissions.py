@@ -106,6 +106,16 @@ audit_event            GET     401 403 403 403 200 401
 grants                 GET     401 403 200 200 200 401
 grants                 POST    401 403 403 403 400 401
 grant                  DELETE  401 403 403 403 404 401
+users                  GET     401 403 403 403 200 401
+users                  POST    401 403 403 403 400 401
+user                   GET     401 403 403 403 200 401
+user                   PATCH   401 403 403 403 200 401
+user_link              POST    401 403 403 403 201 401
+groups                 GET     401 403 403 403 200 401
+groups                 POST    401 403 403 403 400 401
+group                  DELETE  401 403 403 403 404 401
+group_member           PUT     401 403 403 403 404 401
+group_member           DELETE  401 403 403 403 404 401
 tokens                 GET     401 403 200 200 200 401
 tokens                 POST    401 403 201 201 201 401
 token                  DELETE  401 403 404 404 404 401
@@ -143,6 +153,8 @@ def addresses(
         "operation_id": operation.pk,
         "token_key": "0" * 15,
         "grant_id": 1,
+        "group_id": 1,
+        "username": "ada",
         "service": "compaction",
         "file_id": file_group.file_id,
         "sink_id": SINK,

@@ -1,0 +1,101 @@
+"""Groups of people, to which roles in namespaces and on tables are given. Admins everywhere look
+after them, and whoever has a shell of this machine.
+"""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import Group, User
+from django.db import transaction
+from django.http import Http404
+
+from controlplane.accounts.role_names import ROLES
+from controlplane.audit.actions import do_record
+from controlplane.errors import InvalidRequest
+from controlplane.people.actions.users import check_keeper
+from controlplane.people.queries.users import PeopleGroup, group_row
+from controlplane.tables.grants import Granter
+
+NAME_CHARS_MAX = 150
+
+
+def do_create_group(name: str, *, by: Granter, reason: str = "") -> PeopleGroup:
+    """An empty one. Raises PermissionDenied; InvalidRequest for a name that is none or taken."""
+    check_keeper(by)
+    name = name.strip()
+    if not (0 < len(name) <= NAME_CHARS_MAX and name.isprintable()):
+        raise InvalidRequest("the name of a group has 1 to 150 printable characters")
+    with transaction.atomic():
+        if name in ROLES or Group.objects.filter(name__iexact=name).exists():
+            raise InvalidRequest("there is a group of this name", group=name)
+        row = group_row(Group.objects.create(name=name).pk)
+        _record("group.create", row, by, reason)
+    return row
+
+
+def do_delete_group(group_key: int, *, by: Granter, reason: str = "") -> PeopleGroup:
+    """With all roles that it has; its members lose what they have by it alone. What it was.
+
+    Raises PermissionDenied, Http404 for a group that there is not, or that is a role.
+    """
+    check_keeper(by)
+    with transaction.atomic():
+        group = _locked(group_key)
+        row = group_row(group.pk)
+        group.delete()
+        _record("group.delete", row, by, reason)
+    return row
+
+
+def do_add_member(group_key: int, username: str, *, by: Granter, reason: str = "") -> PeopleGroup:
+    """Raises PermissionDenied, Http404 for a group that there is not, or that is a role;
+    InvalidRequest for a user that there is not.
+    """
+    return _change(group_key, username, by, reason, is_member=True)
+
+
+def do_remove_member(
+    group_key: int, username: str, *, by: Granter, reason: str = ""
+) -> PeopleGroup:
+    """As `do_add_member`. Whoever is no member stays none."""
+    return _change(group_key, username, by, reason, is_member=False)
+
+
+def _change(
+    group_key: int, username: str, by: Granter, reason: str, *, is_member: bool
+) -> PeopleGroup:
+    check_keeper(by)
+    with transaction.atomic():
+        group = _locked(group_key)
+        user = User.objects.filter(username=username).first()
+        if user is None:
+            raise InvalidRequest("there is no such user", user=username[:150])
+        before = group_row(group.pk)
+        if is_member:
+            group.user_set.add(user)
+        else:
+            group.user_set.remove(user)
+        row = group_row(group.pk)
+        if row != before:
+            what = "group.add" if is_member else "group.remove"
+            _record(what, row, by, reason, user=user.get_username())
+    return row
+
+
+def _locked(group_key: int) -> Group:
+    rows = Group.objects.select_for_update().exclude(name__in=ROLES)
+    group = rows.filter(pk=group_key).first()
+    if group is None:
+        raise Http404(f"there is no group of people {group_key}")
+    return group
+
+
+def _record(what: str, row: PeopleGroup, by: Granter, reason: str, **more: str) -> None:
+    details = {
+        "group": row.name,
+        "members": row.members,
+        "rights": [f"{right.right} {right.place}" for right in row.rights],
+        **more,
+    }
+    do_record(
+        who=by.name, what=what, subject=row.name, result="done", reason=reason, details=details
+    )

@@ -1,0 +1,189 @@
+"""People as admins and auditors see them, and what each may do where, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.contrib.auth.models import Group, User
+from django.db.models import Count, Q, QuerySet
+from django.http import Http404
+
+from controlplane.accounts.models import Grant
+from controlplane.accounts.role_names import ADMIN, ROLES
+from controlplane.tables.grants import SUPERUSER
+from controlplane.tables.models import RowGrant
+
+LISTED_MAX = 500
+PASSWORD = "password"  # noqa: S105 - a way to sign in
+NOTHING_YET = "nothing yet"
+EVERYWHERE = "everywhere"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonRow:
+    """A user of this node."""
+
+    id: int
+    name: str
+    """What the user signs in with, and what the audit says."""
+    email: str
+    is_active: bool
+    roles: list[str]
+    """Those that hold everywhere."""
+    groups: list[str]
+    """Of people, not of roles."""
+    signs_in_by: str
+    """password, or nothing yet."""
+    tokens: int
+    joined_at: datetime
+    last_login: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RightRow:
+    """One thing that a person may, and why."""
+
+    right: str
+    """A role; or `rows` or `masked` for reading rows, and masked columns of them."""
+    place: str
+    """everywhere, `namespace sales` or `table trips`"""
+    by_group: str
+    """The group of people from which it comes; empty for the person's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonDetail:
+    person: PersonRow
+    rights: list[RightRow]
+    """By place, with the greatest number of tables first. Nothing is left of them while the person
+    is locked out.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeopleGroup:
+    """A group of people."""
+
+    id: int
+    name: str
+    members: list[str]
+    rights: list[RightRow]
+
+
+def people(search: str = "") -> list[PersonRow]:
+    """By name, at most `LISTED_MAX`: whose name or e-mail holds `search`. Two queries."""
+    users = User.objects.order_by("username")
+    if search:
+        users = users.filter(Q(username__icontains=search) | Q(email__icontains=search))
+    return [_person(user) for user in _counted(users)[:LISTED_MAX]]
+
+
+def person_detail(username: str) -> PersonDetail:
+    """Raises Http404 for a user that there is not. Four queries."""
+    user = _counted(User.objects.filter(username=username)).first()
+    if user is None:
+        raise Http404(f"there is no user {username[:150]}")
+    return PersonDetail(person=_person(user), rights=_rights(user))
+
+
+def person_row(user: User) -> PersonRow:
+    """As the database has this user now. Two queries."""
+    return _person(_counted(User.objects.filter(pk=user.pk)).get())
+
+
+def name_of(user_key: int) -> str:
+    """Raises Http404 for a user that there is not."""
+    name = User.objects.filter(pk=user_key).values_list("username", flat=True).first()
+    if name is None:
+        raise Http404(f"there is no user {user_key}")
+    return name
+
+
+def groups() -> list[PeopleGroup]:
+    """By name. Four queries."""
+    return _group_rows(Group.objects.all())
+
+
+def group_row(group_key: int) -> PeopleGroup:
+    """Raises Http404 for a group of people that there is not. Four queries."""
+    rows = _group_rows(Group.objects.filter(pk=group_key))
+    if not rows:
+        raise Http404(f"there is no group of people {group_key}")
+    return rows[0]
+
+
+def active_admins() -> QuerySet[User]:
+    """Who may do everything everywhere, and may sign in."""
+    of_role = Q(groups__name=ADMIN) | Q(is_superuser=True)
+    return User.objects.filter(of_role, is_active=True).distinct()
+
+
+def _counted(users: QuerySet[User]) -> QuerySet[User]:
+    counted = users.annotate(tokens_held=Count("auth_token_set", distinct=True))
+    return counted.prefetch_related("groups")
+
+
+def _person(user: User) -> PersonRow:
+    names = sorted(group.name for group in user.groups.all())
+    roles = [name for name in ROLES if name in names]
+    return PersonRow(
+        id=user.pk,
+        name=user.get_username(),
+        email=user.email,
+        is_active=user.is_active,
+        roles=[*roles, *([SUPERUSER] if user.is_superuser else [])],
+        groups=[name for name in names if name not in ROLES],
+        signs_in_by=PASSWORD if user.has_usable_password() else NOTHING_YET,
+        tokens=getattr(user, "tokens_held", 0),
+        joined_at=user.date_joined,
+        last_login=user.last_login,
+    )
+
+
+def _rights(user: User) -> list[RightRow]:
+    own = [RightRow(right=role, place=EVERYWHERE, by_group="") for role in _person(user).roles]
+    held = Q(user=user) | Q(group__in=user.groups.all())
+    return sorted([*own, *_granted(held)], key=_order)
+
+
+def _group_rows(of: QuerySet[Group]) -> list[PeopleGroup]:
+    rows = list(of.exclude(name__in=ROLES).order_by("name").prefetch_related("user_set"))
+    granted = _granted(Q(group__in=[group.pk for group in rows]))
+    return [
+        PeopleGroup(
+            id=group.pk,
+            name=group.name,
+            members=sorted(user.get_username() for user in group.user_set.all()),
+            rights=sorted([row for row in granted if row.by_group == group.name], key=_order),
+        )
+        for group in rows
+    ]
+
+
+def _granted(held: Q) -> list[RightRow]:
+    grants: list[tuple[str, Grant | RowGrant]] = [
+        *((grant.role, grant) for grant in Grant.objects.filter(held).select_related(*_NAMED)),
+        *((grant.right, grant) for grant in RowGrant.objects.filter(held).select_related(*_NAMED)),
+    ]
+    return [
+        RightRow(
+            right=right,
+            place=_place(grant),
+            by_group=grant.group.name if grant.group is not None else "",
+        )
+        for right, grant in grants
+    ]
+
+
+_NAMED = ("group", "table")
+
+
+def _place(grant: Grant | RowGrant) -> str:
+    if grant.table is not None:
+        return f"table {grant.table.slug}"
+    return f"namespace {grant.namespace}" if grant.namespace else EVERYWHERE
+
+
+def _order(row: RightRow) -> tuple[bool, str, str, str]:
+    return row.place != EVERYWHERE, row.place, row.right, row.by_group

@@ -1,0 +1,89 @@
+"""One group of people: its members, and the roles that it gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST
+
+from controlplane.accounts.roles import is_admin, is_auditor
+from controlplane.errors import ControlPlaneError
+from controlplane.people.actions.groups import (
+    do_add_member,
+    do_create_group,
+    do_delete_group,
+    do_remove_member,
+)
+from controlplane.people.queries.users import PeopleGroup, group_row
+from controlplane.tables.grants import Granter
+from web.refusals import explained, page, person, refusal_of
+
+
+@require_POST
+@page
+def group_create(request: HttpRequest) -> HttpResponse:
+    """An empty group."""
+    row = do_create_group(request.POST.get("name", ""), by=Granter.person(person(request)))
+    messages.success(request, f"The group {row.name} was made. Give it members, and roles.")
+    return redirect("group", row.id)
+
+
+@require_http_methods(["GET", "HEAD"])
+@page
+def group(request: HttpRequest, group_key: int) -> HttpResponse:
+    """Its members and its roles."""
+    return _shown(request, group_key)
+
+
+@require_POST
+@page
+def group_add(request: HttpRequest, group_key: int) -> HttpResponse:
+    """A member more."""
+    return _changed(request, group_key, do_add_member)
+
+
+@require_POST
+@page
+def group_remove(request: HttpRequest, group_key: int) -> HttpResponse:
+    """A member less."""
+    return _changed(request, group_key, do_remove_member)
+
+
+@require_POST
+@page
+def group_delete(request: HttpRequest, group_key: int) -> HttpResponse:
+    """The group and its roles."""
+    row = do_delete_group(group_key, by=Granter.person(person(request)))
+    messages.success(request, f"The group {row.name} is gone, and what it gave its members.")
+    return redirect("people")
+
+
+def _changed(
+    request: HttpRequest, group_key: int, change: Callable[..., PeopleGroup]
+) -> HttpResponse:
+    name = request.POST.get("user", "").strip()[:150]
+    try:
+        change(group_key, name, by=Granter.person(person(request)))
+    except ControlPlaneError as error:
+        return _shown(request, group_key, explained(error), refusal_of(error).status)
+    messages.success(request, "Changed. What the group gives holds from now on.")
+    return redirect("group", group_key)
+
+
+def _shown(
+    request: HttpRequest, group_key: int, problem: str = "", status: int = 200
+) -> HttpResponse:
+    user = person(request)
+    if not is_auditor(user):
+        raise PermissionDenied("this needs the role admin or auditor everywhere")
+    context = {
+        "page": "people",
+        "group": group_row(group_key),
+        "problem": problem,
+        "keeps": is_admin(user),
+    }
+    return render(request, "pages/group.html", context, status=status)

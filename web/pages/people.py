@@ -1,0 +1,201 @@
+"""People: who may sign in, in which groups they are, what each may do where and why. Auditors see
+it; admins everywhere change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from controlplane.accounts.role_names import ROLES
+from controlplane.accounts.roles import is_admin, is_auditor
+from controlplane.errors import ControlPlaneError
+from controlplane.people.actions.users import (
+    do_activate_user,
+    do_create_user,
+    do_deactivate_user,
+    do_make_link,
+    do_set_roles,
+    link_hours,
+)
+from controlplane.people.queries.tokens import tokens_named
+from controlplane.people.queries.users import LISTED_MAX, groups, name_of, people, person_detail
+from controlplane.tables.grants import Granter
+from web.refusals import explained, page, person, refusal_of
+
+_ROLES = [(role, role) for role in ROLES]
+
+
+class ReasonForm(forms.Form):
+    """Why, for the audit."""
+
+    reason = forms.CharField(max_length=500, required=False, help_text="for the audit")
+
+
+class RolesForm(ReasonForm):
+    """Those that hold everywhere."""
+
+    roles = forms.MultipleChoiceField(
+        choices=_ROLES, required=False, widget=forms.CheckboxSelectMultiple
+    )
+
+
+class PersonForm(RolesForm):
+    """Somebody new."""
+
+    name = forms.CharField(max_length=150, help_text="to sign in with; it stays for good")
+    email = forms.CharField(max_length=254, required=False)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@page
+def people_page(request: HttpRequest) -> HttpResponse:
+    """A POST makes a user."""
+    keeps = _check(request)
+    form = PersonForm(request.POST if request.method == "POST" else None)
+    status, problem = 200, ""
+    if request.method == "POST" and form.is_valid():
+        words = form.cleaned_data
+        by = Granter.person(person(request))
+        try:
+            row = do_create_user(
+                words["name"],
+                by=by,
+                email=words["email"],
+                roles=words["roles"],
+                reason=words["reason"],
+            )
+        except ControlPlaneError as error:
+            status, problem = refusal_of(error).status, explained(error)
+        else:
+            messages.success(request, f"{row.name} was made. Make a link for the password.")
+            return redirect("person", row.id)
+    elif request.method == "POST":
+        status = 422
+    search = request.GET.get("q", "")[:150]
+    context = {
+        "page": "people",
+        "form": form,
+        "problem": problem,
+        "people": people(search),
+        "groups": groups(),
+        "search": search,
+        "listed_max": LISTED_MAX,
+        "keeps": keeps,
+    }
+    return render(request, "pages/people.html", context, status=status)
+
+
+@require_http_methods(["GET", "HEAD"])
+@page
+def person_page(request: HttpRequest, user_key: int) -> HttpResponse:
+    """One person."""
+    return _shown(request, user_key)
+
+
+@require_POST
+@page
+def person_roles(request: HttpRequest, user_key: int) -> HttpResponse:
+    """The roles that hold everywhere."""
+    form = RolesForm(request.POST)
+    if not form.is_valid():
+        return _shown(request, user_key, problem="There is no such role.", status=422)
+    words = form.cleaned_data
+    return _changed(
+        request,
+        user_key,
+        lambda name, by: do_set_roles(name, words["roles"], by=by, reason=words["reason"]),
+        "The roles hold from now on.",
+    )
+
+
+@require_POST
+@page
+def person_lock(request: HttpRequest, user_key: int) -> HttpResponse:
+    """Lock out, at once."""
+    reason = request.POST.get("reason", "")[:500]
+    return _changed(
+        request,
+        user_key,
+        lambda name, by: do_deactivate_user(name, by=by, reason=reason),
+        "Locked out: sessions and tokens have ended.",
+    )
+
+
+@require_POST
+@page
+def person_unlock(request: HttpRequest, user_key: int) -> HttpResponse:
+    """Let in again."""
+    reason = request.POST.get("reason", "")[:500]
+    return _changed(
+        request,
+        user_key,
+        lambda name, by: do_activate_user(name, by=by, reason=reason),
+        "Let in again. A new password is needed: make a link.",
+    )
+
+
+@require_POST
+@page
+@never_cache
+def person_link(request: HttpRequest, user_key: int) -> HttpResponse:
+    """A link that sets the password. The answer is the only page that shows it."""
+    _check(request)
+    try:
+        path = do_make_link(name_of(user_key), by=Granter.person(person(request)))
+    except ControlPlaneError as error:
+        refusal = refusal_of(error)
+        return _shown(request, user_key, problem=explained(error), status=refusal.status)
+    return _shown(request, user_key, link=f"{settings.SLUICE_PUBLIC_URL.rstrip('/')}{path}")
+
+
+def _changed(
+    request: HttpRequest,
+    user_key: int,
+    change: Callable[[str, Granter], object],
+    success: str,
+) -> HttpResponse:
+    _check(request)
+    try:
+        change(name_of(user_key), Granter.person(person(request)))
+    except ControlPlaneError as error:
+        refusal = refusal_of(error)
+        return _shown(request, user_key, problem=explained(error), status=refusal.status)
+    messages.success(request, success)
+    return redirect("person", user_key)
+
+
+def _shown(
+    request: HttpRequest, user_key: int, *, problem: str = "", link: str = "", status: int = 200
+) -> HttpResponse:
+    keeps = _check(request)
+    name = name_of(user_key)
+    detail = person_detail(name)
+    context = {
+        "page": "people",
+        "detail": detail,
+        "person": detail.person,
+        "tokens": tokens_named(name),
+        "roles": _ROLES,
+        "problem": problem,
+        "link": link,
+        "hours": link_hours(),
+        "keeps": keeps,
+    }
+    return render(request, "pages/person.html", context, status=status)
+
+
+def _check(request: HttpRequest) -> bool:
+    """Whether who asks may change people. Raises PermissionDenied for whoever may not see them."""
+    user = person(request)
+    if not is_auditor(user):
+        raise PermissionDenied("this needs the role admin or auditor everywhere")
+    return is_admin(user)
