@@ -102,12 +102,10 @@ def test_lock_out_ends_sessions_and_tokens_for_good(operator: User, as_admin: Cl
 
 
 def test_last_admin_stays_one_and_stays_in(admin: User, operator: User) -> None:
-    for way in (
-        lambda: do_deactivate_user("ada", by=SHELL),
-        lambda: do_set_roles("ada", ["viewer"], by=SHELL),
-    ):
-        with pytest.raises(NotAllowedNow, match="nobody else is an admin"):
-            way()
+    with pytest.raises(NotAllowedNow, match="nobody else is an admin"):
+        do_deactivate_user("ada", by=SHELL)
+    with pytest.raises(NotAllowedNow, match="nobody else is an admin"):
+        do_set_roles("ada", ["viewer"], by=SHELL)
     do_set_roles("olaf", ["admin"], by=SHELL)
     do_deactivate_user("olaf", by=SHELL)
     with pytest.raises(NotAllowedNow, match="nobody else is an admin"):
@@ -136,7 +134,7 @@ def test_only_admins_everywhere_change_people(role: str, nobody: User, admin: Us
     group = do_create_group("night shift", by=SHELL)
     client = signed_in(nobody)
     changes = AuditEvent.objects.count()
-    wanted = {
+    wanted: dict[tuple[str, str], dict[str, Any]] = {
         ("POST", USERS): {"name": "eve", "roles": ["admin"]},
         ("PATCH", f"{USERS}nora/"): {"roles": ["admin"]},
         ("POST", f"{USERS}ada/link/"): {},
