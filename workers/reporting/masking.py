@@ -68,11 +68,16 @@ def secret_values(*named: Mapping[str, object]) -> set[str]:
     for name, value in (pair for mapping in named for pair in mapping.items()):
         if not isinstance(value, str) or not value:
             continue
-        if _SECRET_NAME.search(name) and not name.lower().endswith(_NO_SECRET):
+        if is_secret_name(name):
             values.add(value)
         if password := _password_in(value):
             values |= {password, unquote(password)}
     return values
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether the value of a variable or an option of this name is a secret."""
+    return bool(_SECRET_NAME.search(name)) and not name.lower().endswith(_NO_SECRET)
 
 
 def _password_in(address: str) -> str:

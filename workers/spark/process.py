@@ -21,7 +21,9 @@ from typing import IO, Final
 from workers.clock import Clock, SystemClock
 from workers.jobs import DriverJob
 from workers.log_lines import REQUEST_VARIABLE, current_request_id
+from workers.reporting.masking import is_secret_name
 from workers.reporting.tokens import KEY_VARIABLE, TOKEN_VARIABLE, token_for
+from workers.sink.kafka.client_config import PASSWORD_PREFIX
 from workers.spark.input_modules import INPUTS_VARIABLE, names_for_driver
 
 JOB_FILE: Final = "job.json"
@@ -46,6 +48,11 @@ _STARTING_S = 1.0
 _POLL_S = 0.05
 _NOT_FOR_DRIVERS = ("SLUICE_SECRET_KEY", "SLUICE_DATABASE", "SLUICE_REDIS_URL", KEY_VARIABLE)
 """What the control plane keeps to itself: a driver needs no database and signs no cookie."""
+_SECRETS_OF_DRIVERS = (
+    *("AWS_", "AZURE_", "GOOGLE_", PASSWORD_PREFIX),
+    *("SLUICE_MARKER_SECRET", "SPARK_CONNECT_AUTHENTICATE_TOKEN"),
+)
+"""Begins of names. What else is named like a secret is none of a driver's, known here or not."""
 
 
 def launch(job: DriverJob, environment: Mapping[str, str]) -> int | None:
@@ -92,7 +99,9 @@ def driver_environment(environment: Mapping[str, str], operation_id: str) -> dic
     passed_on = {
         name: value
         for name, value in environment.items()
-        if name not in _NOT_FOR_DRIVERS and not name.startswith("DJANGO_")
+        if name not in _NOT_FOR_DRIVERS
+        and not name.startswith("DJANGO_")
+        and (name.startswith(_SECRETS_OF_DRIVERS) or not is_secret_name(name))
     }
     return {
         **passed_on,

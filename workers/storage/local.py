@@ -25,6 +25,7 @@ from workers.errors import (
     WriteOutcomeUnknown,
 )
 from workers.storage.base import FileInfo, Tagged, checked_path, join
+from workers.storage.links import PlainDirectories, open_unlinked, without_links
 from workers.storage.remembered import Remembered
 from workers.storage.settled_names import SettledNames, sync_directory
 from workers.storage.swap import LEGACY_PREFIX, PREFIX, Swap
@@ -49,6 +50,7 @@ class LocalStorage:
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root).absolute()
         self._prefix = f"{str(self._root).rstrip('/')}/"
+        self._plain = PlainDirectories(str(self._root))
         self._remembered = Remembered.of(self._root)
         self._timeline = self._remembered.of_kind(TimelineFiles)
         self._settled = self._remembered.of_kind(SettledNames)
@@ -69,11 +71,18 @@ class LocalStorage:
         return True
 
     def _path(self, path: str) -> Path:
-        return self._root / checked_path(path) if path else self._root
+        self._plain.check(checked_path(path).rpartition("/")[0])
+        return self._root / path if path else self._root
 
     def _name(self, path: str) -> str:
         """As `_path`; reading asks for it so often that making a Path is dearer than the rest."""
-        return self._prefix + checked_path(path)
+        self._plain.check(checked_path(path).rpartition("/")[0])
+        return self._prefix + path
+
+    def _directory(self, path: str) -> str:
+        """As `_name`, for listing what is in it."""
+        self._plain.check(checked_path(path))
+        return self._prefix + path
 
     @property
     def files_at_once(self) -> int:
@@ -134,7 +143,7 @@ class LocalStorage:
     def _timeline_files(self) -> Sequence[FileInfo]:
         try:
             with _reported(TIMELINE.path):
-                directory = self._path(TIMELINE.path)
+                directory = Path(self._directory(TIMELINE.path))
                 return self._timeline.listed(directory, ignoring=_OURS)
         except NotFound:
             return ()
@@ -142,11 +151,11 @@ class LocalStorage:
     def list_names(self, directory: str) -> list[str]:
         """As `list_files` without the sizes: no look at each file."""
         try:
-            with _reported(directory), os.scandir(self._name(directory)) as entries:
-                names = [entry.name for entry in entries if entry.is_file()]
+            with _reported(directory), os.scandir(self._directory(directory)) as entries:
+                files = [one for one in without_links(directory, entries) if one.is_file()]
         except NotFound:
             return []
-        return [name for name in names if not name.startswith(_OURS)]
+        return [file.name for file in files if not file.name.startswith(_OURS)]
 
     def list_directories(self, directory: str) -> list[str]:
         """Paths, sorted; those of replacements under way (`swap.py`) are left out."""
@@ -161,10 +170,11 @@ class LocalStorage:
 
     def _entries(self, directory: str) -> list[os.DirEntry[str]]:
         try:
-            with _reported(directory), os.scandir(self._name(directory)) as entries:
-                kept = [entry for entry in entries if not entry.name.startswith(_OURS)]
+            with _reported(directory), os.scandir(self._directory(directory)) as entries:
+                listed = without_links(directory, entries)
         except NotFound:
             return []
+        kept = [entry for entry in listed if not entry.name.startswith(_OURS)]
         return sorted(kept, key=attrgetter("name"))
 
     def put(self, path: str, content: bytes, durability: Durability = Durability.DURABLE) -> None:
@@ -237,7 +247,8 @@ class LocalStorage:
         """The bytes are synced when it returns, and so is the name of a new file."""
         with _reported(path):
             target = self._prepared(path)
-            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+            descriptor = os.open(target, flags, 0o644)
             try:
                 _write_all(descriptor, content)
                 os.fdatasync(descriptor)
@@ -268,10 +279,11 @@ class LocalStorage:
     def open_data(self, path: str) -> IO[bytes]:
         """For the caller to close. Raises NotFound."""
         with _reported(path):
-            return open(self._name(path), "rb")
+            return open_unlinked(self._name(path))
 
     def delete(self, path: str, durability: Durability = Durability.DURABLE) -> None:
         """What is known of the file's versions goes with it."""
+        self._plain.check(checked_path(path).rpartition("/")[0], is_anew=True)
         target = self._path(path)
         with suppress(NotFound), _reported(path):
             target.unlink()
@@ -288,6 +300,7 @@ class LocalStorage:
         """Not synced: after a power loss parts may be back. Raises InvalidInput for the root."""
         if not directory:
             raise InvalidInput("refusing to delete the whole table", location=self.location)
+        self._plain.check(checked_path(directory), is_anew=True)
         with suppress(NotFound), _reported(directory):
             shutil.rmtree(self._path(directory))
 
@@ -311,7 +324,7 @@ def _reported(path: str, error: type[LakehouseError] = StorageFailed) -> Iterato
 
 def _content(path: str | Path) -> bytes:
     """Each call to the system is dear among threads, and `Path.read_bytes` makes twice as many."""
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
         wanted = os.fstat(descriptor).st_size + 1
         content = os.read(descriptor, wanted)

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from workers.errors import StorageFailed, WriteOutcomeUnknown
+from workers.storage.links import refuse_link
 from workers.storage.settled_names import sync_directory
 
 PREFIX: Final = ".sluice-swap-"
@@ -44,10 +45,12 @@ class Swap:
 
     def is_begun(self) -> bool:
         """Whether the file was ever replaced this way: then all who replace it must go this way."""
+        refuse_link(self._directory)
         return self._directory.is_dir()
 
     def settle(self) -> int:
         """Publish what a writer decided that sleeps or died; gives the newest version's number."""
+        refuse_link(self._directory)
         names = self._names()
         newest = _newest(names)
         for name in names:
@@ -88,6 +91,7 @@ class Swap:
 
     def discard(self) -> None:
         """The file is gone, and with it what is known of its versions."""
+        refuse_link(self._directory)
         with suppress(FileNotFoundError, NotADirectoryError):
             for name in os.listdir(self._directory):
                 (self._directory / name).unlink(missing_ok=True)

@@ -19,6 +19,7 @@ from typing import Final
 
 from workers.storage.base import FileInfo, join
 from workers.storage.directory_mark import DirectoryMark, stamps_tell
+from workers.storage.links import without_links
 from workers.table_layout import TIMELINE
 
 _SETTLED_MS: Final = 10_000
@@ -118,7 +119,7 @@ def _looked_at(
     """What there is, by name, and what of it was not known."""
     known: dict[str, _Known] = {}
     new = []
-    for entry in entries:
+    for entry in without_links(TIMELINE.path, entries):
         name = entry.name
         former_file = former_known.get(name)
         if former_file is not None and former_file.inode == entry.inode():

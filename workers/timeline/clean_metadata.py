@@ -6,6 +6,7 @@ would ever delete: only data files below the table are believed.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -18,6 +19,7 @@ from workers.timeline.avro_schemas import CLEAN_METADATA, CLEANER_PLAN
 from workers.timeline.instant import Instant
 
 _VERSION = 2
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ def _data_paths(partition: str, files: Iterable[Mapping[str, object]]) -> tuple[
     try:
         directory = check_partition_path(partition, url_encode=True)
     except InvalidInput:
+        _log.warning("clean plan names a strange partition, left alone: partition=%a", partition)
         return ()
     return tuple(join(directory, name) for name in names if instant_of(name) is not None)
 

@@ -7,6 +7,7 @@ Reading takes Avro containers (table versions 8, 9) and the JSON of version 6; w
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -26,6 +27,7 @@ from workers.timeline.avro_schemas import (
 from workers.timeline.group_facts import FactsByGroup, added, encoded
 from workers.timeline.instant import Action
 
+_log = logging.getLogger(__name__)
 _REMEMBERED_BYTES_MAX = 16 << 10
 SCHEMA_KEY = "schema"
 WRITER_KEY = "sluice.writer.name"
@@ -283,7 +285,13 @@ def read_rollback_plan(content: bytes, location: str) -> RollbackPlanFile | None
             )
             for request in requests
         }
-        return RollbackPlanFile(instant, Action(target["action"]).value, files)
+        action = Action(target["action"]).value
+        named = sum(len(request.get("filesToBeDeleted") or []) for request in requests)
+        if dropped := named - sum(map(len, files.values())):
+            _log.warning(
+                "plan names files of others, left alone: target=%s files=%s", instant, dropped
+            )
+        return RollbackPlanFile(instant, action, files)
     except (MalformedTable, KeyError, TypeError, ValueError):
         return None
 
