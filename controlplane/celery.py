@@ -32,7 +32,7 @@ AUDIT_EVERY_S = 60.0
 JUDGE_EVERY_S = 10.0
 HOUR_S = 3600.0
 
-app = Celery("sluice")
+app = Celery("sluice", task_cls="workers.task_messages:QueuedTask")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.conf.update(
     task_serializer="json",

@@ -16,7 +16,11 @@ from workers.task_logs import follow_requests
 
 _redis = os.environ.get("SLUICE_REDIS_URL", "").replace("unix://", "redis+socket://", 1)
 
-app = Celery("sluice-engine", broker=_redis or "memory://")
+app = Celery(
+    "sluice-engine",
+    broker=_redis or "memory://",
+    task_cls="workers.task_messages:QueuedTask",
+)
 app.conf.update(
     accept_content=["json"],
     broker_connection_retry_on_startup=True,

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 from kombu.exceptions import OperationalError
@@ -26,6 +27,7 @@ from controlplane.operations.log_storing import do_note
 from controlplane.operations.models import Operation
 from controlplane.operations.states import FINAL, OperationState, may_move
 from workers.jobs import CancelJob
+from workers.reporting.tokens import SIGNATURE, message_signature
 from workers.task_logs import HEADER
 
 log = logging.getLogger(__name__)
@@ -121,9 +123,11 @@ def _send_now(
     operation_id: UUID, task: str, message: Mapping[str, Any], request_id: str = ""
 ) -> None:
     """Without an id, in the name of the request at hand, if there is one."""
-    headers = {HEADER: request_id}
+    body = dict(message)
+    signature = message_signature(settings.SLUICE_WORKER_TOKEN, task, body)
+    headers = {HEADER: request_id, SIGNATURE: signature}
     try:
-        app.send_task(task, args=[dict(message)], queue="engine", retry=False, headers=headers)
+        app.send_task(task, args=[body], queue="engine", retry=False, headers=headers)
     except OperationalError as error:
         log.warning("the queue is away: operation=%s error=%s", operation_id, error)
         return

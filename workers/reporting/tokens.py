@@ -1,18 +1,22 @@
 """The token of a worker's reports: made of the operation that it is for and of the node's worker
-token, so that whoever has it can report about that operation and about no other.
+token, so that whoever has it can report about that operation and about no other. And the signature
+of a job's message, made of the same token.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 KEY_VARIABLE: Final = "SLUICE_WORKER_TOKEN"
 """What all tokens are made of. The control plane and its Celery workers have it, no driver does."""
 TOKEN_VARIABLE: Final = "SLUICE_REPORT_TOKEN"  # noqa: S105 -- the name of a variable, not a token
 """What a driver has: the token of its own operation."""
+SIGNATURE: Final = "sluice_signature"
+"""The header of a job's message that carries its signature."""
 
 
 def report_token(key: str, operation_id: str) -> str:
@@ -29,6 +33,14 @@ def operation_of(token: str, key: str) -> str | None:
     expected = report_token(key, operation_id)
     is_ours = hmac.compare_digest(token.encode(), expected.encode())
     return operation_id if expected and operation_id and is_ours else None
+
+
+def message_signature(key: str, task: str, message: Mapping[str, Any]) -> str:
+    """Of a job's message to the task of this name; empty where there is no key."""
+    if not key:
+        return ""
+    text = json.dumps([task, message], sort_keys=True, separators=(",", ":"))
+    return hmac.new(key.encode(), f"job {text}".encode(), hashlib.sha256).hexdigest()
 
 
 def token_for(operation_id: str, environment: Mapping[str, str]) -> str:

@@ -30,11 +30,12 @@ from workers.spark.process import (
 from workers.storage.roots import storage_under_root
 from workers.table.table import Table, open_
 from workers.tasks.reports import reporting
+from workers.tasks.signed import SignedTask
 
 _log = logging.getLogger(__name__)
 
 
-@shared_task(name=CancelJob.TASK, acks_late=True)
+@shared_task(base=SignedTask, name=CancelJob.TASK, acks_late=True)
 def cancel_write(message: dict[str, Any]) -> None:
     """Celery task for a CancelJob; reports CANCELLED and what the write had committed before."""
     job = CancelJob.from_message(message)

@@ -27,9 +27,10 @@ from workers.table.table import Table, open_
 from workers.tasks.alive import staying_alive
 from workers.tasks.leave import may_begin
 from workers.tasks.reports import reporting
+from workers.tasks.signed import SignedTask
 
 
-@shared_task(name=ReplayJob.TASK, acks_late=True)
+@shared_task(base=SignedTask, name=ReplayJob.TASK, acks_late=True)
 def replay_letters(message: dict[str, Any]) -> None:
     """Celery task for a ReplayJob; reports progress, then how many letters were sent."""
     job = ReplayJob.from_message(message)

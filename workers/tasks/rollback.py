@@ -22,9 +22,10 @@ from workers.table.table import Table, open_
 from workers.tasks.alive import staying_alive
 from workers.tasks.leave import may_begin
 from workers.tasks.reports import reporting
+from workers.tasks.signed import SignedTask
 
 
-@shared_task(name=RollbackJob.TASK, acks_late=True)
+@shared_task(base=SignedTask, name=RollbackJob.TASK, acks_late=True)
 def rollback(message: dict[str, Any]) -> None:
     """Celery task for a RollbackJob; reports files deleted, then the outcome."""
     job = RollbackJob.from_message(message)

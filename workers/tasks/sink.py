@@ -11,9 +11,10 @@ from celery import shared_task
 
 from workers.jobs import SinkJob
 from workers.tasks.launching import launch_driver
+from workers.tasks.signed import SignedTask
 
 
-@shared_task(name=SinkJob.TASK, acks_late=True)
+@shared_task(base=SignedTask, name=SinkJob.TASK, acks_late=True)
 def launch_sink(message: dict[str, Any]) -> None:
     """Celery task for a SinkJob; see `launch_driver`."""
     launch_driver(SinkJob.from_message(message), os.environ)

@@ -33,12 +33,13 @@ from workers.table_services.service import Service, ServiceOutcome, ServicePlan,
 from workers.tasks.alive import staying_alive
 from workers.tasks.leave import may_begin
 from workers.tasks.reports import reporting
+from workers.tasks.signed import SignedTask
 from workers.timeline.metadata import OPERATION_KEY
 
 _COMMITS_LOOKED_AT = 200
 
 
-@shared_task(name=ServiceJob.TASK, acks_late=True, bind=True)
+@shared_task(base=SignedTask, name=ServiceJob.TASK, acks_late=True, bind=True)
 def run_service(self: Task[..., None], message: dict[str, Any]) -> None:
     """Celery task for a ServiceJob; a second run beside one that lives ends at once."""
     job = ServiceJob.from_message(message)

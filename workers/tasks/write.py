@@ -9,9 +9,10 @@ from celery import shared_task
 
 from workers.jobs import WriteJob
 from workers.tasks.launching import launch_driver
+from workers.tasks.signed import SignedTask
 
 
-@shared_task(name=WriteJob.TASK, acks_late=True)
+@shared_task(base=SignedTask, name=WriteJob.TASK, acks_late=True)
 def launch_write(message: dict[str, Any]) -> None:
     """Celery task for a WriteJob; see `launch_driver`."""
     launch_driver(WriteJob.from_message(message), os.environ)

@@ -1,0 +1,43 @@
+"""Jobs are carried out only for who knows the node's worker token: a message without its signature,
+or with that of another, is dropped (threat T8). Whoever may write to the queue can still lose, hold
+back or repeat messages; jobs are made for that.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from celery.exceptions import Ignore
+
+from workers.reporting.tokens import KEY_VARIABLE, SIGNATURE, message_signature
+from workers.task_messages import QueuedTask
+
+_log = logging.getLogger(__name__)
+
+
+class SignedTask(QueuedTask):
+    """A task whose one argument is a job's message. Called in process it needs no signature."""
+
+    abstract = True
+
+    def before_start(self, task_id: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Raises Ignore, which drops the message, for one that nobody of ours has sent."""
+        # Not `request.is_eager`, which a message's header can set.
+        if (self.request.delivery_info or {}).get("is_eager"):
+            return
+        key, given = os.environ.get(KEY_VARIABLE, ""), self.request.get(SIGNATURE)
+        is_form = len(args) == 1 and isinstance(args[0], dict) and not kwargs
+        expected = message_signature(key, self.name, args[0]) if is_form else ""
+        if (
+            expected
+            and isinstance(given, str)
+            and hmac.compare_digest(given.encode(), expected.encode())
+        ):
+            return
+        reason = "its signature is not this node's" if key else f"{KEY_VARIABLE} is not set here"
+        _log.error("message dropped: task=%s id=%a reason=%s", self.name, task_id, reason)
+        raise Ignore
