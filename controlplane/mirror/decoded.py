@@ -6,7 +6,6 @@ instant, when a person opens them. Never on the way to a page.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from controlplane.tables.models import Table
 from workers.clock import InstantTime
 from workers.errors import LakehouseError, MalformedTable, NotFound, StorageFailed
 from workers.files.avro_container import decode_record
+from workers.json_text import read_json
 from workers.storage.base import FileInfo
 from workers.table import table as engine
 from workers.timeline.instant import Instant
@@ -121,7 +121,7 @@ def _content(raw: bytes) -> Mapping[str, Any] | None:
     """Avro of table versions 8 and 9, JSON of version 6."""
     if not raw.lstrip().startswith(b"{"):
         return decode_record(raw)
-    content = json.loads(raw)
+    content = read_json(raw)
     return content if isinstance(content, dict) else None
 
 

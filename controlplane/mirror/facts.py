@@ -28,6 +28,7 @@ from controlplane.mirror.sink_facts import sink_of_commit
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import Heartbeat
 from workers.errors import LakehouseError, MalformedTable, NotFound, UnsupportedTable
+from workers.json_text import read_json
 from workers.markers.store import StoredNames, pending_marker_instants, read_names
 from workers.sink.sink_commits import OFFSETS_KEY
 from workers.storage.base import Storage
@@ -204,7 +205,7 @@ def normal_schema(schema_json: str) -> tuple[dict[str, Any], str]:
     Raises MalformedTable.
     """
     try:
-        avro = json.loads(schema_json)
+        avro = read_json(schema_json)
         fields = [one for one in avro["fields"] if not one["name"].startswith("_hoodie_")]
     except (ValueError, KeyError, TypeError) as error:
         raise MalformedTable("schema is no avro record", text=schema_json[:200]) from error
@@ -303,7 +304,7 @@ def _small_metadata(commit: CommitMetadata) -> dict[str, Any]:
 def _process(process_json: str) -> dict[str, Any]:
     """Host, pid and mode of the writer; empty where it does not say."""
     try:
-        process = json.loads(process_json)
+        process = read_json(process_json)
     except ValueError:
         return {}
     if not isinstance(process, dict):

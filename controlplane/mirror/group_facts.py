@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
 from controlplane.mirror.conflict_facts import text
+from workers.json_text import read_json
 from workers.options.column_groups import GROUPS_MAX
 
 _COUNTS = ("rows", "deletes", "nulls", "skipped", "late", "tied", "tombstones")
@@ -17,7 +17,7 @@ _COUNT_MAX = 2**53
 def groups_of_commit(groups_json: str | None) -> dict[str, Any]:
     """`{"groups": {name: facts}}`; nothing for commits that do not tell, or tell nonsense."""
     try:
-        facts_by_group = json.loads(groups_json or "{}")
+        facts_by_group = read_json(groups_json or "{}")
     except ValueError:
         return {}
     if not isinstance(facts_by_group, dict) or not facts_by_group:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
+
+from workers.json_text import read_json
 
 _FIELDS_KEPT = 100
 _TEXT_MAX = 500
@@ -25,7 +26,7 @@ def schema_verdict(text: str | None) -> dict[str, Any]:
     Whoever can write to the table wrote this: keys are chosen here, values bounded.
     """
     try:
-        written = json.loads(text or "")
+        written = read_json(text or "")
     except (ValueError, RecursionError):
         return {}
     if not isinstance(written, dict):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from workers.clock import InstantTime
 from workers.errors import NotFound, StorageFailed, WriteOutcomeUnknown
+from workers.json_text import read_json
 from workers.options.write_options import WriteOptions
 from workers.ports import Ports, Repetition
 from workers.processes import ProcessName
@@ -187,7 +188,7 @@ def read_heartbeat(storage: Storage, instant: InstantTime) -> Heartbeat | None:
 
 def _read(storage: Storage, file: FileInfo) -> Heartbeat | None:
     try:
-        body = json.loads(storage.read(file.path) or b"{}")
+        body = read_json(storage.read(file.path) or b"{}")
     except NotFound:
         return None
     except ValueError:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from workers.clock import InstantTime
 from workers.errors import LakehouseError, NotFound
+from workers.json_text import read_json
 from workers.ports import Ports
 from workers.processes import Processes, ProcessName
 from workers.storage.base import FileInfo, Storage
@@ -105,7 +106,7 @@ def _read(storage: Storage, file: FileInfo) -> LateWriter | None:
     if not (instant.isascii() and instant.isdigit()):
         return None
     try:
-        body = json.loads(storage.read(file.path) or b"{}")
+        body = read_json(storage.read(file.path) or b"{}")
     except NotFound:  # It ended since it was listed.
         return None
     except ValueError:

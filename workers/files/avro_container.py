@@ -16,6 +16,7 @@ from typing import Any
 import fastavro
 
 from workers.errors import MalformedTable
+from workers.json_text import read_json
 
 AvroSchema = dict[str, Any]
 
@@ -25,7 +26,7 @@ def parsed(avro_json: str) -> Any:
     """A schema as fastavro wants it. Raises MalformedTable."""
     try:
         # `_write_hint` off: the result is cached and shared, so nothing may be added to it later.
-        return fastavro.parse_schema(json.loads(avro_json), _write_hint=False)
+        return fastavro.parse_schema(read_json(avro_json), _write_hint=False)
     except Exception as error:  # whatever the text is, it is no schema
         raise MalformedTable("not an avro schema", text=avro_json[:200]) from error
 

@@ -27,6 +27,7 @@ from workers.files.avro_encode import binary, content_of, encode_rows, joined, l
 from workers.files.avro_schema import arrow_fields, parse_record, record_of_json
 from workers.files.base_file import AVRO_SCHEMA_KEY, UNREADABLE, Codec, read_parquet, write_parquet
 from workers.files.delete_record import DELETE_LIST, DeleteRecord
+from workers.json_text import read_json
 
 MAGIC = b"#HUDI#"
 FORMAT_VERSION = 1
@@ -342,7 +343,7 @@ def _avro_rows(content: bytes, schema: Any) -> Iterable[Any]:
 @functools.lru_cache(maxsize=64)
 def _physical(avro_json: str) -> Any:
     """The schema whose dates and times stay bare numbers: Arrow takes them, past year 9999 too."""
-    return parsed(json.dumps(_without_logical(json.loads(avro_json))))
+    return parsed(json.dumps(_without_logical(read_json(avro_json))))
 
 
 def _without_logical(avro: Any) -> Any:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from workers.clock import InstantTime
 from workers.concurrency.conflicts import Conflict
 from workers.errors import EarlyConflict, MalformedTable, NotFound
+from workers.json_text import read_json
 from workers.markers.fence import is_fenced
 from workers.markers.marker import markers_directory
 from workers.storage.base import Storage
@@ -33,7 +34,7 @@ def read_doom(storage: Storage, instant: InstantTime) -> Conflict | None:
     except NotFound:
         return None
     try:
-        body = json.loads(content)
+        body = read_json(content)
         groups = tuple((str(partition), str(file_id)) for partition, file_id in body["file_groups"])
         return replace(Conflict(**{**body, "schemas": None}), file_groups=groups)
     except (ValueError, TypeError, KeyError) as error:

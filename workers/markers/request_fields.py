@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 from workers.errors import InvalidInput
+from workers.json_text import read_json
 from workers.markers.marker import checked_name
 from workers.markers.messages import Request, parameters
 
@@ -44,7 +44,7 @@ def listed_names(body: str) -> list[str]:
     """A JSON list, or one name a line; one bad name refuses all. Raises InvalidInput."""
     if body.lstrip().startswith("["):
         try:
-            listed = json.loads(body)
+            listed = read_json(body)
         except (ValueError, RecursionError) as error:
             raise InvalidInput("body is no JSON list") from error
         if not all(isinstance(name, str) for name in listed):

@@ -6,12 +6,12 @@ refused, because a misspelt option that is silently ignored loses data hours lat
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workers.errors import InvalidInput
+from workers.json_text import read_json
 from workers.options.option_values import listed
 from workers.options.sink_keys import (
     BAD_KEY,
@@ -146,7 +146,7 @@ def _start_offsets(text: str) -> str | Mapping[int, int]:
     if text in ("", "earliest", "latest"):
         return text
     try:
-        given = json.loads(text)
+        given = read_json(text)
         offsets = {int(partition): offset for partition, offset in given.items()}
     except (ValueError, AttributeError) as error:
         raise _not_offsets(text) from error

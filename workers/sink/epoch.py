@@ -12,6 +12,7 @@ import socket
 from dataclasses import asdict, dataclass
 
 from workers.errors import MalformedTable, NotFound, StorageFailed
+from workers.json_text import read_json
 from workers.ports import Ports
 from workers.sink.places import SinkPlaces
 from workers.storage.base import Storage
@@ -76,7 +77,7 @@ def _encode(epoch: Epoch) -> bytes:
 
 def _decode(content: bytes, path: str) -> Epoch:
     try:
-        epoch = Epoch(**json.loads(content))
+        epoch = Epoch(**read_json(content))
     except (ValueError, TypeError) as error:
         raise MalformedTable("the sink's epoch is damaged", path=path) from error
     if type(epoch.number) is not int or epoch.number < 1:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 
 from workers.errors import MalformedTable, NotFound, StorageFailed
+from workers.json_text import read_json
 from workers.sink.beginning import TopicRange
 from workers.sink.offsets import OffsetMap, format_offsets, parse_offsets
 from workers.sink.places import SinkPlaces
@@ -43,7 +44,7 @@ def first_look(storage: Storage, sink_id: str, topic: TopicRange) -> OffsetMap:
 
 def _decode(content: bytes, path: str) -> tuple[str, OffsetMap]:
     try:
-        body = json.loads(content)
+        body = read_json(content)
         return str(body["topic_id"]), parse_offsets(body["offsets"])
     except (ValueError, TypeError, KeyError) as error:
         raise MalformedTable("where the sink first looked is damaged", path=path) from error

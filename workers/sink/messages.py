@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from workers.clock import InstantTime
+from workers.json_text import read_json
 
 PROTOCOL_VERSION = 2
 _INTEGER_MAX = 2**63
@@ -236,7 +237,7 @@ def from_json(content: bytes, *, sink_id: str, table_id: str) -> Message | NotAM
     value of its own type: what is guessed here would be committed later.
     """
     try:
-        body = json.loads(content)
+        body = read_json(content)
     except ValueError as error:
         return NotAMessage(Ignored.MALFORMED, str(error))
     if not isinstance(body, dict):

@@ -14,6 +14,7 @@ from dataclasses import asdict, astuple, dataclass, replace
 from typing import Any
 
 from workers.errors import MalformedTable
+from workers.json_text import read_json
 from workers.sink.places import SinkPlaces
 from workers.storage.base import Storage
 
@@ -107,8 +108,8 @@ def put_end(
 
 def _read(storage: Storage, path: str, *, has_end: bool) -> Replay:
     try:
-        body = json.loads(storage.read(path))
-        end = json.loads(storage.read(_end_of(path))) if has_end else {}
+        body = read_json(storage.read(path))
+        end = read_json(storage.read(_end_of(path))) if has_end else {}
         return Replay(
             number=int(path.rpartition("/")[2].removesuffix(_CLAIM)),
             token=str(body["token"]),

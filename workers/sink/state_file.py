@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from workers.clock import InstantTime
 from workers.errors import MalformedTable, NotFound
+from workers.json_text import read_json
 from workers.sink.places import SinkPlaces
 from workers.storage.base import Storage
 
@@ -136,7 +137,7 @@ def _bounded(state: SinkState) -> SinkState:
 def _decode(content: bytes) -> SinkState:
     if len(content) > _BYTES_MAX:
         raise ValueError("too long")
-    body = json.loads(content)
+    body = read_json(content)
     if body.pop("version") != VERSION:
         raise ValueError("another version")
     body["participants"] = _all(ParticipantShown, body["participants"])

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
 from workers.errors import MalformedTable, NotFound, StorageFailed
+from workers.json_text import read_json
 from workers.sink.places import SinkPlaces
 from workers.storage.base import Storage
 
@@ -84,7 +85,7 @@ def _decode(content: bytes, path: str) -> StopRequest | None:
     if content == _NOTHING:
         return None
     try:
-        body = json.loads(content)
+        body = read_json(content)
         return StopRequest(StopKind(body["kind"]), str(body["by"]), int(body["at_ms"]))
     except (ValueError, TypeError, KeyError) as error:
         raise MalformedTable("the sink's stop request is damaged", path=path) from error

@@ -20,6 +20,7 @@ from workers.errors import (
     TableChanged,
     UnsupportedTable,
 )
+from workers.json_text import read_json
 from workers.storage.base import Storage
 from workers.table.table import Table
 from workers.table_layout import OVERTAKEN
@@ -84,7 +85,7 @@ def _read(storage: Storage, name: str) -> Overtaken | None:
     """None for one that was deleted meanwhile. Raises MalformedTable."""
     path = OVERTAKEN.file(name)
     try:
-        return Overtaken(**json.loads(storage.read(path)))
+        return Overtaken(**read_json(storage.read(path)))
     except NotFound:
         return None
     except (ValueError, TypeError) as error:

@@ -16,6 +16,7 @@ from workers.clock import InstantTime
 from workers.concurrency.heartbeat import GIVEN_UP, HeartbeatContent, path_of
 from workers.errors import NotFound, ServiceBusy, StorageFailed, WriteOutcomeUnknown
 from workers.files.names import WriteToken, write_token
+from workers.json_text import read_json
 from workers.options.write_options import WriteOptions
 from workers.ports import Ports, Repetition
 from workers.storage.base import Storage, Tagged
@@ -41,7 +42,7 @@ class AttemptHeartbeat:
         self._ports = ports
         self._instant = instant
         said = HeartbeatContent(options, options.writer or service, service, None)
-        body = json.loads(said.encode(ports.processes.here())) | {"attempt": self.attempt}
+        body = read_json(said.encode(ports.processes.here())) | {"attempt": self.attempt}
         self._content = json.dumps(body).encode()
         self._interval_s = options.heartbeat_interval_ms / 1000
         self._bound_s = self._interval_s * options.heartbeat_misses
@@ -123,7 +124,7 @@ def current_heartbeat(storage: Storage, instant: InstantTime) -> Tagged | None:
 def stands(storage: Storage, instant: InstantTime, attempt: str) -> bool:
     """Whether `attempt` is the one that carries the instant's plan out."""
     try:
-        body = json.loads(storage.read(path_of(instant)) or b"{}")
+        body = read_json(storage.read(path_of(instant)) or b"{}")
     except (NotFound, ValueError):
         return False
     return isinstance(body, dict) and body.get("attempt") == attempt

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workers.errors import InvalidInput, MalformedTable, NotFound, PlanChanged
+from workers.json_text import read_json
 from workers.options.write_options import WriteOptions
 from workers.storage.base import Storage, size_of
 from workers.storage.leftovers import leftovers
@@ -159,7 +160,7 @@ def _kept(storage: Storage, plan_hash: str) -> frozenset[str]:
         return frozenset()
     path = f"{REPAIR.path}/{plan_hash}.json"
     try:
-        return frozenset(map(str, json.loads(storage.read(path))))
+        return frozenset(map(str, read_json(storage.read(path))))
     except NotFound:
         return frozenset()
     except ValueError as error:

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from workers.clock import InstantTime
 from workers.errors import MalformedTable, NotFound
 from workers.files.base_file import UNREADABLE, read_parquet
+from workers.json_text import read_json
 from workers.storage.base import FileInfo, Storage
 from workers.table_layout import HISTORY
 from workers.timeline.instant import Action, CompletedInstant, State
@@ -262,7 +263,7 @@ def read_rows(storage: Storage, file: HistoryFile, columns: list[str] | None = N
 
 def _decoded(content: bytes) -> tuple[HistoryFile, ...]:
     try:
-        listed = json.loads(content)["files"]
+        listed = read_json(content)["files"]
         files = [_parsed(str(one["fileName"]), int(one["fileLen"])) for one in listed]
     except (ValueError, KeyError, TypeError) as error:
         raise MalformedTable("manifest of the history is damaged") from error

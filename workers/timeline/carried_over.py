@@ -6,12 +6,12 @@ Pure. Layout 1 records no completion time and orders by request, and so does wha
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
 from workers.clock import InstantTime, format_instant, parse_instant
 from workers.errors import MalformedTable
 from workers.files.avro_container import encode_record
+from workers.json_text import read_json
 from workers.timeline.avro_schemas import COMMIT_METADATA, REPLACE_COMMIT_METADATA
 from workers.timeline.instant import Action, Instant
 
@@ -49,7 +49,7 @@ def carried_content(content: bytes, action: Action) -> bytes:
         return content  # Empty, or Avro in layout 1 already.
     is_replace = action.completes_as is Action.REPLACECOMMIT
     try:
-        metadata = json.loads(content)
+        metadata = read_json(content)
         return encode_record(REPLACE_COMMIT_METADATA if is_replace else COMMIT_METADATA, metadata)
     except (ValueError, TypeError, AttributeError) as error:
         raise MalformedTable("commit metadata cannot be carried over", action=action) from error

@@ -19,6 +19,7 @@ from typing import Any
 
 from workers.clock import InstantTime
 from workers.errors import MalformedTable, NotFound
+from workers.json_text import read_json
 from workers.storage.base import FileInfo, Storage
 from workers.storage.retry import put_if_absent_known
 from workers.table_layout import ARCHIVED_BEFORE, DECIDED_METADATA, DECISIONS, SETTLED_METADATA
@@ -162,7 +163,7 @@ def undone_by(storage: Storage, instant: InstantTime) -> InstantTime | None:
     """The rollback instant that took a committed instant back; None when none did."""
     for file in storage.list_files(_undo_directory(instant)):
         try:
-            outcome = json.loads(storage.read(file.path))["outcome"]
+            outcome = read_json(storage.read(file.path))["outcome"]
         except (ValueError, KeyError, TypeError) as error:
             raise MalformedTable("undo object is damaged", path=file.path) from error
         if outcome == _UNDO:
@@ -227,7 +228,7 @@ def _encode(decision: Decision) -> bytes:
 
 def _decode(content: bytes, instant: InstantTime) -> Decision:
     try:
-        body = json.loads(content)
+        body = read_json(content)
         outcome = body.pop("outcome")
         return _commit(body) if outcome == "commit" else RollbackDecision(**body)
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -12,6 +12,7 @@ from dataclasses import asdict
 
 from workers.clock import InstantTime
 from workers.errors import MalformedTable, NotFound
+from workers.json_text import read_json
 from workers.storage.base import Storage
 from workers.table_layout import LOST_WRITES
 from workers.timeline import decisions
@@ -47,7 +48,7 @@ def read_kept(storage: Storage, instant: InstantTime) -> tuple[RollbackDecision,
     except NotFound:
         return None
     try:
-        body = json.loads(content)
+        body = read_json(content)
         return RollbackDecision(**body["decision"]), int(body["decided_ms"])
     except (ValueError, KeyError, TypeError) as error:
         raise MalformedTable("kept conflict is damaged", path=_path_of(instant)) from error

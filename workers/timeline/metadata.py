@@ -6,7 +6,6 @@ Reading takes Avro containers (table versions 8, 9) and the JSON of version 6; w
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from workers.clock import InstantTime, parse_instant
 from workers.errors import InvalidInput, MalformedTable
 from workers.files.avro_container import decode_record, encode_record
 from workers.files.names import instant_of, parse_log_file
+from workers.json_text import read_json
 from workers.storage.base import checked_path
 from workers.timeline.avro_schemas import (
     COMMIT_METADATA,
@@ -236,7 +236,7 @@ def _decode(content: bytes) -> dict[str, Any]:
     if content[:1] != b"{":
         return decode_record(content)
     try:
-        return dict(json.loads(content))
+        return dict(read_json(content))
     except ValueError as error:
         raise MalformedTable("commit metadata is neither Avro nor JSON") from error
 

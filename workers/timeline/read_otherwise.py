@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from workers.clock import InstantTime
+from workers.json_text import read_json
 
 READ_OTHERWISE_KEY = "sluice.read.otherwise"
 GroupKey = tuple[str, str]
@@ -40,7 +41,7 @@ def encoded_counts(counts: KeyCounts) -> dict[str, str]:
 def decoded_counts(extra: Mapping[str, str]) -> KeyCounts:
     """Nothing for commits that do not tell, or tell nonsense."""
     try:
-        listed = json.loads(extra.get(READ_OTHERWISE_KEY, "[]"))
+        listed = read_json(extra.get(READ_OTHERWISE_KEY, "[]"))
     except ValueError:
         return {}
     if not isinstance(listed, list):

@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
+from workers.json_text import read_json
+
 POSITION_KEY: Final = "sluice.source.position"
 """In commit metadata, so that a restart goes on with what comes next."""
 
@@ -26,7 +28,7 @@ class Position:
     def decode(cls, text: str) -> Position | None:
         """The position in such a text; None for what we did not write."""
         try:
-            body = json.loads(text)
+            body = read_json(text)
             return cls(int(body["run"]), int(body["round"]))
         except (ValueError, TypeError, KeyError):
             return None

@@ -16,6 +16,7 @@ from controlplane.mirror.models import FileGroupRecord, InstantRecord, SyncMark
 from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX, Page
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
+from workers.json_text import read_json
 
 Order = Literal["partition", "-bytes", "-log_files"]
 SMALL_FILE_BYTES = 100 * 1024 * 1024
@@ -259,7 +260,7 @@ def _after(
     if not cursor:
         return records
     try:
-        given, value, tie = json.loads(base64.urlsafe_b64decode(cursor))
+        given, value, tie = read_json(base64.urlsafe_b64decode(cursor))
     except (ValueError, TypeError) as error:
         raise InvalidRequest("this is no cursor", cursor=cursor[:64]) from error
     kind = str if order == "partition" else int

@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 
 from workers.errors import InvalidInput, MalformedTable, NotFound
+from workers.json_text import read_json
 from workers.locations import is_bucket_location
 from workers.options.lock_options import (
     FILESYSTEM_PATH,
@@ -163,7 +164,7 @@ def read_tagged_binding(storage: Storage) -> tuple[Binding, Tagged] | None:
     except NotFound:
         return None
     try:
-        body = json.loads(tagged.content)
+        body = read_json(tagged.content)
         binding = Binding(
             provider=LockProvider(body["provider"]),
             url=str(body["url"]),

@@ -21,6 +21,7 @@ from workers.concurrency.locks.record import DRIFT_MS
 from workers.concurrency.locks.record_lease import RecordLease
 from workers.concurrency.locks.sightings import Sightings
 from workers.errors import LeaseLost, LockTimeout, StorageFailed
+from workers.json_text import read_json
 from workers.ports import Ports
 from workers.storage.lock_file import LockFile, SeenFile
 
@@ -231,7 +232,7 @@ def _holder_of(file: SeenFile | None) -> str:
 def _ours(content: bytes) -> tuple[str, int, str] | None:
     """(table, lease in ms, owner) of a file that one of our writers made."""
     try:
-        body = json.loads(content)
+        body = read_json(content)
         if body["engine"] != _ENGINE:
             return None
         return str(body["table"]), int(body["leaseMs"]), str(body["owner"])

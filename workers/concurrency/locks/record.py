@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote
 
 from workers.clock import InstantTime
 from workers.errors import MalformedTable, StorageFailed
+from workers.json_text import read_json
 
 DRIFT_MS = 500
 """By how much the clocks of two machines may differ."""
@@ -178,7 +179,7 @@ def decode_lock(content: bytes, place: str = "") -> LockState:
     Raises MalformedTable naming `place`.
     """
     try:
-        body = json.loads(content)
+        body = read_json(content)
         return LockState(bool(body["expired"]), int(body["validUntil"]), str(body["owner"]))
     except (ValueError, KeyError, TypeError) as error:
         raise MalformedTable(

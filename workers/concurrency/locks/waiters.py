@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from workers.clock import InstantTime
 from workers.errors import NotFound, StorageFailed, WriteOutcomeUnknown
+from workers.json_text import read_json
 from workers.ports import Ports
 from workers.storage.base import Storage
 from workers.table_layout import LOCK_WAITERS
@@ -111,7 +112,7 @@ def _read(storage: Storage, path: str) -> Waiter | None:
 
 def _decode(content: bytes) -> Waiter | None:
     try:
-        body = json.loads(content)
+        body = read_json(content)
         return Waiter(
             writer=body["writer"],
             instant=body["instant"],
