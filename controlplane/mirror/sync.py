@@ -26,7 +26,7 @@ from controlplane.mirror.row_sums import KINDS
 from controlplane.mirror.storage import engine_table
 from controlplane.mirror.turns import Turn, given_back, take_turn
 from controlplane.tables.models import Table
-from workers.errors import LakehouseError
+from workers.errors import LakehouseError, MalformedTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +103,11 @@ def _look(turn: Turn, mark: SyncMark | None) -> Looked:
     except (LakehouseError, ControlPlaneError, OSError) as error:
         note_problem(table, mark, error, began)
         return Looked(is_applied=False, error=str(error)[:ERROR_CHARS_MAX])
+    except (MemoryError, RecursionError) as error:  # Not for the other tables of this round.
+        damaged = MalformedTable("the table's files take more memory than there is to read them")
+        damaged.__cause__ = error
+        note_problem(table, mark, damaged, began)
+        return Looked(is_applied=False, error=str(damaged)[:ERROR_CHARS_MAX])
     claims = claims_hash(opened, observed)
     is_known = observed.instants is None and mark.claims_hash == claims
     if is_known and (mark.claims_until is None or began < mark.claims_until):

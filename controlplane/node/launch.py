@@ -8,6 +8,7 @@ written anywhere twice.
 from __future__ import annotations
 
 import os
+import resource
 import sys
 from typing import NoReturn
 
@@ -37,6 +38,8 @@ def read_node(places: Places) -> tuple[Identity, NodeSecrets]:
 def become(process: Process, places: Places, identity: Identity) -> NoReturn:
     environ = process_environment(os.environ, places, identity, process.secrets)
     os.chdir(process.folder)
+    if most := process.memory_bytes_max:
+        resource.setrlimit(resource.RLIMIT_DATA, (most, resource.RLIM_INFINITY))
     os.execve(process.command[0], process.command, environ)  # noqa: S606  (a list of words, no shell)
 
 

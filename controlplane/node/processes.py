@@ -29,6 +29,7 @@ WORKERS = {"worker": ("engine", 4), "control": ("control", 2), "mirror": ("mirro
 """
 _SPARK_HEAP = "2g"
 _WEB_GRACE_S = 5
+_MEMORY_MB = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class Process:
     """The module that becomes it, by its name."""
     starts_with_node: bool = True
     """If not, whoever added it starts it; it may end by itself, and `up` does not wait for it."""
+    memory_bytes_max: int = 0
+    """Of each process of it, above which it gets none and says so (threat T20); 0: as it likes."""
 
 
 def processes(
@@ -58,14 +61,34 @@ def processes(
     if not identity.spark_remote:
         own.append(Process("spark", spark_command(places, identity), for_spark, places.spark, 20))
     own += [
-        Process("web", web_command(environ, identity), for_web, PROJECT, _WEB_GRACE_S + 5),
+        Process(
+            "web",
+            web_command(environ, identity),
+            for_web,
+            PROJECT,
+            _WEB_GRACE_S + 5,
+            memory_bytes_max=_memory_bytes_max(environ),
+        ),
         *(
-            Process(name, worker_command(queue, processes), for_workers, PROJECT, 30)
+            Process(
+                name,
+                worker_command(queue, processes),
+                for_workers,
+                PROJECT,
+                30,
+                # Its jobs work on whole tables; what reads for the pages does not.
+                memory_bytes_max=0 if queue == "engine" else _memory_bytes_max(environ),
+            )
             for name, (queue, processes) in WORKERS.items()
         ),
         Process("beat", beat_command(places), for_workers, PROJECT, 10),
     ]
     return tuple(own)
+
+
+def _memory_bytes_max(environ: Mapping[str, str]) -> int:
+    given = environ.get("SLUICE_MEMORY_MB", "")
+    return (int(given) if given.isdecimal() else _MEMORY_MB) << 20
 
 
 def redis_command(places: Places, identity: Identity) -> tuple[str, ...]:

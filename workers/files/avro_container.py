@@ -16,7 +16,7 @@ from typing import Any
 import fastavro
 
 from workers.errors import MalformedTable
-from workers.json_text import read_json
+from workers.files.avro_limits import check_container, limited_schema
 
 AvroSchema = dict[str, Any]
 
@@ -26,7 +26,7 @@ def parsed(avro_json: str) -> Any:
     """A schema as fastavro wants it. Raises MalformedTable."""
     try:
         # `_write_hint` off: the result is cached and shared, so nothing may be added to it later.
-        return fastavro.parse_schema(read_json(avro_json), _write_hint=False)
+        return fastavro.parse_schema(limited_schema(avro_json), _write_hint=False)
     except Exception as error:  # whatever the text is, it is no schema
         raise MalformedTable("not an avro schema", text=avro_json[:200]) from error
 
@@ -44,6 +44,7 @@ def encode_record(schema: Mapping[str, Any], record: Mapping[str, Any]) -> bytes
 
 def decode_record(content: bytes) -> dict[str, Any]:
     """The one record of a container, whatever schema it was written with. Raises MalformedTable."""
+    check_container(content)
     try:
         records = list(fastavro.reader(io.BytesIO(content)))
     except Exception as error:  # fastavro raises what it stumbled on

@@ -13,11 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import IO, Protocol, TypeVar, runtime_checkable
+from pathlib import PurePath
+from typing import IO, Final, Protocol, TypeVar, runtime_checkable
 
 from workers.durability import Durability
-from workers.errors import InvalidInput
+from workers.errors import InvalidInput, StorageFailed
 from workers.storage.remembered import Remembered
+from workers.table_layout import HOODIE
+
+HOODIE_BYTES_MAX: Final = 256 << 20
+"""Of a file below `.hoodie` that is read at once."""
+FILE_BYTES_MAX: Final = 4 << 30
+"""Of another one, such as a log file."""
 
 _One = TypeVar("_One")
 _Answer = TypeVar("_Answer")
@@ -162,6 +169,14 @@ def checked_path(path: str) -> str:
     if path and ("" in parts or "." in parts or ".." in parts):
         raise InvalidInput("path has an empty or a dotted part", path=path)
     return path
+
+
+def checked_size(size: int, path: str | PurePath) -> int:
+    """`size` itself, of a file that is read at once. Raises StorageFailed (threat T20)."""
+    most = HOODIE_BYTES_MAX if f"/{HOODIE}/" in f"/{path}" else FILE_BYTES_MAX
+    if size > most:
+        raise StorageFailed("file is too large to be read at once", path=path, bytes_max=most)
+    return size
 
 
 def size_of(storage: Storage, path: str) -> int:

@@ -24,7 +24,7 @@ from workers.errors import (
     StorageFailed,
     WriteOutcomeUnknown,
 )
-from workers.storage.base import FileInfo, Tagged, checked_path, join
+from workers.storage.base import FileInfo, Tagged, checked_path, checked_size, join
 from workers.storage.links import PlainDirectories, open_unlinked, without_links
 from workers.storage.remembered import Remembered
 from workers.storage.settled_names import SettledNames, sync_directory
@@ -326,7 +326,7 @@ def _content(path: str | Path) -> bytes:
     """Each call to the system is dear among threads, and `Path.read_bytes` makes twice as many."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
-        wanted = os.fstat(descriptor).st_size + 1
+        wanted = checked_size(os.fstat(descriptor).st_size, path) + 1
         content = os.read(descriptor, wanted)
         if len(content) == wanted - 1:
             return content

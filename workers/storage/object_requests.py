@@ -16,6 +16,7 @@ from obstore.exceptions import GenericError
 from obstore.store import S3Store
 
 from workers.locations import BucketPlace
+from workers.storage.base import checked_size
 from workers.storage.s3_settings import S3Settings
 
 _CONNECT_TIMEOUT_S = 5
@@ -118,6 +119,7 @@ class S3Requests:
         if wanted.is_head:
             return Fetched(b"", 0, _info(path, answer.meta), nonce)
         start, end = answer.range
+        checked_size(end - start, path)
         content = bytes(answer.bytes())
         if len(content) != end - start:
             raise GenericError("the answer is cut off")
