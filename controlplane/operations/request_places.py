@@ -13,13 +13,13 @@ from django.contrib.auth.models import User
 
 from controlplane.errors import InvalidRequest
 from controlplane.tables.access import Permission, may_everywhere, visible_tables
-from controlplane.tables.locations import checked_location, checked_source, overlap
+from controlplane.tables.locations import checked_location, checked_rows_place, overlap
 from workers.errors import InvalidInput
 from workers.locations import is_bucket_location, lies_under, resolved_location
 from workers.options.lock_options import FILESYSTEM_PATH
 
 DEAD_LETTERS = "sluice.dead.letter.path"
-_FILE_KINDS = ("csv", "parquet")
+_FILE_KINDS = ("csv", "json", "parquet")
 _FILE_SCHEME = re.compile(r"\Afile:/+", re.IGNORECASE)
 _PATTERN = re.compile(r"[*?\[\]{}]")
 _BESIDE_A_TABLE = "-dead-letters"
@@ -29,7 +29,7 @@ def check_source(source: Mapping[str, Any]) -> None:
     """Raises InvalidRequest for a file that the writer would not be let at."""
     path = source.get("path")
     if source.get("kind") in _FILE_KINDS and path is not None:
-        checked_source(str(path))
+        checked_rows_place(str(path))
 
 
 def check_places(options: Mapping[str, str]) -> None:

@@ -22,7 +22,7 @@ class SourceKind:
     """So often another writer takes the place of one that died."""
 
 
-_KINDS = {kind.name: kind for kind in (SourceKind("csv"), SourceKind("parquet"))}
+_KINDS = {name: SourceKind(name) for name in ("csv", "json", "parquet")}
 _OTHER = SourceKind("")
 
 

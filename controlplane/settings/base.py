@@ -21,11 +21,7 @@ SLUICE_HOME = Path(os.environ.get("SLUICE_HOME") or BASE_DIR / "var").resolve()
 SLUICE_TABLE_ROOTS = tuple(
     listed_roots(os.environ.get("SLUICE_TABLE_ROOTS") or str(SLUICE_HOME / "tables"))
 )
-SLUICE_SOURCE_ROOTS = tuple(
-    os.path.realpath(root)
-    for root in os.environ.get("SLUICE_SOURCE_ROOTS", "").split(os.pathsep)
-    if root
-)
+SLUICE_SOURCE_ROOTS = tuple(listed_roots(os.environ.get("SLUICE_SOURCE_ROOTS", "")))
 _secrets = read_secrets(SLUICE_HOME)
 SECRET_KEY = _secrets.django_secret_key
 SLUICE_WORKER_TOKEN = _secrets.worker_token

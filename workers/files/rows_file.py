@@ -1,4 +1,5 @@
-"""Files that bring rows: CSV with a word for missing values, and Parquet. Read whole, by Arrow.
+"""Files that bring rows: CSV with a word for missing values, JSON lines and Parquet. Read whole, by
+Arrow.
 
 Column types of a CSV are decided here and nowhere else: Spark's tasks read the same file with
 exactly these types, so every way of loading it sees the same rows.
@@ -15,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
+import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from workers.errors import InvalidInput
@@ -136,6 +138,28 @@ class ParquetFile:
                 return table, table.num_rows == file.metadata.num_rows
         except pa.ArrowInvalid as error:
             raise InvalidInput("file is not read as Parquet", path=self.path, why=error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class JsonFile:
+    """One file of JSON objects, one a line."""
+
+    path: str
+
+    def read(self) -> pa.Table:
+        """Everything; a field that a line lacks is null there. Raises InvalidInput for a file that
+        has other lines.
+        """
+        try:
+            table = pa_json.read_json(self.path)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise InvalidInput(
+                "file is not read as JSON lines", path=self.path, why=error
+            ) from error
+        for name in table.column_names:
+            if not _COLUMN.match(name):
+                raise InvalidInput("column name is not plain", column=name[:80])
+        return table.cast(pa.schema([_settled(field) for field in table.schema]))
 
 
 def names(text: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, assert_never
 
 from pyspark.sql import SparkSession
@@ -115,7 +116,13 @@ class Driver:
         refuse_connections(job.options)  # The job may be older than the check at its request.
         table = open_(storage_under_root(job.table, self._environment), self._ports)
         writer = job.options.get("sluice.writer.name", "")
-        source = open_source(job.source, table=table, writer=writer, environment=self._environment)
+        source = open_source(
+            job.source,
+            table=table,
+            writer=writer,
+            environment=self._environment,
+            scratch=Path(job.run_dir),
+        )
         first = _next_round(table, job, source)
         self._rounds_total = source.rounds
         self._tell_rounds(first, f"starts with round {first + 1} of {source.rounds}")

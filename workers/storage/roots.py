@@ -6,12 +6,16 @@ is not opened.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from workers.errors import InvalidInput
-from workers.locations import lies_under, listed_roots, resolved_location
+from workers.locations import (
+    is_bucket_location,
+    lies_under,
+    listed_roots,
+    resolved_location,
+)
 from workers.storage.base import Storage
 from workers.storage.opening import open_storage
 
@@ -33,13 +37,25 @@ def storage_under_root(location: str, environment: Mapping[str, str]) -> Storage
 def source_under_root(path: str, environment: Mapping[str, str]) -> Path:
     """The file to load, resolved. It lies under a source root, or under a table root.
 
+    Raises InvalidInput, also for an object of a bucket.
+    """
+    if not Path(path).is_absolute():
+        raise InvalidInput("source file is outside the configured roots", path=path)
+    return Path(rows_place_under_root(path, environment))
+
+
+def rows_place_under_root(path: str, environment: Mapping[str, str]) -> str:
+    """As `source_under_root`, and an object of a bucket as well: a resolved path, or
+    `s3://bucket/prefix/name`.
+
     Raises InvalidInput.
     """
-    resolved = os.path.realpath(path)
+    resolved = resolved_location(path)
     roots = _roots(environment, SOURCES_VARIABLE) + _roots(environment, ROOTS_VARIABLE)
-    if not Path(path).is_absolute() or not _is_under(resolved, roots):
+    is_named_whole = Path(path).is_absolute() or is_bucket_location(path)
+    if not is_named_whole or not _is_under(resolved, roots):
         raise InvalidInput("source file is outside the configured roots", path=path)
-    return Path(resolved)
+    return resolved
 
 
 def _roots(environment: Mapping[str, str], variable: str) -> list[str]:

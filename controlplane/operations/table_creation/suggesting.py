@@ -68,7 +68,7 @@ def suggest_table(path: str, *, missing: str = "NA", is_shell: bool = False) -> 
     """
     place = str(Path(path).resolve()) if is_shell else checked_source(path)
     try:
-        rows, is_whole = _sample(place, missing)
+        rows, is_whole = sampled_rows(place, missing)
     except InvalidInput as error:
         raise InvalidRequest(error.message, **error.values) from error
     columns = [_column(rows, name) for name in rows.column_names]
@@ -88,13 +88,18 @@ def suggest_table(path: str, *, missing: str = "NA", is_shell: bool = False) -> 
     )
 
 
-def _sample(place: str, missing: str) -> tuple[pa.Table, bool]:
-    from workers.files.rows_file import CsvFile, ParquetFile
+def sampled_rows(place: str, missing: str) -> tuple[pa.Table, bool]:
+    """The first rows of a file, and whether these are all.
+
+    Raises InvalidRequest where there is no such file, of another kind or too large a one,
+    InvalidInput for one that is not what its name says.
+    """
+    from workers.files.rows_file import CsvFile, JsonFile, ParquetFile
 
     if not Path(place).is_file():
         raise InvalidRequest("there is no such file", path=place)
     match Path(place).suffix.lower():
-        case ".csv":
+        case ".csv" | ".json" | ".jsonl" | ".ndjson" as suffix:
             if (size := Path(place).stat().st_size) > BYTES_MAX:
                 raise InvalidRequest(
                     "the file is too large to be looked at: name the columns, or cut off its "
@@ -102,13 +107,15 @@ def _sample(place: str, missing: str) -> tuple[pa.Table, bool]:
                     path=place,
                     bytes=size,
                 )
-            rows = CsvFile(path=place, missing=missing).read()
+            is_csv = suffix == ".csv"
+            file = CsvFile(path=place, missing=missing) if is_csv else JsonFile(place)
+            rows = file.read()
             return rows.slice(0, SAMPLE_ROWS), rows.num_rows <= SAMPLE_ROWS
         case ".parquet":
             return ParquetFile(place).head(SAMPLE_ROWS)
         case other:
             raise InvalidRequest(
-                "rows come from a .csv or a .parquet file", path=place, suffix=other
+                "rows come from a .csv, .json (lines) or .parquet file", path=place, suffix=other
             )
 
 

@@ -89,6 +89,7 @@ schedule               PUT     401 403 403 400 400 401
 schedule               DELETE  401 403 403 204 404 401
 schedule_pause         POST    401 403 403 400 400 401
 schedule_runs          GET     401 403 200 200 200 401
+source_preview         POST    401 403 403 400 400 401
 rollback_plan          POST    401 403 403 403 400 401
 rollbacks              POST    401 403 403 403 400 401
 operations             GET     401 403 200 200 200 401

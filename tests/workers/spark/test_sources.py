@@ -33,7 +33,13 @@ def table(tmp_path: Path) -> LakehouseTable:
 
 def opened(table: LakehouseTable, source: dict[str, Any], modules: str) -> Source:
     environment = {"SLUICE_SOURCE_ROOTS": "/", INPUTS_VARIABLE: modules}
-    return open_source(source, table=table.table, writer="w", environment=environment)
+    return open_source(
+        source,
+        table=table.table,
+        writer="w",
+        environment=environment,
+        scratch=Path(table.location) / "scratch",
+    )
 
 
 def test_kind_of_a_module_is_opened_where_the_environment_names_the_module(
@@ -41,7 +47,7 @@ def test_kind_of_a_module_is_opened_where_the_environment_names_the_module(
 ) -> None:
     assert isinstance(opened(table, STREAM, "workers.demo.inputs"), DemoStream)
 
-    with pytest.raises(InvalidInput, match=r"kind is unknown.*known=\['csv', 'parquet'\]"):
+    with pytest.raises(InvalidInput, match=r"kind is unknown.*known=\['csv', 'json', 'parquet'\]"):
         opened(table, STREAM, "")
 
 
@@ -106,7 +112,7 @@ def test_position_survives_commit_metadata_and_foreign_text_is_none() -> None:
 def test_file_source_with_a_wrong_parameter_is_refused(
     source: dict[str, Any], table: LakehouseTable
 ) -> None:
-    around = Surroundings(table.table, "w", {"SLUICE_SOURCE_ROOTS": "/"})
+    around = Surroundings(table.table, "w", {"SLUICE_SOURCE_ROOTS": "/"}, Path("/nowhere"))
     with pytest.raises(InvalidInput):
         FileSource.from_job(JobSource(source), around)
 

@@ -5,16 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import col, concat, lit
 from pyspark.sql.types import StringType, StructField, StructType
 
 from workers.clock import InstantTime
 from workers.files.arrow_streams import parquet_schema
-from workers.files.rows_file import KEY_SEPARATOR, CsvFile, names
+from workers.files.rows_file import KEY_SEPARATOR, CsvFile, JsonFile, names
 from workers.spark.inputs.source import JobSource, Surroundings, WrittenOnce
 from workers.spark.types import to_spark
-from workers.storage.roots import source_under_root
+from workers.storage.copying import file_here
+from workers.storage.roots import rows_place_under_root
+
+COPIED_BYTES_MAX = 8_000_000_000
+"""Of an object that a driver copies beside its own files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +30,16 @@ class FileSource(WrittenOnce):
 
     @classmethod
     def from_job(cls, job_source: JobSource, around: Surroundings) -> FileSource:
-        """The CSV or Parquet file that the job names. Raises InvalidInput for an unknown key, or a
-        path outside the source roots.
+        """The CSV, JSON or Parquet file that the job names; an object of a bucket is copied first.
+
+        Raises InvalidInput for an unknown key, or a path outside the source roots, NotFound for an
+        object that there is not.
         """
-        path = source_under_root(job_source.text("path"), around.environment)
-        if job_source.values["kind"] == "parquet":
+        place = rows_place_under_root(job_source.text("path"), around.environment)
+        path = file_here(place, around.scratch, bytes_max=COPIED_BYTES_MAX)
+        if job_source.values["kind"] in ("json", "parquet"):
             job_source.only("path")
-            return cls(path)
+            return cls(path if job_source.values["kind"] == "parquet" else _spooled(path, around))
         job_source.only("path", "missing", "key", "key_from", "columns")
         file = CsvFile(
             path=str(path),
@@ -54,6 +62,16 @@ class FileSource(WrittenOnce):
     def before_commit(self, instant: InstantTime) -> None:
         """Nothing: no rival is waited for."""
         return
+
+
+def _spooled(path: Path, around: Surroundings) -> Path:
+    """The lines of a JSON file as a Parquet file of the driver's: Arrow reads the whole of it to
+    know the types, and Spark would read times in another way.
+    """
+    spool = around.scratch / "lines.parquet"
+    with spool.open("wb") as file:
+        pq.write_table(JsonFile(str(path)).read(), file)
+    return spool
 
 
 def _csv_frame(spark: SparkSession, file: CsvFile) -> DataFrame:

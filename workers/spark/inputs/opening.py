@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Final
 
 from workers.errors import InvalidInput
@@ -17,6 +18,7 @@ Opener = Callable[[JobSource, Surroundings], Source]
 
 _FILES: Final[Mapping[str, Opener]] = {
     "csv": FileSource.from_job,
+    "json": FileSource.from_job,
     "parquet": FileSource.from_job,
 }
 
@@ -27,6 +29,7 @@ def open_source(
     table: Table,
     writer: str,
     environment: Mapping[str, str],
+    scratch: Path,
 ) -> Source:
     """The source that a job names, with its values checked.
 
@@ -38,7 +41,7 @@ def open_source(
     known = _FILES if kind in _FILES else {**_FILES, **_openers(environment)}
     if kind not in known:
         raise InvalidInput("source kind is unknown", kind=kind, known=sorted(known))
-    return known[kind](JobSource(values), Surroundings(table, writer, environment))
+    return known[kind](JobSource(values), Surroundings(table, writer, environment, scratch))
 
 
 def _openers(environment: Mapping[str, str]) -> dict[str, Opener]:

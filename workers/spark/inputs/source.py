@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
@@ -120,3 +121,5 @@ class Surroundings:
     table: Table
     writer: str
     environment: Mapping[str, str]
+    scratch: Path
+    """Of this driver, where it may put what it has to fetch first."""
