@@ -2,7 +2,8 @@
 tasks.
 
 Each queue has processes of its own, so that none of them waits for another: `engine` carries jobs
-out, `control` settles operations and watches the marker server, `mirror` reads table storage.
+out, `control` settles operations and watches the marker server, `mirror` reads table storage,
+`messages` sends word of alerts.
 Engine work goes to its queue by task name, so that a bigger installation can run those workers
 elsewhere with nothing of Django beside them.
 """
@@ -21,7 +22,7 @@ from workers.task_logs import follow_requests
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.prod")
 
-QUEUES = ("control", "engine", "mirror")
+QUEUES = ("control", "engine", "mirror", "messages")
 SYNC_EVERY_S = 1.0
 RECONCILE_EVERY_S = 5.0
 SUPERVISE_EVERY_S = 2.0
@@ -30,6 +31,7 @@ SERVICES_EVERY_S = 10.0
 SCHEDULES_EVERY_S = 5.0
 AUDIT_EVERY_S = 60.0
 JUDGE_EVERY_S = 10.0
+SEND_EVERY_S = 5.0
 HOUR_S = 3600.0
 
 app = Celery("sluice", task_cls="workers.task_messages:QueuedTask")
@@ -52,6 +54,7 @@ app.conf.update(
     task_routes={
         "workers.tasks.*": {"queue": "engine"},
         "controlplane.mirror.*": {"queue": "mirror"},
+        "controlplane.monitoring.messages.*": {"queue": "messages"},
     },
     imports=["workers.tasks"],
     beat_schedule={
@@ -69,6 +72,7 @@ app.conf.update(
             ("watch the marker server", "controlplane.operations.supervise", SUPERVISE_EVERY_S),
             ("verify the audit", "controlplane.audit.verify", AUDIT_EVERY_S),
             ("judge tables", "controlplane.monitoring.judge_tables", JUDGE_EVERY_S),
+            ("send messages", "controlplane.monitoring.messages.send_due", SEND_EVERY_S),
             ("forget old alerts", "controlplane.monitoring.forget", HOUR_S),
             ("forget old samples", "controlplane.operations.forget", HOUR_S),
         )

@@ -86,6 +86,18 @@ OPERATION_WAIT_SECONDS = Histogram(
     registry=COUNTED,
     buckets=(0.1, 0.5, 1, 2.5, 5, 10, 30, _MINUTE_S, 5 * _MINUTE_S, _HOUR_S),
 )
+ALERT_DELIVERIES = Counter(
+    "sluice_alert_deliveries",
+    "Attempts to send word of alerts, by the kind of channel and how they ended: sent, failed, "
+    "lost, or dead, which is the last one of a message that was never taken.",
+    ["kind", "state"],
+    registry=COUNTED,
+)
+
+
+def count_delivery(kind: str, state: str) -> None:
+    """An attempt to send a message to a channel of this kind has ended so."""
+    ALERT_DELIVERIES.labels(kind, state).inc()
 
 
 def count_round(*, looked_at: int, synced: int, left: int, took_s: float) -> None:

@@ -50,6 +50,8 @@ class Rule:
     fires: Fires = "warn"
     hold: timedelta = timedelta(minutes=1)
     """How long a check has to be unwell before its alert fires."""
+    severity: str = ""
+    """Of its alerts; empty where the verdict says it: `critical` when bad, else `warning`."""
 
     def is_about(self, check: Check) -> bool:
         return check.verdict in _FIRING[self.fires]

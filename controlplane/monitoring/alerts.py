@@ -1,4 +1,6 @@
-"""Alerts follow health checks: they fire by their rule, and are resolved by themselves."""
+"""Alerts follow health checks: they fire by their rule, and are resolved by themselves. Channels
+are sent word of both.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from django.db import transaction
 
 from controlplane.mirror.health_check import Check
 from controlplane.monitoring.alert_rules import DEFAULT, Rule, rules
+from controlplane.monitoring.channels.announcing import announce_end, announce_firing
 from controlplane.monitoring.models import Alert, Silence
+from controlplane.monitoring.severities import severity_of
 from controlplane.tables.models import Table
 
 KEPT_FOR = timedelta(days=30)
@@ -30,6 +34,8 @@ def settle_alerts(table: Table, checks: Iterable[Check], now: datetime) -> None:
         for name, check in unwell.items():
             alert = opened.get(name) or Alert(table=table, check_name=name, unwell_at=now)
             _note(alert, check, changed.get(name, DEFAULT), now)
+            opened[name] = alert
+        announce_firing((opened[name] for name in unwell), now)
         for name in opened.keys() - unwell.keys():
             _close(opened[name], now)
 
@@ -45,12 +51,14 @@ def _open_alerts(table: Table) -> Iterable[Alert]:
 
 
 def _note(alert: Alert, check: Check, rule: Rule, now: datetime) -> None:
-    before = (alert.pk, alert.verdict, alert.sentence, alert.fired_at)
+    before = (alert.pk, alert.verdict, alert.severity, alert.sentence, alert.fired_at)
     alert.title, alert.verdict = check.title, check.verdict
+    alert.severity = severity_of(check.verdict, rule.severity)
     alert.sentence, alert.advice = check.sentence, check.advice
     if alert.fired_at is None and now - alert.unwell_at >= rule.hold:
         alert.fired_at = now
-    if before != (alert.pk, alert.verdict, alert.sentence, alert.fired_at) or alert.pk is None:
+    after = (alert.pk, alert.verdict, alert.severity, alert.sentence, alert.fired_at)
+    if before != after or alert.pk is None:
         alert.save()
 
 
@@ -61,3 +69,4 @@ def _close(alert: Alert, now: datetime) -> None:
         return
     alert.resolved_at = now
     alert.save(update_fields=["resolved_at"])
+    announce_end(alert, now)

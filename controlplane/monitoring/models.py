@@ -1,6 +1,10 @@
-"""What the newest look at each table's health said, so that a scrape needs one query for all."""
+"""What the newest look at each table's health said, so that a scrape needs one query for all; the
+alerts that follow it, and who is sent word of them.
+"""
 
 from __future__ import annotations
+
+import uuid
 
 from django.db import models
 
@@ -18,11 +22,17 @@ class TableHealth(models.Model):
 
 
 class AlertRule(models.Model):
-    """A health check's rule, where somebody changed it: see `alert_rules`."""
+    """The rule of a health check, or of a kind of events, where somebody changed it: see
+    `alert_rules`.
+    """
 
     check_name = models.CharField(max_length=64, unique=True)
     fires = models.CharField(max_length=8)
     hold_minutes = models.PositiveIntegerField()
+    severity = models.CharField(max_length=8, blank=True, default="")
+    """Empty where the verdict says it."""
+    window_minutes = models.PositiveIntegerField(default=60)
+    """Of events alone: how long one of them keeps its alert open."""
 
     def __str__(self) -> str:
         return f"{self.check_name} {self.fires} after {self.hold_minutes} min"
@@ -36,6 +46,9 @@ class Alert(models.Model):
     title = models.CharField(max_length=200)
     verdict = models.CharField(max_length=8)
     """`warn` or `bad`: how bad it is now, or was last."""
+    severity = models.CharField(max_length=8, default="")
+    announced_as = models.CharField(max_length=8, default="")
+    """The severity with which channels were last sent word of it; empty for none."""
     sentence = models.TextField()
     advice = models.TextField(blank=True)
     unwell_at = models.DateTimeField()
@@ -73,3 +86,101 @@ class Silence(models.Model):
 
     def __str__(self) -> str:
         return f"{self.table} {self.check_name} until {self.until}"
+
+
+class Channel(models.Model):
+    """Somebody, or a service, that is sent word of alerts. `sealed_...` only `channels.sealing`
+    reads, and no answer has them.
+    """
+
+    name = models.CharField(max_length=64, unique=True)
+    kind = models.CharField(max_length=16)
+    body_format = models.CharField(max_length=16, blank=True, default="")
+    sealed_address = models.TextField()
+    shown_address = models.CharField(max_length=500)
+    """As answers have it: without what opens it."""
+    sealed_secret = models.TextField(blank=True, default="")
+    severity_min = models.CharField(max_length=8)
+    checks = models.JSONField(default=list)
+    """Of these alone; of all where it is empty. So is the next."""
+    namespaces = models.JSONField(default=list)
+    group_s = models.PositiveIntegerField()
+    """So long a first alert waits for others of its rule, to go out in one message."""
+    sends_resolved = models.BooleanField(default=True)
+    is_paused = models.BooleanField(default=False)
+    made_by = models.CharField(max_length=150)
+    made_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.kind})"
+
+
+class Message(models.Model):
+    """What goes to one channel, in as many attempts as it takes."""
+
+    public_id = models.UUIDField(default=uuid.uuid4, unique=True)
+    """The same at each attempt: a receiver knows by it what it has already."""
+    channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="messages")
+    about = models.CharField(max_length=16)
+    check_name = models.CharField(max_length=64, blank=True, default="")
+    state = models.CharField(max_length=16)
+    opened_at = models.DateTimeField()
+    due_at = models.DateTimeField()
+    """When it is sent next; while an attempt runs, when that is given up."""
+    attempts = models.PositiveIntegerField(default=0)
+    alerts = models.ManyToManyField(Alert, related_name="messages")
+
+    class Meta:
+        indexes = [models.Index(fields=["state", "due_at"], name="message_due")]
+
+    def __str__(self) -> str:
+        return f"{self.public_id} {self.about} {self.state}"
+
+
+class Delivery(models.Model):
+    """One attempt to send a message. Its row is there before anything is sent."""
+
+    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="deliveries")
+    number = models.PositiveIntegerField()
+    state = models.CharField(max_length=16)
+    answer_code = models.PositiveIntegerField(null=True)
+    problem = models.CharField(max_length=300, blank=True, default="")
+    began_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+    next_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["message", "number"], name="attempt_once")]
+
+    def __str__(self) -> str:
+        return f"{self.message_id} attempt {self.number} {self.state}"
+
+
+class HealthThreshold(models.Model):
+    """What an admin set in place of a default of `controlplane.mirror.thresholds`: on one table, in
+    one namespace, or everywhere where both are empty.
+    """
+
+    name = models.CharField(max_length=64)
+    table = models.ForeignKey(Table, null=True, on_delete=models.CASCADE, related_name="+")
+    namespace = models.CharField(max_length=64, blank=True, default="")
+    amount = models.FloatField()
+    set_by = models.CharField(max_length=150)
+    set_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["name", "table"],
+                condition=models.Q(table__isnull=False),
+                name="one_threshold_per_table",
+            ),
+            models.UniqueConstraint(
+                fields=["name", "namespace"],
+                condition=models.Q(table__isnull=True),
+                name="one_threshold_per_namespace",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.amount} ({self.table or self.namespace or 'everywhere'})"

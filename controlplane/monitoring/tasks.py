@@ -6,6 +6,12 @@ from django.utils import timezone
 
 from controlplane.celery import app
 from controlplane.monitoring.alerts import forget_alerts
+from controlplane.monitoring.channels.delivering import (
+    ATTEMPT_MAX_S,
+    do_deliver,
+    due_messages,
+    forget_messages,
+)
 from controlplane.monitoring.health import judge_tables as judge
 
 
@@ -17,3 +23,16 @@ def judge_tables() -> None:
 @app.task(name="controlplane.monitoring.forget")
 def forget() -> None:
     forget_alerts(now=timezone.now())
+    forget_messages(now=timezone.now())
+
+
+@app.task(name="controlplane.monitoring.messages.send_due")
+def send_due() -> None:
+    """Each due message by a task of its own: one slow receiver holds up none of the others."""
+    for message_id in due_messages(timezone.now()):
+        deliver.apply_async((message_id,), expires=ATTEMPT_MAX_S)
+
+
+@app.task(name="controlplane.monitoring.messages.deliver", time_limit=ATTEMPT_MAX_S)
+def deliver(message_id: int) -> None:
+    do_deliver(message_id)

@@ -41,6 +41,7 @@ SECRET_VARIABLES = frozenset(
         "SLUICE_WORKER_TOKEN",
         "SLUICE_MARKER_SECRET",
         "SLUICE_METRICS_TOKEN",
+        "SLUICE_EMAIL_PASSWORD",
         _SPARK_TOKEN,
     }
 )
@@ -105,7 +106,8 @@ def web_secrets(
     """What the control plane signs, checks and connects with. What the environment gives wins over
     the file.
     """
-    given = {name: environ.get(name) for name in ("SLUICE_DATABASE", "SLUICE_LOCK_URL")}
+    names = ("SLUICE_DATABASE", "SLUICE_LOCK_URL", "SLUICE_EMAIL_PASSWORD")
+    given = {name: environ.get(name) for name in names}
     return {
         **{name: value for name, value in given.items() if value},
         "SLUICE_REDIS_URL": identity.redis_url or f"unix://{identity.redis_socket}",

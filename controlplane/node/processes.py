@@ -24,7 +24,12 @@ from controlplane.node.proxies import proxy_options
 from controlplane.node.secrets_file import NodeSecrets
 from workers.spark.connect_server import server_command
 
-WORKERS = {"worker": ("engine", 4), "control": ("control", 2), "mirror": ("mirror", 2)}
+WORKERS = {
+    "worker": ("engine", 4),
+    "control": ("control", 2),
+    "mirror": ("mirror", 2),
+    "messages": ("messages", 2),
+}
 """Celery's, by the name of the process: the queue that it takes from, and how many it does at once.
 """
 _SPARK_HEAP = "2g"

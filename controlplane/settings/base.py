@@ -36,6 +36,18 @@ SLUICE_REDIS_URL = redis_for_clients(os.environ.get("SLUICE_REDIS_URL") or "")
 
 SLUICE_OUTGOING_ALLOWED = read_allowed(os.environ.get("SLUICE_OUTGOING_ALLOWED") or "")
 
+EMAIL_HOST = os.environ.get("SLUICE_EMAIL_HOST") or ""
+"""Without one this node sends no mail."""
+_email_tls = os.environ.get("SLUICE_EMAIL_TLS") or "starttls"
+EMAIL_USE_TLS, EMAIL_USE_SSL = _email_tls == "starttls", _email_tls == "tls"
+EMAIL_PORT = int(
+    os.environ.get("SLUICE_EMAIL_PORT") or {"tls": 465, "none": 25}.get(_email_tls, 587)
+)
+EMAIL_HOST_USER = os.environ.get("SLUICE_EMAIL_USER") or ""
+EMAIL_HOST_PASSWORD = os.environ.get("SLUICE_EMAIL_PASSWORD") or ""
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = os.environ.get("SLUICE_EMAIL_FROM") or f"sluice@{EMAIL_HOST or 'localhost'}"
+
 SLUICE_OPERATION_LOG_LINES = int(os.environ.get("SLUICE_OPERATION_LOG_LINES") or 5_000)
 SLUICE_OPERATION_LOG_DAYS = int(os.environ.get("SLUICE_OPERATION_LOG_DAYS") or 14)
 

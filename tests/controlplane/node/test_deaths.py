@@ -135,6 +135,7 @@ VICTIMS: Mapping[str, Callable[[LiveNode], list[psutil.Process]]] = {
     "control": _with_children("control"),
     "everything": lambda live: live.node.processes(),
     "marker server": _named("workers.markers.server"),
+    "messages": _with_children("messages"),
     "mirror": _with_children("mirror"),
     "redis": _of_supervisor("redis"),
     "redis and its queue": _redis_with_its_queue,

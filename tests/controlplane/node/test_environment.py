@@ -64,6 +64,7 @@ def test_no_argument_and_no_settings_file_holds_a_secret(places: Places) -> None
         ("worker", {"django-secret", "worker-secret", "marker-secret", "spark-secret"}),
         ("control", {"django-secret", "worker-secret", "marker-secret", "spark-secret"}),
         ("mirror", {"django-secret", "worker-secret", "marker-secret", "spark-secret"}),
+        ("messages", {"django-secret", "worker-secret", "marker-secret", "spark-secret"}),
         ("beat", {"django-secret", "worker-secret", "marker-secret", "spark-secret"}),
     ],
 )
@@ -131,7 +132,7 @@ def test_another_redis_and_another_spark_are_used_and_not_started(places: Places
     wanted = {one.name: one for one in processes(SHELL, places, identity, SECRETS)}
     environ = process_environment(SHELL, places, identity, wanted["worker"].secrets)
 
-    assert set(wanted) == {"web", "worker", "control", "mirror", "beat"}
+    assert set(wanted) == {"web", "worker", "control", "mirror", "messages", "beat"}
     assert environ["SLUICE_REDIS_URL"] == "redis://queue:6379/0"
     assert environ["SLUICE_SPARK_REMOTE"] == "sc://cluster:15002"
     # With a token Spark's client would insist on TLS, and the token is not that server's.

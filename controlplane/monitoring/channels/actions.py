@@ -1,0 +1,187 @@
+"""What admins change about channels. Every change is in the audit, without address and secret."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.http import Http404
+from django.utils import timezone
+
+from controlplane.audit.actions import do_record
+from controlplane.errors import InvalidRequest
+from controlplane.monitoring.alert_rules import CHECKS
+from controlplane.monitoring.channels.announcing import TEST, WAITING
+from controlplane.monitoring.channels.kinds import (
+    checked_address,
+    read_format,
+    read_kind,
+    shown_address,
+)
+from controlplane.monitoring.channels.queries import ChannelRow, channel_row, refuse_who_is_no_admin
+from controlplane.monitoring.channels.sealing import sealed
+from controlplane.monitoring.channels.senders import SECRET_PREFIX
+from controlplane.monitoring.models import Channel, Message
+from controlplane.monitoring.severities import read_severity
+from controlplane.tables.models import Table
+
+NAME_CHARS_MAX: Final = 64
+GROUP_S_MAX: Final = 24 * 3600
+CHANNELS_MAX: Final = 100
+_SECRET_BYTES: Final = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelWish:
+    """A channel as somebody wants it."""
+
+    name: str
+    kind: str
+    address: str = ""
+    """Mail addresses, a URL, or an address of apprise. Empty in a change: as it is."""
+    body_format: str = ""
+    """Of a webhook: `sluice` or `slack`."""
+    severity_min: str = "warning"
+    checks: list[str] = field(default_factory=list)
+    """Of these alone; empty means all. So does `namespaces`."""
+    namespaces: list[str] = field(default_factory=list)
+    group_s: int = 60
+    sends_resolved: bool = True
+    is_paused: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewChannel:
+    channel: ChannelRow
+    secret: str
+    """What a signed webhook's receiver verifies with. Shown here, and never again; else empty."""
+
+
+def do_create_channel(wish: ChannelWish, *, by: User) -> NewChannel:
+    """Raises PermissionDenied, InvalidRequest."""
+    refuse_who_is_no_admin(by)
+    if not wish.address.strip():
+        raise InvalidRequest("a channel needs an address")
+    fields = _checked(wish)
+    secret = _new_secret() if fields["body_format"] == "sluice" else ""
+    with transaction.atomic():
+        if Channel.objects.count() >= CHANNELS_MAX:
+            raise InvalidRequest(f"there are {CHANNELS_MAX} channels; delete one first")
+        if Channel.objects.filter(name=fields["name"]).exists():
+            raise InvalidRequest("another channel has this name", name=fields["name"])
+        channel = Channel.objects.create(
+            **fields, sealed_secret=sealed(secret) if secret else "", made_by=by.get_username()
+        )
+        _record(by, "channel.create", channel)
+    return NewChannel(channel=channel_row(by, channel.pk), secret=secret)
+
+
+def do_change_channel(
+    channel_id: int, wish: ChannelWish, *, by: User, wants_new_secret: bool = False
+) -> NewChannel:
+    """Its kind stays. Raises PermissionDenied, Http404, InvalidRequest."""
+    refuse_who_is_no_admin(by)
+    with transaction.atomic():
+        channel = _locked(channel_id)
+        if wish.kind != channel.kind:
+            raise InvalidRequest("a channel keeps its kind; make another one", kind=channel.kind)
+        fields = _checked(wish)
+        if Channel.objects.filter(name=fields["name"]).exclude(pk=channel_id).exists():
+            raise InvalidRequest("another channel has this name", name=fields["name"])
+        is_signed = fields["body_format"] == "sluice"
+        needs_secret = is_signed and (wants_new_secret or not channel.sealed_secret)
+        secret = _new_secret() if needs_secret else ""
+        if secret:
+            fields["sealed_secret"] = sealed(secret)
+        for name, content in fields.items():
+            setattr(channel, name, content)
+        channel.save()
+        _record(by, "channel.change", channel, has_new_secret=bool(secret))
+    return NewChannel(channel=channel_row(by, channel_id), secret=secret)
+
+
+def do_delete_channel(channel_id: int, *, by: User) -> None:
+    """With its messages, sent or not. Raises PermissionDenied, Http404."""
+    refuse_who_is_no_admin(by)
+    with transaction.atomic():
+        channel = _locked(channel_id)
+        _record(by, "channel.delete", channel)
+        channel.delete()
+
+
+def do_test_channel(channel_id: int, *, by: User) -> str:
+    """The id of a message that goes out within seconds, paused or not; the log says how it went.
+
+    Raises PermissionDenied, Http404.
+    """
+    refuse_who_is_no_admin(by)
+    now = timezone.now()
+    with transaction.atomic():
+        channel = _locked(channel_id)
+        message = Message.objects.create(
+            channel=channel, about=TEST, state=WAITING, opened_at=now, due_at=now
+        )
+        _record(by, "channel.test", channel, message=str(message.public_id))
+    return str(message.public_id)
+
+
+def _checked(wish: ChannelWish) -> dict[str, Any]:
+    """Columns of the row; without the address where none is given. Raises InvalidRequest."""
+    name = " ".join(wish.name.split())
+    if not 1 <= len(name) <= NAME_CHARS_MAX:
+        raise InvalidRequest(f"a channel's name has 1 to {NAME_CHARS_MAX} characters")
+    if not 0 <= wish.group_s <= GROUP_S_MAX:
+        raise InvalidRequest(f"a message waits 0 to {GROUP_S_MAX} s for others", given=wish.group_s)
+    if unknown := sorted(set(wish.checks) - set(CHECKS)):
+        raise InvalidRequest("there is no such check", check=unknown[0][:64])
+    known = set(Table.objects.values_list("namespace", flat=True)) if wish.namespaces else set()
+    if missing := sorted(set(wish.namespaces) - known):
+        raise InvalidRequest("no table stands in this namespace", namespace=missing[0][:64])
+    kind = read_kind(wish.kind)
+    fields: dict[str, Any] = {
+        "name": name,
+        "kind": kind,
+        "body_format": read_format(kind, wish.body_format) or "",
+        "severity_min": read_severity(wish.severity_min),
+        "checks": sorted(set(wish.checks)),
+        "namespaces": sorted(set(wish.namespaces)),
+        "group_s": wish.group_s,
+        "sends_resolved": wish.sends_resolved,
+        "is_paused": wish.is_paused,
+    }
+    if wish.address.strip():
+        address = checked_address(kind, wish.address)
+        fields["sealed_address"] = sealed(address)
+        fields["shown_address"] = shown_address(kind, address)
+    return fields
+
+
+def _locked(channel_id: int) -> Channel:
+    channel = Channel.objects.select_for_update().filter(pk=channel_id).first()
+    if channel is None:
+        raise Http404(f"there is no channel {channel_id}")
+    return channel
+
+
+def _new_secret() -> str:
+    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
+
+
+def _record(by: User, what: str, channel: Channel, **details: object) -> None:
+    do_record(
+        who=by.get_username(),
+        what=what,
+        subject=channel.name,
+        result="done",
+        details={
+            "kind": channel.kind,
+            "address": channel.shown_address,
+            "severity_min": channel.severity_min,
+            "is_paused": channel.is_paused,
+            **details,
+        },
+    )

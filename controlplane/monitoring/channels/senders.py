@@ -1,0 +1,110 @@
+"""One attempt to send one message, by the kind of its channel."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import Mapping
+from smtplib import SMTPException
+from typing import Final, assert_never
+
+from django.conf import settings
+from django.core.mail import EmailMessage
+
+from controlplane.monitoring.channels.bodies import Said, said, slack_body
+from controlplane.monitoring.channels.kinds import mail_receivers, read_kind
+from controlplane.monitoring.channels.sealing import unsealed
+from controlplane.monitoring.channels.services import send_to_service
+from controlplane.monitoring.models import Channel, Message
+from controlplane.outgoing.sending import Outgoing, SendFailed, configured
+
+SECRET_PREFIX: Final = "whsec_"  # noqa: S105  (what a secret begins with)
+_TAKEN: Final = range(200, 300)
+
+
+class NotTaken(Exception):
+    """The receiver answered, and not that it has it."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+        redirect = "; redirects are not followed" if 300 <= status < 400 else ""
+        super().__init__(f"the receiver answered {status}{redirect}")
+
+
+def send(message: Message, outgoing: Outgoing | None = None) -> int | None:
+    """The status of the answer; None for mail, which has none.
+
+    Raises NotTaken, SendFailed where another attempt may help; InvalidRequest (AddressRefused among
+    them) and SealBroken where none does.
+    """
+    outgoing = outgoing or configured()
+    channel, words = message.channel, said(message)
+    address = unsealed(channel.sealed_address)
+    kind = read_kind(channel.kind)
+    match kind:
+        case "mail":
+            _send_mail(address, message, words)
+            return None
+        case "webhook":
+            return _taken(_post(channel, address, message, words, outgoing))
+        case "apprise":
+            return _taken(
+                send_to_service(
+                    address,
+                    title=words.title,
+                    body=words.text,
+                    severity=words.severity,
+                    outgoing=outgoing,
+                )
+            )
+    assert_never(kind)
+
+
+def signature(secret: str, message_id: str, timestamp: str, body: bytes) -> str:
+    """As Standard Webhooks has it: HMAC-SHA256 over `id.timestamp.body`, version 1."""
+    key = base64.b64decode(secret.removeprefix(SECRET_PREFIX))
+    signed = b".".join([message_id.encode(), timestamp.encode(), body])
+    digest = hmac.new(key, signed, hashlib.sha256).digest()
+    return f"v1,{base64.b64encode(digest).decode()}"
+
+
+def _post(channel: Channel, address: str, message: Message, words: Said, outgoing: Outgoing) -> int:
+    fields = slack_body(words) if channel.body_format == "slack" else words.json
+    body = json.dumps(fields, separators=(",", ":")).encode()
+    headers = {"Content-Type": "application/json", "User-Agent": "Sluice"}
+    if channel.body_format == "sluice":
+        headers |= _signed(channel, message, body)
+    return outgoing.request("POST", address, body=body, headers=headers).status
+
+
+def _signed(channel: Channel, message: Message, body: bytes) -> Mapping[str, str]:
+    message_id, timestamp = f"msg_{message.public_id.hex}", str(int(time.time()))
+    secret = unsealed(channel.sealed_secret)
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": timestamp,
+        "webhook-signature": signature(secret, message_id, timestamp, body),
+    }
+
+
+def _taken(status: int) -> int:
+    if status not in _TAKEN:
+        raise NotTaken(status)
+    return status
+
+
+def _send_mail(address: str, message: Message, words: Said) -> None:
+    mail = EmailMessage(
+        subject=words.title,
+        body=words.text,
+        from_email=settings.DEFAULT_FROM_EMAIL,
+        to=mail_receivers(address),
+        headers={"Message-ID": f"<{message.public_id}@sluice>", "Auto-Submitted": "auto-generated"},
+    )
+    try:
+        mail.send()
+    except (OSError, SMTPException) as error:
+        raise SendFailed(f"the mail server: {type(error).__name__}: {error}"[:300]) from error

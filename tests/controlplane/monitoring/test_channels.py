@@ -1,0 +1,499 @@
+"""Word of alerts reaches who should have it, once for many tables, again until it is taken, and
+shows nobody what opens a channel.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from email.message import Message as Mail
+from typing import Any
+
+import pytest
+from aiosmtpd.controller import Controller
+from aiosmtpd.handlers import Message as MailHandler
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.utils import timezone
+from pytest_django import Settings
+
+from controlplane.audit.models import AuditEvent
+from controlplane.errors import InvalidRequest
+from controlplane.mirror.health_check import Check, Verdict
+from controlplane.monitoring.actions import do_silence
+from controlplane.monitoring.alerts import settle_alerts
+from controlplane.monitoring.channels.actions import (
+    ChannelWish,
+    NewChannel,
+    do_change_channel,
+    do_create_channel,
+    do_delete_channel,
+    do_test_channel,
+)
+from controlplane.monitoring.channels.delivering import (
+    ATTEMPTS_MAX,
+    HOLD,
+    KEPT_FOR,
+    do_deliver,
+    due_messages,
+    forget_messages,
+    wait_s,
+)
+from controlplane.monitoring.channels.queries import MessageRow, channel_rows, message_rows
+from controlplane.monitoring.channels.senders import signature
+from controlplane.monitoring.channels.services import SERVICES
+from controlplane.monitoring.models import Channel, Delivery, Message
+from controlplane.outgoing.addresses import read_allowed
+from controlplane.tables.models import Table
+from tests.support.receivers import Received, Receiver, receiving
+from workers.sink.kafka.broker import free_ports
+
+MINUTE = timedelta(minutes=1)
+HUSH = "hushhushhush"
+SERVICE_ADDRESSES = {
+    "discord": "discord://4174216298/JHMHI8qBe7bk2ZwO5U711o3dV_js",
+    "gchat": "gchat://workspace/webhookkey/webhooktoken",
+    "opsgenie": "opsgenie://0123456789abcdef0123456789abcdef",
+    "pagerduty": "pagerduty://A1BRTD4JD@TIiajkdnlazkcOXrIdevi7F",
+    "pover": "pover://uuuuuuuuuuuuuuuuuuuuuuuuuuuuuu@aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+    "tgram": "tgram://123456789:abcdefg_hijklmnop/12315544/",
+    "wxteams": "wxteams://" + "a" * 80,
+}
+
+
+@pytest.fixture
+def table(db: None) -> Table:
+    return Table.objects.create(slug="trips", name="Trips", location="/lake/trips")
+
+
+@pytest.fixture
+def receiver(settings: Settings) -> Iterator[Receiver]:
+    with receiving() as receiver:
+        settings.SLUICE_OUTGOING_ALLOWED = read_allowed(f"127.0.0.1:{receiver.port}")
+        yield receiver
+
+
+@pytest.fixture
+def webhook(receiver: Receiver, admin: User) -> NewChannel:
+    return do_create_channel(wish(receiver), by=admin)
+
+
+def wish(receiver: Receiver, **changed: object) -> ChannelWish:
+    fields = {
+        "name": "night watch",
+        "kind": "webhook",
+        "address": f"http://127.0.0.1:{receiver.port}/{HUSH}",
+        "group_s": 0,
+    }
+    return ChannelWish(**(fields | changed))  # type: ignore[arg-type]  # as its fields are
+
+
+def judge(table: Table, verdict: Verdict, at: datetime, name: str = "compaction") -> None:
+    check = Check(name=name, title="Compaction keeps up", verdict=verdict, sentence="12 <b>behind")
+    settle_alerts(table, [check], at)
+
+
+def fire(table: Table, verdict: Verdict = "bad", name: str = "compaction") -> None:
+    judge(table, verdict, timezone.now() - 2 * MINUTE, name)
+    judge(table, verdict, timezone.now() - MINUTE / 2, name)
+
+
+def deliver_due(after: timedelta = timedelta()) -> int:
+    now = timezone.now() + after
+    return sum(do_deliver(key, now=now) for key in due_messages(now))
+
+
+def newest(admin: User) -> MessageRow:
+    return message_rows(admin)[0]
+
+
+def test_an_alert_that_fires_is_posted_signed_and_so_is_its_end(
+    table: Table, webhook: NewChannel, receiver: Receiver, admin: User
+) -> None:
+    fire(table)
+    assert deliver_due() == 1
+    judge(table, "good", timezone.now())
+    assert deliver_due() == 1
+    assert deliver_due(HOLD) == 0, "what was taken is not sent again"
+
+    fired, resolved = receiver.received
+    headers = fired.headers
+    expected = signature(
+        webhook.secret, headers["webhook-id"], headers["webhook-timestamp"], fired.body
+    )
+    said = json.loads(fired.body)
+    assert headers["webhook-signature"] == expected
+    assert fired.path == f"/{HUSH}"
+    assert (said["about"], said["severity"], said["count"]) == ("fired", "critical", 1)
+    assert said["alerts"][0]["table"] == "trips"
+    assert json.loads(resolved.body)["about"] == "resolved"
+    assert headers["webhook-id"] == f"msg_{message_rows(admin)[1].id.replace('-', '')}"
+    assert [row.state for row in message_rows(admin)] == ["sent", "sent"]
+
+
+def test_many_tables_of_one_rule_are_one_message(
+    table: Table, receiver: Receiver, admin: User
+) -> None:
+    do_create_channel(wish(receiver, group_s=60), by=admin)
+    other = Table.objects.create(slug="ads", name="Ads", location="/lake/ads")
+    fire(table)
+    third = Table.objects.create(slug="bids", name="Bids", location="/lake/bids")
+    fire(other)
+    fire(third, name="cleaning")
+
+    assert deliver_due() == 0, "the window is open"
+    assert deliver_due(2 * MINUTE) == 2
+
+    together = next(body for body in map(said, receiver.received) if body["check"] == "compaction")
+    assert [alert["table"] for alert in together["alerts"]] == ["ads", "trips"]
+
+
+def said(received: Received) -> dict[str, Any]:
+    return dict(json.loads(received.body))
+
+
+def test_what_ends_before_its_window_is_no_message(
+    table: Table, receiver: Receiver, admin: User
+) -> None:
+    do_create_channel(wish(receiver, group_s=60), by=admin)
+    fire(table)
+    judge(table, "good", timezone.now())
+
+    assert not Message.objects.exists()
+
+
+def test_a_receiver_that_refuses_is_asked_again_ever_later_and_then_given_up(
+    table: Table, webhook: NewChannel, receiver: Receiver, admin: User
+) -> None:
+    receiver.statuses = [500] * ATTEMPTS_MAX
+    fire(table)
+    after = timedelta()
+    for number in range(1, ATTEMPTS_MAX + 1):
+        assert deliver_due(after) == 1, number
+        assert deliver_due(after) == 0, "not before its time"
+        after += timedelta(seconds=wait_s(number) + 5)
+    judge(table, "good", timezone.now())
+
+    dead = newest(admin)
+    assert (dead.state, [row.answer_code for row in dead.deliveries]) == ("dead", [500] * 8)
+    assert deliver_due(timedelta(days=1)) == 0
+    assert len({request.headers["webhook-id"] for request in receiver.received}) == 1
+    assert dead.deliveries[0].next_at is not None
+    assert dead.deliveries[-1].next_at is None
+    assert Message.objects.count() == 1, "whoever never learned of it learns nothing of its end"
+
+
+def test_waits_grow_and_have_an_end() -> None:
+    waits = [wait_s(number) for number in range(1, ATTEMPTS_MAX + 1)]
+
+    assert waits[:3] == [10, 30, 90]
+    assert waits == sorted(waits)
+    assert max(waits) == 7200
+
+
+def test_a_redirect_is_no_success(
+    table: Table, webhook: NewChannel, receiver: Receiver, admin: User
+) -> None:
+    receiver.statuses = [307]
+    receiver.location = f"http://127.0.0.1:{receiver.port}/elsewhere"
+    fire(table)
+    deliver_due()
+
+    [delivery] = newest(admin).deliveries
+    assert (delivery.state, delivery.answer_code) == ("failed", 307)
+    assert "not followed" in delivery.problem
+    assert len(receiver.received) == 1
+
+
+def test_one_attempt_is_made_once_whoever_else_tries(
+    table: Table, webhook: NewChannel, receiver: Receiver
+) -> None:
+    fire(table)
+    [key] = due_messages(timezone.now())
+    again: list[bool] = []
+
+    def sender(message: Message) -> int:
+        again.append(do_deliver(key))  # As a second worker does while the first one sends.
+        return 200
+
+    assert do_deliver(key, sender=sender)
+    assert not do_deliver(key)
+
+    assert again == [False]
+    assert Delivery.objects.count() == 1
+
+
+def test_what_a_killed_worker_had_is_tried_again(
+    table: Table, webhook: NewChannel, receiver: Receiver, admin: User
+) -> None:
+    class Killed(BaseException):
+        """As SIGKILL: nobody notes anything."""
+
+    def sender(message: Message) -> int:
+        raise Killed
+
+    fire(table)
+    [key] = due_messages(timezone.now())
+    with pytest.raises(Killed):
+        do_deliver(key, sender=sender)
+
+    assert deliver_due(HOLD / 2) == 0, "it may still send"
+    deliver_due(HOLD + MINUTE)
+    assert deliver_due(HOLD + 2 * MINUTE) == 1
+    row = newest(admin)
+    assert (row.state, [each.state for each in row.deliveries]) == ("sent", ["lost", "sent"])
+    assert len(receiver.received) == 1
+
+
+def test_silence_keeps_it_back_until_it_is_over(
+    table: Table, webhook: NewChannel, receiver: Receiver, operator: User
+) -> None:
+    judge(table, "bad", timezone.now() - 2 * MINUTE)
+    do_silence(table=table, check="compaction", hours=1, reason="known", by=operator)
+    judge(table, "bad", timezone.now())
+    assert deliver_due() == 0
+
+    judge(table, "bad", timezone.now() + timedelta(hours=2))
+
+    assert deliver_due(timedelta(hours=2)) == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "verdict", "wanted"),
+    [
+        ({"severity_min": "critical"}, "warn", 0),
+        ({"severity_min": "critical"}, "bad", 1),
+        ({"checks": ["cleaning"]}, "bad", 0),
+        ({"checks": ["compaction"]}, "bad", 1),
+        ({"namespaces": ["sales"]}, "bad", 0),
+        ({"is_paused": True}, "bad", 0),
+    ],
+)
+def test_a_channel_hears_what_it_wants_to(
+    table: Table,
+    receiver: Receiver,
+    admin: User,
+    changed: dict[str, object],
+    verdict: Verdict,
+    wanted: int,
+) -> None:
+    Table.objects.create(slug="s", name="s", location="/lake/s", namespace="sales")
+    do_create_channel(wish(receiver, **changed), by=admin)
+
+    fire(table, verdict)
+
+    assert deliver_due() == wanted
+
+
+def test_what_gets_worse_is_said_again_and_what_stays_is_not(
+    table: Table, webhook: NewChannel, receiver: Receiver
+) -> None:
+    fire(table, "warn")
+    deliver_due()
+    judge(table, "warn", timezone.now())
+    judge(table, "bad", timezone.now())
+    judge(table, "bad", timezone.now())
+    deliver_due()
+
+    assert [said(each)["severity"] for each in receiver.received] == ["warning", "critical"]
+
+
+def test_slack_gets_its_own_body_in_which_names_call_nobody(
+    table: Table, receiver: Receiver, admin: User
+) -> None:
+    Table.objects.update(name="@channel <!here>")
+    table.refresh_from_db()
+    made = do_create_channel(wish(receiver, body_format="slack"), by=admin)
+    fire(table)
+    deliver_due()
+
+    [request] = receiver.received
+    assert made.secret == ""
+    assert "webhook-signature" not in request.headers
+    assert set(said(request)) == {"text", "attachments"}
+    assert "@channel" not in request.body.decode()
+    assert "<" not in json.dumps(said(request))
+
+
+def test_mail_arrives_at_a_mail_server(table: Table, admin: User, settings: Settings) -> None:
+    received: list[Mail] = []
+
+    class Handler(MailHandler):
+        def handle_message(self, message: Mail) -> None:
+            received.append(message)
+
+    server = Controller(Handler(), hostname="127.0.0.1", port=free_ports()[0])
+    server.start()
+    try:
+        settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+        settings.EMAIL_HOST = "127.0.0.1"
+        settings.EMAIL_PORT = server.port
+        settings.EMAIL_USE_TLS = False
+        receivers = "ada@example.org, olaf@example.org"
+        do_create_channel(
+            ChannelWish(name="mail", kind="mail", address=receivers, group_s=0), by=admin
+        )
+        fire(table)
+        assert deliver_due() == 1
+    finally:
+        server.stop()
+
+    [mail] = received
+    assert mail["To"] == receivers
+    assert mail["Subject"] == "[critical] Trips: Compaction keeps up"
+    assert "12 <b>behind" in str(mail.get_payload())
+    assert newest(admin).deliveries[0].state == "sent"
+
+
+def test_a_mail_server_that_is_away_is_tried_again(
+    table: Table, admin: User, settings: Settings
+) -> None:
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 1
+    do_create_channel(
+        ChannelWish(name="mail", kind="mail", address="a@example.org", group_s=0), by=admin
+    )
+    fire(table)
+    deliver_due()
+
+    row = newest(admin)
+    assert (row.state, row.deliveries[0].state) == ("waiting", "failed")
+
+
+@pytest.mark.parametrize("scheme", sorted(SERVICES))
+def test_services_are_reached_by_judged_addresses_only(
+    scheme: str, table: Table, admin: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat T4, through apprise: a service's name that means loopback is refused, once for all."""
+    resolved: list[str] = []
+
+    def inside(host: str, port: int, **_options: object) -> list[tuple[object, ...]]:
+        resolved.append(host)
+        return [(2, 1, 6, "", ("127.0.0.1", port))]
+
+    address = SERVICE_ADDRESSES[scheme]
+    do_create_channel(
+        ChannelWish(name="service", kind="apprise", address=address, group_s=0), by=admin
+    )
+    fire(table)
+    monkeypatch.setattr("socket.getaddrinfo", inside)
+    deliver_due()
+
+    row = newest(admin)
+    assert len(set(resolved)) == 1, "our own resolving, and nothing of the plugin's"
+    assert row.state == "dead"
+    assert "not on the public Internet" in row.deliveries[0].problem
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("json://127.0.0.1/", "ntfy://a.example/topic", "gotify://a.example/token"),
+        *("mailto://u:p@a.example", "syslog://", "dbus://", "smb://a", "https://a.example/", "x"),
+        *("discord://", "tgram://nothing"),
+    ],
+)
+def test_other_addresses_of_services_are_refused(address: str, admin: User) -> None:
+    with pytest.raises(InvalidRequest):
+        do_create_channel(ChannelWish(name="x", kind="apprise", address=address), by=admin)
+
+    assert not Channel.objects.exists()
+
+
+def test_what_opens_a_channel_is_in_no_answer_no_audit_and_not_in_the_database(
+    table: Table, webhook: NewChannel, receiver: Receiver, admin: User
+) -> None:
+    do_change_channel(webhook.channel.id, wish(receiver, address="", name="day"), by=admin)
+    fire(table)
+    deliver_due()
+
+    row = Channel.objects.values().get()
+    shown = repr((channel_rows(admin), message_rows(admin)))
+    audited = repr(list(AuditEvent.objects.values()))
+    for secret in (HUSH, webhook.secret.removeprefix("whsec_")):
+        assert secret not in shown + audited + repr(row)
+    assert channel_rows(admin)[0].address == f"http://127.0.0.1:{receiver.port}/…"
+    assert receiver.received[0].path == f"/{HUSH}", "the address stayed"
+
+
+def test_a_channel_sealed_with_another_key_says_what_to_do(
+    table: Table, webhook: NewChannel, admin: User, settings: Settings
+) -> None:
+    settings.SECRET_KEY = "another one"
+    fire(table)
+    deliver_due()
+
+    row = newest(admin)
+    assert row.state == "dead"
+    assert "SLUICE_SECRET_KEY" in row.deliveries[0].problem
+
+
+def test_the_test_button_sends_through_a_paused_channel_too(
+    receiver: Receiver, admin: User
+) -> None:
+    made = do_create_channel(wish(receiver, is_paused=True), by=admin)
+
+    sent = do_test_channel(made.channel.id, by=admin)
+    deliver_due()
+
+    assert said(receiver.received[0])["about"] == "test"
+    assert newest(admin).id == sent
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"name": " "},
+        {"name": "x" * 65},
+        {"kind": "pigeon"},
+        {"address": ""},
+        {"address": "http://169.254.169.254/"},
+        {"address": "https://10.0.0.1:8443/"},
+        {"body_format": "xml"},
+        {"severity_min": "loud"},
+        {"checks": ["none"]},
+        {"namespaces": ["none"]},
+        {"group_s": -1},
+        {"group_s": 86_401},
+        {"kind": "mail", "address": "a@example.org\nBcc: b@example.org"},
+    ],
+)
+def test_a_channel_that_cannot_be_is_refused(
+    receiver: Receiver, admin: User, changed: dict[str, object]
+) -> None:
+    with pytest.raises(InvalidRequest):
+        do_create_channel(wish(receiver, **changed), by=admin)
+
+    assert not Channel.objects.exists()
+
+
+def test_channels_are_an_admins(webhook: NewChannel, receiver: Receiver, operator: User) -> None:
+    key = webhook.channel.id
+    for refused in (
+        lambda: do_create_channel(wish(receiver, name="x"), by=operator),
+        lambda: do_change_channel(key, wish(receiver), by=operator),
+        lambda: do_test_channel(key, by=operator),
+        lambda: do_delete_channel(key, by=operator),
+        lambda: channel_rows(operator),
+        lambda: message_rows(operator),
+    ):
+        with pytest.raises(PermissionDenied):
+            refused()
+
+
+def test_old_messages_go_and_a_deleted_channel_takes_its_own(
+    table: Table, webhook: NewChannel, admin: User
+) -> None:
+    fire(table)
+    deliver_due()
+    forget_messages(now=timezone.now() + KEPT_FOR - MINUTE)
+    assert Message.objects.count() == 1
+    forget_messages(now=timezone.now() + KEPT_FOR + MINUTE)
+    assert Message.objects.count() == 0
+    do_test_channel(webhook.channel.id, by=admin)
+    do_delete_channel(webhook.channel.id, by=admin)
+
+    assert not Message.objects.exists()
+    changes = AuditEvent.objects.filter(what__startswith="channel.").order_by("pk")
+    assert [row.what for row in changes] == ["channel.create", "channel.test", "channel.delete"]
