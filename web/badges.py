@@ -149,6 +149,12 @@ BADGES: Mapping[str, Mapping[str, Badge]] = MappingProxyType(
             "bad": Badge("needs you", "failed", "bad"),
             "quiet": Badge("not known", "requested", "quiet"),
         },
+        "sending": {
+            "waiting": Badge("waiting", "requested", "quiet"),
+            "sending": Badge("sending", "inflight", "busy"),
+            "sent": Badge("sent", "completed", "good"),
+            "dead": Badge("given up", "failed", "bad"),
+        },
         "proof": {
             "requested": Badge("waiting", "requested", "quiet"),
             "inflight": Badge("checking", "inflight", "busy"),

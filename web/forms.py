@@ -72,3 +72,5 @@ class AlertRuleForm(forms.Form):
 
     fires = forms.CharField(max_length=8)
     hold_minutes = forms.IntegerField(min_value=0, max_value=1440)
+    severity = forms.CharField(max_length=8, required=False)
+    window_minutes = forms.IntegerField(min_value=1, max_value=10_080, required=False)

@@ -13,7 +13,7 @@ from drf_spectacular.generators import SchemaGenerator
 
 FILE = Path(__file__).resolve().parents[2] / "workers" / "public" / "sluice_client" / "rows.py"
 WANTED = (
-    *("AuditRow", "ConflictRow", "InstantRow", "OperationDetail", "OperationRow"),
+    *("AlertRow", "AuditRow", "ConflictRow", "InstantRow", "OperationDetail", "OperationRow"),
     *("PlanView", "ServicePlanView", "TableRow", "WriterRow"),
 )
 """What the client's methods give; whatever stands in these is made as well."""

@@ -12,13 +12,16 @@ from django.utils import timezone
 from controlplane.audit.actions import do_record
 from controlplane.errors import InvalidRequest
 from controlplane.monitoring.alert_rules import (
-    CHECKS,
-    DEFAULT,
     HOLD_MINUTES_MAX,
+    TITLES,
+    WINDOW_MINUTES_DEFAULT,
+    WINDOW_MINUTES_MAX,
     Rule,
+    made_rule,
     read_fires,
 )
 from controlplane.monitoring.models import AlertRule, Silence
+from controlplane.monitoring.severities import read_severity
 from controlplane.tables.access import Permission, may, may_everywhere
 from controlplane.tables.models import Table
 
@@ -57,22 +60,47 @@ def do_end_silence(*, table: Table, check: str, by: User) -> None:
             _record(by, "alert.unsilence", table.slug, "", check=check)
 
 
-def do_change_rule(*, check: str, fires: str, hold_minutes: int, by: User) -> None:
-    """For all tables, from the next look at each on. Raises PermissionDenied, InvalidRequest."""
+def do_change_rule(
+    *,
+    check: str,
+    fires: str,
+    hold_minutes: int,
+    by: User,
+    severity: str = "",
+    window_minutes: int = WINDOW_MINUTES_DEFAULT,
+) -> None:
+    """For all tables, from the next look at each on. An empty severity is the verdict's.
+
+    Raises PermissionDenied, InvalidRequest.
+    """
     if not may_everywhere(by, Permission.ADMINISTER):
         raise PermissionDenied("this needs the role admin")
     _refuse_unknown(check)
     if not 0 <= hold_minutes <= HOLD_MINUTES_MAX:
         raise InvalidRequest(f"a rule waits 0 to {HOLD_MINUTES_MAX} minutes", given=hold_minutes)
-    rule = Rule(fires=read_fires(fires), hold=timedelta(minutes=hold_minutes))
+    if not 1 <= window_minutes <= WINDOW_MINUTES_MAX:
+        raise InvalidRequest(
+            f"an event keeps its alert open for 1 to {WINDOW_MINUTES_MAX} minutes",
+            given=window_minutes,
+        )
+    rule = Rule(
+        fires=read_fires(fires),
+        hold=timedelta(minutes=hold_minutes),
+        severity=read_severity(severity) if severity else "",
+        window=timedelta(minutes=window_minutes),
+    )
+    fields = {
+        "fires": rule.fires,
+        "hold_minutes": hold_minutes,
+        "severity": rule.severity,
+        "window_minutes": window_minutes,
+    }
     with transaction.atomic():
-        if rule == DEFAULT:
+        if rule == made_rule(check):
             AlertRule.objects.filter(check_name=check).delete()
         else:
-            AlertRule.objects.update_or_create(
-                check_name=check, defaults={"fires": rule.fires, "hold_minutes": hold_minutes}
-            )
-        _record(by, "alert.rule", check, "", fires=rule.fires, hold_minutes=hold_minutes)
+            AlertRule.objects.update_or_create(check_name=check, defaults=fields)
+        _record(by, "alert.rule", check, "", **fields)
 
 
 def _refuse_others(table: Table, by: User) -> None:
@@ -81,7 +109,7 @@ def _refuse_others(table: Table, by: User) -> None:
 
 
 def _refuse_unknown(check: str) -> None:
-    if check not in CHECKS:
+    if check not in TITLES:
         raise InvalidRequest("there is no such health check", check=check[:64])
 
 

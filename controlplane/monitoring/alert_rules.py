@@ -22,6 +22,8 @@ FIRES: Mapping[Fires, str] = MappingProxyType(
     {"warn": "when it warns or is bad", "bad": "only when it is bad", "never": "never"}
 )
 HOLD_MINUTES_MAX = 24 * 60
+WINDOW_MINUTES_MAX = 7 * 24 * 60
+WINDOW_MINUTES_DEFAULT = 60
 CHECKS: Mapping[str, str] = MappingProxyType(
     {
         "mirror": "Mirror reads storage",
@@ -40,6 +42,17 @@ CHECKS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Every health check of a table, with a title for the list of rules."""
+EVENTS: Mapping[str, str] = MappingProxyType(
+    {
+        "event-conflict": "A write lost a conflict",
+        "event-failed-operation": "An operation failed",
+        "event-rollback": "A commit was rolled back",
+        "event-sink-stopped": "A sink stopped",
+        "event-table-lost": "The table cannot be read",
+    }
+)
+"""Kinds of events, of which a table has an alert for a while."""
+TITLES: Mapping[str, str] = MappingProxyType({**CHECKS, **EVENTS})
 _FIRING: Mapping[Fires, frozenset[Verdict]] = MappingProxyType(
     {"never": frozenset(), "bad": frozenset({"bad"}), "warn": frozenset({"warn", "bad"})}
 )
@@ -52,6 +65,8 @@ class Rule:
     """How long a check has to be unwell before its alert fires."""
     severity: str = ""
     """Of its alerts; empty where the verdict says it: `critical` when bad, else `warning`."""
+    window: timedelta = timedelta(minutes=WINDOW_MINUTES_DEFAULT)
+    """Of events: how long one of them keeps its alert open."""
 
     def is_about(self, check: Check) -> bool:
         return check.verdict in _FIRING[self.fires]
@@ -59,13 +74,35 @@ class Rule:
 
 DEFAULT = Rule()
 
+EVENT_RULES: Mapping[str, Rule] = MappingProxyType(
+    {
+        # A conflict is what optimistic writers expect, so nobody is called unless he asks for it.
+        "event-conflict": Rule(fires="never", hold=timedelta()),
+        "event-failed-operation": Rule(hold=timedelta()),
+        "event-rollback": Rule(hold=timedelta()),
+        "event-sink-stopped": Rule(hold=timedelta()),
+        # The check of its mirror says so already.
+        "event-table-lost": Rule(fires="never", hold=timedelta()),
+    }
+)
+"""As they were made: an event needs no waiting."""
+
+
+def made_rule(name: str) -> Rule:
+    """As the rule of a check, or of a kind of events, was made."""
+    return EVENT_RULES.get(name, DEFAULT)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleRow:
     check: str
     title: str
+    is_event: bool
+    """About a kind of events; else about a health check."""
     fires: Fires
     hold_minutes: int
+    severity: str
+    window_minutes: int
     is_changed: bool
     """Whether it differs from what it was made with."""
 
@@ -73,9 +110,19 @@ class RuleRow:
 def rules() -> dict[str, Rule]:
     """Those that somebody changed, by check. One query."""
     return {
-        row.check_name: Rule(fires=read_fires(row.fires), hold=timedelta(minutes=row.hold_minutes))
+        row.check_name: Rule(
+            fires=read_fires(row.fires),
+            hold=timedelta(minutes=row.hold_minutes),
+            severity=row.severity,
+            window=timedelta(minutes=row.window_minutes),
+        )
         for row in AlertRule.objects.all()
     }
+
+
+def rule_of(name: str, changed: Mapping[str, Rule]) -> Rule:
+    """Of all that were `changed`, as `rules` has them, else as it was made."""
+    return changed.get(name) or made_rule(name)
 
 
 def read_fires(text: str) -> Fires:
@@ -87,16 +134,19 @@ def read_fires(text: str) -> Fires:
 
 
 def rule_rows() -> list[RuleRow]:
-    """Every check with its rule, in the order of `CHECKS`."""
+    """Every check with its rule, in the order of `CHECKS`, then every kind of events."""
     changed = rules()
-    return [_row(name, title, changed.get(name, DEFAULT)) for name, title in CHECKS.items()]
+    return [_row(name, title, rule_of(name, changed)) for name, title in TITLES.items()]
 
 
 def _row(name: str, title: str, rule: Rule) -> RuleRow:
     return RuleRow(
         check=name,
         title=title,
+        is_event=name in EVENTS,
         fires=rule.fires,
         hold_minutes=int(rule.hold.total_seconds() // 60),
-        is_changed=rule != DEFAULT,
+        severity=rule.severity,
+        window_minutes=int(rule.window.total_seconds() // 60),
+        is_changed=rule != made_rule(name),
     )

@@ -4,13 +4,13 @@ are sent word of both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from django.db import transaction
 
 from controlplane.mirror.health_check import Check
-from controlplane.monitoring.alert_rules import DEFAULT, Rule, rules
+from controlplane.monitoring.alert_rules import Rule, rule_of, rules
 from controlplane.monitoring.channels.announcing import announce_end, announce_firing
 from controlplane.monitoring.models import Alert, Silence
 from controlplane.monitoring.severities import severity_of
@@ -19,21 +19,24 @@ from controlplane.tables.models import Table
 KEPT_FOR = timedelta(days=30)
 
 
-def settle_alerts(table: Table, checks: Iterable[Check], now: datetime) -> None:
+def settle_alerts(
+    table: Table,
+    checks: Iterable[Check],
+    now: datetime,
+    changed: Mapping[str, Rule] | None = None,
+) -> None:
     """What is unwell by its rule has an open alert, and nothing else has. Two queries where nothing
-    changed. One process at a time judges a table.
+    changed, one less with `changed` as `rules` has them. One process at a time judges a table.
     """
-    changed = rules()
-    unwell = {
-        check.name: check for check in checks if changed.get(check.name, DEFAULT).is_about(check)
-    }
+    changed = rules() if changed is None else changed
+    unwell = {check.name: check for check in checks if rule_of(check.name, changed).is_about(check)}
     opened = {alert.check_name: alert for alert in _open_alerts(table)}
     if not (unwell or opened):
         return
     with transaction.atomic():
         for name, check in unwell.items():
             alert = opened.get(name) or Alert(table=table, check_name=name, unwell_at=now)
-            _note(alert, check, changed.get(name, DEFAULT), now)
+            _note(alert, check, rule_of(name, changed), now)
             opened[name] = alert
         announce_firing((opened[name] for name in unwell), now)
         for name in opened.keys() - unwell.keys():

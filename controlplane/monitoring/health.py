@@ -1,8 +1,9 @@
 """Rounds over the health of all tables: the checks of their pages, noted where a scrape finds them,
 and alerts that follow them.
 
-A table whose mirror changed is judged soon, a quiet one every few minutes, because most of what
-goes wrong on it goes wrong by time alone. Whoever was judged longest ago comes first.
+A table whose mirror changed, or of which an operation ended, is judged soon, a quiet one every few
+minutes, because most of what goes wrong on it goes wrong by time alone. Whoever was judged longest
+ago comes first.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from controlplane.mirror.queries.health import health_checks
+from controlplane.monitoring.alert_rules import rules
 from controlplane.monitoring.alerts import settle_alerts
+from controlplane.monitoring.events import event_checks
 from controlplane.monitoring.models import Alert, TableHealth
+from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from workers.clock import Clock, SystemClock
 
@@ -46,13 +50,17 @@ def _due(now: datetime) -> list[Table]:
     has_changed = Q(sync_mark__changed_at__gt=last, health__looked_at__lte=now - CHANGED_EVERY)
     alerts = Alert.objects.filter(table=OuterRef("pk"), resolved_at__isnull=True)
     is_alerting = Q(Exists(alerts), health__looked_at__lte=now - ALERTING_EVERY)
-    tables = Table.objects.filter(is_old | has_changed | is_alerting)
+    ended = Operation.objects.filter(
+        table=OuterRef("pk"), finished_at__gt=OuterRef("health__looked_at")
+    )
+    has_ended = Q(Exists(ended), health__looked_at__lte=now - CHANGED_EVERY)
+    tables = Table.objects.filter(is_old | has_changed | is_alerting | has_ended)
     return list(tables.order_by(last.asc(nulls_first=True), "pk")[:ROUND_MAX])
 
 
 def _judge(table: Table, now: datetime) -> None:
-    checks = health_checks(table, now)
-    settle_alerts(table, checks, now)
+    checks, changed = health_checks(table, now), rules()
+    settle_alerts(table, [*checks, *event_checks(table, now, changed)], now, changed)
     verdicts = {check.name: check.verdict for check in checks if check.verdict in _UNWELL}
     TableHealth.objects.update_or_create(
         table=table, defaults={"looked_at": now, "verdicts": verdicts}

@@ -33,6 +33,7 @@ class AlertRow:
     check: str
     title: str
     verdict: str
+    severity: str
     sentence: str
     advice: str
     fired_at: datetime
@@ -97,6 +98,7 @@ def _row(alert: Alert, silences: dict[tuple[int, str], Silence], user: User) -> 
         check=alert.check_name,
         title=alert.title,
         verdict=alert.verdict,
+        severity=alert.severity,
         sentence=alert.sentence,
         advice=alert.advice,
         fired_at=alert.fired_at,

@@ -238,6 +238,10 @@ SPECTACULAR_SETTINGS = {
         "controlplane.api.documented_problems.add_problems",
     ],
     "SERVE_PERMISSIONS": ["controlplane.api.auth.IsViewer"],
+    "ENUM_NAME_OVERRIDES": {
+        "SeverityEnum": ["info", "warning", "critical"],
+        "ChannelKindEnum": ["mail", "webhook", "apprise"],
+    },
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }

@@ -36,8 +36,12 @@ from controlplane.mirror.models import (  # noqa: E402
 )
 from controlplane.mirror.sync import sync_table  # noqa: E402
 from controlplane.monitoring.actions import do_silence  # noqa: E402
+from controlplane.monitoring.channels.actions import (  # noqa: E402
+    ChannelWish,
+    do_create_channel,
+)
 from controlplane.monitoring.health import judge_tables  # noqa: E402
-from controlplane.monitoring.models import Alert  # noqa: E402
+from controlplane.monitoring.models import Alert, Delivery, Message  # noqa: E402
 from controlplane.operations.actions import do_append_lines  # noqa: E402
 from controlplane.operations.models import Operation  # noqa: E402
 from controlplane.tables.actions import do_register_table  # noqa: E402
@@ -183,6 +187,51 @@ def alerts_of_all(now: datetime, admin: User) -> None:
         fired_at=now - timedelta(hours=3),
         resolved_at=now - timedelta(hours=1),
     )
+
+
+def channels_of_all(now: datetime, admin: User) -> None:
+    """One that was sent word of what fires, and one whose receiver refused it."""
+    night = do_create_channel(
+        ChannelWish(
+            name="night watch",
+            kind="webhook",
+            address="https://hooks.example/services/T1/B2",
+            severity_min="critical",
+            checks=["mirror", "failed-writes"],
+        ),
+        by=admin,
+    )
+    page = do_create_channel(
+        ChannelWish(
+            name="on call",
+            kind="apprise",
+            address="pover://" + "u" * 30 + "@" + "a" * 30,
+            is_paused=True,
+        ),
+        by=admin,
+    )
+    for made, state, codes in ((night, "sent", [503, 200]), (page, "waiting", [429])):
+        message = Message.objects.create(
+            channel_id=made.channel.id,
+            about="fired",
+            check_name="mirror",
+            state=state,
+            opened_at=now - timedelta(minutes=12),
+            due_at=now + timedelta(hours=1),
+            attempts=len(codes),
+        )
+        message.alerts.set(Alert.objects.filter(check_name="mirror"))
+        for number, code in enumerate(codes, 1):
+            is_taken = code == 200
+            Delivery.objects.create(
+                message=message,
+                number=number,
+                state="sent" if is_taken else "failed",
+                answer_code=code,
+                problem="" if is_taken else f"the receiver answered {code}",
+                began_at=now - timedelta(minutes=12 - number),
+                ended_at=now - timedelta(minutes=12 - number),
+            )
 
 
 def add_writer(table: Table, *, name: str) -> str:
@@ -340,6 +389,7 @@ def main() -> None:
     contested_table(admin)
     quiet_table(now, admin)
     alerts_of_all(now, admin)
+    channels_of_all(now, admin)
     _say("ready")
     for line in sys.stdin:
         verb, _, rest = line.strip().partition(" ")

@@ -131,6 +131,7 @@ def known(hidden: list[Table]) -> dict[str, str]:
         "uidb64": "MQ",
         "token": "set-password",
         "alert_id": str(ALERT),
+        "channel_id": "1",
         "check": "mirror",
         "schedule_id": str(trips.schedules.get(name="nightly").pk),
     }

@@ -11,6 +11,7 @@ from django.contrib.messages import DEFAULT_LEVELS
 
 from controlplane.mirror import health_check, models, timeline_rows
 from controlplane.mirror.queries import schema, sinks
+from controlplane.monitoring.channels.announcing import MESSAGE_STATES
 from controlplane.operations import sink_board, stream_rounds
 from controlplane.operations.models import MarkerServer, ScheduleRun
 from controlplane.operations.states import OperationState
@@ -33,6 +34,7 @@ STATES: dict[str, set[str]] = {
     "lock": set(get_args(locks.LockState)),
     "marker_server": set(MarkerServer.State.values),
     "health": set(get_args(health_check.Verdict)),
+    "sending": set(MESSAGE_STATES),
     "conflict": set(Conflict.Kind.values),
     "schema_verdict": set(get_args(schema.Verdict)),
     "schema_change": set(get_args(schema.Change)),

@@ -16,6 +16,7 @@ from django.utils import timezone
 from controlplane.audit.models import AuditEvent
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
+from controlplane.monitoring.channels.actions import ChannelWish, do_create_channel
 from controlplane.monitoring.models import Alert
 from controlplane.operations.actions import do_request_write
 from controlplane.tables.models import Table
@@ -182,6 +183,14 @@ alerts                                 GET   login 403 200 200 200
 alerts-rows                            GET   login 403 200 200 200
 alert-rules                            GET   login 403 200 200 200
 alert-rule:check=mirror                POST  login 403 403 403 302
+channels                               GET   login 403 403 403 200
+channel-messages                       GET   login 403 403 403 200
+channel-new                            GET   login 403 403 403 200
+channel-new                            POST  login 403 403 403 422
+channel-change                         GET   login 403 403 403 200
+channel-change                         POST  login 403 403 403 422
+channel-test                           POST  login 403 403 403 302
+channel-delete                         POST  login 403 403 403 302
 alert-silence                          GET   login 403 403 200 200
 alert-silence                          POST  login 403 403 422 422
 alert-unsilence                        POST  login 403 403 302 302
@@ -265,7 +274,9 @@ def places(trips: Table, admin: User) -> dict[str, str]:
     alert = Alert.objects.create(
         table=trips, check_name="mirror", verdict="bad", unwell_at=now, fired_at=now
     )
+    wish = ChannelWish(name="x", kind="webhook", address="https://receiver.example/x")
     return {
+        "channel_id": str(do_create_channel(wish, by=admin).channel.id),
         "alert_id": str(alert.pk),
         "slug": trips.slug,
         "instant": newest.requested_at,

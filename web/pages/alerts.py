@@ -15,6 +15,7 @@ from controlplane.errors import ControlPlaneError
 from controlplane.monitoring.actions import do_change_rule, do_end_silence, do_silence
 from controlplane.monitoring.alert_rules import FIRES, rule_rows
 from controlplane.monitoring.queries import AlertRow, alert_board, alert_row
+from controlplane.monitoring.severities import SEVERITIES
 from controlplane.tables.access import Permission, access_table, may_everywhere, may_see_some
 from web.forms import AlertRuleForm, SilenceForm
 from web.refusals import page, person, refusal_of
@@ -70,9 +71,12 @@ def unsilence(request: HttpRequest, alert_id: int) -> HttpResponse:
 @page
 def alert_rules(request: HttpRequest) -> HttpResponse:
     _refuse_who_sees_nothing(request)
+    rows = rule_rows()
     context = {
         "page": "alerts",
-        "rules": rule_rows(),
+        "check_rules": [row for row in rows if not row.is_event],
+        "event_rules": [row for row in rows if row.is_event],
+        "severities": SEVERITIES,
         "fires": FIRES.items(),
         "may_change_rules": may_everywhere(person(request), Permission.ADMINISTER),
     }
@@ -86,10 +90,14 @@ def alert_rule(request: HttpRequest, check: str) -> HttpResponse:
         raise PermissionDenied("this needs the role admin")
     form = AlertRuleForm(request.POST)
     if not form.is_valid():
-        messages.error(request, "A rule says when it fires, and waits 0 to 1,440 minutes.")
+        messages.error(
+            request,
+            "A rule waits 0 to 1,440 minutes, and an event stays for 1 to 10,080.",
+        )
         return redirect("alert-rules")
+    wanted = {name: given for name, given in form.cleaned_data.items() if given is not None}
     try:
-        do_change_rule(check=check, by=person(request), **form.cleaned_data)
+        do_change_rule(check=check, by=person(request), **wanted)
     except ControlPlaneError as error:
         messages.error(request, refusal_of(error).text)
     return redirect("alert-rules")

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from controlplane.audit.actions import do_record
 from controlplane.errors import InvalidRequest
-from controlplane.monitoring.alert_rules import CHECKS
+from controlplane.monitoring.alert_rules import TITLES
 from controlplane.monitoring.channels.announcing import TEST, WAITING
 from controlplane.monitoring.channels.kinds import (
     checked_address,
@@ -136,7 +136,7 @@ def _checked(wish: ChannelWish) -> dict[str, Any]:
         raise InvalidRequest(f"a channel's name has 1 to {NAME_CHARS_MAX} characters")
     if not 0 <= wish.group_s <= GROUP_S_MAX:
         raise InvalidRequest(f"a message waits 0 to {GROUP_S_MAX} s for others", given=wish.group_s)
-    if unknown := sorted(set(wish.checks) - set(CHECKS)):
+    if unknown := sorted(set(wish.checks) - set(TITLES)):
         raise InvalidRequest("there is no such check", check=unknown[0][:64])
     known = set(Table.objects.values_list("namespace", flat=True)) if wish.namespaces else set()
     if missing := sorted(set(wish.namespaces) - known):

@@ -23,6 +23,7 @@ WAITING: Final = "waiting"
 SENDING: Final = "sending"
 SENT: Final = "sent"
 DEAD: Final = "dead"
+MESSAGE_STATES: Final = (WAITING, SENDING, SENT, DEAD)
 
 
 def announce_firing(alerts: Iterable[Alert], now: datetime) -> None:

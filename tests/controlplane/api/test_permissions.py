@@ -11,12 +11,14 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import URLPattern, reverse
+from django.utils import timezone
 from pytest_django import Settings
 
 from controlplane.api.urls import urlpatterns
 from controlplane.audit.models import AuditEvent
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
+from controlplane.monitoring.models import Alert, Channel
 from controlplane.operations.actions import do_request_write
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
@@ -104,6 +106,19 @@ audit                  GET     401 403 403 403 200 401
 audit_chain            GET     401 403 403 403 200 401
 audit_export           GET     401 403 403 403 200 401
 audit_event            GET     401 403 403 403 200 401
+alerts                 GET     401 403 200 200 200 401
+alert                  GET     401 403 200 200 200 401
+alert_silence          POST    401 403 403 400 400 401
+alert_silence          DELETE  401 403 403 204 204 401
+alert_rules            GET     401 403 200 200 200 401
+alert_rule             PUT     401 403 403 403 400 401
+channels               GET     401 403 403 403 200 401
+channels               POST    401 403 403 403 400 401
+channel_messages       GET     401 403 403 403 200 401
+channel                GET     401 403 403 403 200 401
+channel                PUT     401 403 403 403 400 401
+channel_test           POST    401 403 403 403 202 401
+channel                DELETE  401 403 403 403 204 401
 grants                 GET     401 403 200 200 200 401
 grants                 POST    401 403 403 403 400 401
 grant                  DELETE  401 403 403 403 404 401
@@ -148,6 +163,11 @@ def addresses(
     assert instant is not None
     file_group = synced.file_groups.first()
     assert file_group is not None
+    now = timezone.now()
+    alert = Alert.objects.create(
+        table=synced, check_name="mirror", verdict="bad", unwell_at=now, fired_at=now
+    )
+    channel = Channel.objects.create(name="x", kind="mail", group_s=0, severity_min="info")
     values = {
         "slug": synced.slug,
         "requested_at": instant.requested_at,
@@ -161,6 +181,9 @@ def addresses(
         "sink_id": SINK,
         "event_id": AuditEvent.objects.latest("pk").pk,
         "schedule_id": nightly(synced, admin).pk,
+        "alert_id": alert.pk,
+        "check": "mirror",
+        "channel_id": channel.pk,
     }
     return {name: reverse(f"api:{name}", kwargs=_wanted(name, values)) for name in _routes()}
 

@@ -10,6 +10,7 @@ from typing import Any
 from .connection import Connection, segment
 from .problems import OperationFailed
 from .rows import (
+    AlertRow,
     AuditRow,
     ConflictRow,
     InstantRow,
@@ -96,6 +97,13 @@ class Client:
     def writers(self, slug: str) -> list[WriterRow]:
         """Writers whose heartbeat is there, alive or not."""
         rows: list[WriterRow] = self._connection.get(f"{_table(slug)}writers/")
+        return rows
+
+    def alerts(self, *, state: str | None = None) -> list[AlertRow]:
+        """Of the tables that the token's owner sees: `firing` where no state is given, `silenced`
+        or `resolved`.
+        """
+        rows: list[AlertRow] = self._connection.get("alerts/", {"state": state})
         return rows
 
     def audit(

@@ -5,6 +5,24 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 
+class AlertRow(TypedDict):
+    """`AlertRow` of the OpenAPI document."""
+
+    id: int
+    slug: str
+    table_name: str
+    check: str
+    title: str
+    verdict: str
+    severity: str
+    sentence: str
+    advice: str
+    fired_at: str
+    resolved_at: str | None
+    silence: SilenceRow | None
+    may_silence: bool
+
+
 class AuditRow(TypedDict):
     """`AuditRow` of the OpenAPI document."""
 
@@ -150,6 +168,14 @@ class ServicePlanView(TypedDict):
     is_empty: bool
     is_destructive: bool
     plan_hash: str
+
+
+class SilenceRow(TypedDict):
+    """`SilenceRow` of the OpenAPI document."""
+
+    until: str
+    by: str
+    reason: str
 
 
 class TableRow(TypedDict):
