@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
@@ -21,10 +22,14 @@ from controlplane.mirror.models import (
     SyncMark,
 )
 from controlplane.monitoring import readiness
+from controlplane.monitoring.channels.actions import NewChannel, do_create_channel
 from controlplane.monitoring.models import TableHealth
 from controlplane.operations.models import MarkerServer, Operation
+from controlplane.outgoing.addresses import read_allowed
 from controlplane.tables.models import Table
 from controlplane.writers.models import Conflict
+from tests.controlplane.monitoring.channel_steps import wish
+from tests.support.receivers import Receiver, receiving
 from workers.clock import format_instant
 
 Scrape = Callable[[], dict[tuple[str, frozenset[tuple[str, str]]], float]]
@@ -107,3 +112,15 @@ def marker_server() -> None:
     ServerSample.objects.create(
         at=timezone.now(), up=True, queue_depth=4, batches=5, requests=6, markers=7, p50_ms=2.5
     )
+
+
+@pytest.fixture
+def receiver(settings: Settings) -> Iterator[Receiver]:
+    with receiving() as receiver:
+        settings.SLUICE_OUTGOING_ALLOWED = read_allowed(f"127.0.0.1:{receiver.port}")
+        yield receiver
+
+
+@pytest.fixture
+def webhook(receiver: Receiver, admin: User) -> NewChannel:
+    return do_create_channel(wish(receiver), by=admin)

@@ -5,14 +5,9 @@ shows nobody what opens a channel.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from datetime import datetime, timedelta
-from email.message import Message as Mail
-from typing import Any
+from datetime import timedelta
 
 import pytest
-from aiosmtpd.controller import Controller
-from aiosmtpd.handlers import Message as MailHandler
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.utils import timezone
@@ -20,11 +15,9 @@ from pytest_django import Settings
 
 from controlplane.audit.models import AuditEvent
 from controlplane.errors import InvalidRequest
-from controlplane.mirror.health_check import Check, Verdict
+from controlplane.mirror.health_check import Verdict
 from controlplane.monitoring.actions import do_silence
-from controlplane.monitoring.alerts import settle_alerts
 from controlplane.monitoring.channels.actions import (
-    ChannelWish,
     NewChannel,
     do_change_channel,
     do_create_channel,
@@ -40,72 +33,26 @@ from controlplane.monitoring.channels.delivering import (
     forget_messages,
     wait_s,
 )
-from controlplane.monitoring.channels.queries import MessageRow, channel_rows, message_rows
+from controlplane.monitoring.channels.queries import channel_rows, message_rows
 from controlplane.monitoring.channels.senders import signature
-from controlplane.monitoring.channels.services import SERVICES
 from controlplane.monitoring.models import Channel, Delivery, Message
-from controlplane.outgoing.addresses import read_allowed
 from controlplane.tables.models import Table
-from tests.support.receivers import Received, Receiver, receiving
-from workers.sink.kafka.broker import free_ports
-
-MINUTE = timedelta(minutes=1)
-HUSH = "hushhushhush"
-SERVICE_ADDRESSES = {
-    "discord": "discord://4174216298/JHMHI8qBe7bk2ZwO5U711o3dV_js",
-    "gchat": "gchat://workspace/webhookkey/webhooktoken",
-    "opsgenie": "opsgenie://0123456789abcdef0123456789abcdef",
-    "pagerduty": "pagerduty://A1BRTD4JD@TIiajkdnlazkcOXrIdevi7F",
-    "pover": "pover://uuuuuuuuuuuuuuuuuuuuuuuuuuuuuu@aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
-    "tgram": "tgram://123456789:abcdefg_hijklmnop/12315544/",
-    "wxteams": "wxteams://" + "a" * 80,
-}
+from tests.controlplane.monitoring.channel_steps import (
+    HUSH,
+    MINUTE,
+    deliver_due,
+    fire,
+    judge,
+    newest,
+    said,
+    wish,
+)
+from tests.support.receivers import Receiver
 
 
 @pytest.fixture
 def table(db: None) -> Table:
     return Table.objects.create(slug="trips", name="Trips", location="/lake/trips")
-
-
-@pytest.fixture
-def receiver(settings: Settings) -> Iterator[Receiver]:
-    with receiving() as receiver:
-        settings.SLUICE_OUTGOING_ALLOWED = read_allowed(f"127.0.0.1:{receiver.port}")
-        yield receiver
-
-
-@pytest.fixture
-def webhook(receiver: Receiver, admin: User) -> NewChannel:
-    return do_create_channel(wish(receiver), by=admin)
-
-
-def wish(receiver: Receiver, **changed: object) -> ChannelWish:
-    fields = {
-        "name": "night watch",
-        "kind": "webhook",
-        "address": f"http://127.0.0.1:{receiver.port}/{HUSH}",
-        "group_s": 0,
-    }
-    return ChannelWish(**(fields | changed))  # type: ignore[arg-type]  # as its fields are
-
-
-def judge(table: Table, verdict: Verdict, at: datetime, name: str = "compaction") -> None:
-    check = Check(name=name, title="Compaction keeps up", verdict=verdict, sentence="12 <b>behind")
-    settle_alerts(table, [check], at)
-
-
-def fire(table: Table, verdict: Verdict = "bad", name: str = "compaction") -> None:
-    judge(table, verdict, timezone.now() - 2 * MINUTE, name)
-    judge(table, verdict, timezone.now() - MINUTE / 2, name)
-
-
-def deliver_due(after: timedelta = timedelta()) -> int:
-    now = timezone.now() + after
-    return sum(do_deliver(key, now=now) for key in due_messages(now))
-
-
-def newest(admin: User) -> MessageRow:
-    return message_rows(admin)[0]
 
 
 def test_an_alert_that_fires_is_posted_signed_and_so_is_its_end(
@@ -147,10 +94,6 @@ def test_many_tables_of_one_rule_are_one_message(
 
     together = next(body for body in map(said, receiver.received) if body["check"] == "compaction")
     assert [alert["table"] for alert in together["alerts"]] == ["ads", "trips"]
-
-
-def said(received: Received) -> dict[str, Any]:
-    return dict(json.loads(received.body))
 
 
 def test_what_ends_before_its_window_is_no_message(
@@ -314,91 +257,6 @@ def test_slack_gets_its_own_body_in_which_names_call_nobody(
     assert set(said(request)) == {"text", "attachments"}
     assert "@channel" not in request.body.decode()
     assert "<" not in json.dumps(said(request))
-
-
-def test_mail_arrives_at_a_mail_server(table: Table, admin: User, settings: Settings) -> None:
-    received: list[Mail] = []
-
-    class Handler(MailHandler):
-        def handle_message(self, message: Mail) -> None:
-            received.append(message)
-
-    server = Controller(Handler(), hostname="127.0.0.1", port=free_ports()[0])
-    server.start()
-    try:
-        settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-        settings.EMAIL_HOST = "127.0.0.1"
-        settings.EMAIL_PORT = server.port
-        settings.EMAIL_USE_TLS = False
-        receivers = "ada@example.org, olaf@example.org"
-        do_create_channel(
-            ChannelWish(name="mail", kind="mail", address=receivers, group_s=0), by=admin
-        )
-        fire(table)
-        assert deliver_due() == 1
-    finally:
-        server.stop()
-
-    [mail] = received
-    assert mail["To"] == receivers
-    assert mail["Subject"] == "[critical] Trips: Compaction keeps up"
-    assert "12 <b>behind" in str(mail.get_payload())
-    assert newest(admin).deliveries[0].state == "sent"
-
-
-def test_a_mail_server_that_is_away_is_tried_again(
-    table: Table, admin: User, settings: Settings
-) -> None:
-    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 1
-    do_create_channel(
-        ChannelWish(name="mail", kind="mail", address="a@example.org", group_s=0), by=admin
-    )
-    fire(table)
-    deliver_due()
-
-    row = newest(admin)
-    assert (row.state, row.deliveries[0].state) == ("waiting", "failed")
-
-
-@pytest.mark.parametrize("scheme", sorted(SERVICES))
-def test_services_are_reached_by_judged_addresses_only(
-    scheme: str, table: Table, admin: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Threat T4, through apprise: a service's name that means loopback is refused, once for all."""
-    resolved: list[str] = []
-
-    def inside(host: str, port: int, **_options: object) -> list[tuple[object, ...]]:
-        resolved.append(host)
-        return [(2, 1, 6, "", ("127.0.0.1", port))]
-
-    address = SERVICE_ADDRESSES[scheme]
-    do_create_channel(
-        ChannelWish(name="service", kind="apprise", address=address, group_s=0), by=admin
-    )
-    fire(table)
-    monkeypatch.setattr("socket.getaddrinfo", inside)
-    deliver_due()
-
-    row = newest(admin)
-    assert len(set(resolved)) == 1, "our own resolving, and nothing of the plugin's"
-    assert row.state == "dead"
-    assert "not on the public Internet" in row.deliveries[0].problem
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        *("json://127.0.0.1/", "ntfy://a.example/topic", "gotify://a.example/token"),
-        *("mailto://u:p@a.example", "syslog://", "dbus://", "smb://a", "https://a.example/", "x"),
-        *("discord://", "tgram://nothing"),
-    ],
-)
-def test_other_addresses_of_services_are_refused(address: str, admin: User) -> None:
-    with pytest.raises(InvalidRequest):
-        do_create_channel(ChannelWish(name="x", kind="apprise", address=address), by=admin)
-
-    assert not Channel.objects.exists()
 
 
 def test_what_opens_a_channel_is_in_no_answer_no_audit_and_not_in_the_database(
