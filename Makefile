@@ -51,6 +51,13 @@ setup: ## Create .venv and install the pinned requirements (again only when they
 	echo "$$wanted" > $(STAMP); \
 	echo "setup: done"
 
+.PHONY: lock
+lock: setup ## Write requirements.lock anew: the versions of requirements.txt with the hashes of their files.
+	@place=$$(mktemp -d) && $(RUN) -m venv "$$place" && "$$place/bin/pip" install --quiet pip-tools==7.6.2 && \
+		"$$place/bin/pip-compile" --quiet --generate-hashes --allow-unsafe --no-header --no-annotate --strip-extras \
+			--no-emit-index-url --no-emit-find-links --output-file requirements.lock requirements.txt; \
+		rm -rf "$$place"
+
 .PHONY: up
 up: setup ## Start everything, print the address and a login, start the demo.
 	@$(RUN) manage.py up

@@ -16,9 +16,11 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 SINK = REPOSITORY / "docs" / "sink-protocol.md"
 REGRESSIONS = REPOSITORY / "docs" / "regressions.md"
 INVARIANTS = REPOSITORY / "docs" / "invariants.md"
+SECURITY = REPOSITORY / "docs" / "security.md"
 NAMED = re.compile(r"`([\w/]+\.py)::([\w.]+)`")
 BUGS = {"A": 14, "B": 17, "C": 4, "D": 11, "E": 4, "F": 6, "G": 5, "H": 7, "K": 16}
 OUTSIDE = {"XA": 8, "XB": 7, "XC": 5, "XD": 5, "XE": 4, "XF": 5, "XG": 3, "XH": 3}
+THREATS = {"T": 28}
 RULES = {"TL": 12, "RB": 6, "KS": 11}
 
 
@@ -53,7 +55,9 @@ def names_of(path: str) -> frozenset[str]:
     return frozenset(names)
 
 
-@pytest.mark.parametrize("document", [REGRESSIONS, INVARIANTS, SINK], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "document", [REGRESSIONS, INVARIANTS, SINK, SECURITY], ids=lambda path: path.name
+)
 def test_all_code_that_a_document_names_exists(document: Path) -> None:
     named = NAMED.findall(document.read_text(encoding="utf-8"))
 
@@ -67,6 +71,16 @@ def test_every_bug_has_a_test() -> None:
     assert set(regressions) - numbered(OUTSIDE) == numbered(BUGS)
     for bug, (*_, shown) in regressions.items():
         assert any(name.startswith("test_") for _, name in NAMED.findall(shown)), bug
+
+
+def test_every_threat_has_its_controls_and_a_test() -> None:
+    threats = rows(SECURITY)
+
+    assert set(threats) == numbered(THREATS)
+    for threat, (_, control, kept, tests) in threats.items():
+        assert control, threat
+        assert kept, threat
+        assert any(name.startswith("test_") for _, name in NAMED.findall(tests)), threat
 
 
 def test_every_fault_found_from_outside_says_why_no_suite_saw_it() -> None:

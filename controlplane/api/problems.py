@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from workers.reporting.masking import Masker
+
+_MASKER = Masker()
 MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:sluice:problem:"
 
@@ -95,13 +98,28 @@ PROBLEMS: Mapping[str, ProblemKind] = {
 
 
 def problem(code: str, detail: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of an error. Raises KeyError for a code that is not declared here."""
+    """The body of an error. Raises KeyError for a code that is not declared here.
+
+    What was refused is said again, but for what is named like a secret (threat T15).
+    """
     kind = PROBLEMS[code]
     return {
         "type": f"{TYPE_PREFIX}{code}",
         "title": kind.title,
         "status": kind.status,
-        "detail": detail,
+        "detail": _MASKER.masked(detail),
         "code": code,
-        "values": dict(values),
+        "values": {name: _masked(value) for name, value in values.items()},
     }
+
+
+def _masked(value: Any) -> Any:
+    match value:
+        case str():
+            return _MASKER.masked(value)
+        case Mapping():
+            return {name: _masked(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [_masked(inner) for inner in value]
+        case _:
+            return value

@@ -10,6 +10,11 @@ from controlplane.accounts.models import Grant
 from controlplane.tables.models import Table
 from tests.controlplane.api.test_permissions import addresses, operation  # noqa: F401 - fixtures
 from tests.controlplane.conftest import lake, synced, working  # noqa: F401 - fixtures
+from tests.support.fixtures import (  # noqa: F401 - fixtures
+    pytest_runtest_makereport,
+    tables,
+    tables_root,
+)
 from tests.web.conftest import (  # noqa: F401 - fixtures
     _fresh_cache,
     admin,

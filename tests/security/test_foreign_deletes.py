@@ -10,11 +10,6 @@ import logging
 
 import pytest
 
-from tests.support.fixtures import (  # noqa: F401 - fixtures
-    pytest_runtest_makereport,
-    tables,
-    tables_root,
-)
 from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables, ScenarioWriter
 from tests.support.table_services import run
 from tests.support.victim import FILE_ID, Victim, finished_somehow, row
@@ -37,12 +32,12 @@ PLANNED = "20300101000000000"
 
 
 @pytest.fixture
-def table(tables: ScenarioTables) -> ScenarioTable:  # noqa: F811 - the fixture
+def table(tables: ScenarioTables) -> ScenarioTable:
     return tables(schema=READINGS, partition_by=["place"])
 
 
 @pytest.fixture
-def merged(tables: ScenarioTables) -> ScenarioTable:  # noqa: F811 - the fixture
+def merged(tables: ScenarioTables) -> ScenarioTable:
     return tables(schema=READINGS, ordering=["ts"], table_type="MERGE_ON_READ")
 
 

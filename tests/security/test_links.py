@@ -6,11 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.fixtures import (  # noqa: F401 - fixtures
-    pytest_runtest_makereport,
-    tables,
-    tables_root,
-)
 from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
 from tests.support.table_services import run
 from tests.support.victim import FILE_ID, Victim, finished_somehow, row
@@ -26,7 +21,7 @@ PLANNED = "20300101000000000"
 
 
 @pytest.fixture
-def table(tables: ScenarioTables) -> ScenarioTable:  # noqa: F811 - the fixture
+def table(tables: ScenarioTables) -> ScenarioTable:
     return tables(schema=READINGS, partition_by=["place"])
 
 

@@ -140,8 +140,9 @@ def _servers(text: str) -> str:
         for one in servers
     )
     if not is_good:
+        given = {} if "@" in text else {"given": text}  # Before an @ there may be a password.
         raise InvalidInput(
-            "brokers are written host:port,host:port", key="bootstrap.servers", given=text
+            "brokers are written host:port,host:port", key="bootstrap.servers", **given
         )
     return ",".join(servers)
 
