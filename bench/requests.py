@@ -22,6 +22,7 @@ import psutil
 
 from bench.engine import ROOT, JobFailed, driver_environment, engine
 from bench.lines import Goal, Line
+from bench.live_streams import LISTENERS, OF_EACH, measured_streams
 from bench.support.ports import free_port
 from bench.support.postgres import postgres_cluster, programs
 from bench.support.redis_server import redis_server
@@ -75,7 +76,10 @@ def requests(folder: Path) -> Iterator[Line]:
         slug = mirror.do("fill", tables=TABLES, instants=INSTANTS).answer["busiest"]
         headers = mirror.do("credentials").answer
         web = stack.enter_context(_web(folder, environment, port))
-        yield from asyncio.run(_measured(f"http://127.0.0.1:{port}", slug, headers, web))
+        base = f"http://127.0.0.1:{port}"
+        yield from asyncio.run(_measured(base, slug, headers, web))
+        people = mirror.do("listeners", count=LISTENERS // OF_EACH).answer
+        yield from asyncio.run(measured_streams(base, redis.address, slug, people))
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -11,12 +11,17 @@ from django.core.asgi import get_asgi_application
 from django.core.exceptions import ImproperlyConfigured
 
 from workers.log_lines import log_uncaught
+from workers.open_files import allow_open_files
+
+_OPEN_FILES = 8_192
+"""Each live stream is one, and many systems give a process a thousand."""
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.prod")
 # Each request runs in a thread of its own, which would open, and close, a connection of its own.
 os.environ.setdefault("SLUICE_DATABASE_POOL", "16")
 
 log_uncaught()
+allow_open_files(_OPEN_FILES)
 try:
     application = get_asgi_application()
 except ImproperlyConfigured as error:

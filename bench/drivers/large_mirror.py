@@ -98,9 +98,20 @@ def credentials() -> dict[str, str]:
     }
 
 
+def listeners(count: int) -> list[dict[str, str]]:
+    """So many viewers more: the header that a client of each sends."""
+    from django.contrib.auth.models import Group, User
+
+    from controlplane.accounts.tokens import new_token
+
+    people = [User.objects.create_user(f"listener-{number}") for number in range(count)]
+    Group.objects.get(name="viewer").user_set.add(*people)
+    return [{"Authorization": f"Token {new_token(person, scope='read')[1]}"} for person in people]
+
+
 def jobs() -> dict[str, Job]:
     django.setup()
-    return {"fill": fill, "credentials": credentials}
+    return {"fill": fill, "credentials": credentials, "listeners": listeners}
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ _SCHEMA = {"$ref": "#/components/schemas/Problem"}
 _ALWAYS = (401, 403, 406, 500)
 _OF_A_BODY = (400, 413, 415)
 _OF_A_CHANGE = (409, 422, 503)
+_OF_A_STREAM = (429, 503)
 
 
 def add_problems(
@@ -40,6 +41,8 @@ def _statuses(method: str, operation: Mapping[str, Any]) -> Iterator[int]:
         yield 429
     if "requestBody" in operation:
         yield from _OF_A_BODY
+    if "text/event-stream" in operation["responses"].get("200", {}).get("content", {}):
+        yield from _OF_A_STREAM
 
 
 def _response(status: int) -> dict[str, Any]:

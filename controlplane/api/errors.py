@@ -17,9 +17,11 @@ from rest_framework.views import set_rollback
 from controlplane.api.bodies import BodyTooLarge
 from controlplane.api.problems import MEDIA_TYPE, problem
 from controlplane.errors import ControlPlaneError, QueueUnavailable
+from controlplane.live.seats import RETRY_AFTER_S
 
 log = logging.getLogger(__name__)
 
+_TOO_MANY = 429
 _NO_PASSWORDS = (
     "the API takes no password: sign in at /login/ and use that session, or make a token by "
     "`manage.py token create <user>` and send it as `Authorization: Token <token>`"
@@ -40,7 +42,10 @@ def answer(error: Exception, context: Mapping[str, Any]) -> Response | None:
     if isinstance(error, ControlPlaneError):
         set_rollback()
         values = {name: _plain(value) for name, value in error.values.items()}
-        return _response(error.code, error.message, values)
+        response = _response(error.code, error.message, values)
+        if response.status_code == _TOO_MANY:
+            response["Retry-After"] = str(RETRY_AFTER_S)
+        return response
     if not isinstance(error, exceptions.APIException):
         return None
     set_rollback()

@@ -85,11 +85,19 @@ PROBLEMS: Mapping[str, ProblemKind] = {
     "throttled": ProblemKind(
         429, "Too many requests", "Wait as many seconds as the header `Retry-After` says."
     ),
+    "too_many_streams": ProblemKind(
+        429, "No more live streams of this user", "Close one; until then ask every few seconds."
+    ),
     "internal": ProblemKind(
         500, "This failed on our side", "The web log has it under `values.request_id`."
     ),
     "queue_unavailable": ProblemKind(
         503, "Redis does not answer", "What was stored stays; ask again with the same key."
+    ),
+    "no_live_stream": ProblemKind(
+        503,
+        "This node has no live stream to give",
+        "Ask every few seconds, then for a stream again.",
     ),
     "storage_unavailable": ProblemKind(
         503, "The table's storage does not answer", "Nothing was changed; ask again."

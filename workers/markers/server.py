@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import logging
 import os
-import resource
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -30,11 +29,13 @@ from workers.markers.registry import MarkerDirectories
 from workers.markers.routes import BODY_BYTES_MAX, MarkerServer
 from workers.markers.statistics import Statistics
 from workers.markers.wire import HttpServer
+from workers.open_files import allow_open_files
 from workers.storage.base import Storage
 from workers.storage.opening import open_storage
 
 _POOL_THREADS = 32
 _OPEN_FILES = 16_384
+"""Thousands of executors keep a connection each."""
 _SHUTDOWN_S = 5.0
 
 _log = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     problem, secret = _checked(parsed)
     if problem is not None:
         sys.exit(f"marker server: {problem}")
-    _allow_open_files()
+    allow_open_files(_OPEN_FILES)
     server = build_server(
         roots=parsed.root,
         secret=secret,
@@ -176,14 +177,6 @@ def _batch_settings(arguments: argparse.Namespace) -> BatchSettings:
         interval_ms=arguments.interval_ms,
         waits_interval=True,
     )
-
-
-def _allow_open_files() -> None:
-    """Thousands of executors keep a connection each."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 if __name__ == "__main__":

@@ -39,6 +39,8 @@ table                  DELETE  401 403 403 403 400 401
 unregister_plan        GET     401 403 200 200 200 401
 new_tables             POST    401 403 403 403 400 401
 new_table_suggestion   POST    401 403 403 403 400 401
+events                 GET     401 403 503 503 503 401
+table_events           GET     401 403 503 503 503 401
 instants               GET     401 403 200 200 200 401
 instant                GET     401 403 200 200 200 401
 schemas                GET     401 403 200 200 200 401

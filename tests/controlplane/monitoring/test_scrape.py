@@ -20,6 +20,7 @@ from prometheus_client import generate_latest
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
 from controlplane.instruments import COUNTED
+from controlplane.live.seats import free_seat, take_seat
 from controlplane.mirror.models import SyncMark
 from controlplane.mirror.tasks import sync_tables
 from controlplane.monitoring import table_figures
@@ -39,7 +40,6 @@ from tests.controlplane.monitoring.conftest import (
     marker_server,
     samples,
 )
-from web.stream_seats import free_seat, take_seat
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 TRIPS = {"table": "trips", "namespace": "default"}

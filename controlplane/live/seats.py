@@ -1,7 +1,7 @@
 """How many live streams may be open: of one user, and of all together.
 
-Each holds a connection of the web process and one to Redis until it ends. A node has one web
-process, so the count is this process's own. A seat is free when its stream ended, or when nobody
+Each holds a connection of the web process until it ends. A node has one web process, so the count
+is this process's own. A seat is free when its stream ended, or when nobody
 holds it any more, so that a request that was broken off half-way keeps none.
 """
 
@@ -9,18 +9,27 @@ from __future__ import annotations
 
 from weakref import WeakSet, finalize
 
+from django.conf import settings
+
+from controlplane.errors import ControlPlaneError
 from controlplane.instruments import LIVE_STREAMS
 
 OF_USER_MAX = 20
-OF_NODE_MAX = 400
 
 
-class NoSeat(Exception):
-    """The text says whose streams are too many, and what happens instead."""
+RETRY_AFTER_S = 10
 
-    def __init__(self, message: str, *, is_of_node: bool) -> None:
-        super().__init__(message)
-        self.is_of_node = is_of_node
+
+class NoStream(ControlPlaneError):
+    """This node has none to give now; the text says why. Ask every few seconds instead."""
+
+    code = "no_live_stream"
+
+
+class NoSeat(ControlPlaneError):
+    """This person has as many as one may have."""
+
+    code = "too_many_streams"
 
 
 class Seat:
@@ -40,14 +49,15 @@ _taken: WeakSet[Seat] = WeakSet()
 
 
 def take_seat(user: object) -> Seat:
-    """For the user of this key. Raises NoSeat."""
+    """For the user of this key. Raises NoStream, NoSeat."""
     instead = "close one; until then this page asks every few seconds"
-    if len(_taken) >= OF_NODE_MAX:
-        text = f"{OF_NODE_MAX} live streams are open on this node, which is all it has; {instead}"
-        raise NoSeat(text, is_of_node=True)
+    most = settings.SLUICE_LIVE_STREAMS_MAX
+    if len(_taken) >= most:
+        text = f"{most} live streams are open on this node, which is all it has; {instead}"
+        raise NoStream(text)
     if sum(1 for seat in _taken if seat.user == user) >= OF_USER_MAX:
         text = f"{OF_USER_MAX} live streams of this user are open, which is the most; {instead}"
-        raise NoSeat(text, is_of_node=False)
+        raise NoSeat(text)
     seat = Seat(user)
     _taken.add(seat)
     return seat
