@@ -8,6 +8,8 @@ from web.pages import access, audit, groups, password, people, tokens
 
 urlpatterns = [
     path("access", access.access, name="access"),
+    path("access/rows", access.access_rows, name="access-rows"),
+    path("access/rows/<int:grant_id>/take", access.access_rows_take, name="access-rows-take"),
     path("access/<int:grant_id>/take", access.access_take, name="access-take"),
     path("people", people.people_page, name="people"),
     path("people/<int:user_key>", people.person_page, name="person"),

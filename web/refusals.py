@@ -11,6 +11,7 @@ from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
@@ -91,6 +92,12 @@ def explained(error: ControlPlaneError) -> str:
         f"{name} {str(value)[:80]}" for name, value in error.values.items() if name != "blockers"
     )
     return refusal_of(error).text + (f" ({named})" if named else "")
+
+
+def sentence_of(error: PermissionDenied) -> str:
+    """What is missing, as a sentence with its full stop."""
+    text = str(error)
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def refusal_of(error: ControlPlaneError) -> Refusal:

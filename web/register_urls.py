@@ -8,6 +8,7 @@ from web.pages import table_create, table_settings
 
 urlpatterns = [
     path("t/<slug:slug>/settings", table_settings.settings, name="settings"),
+    path("t/<slug:slug>/settings/masks", table_settings.masks, name="masks"),
     path("t/<slug:slug>/settings/unregister", table_settings.unregister, name="unregister"),
     path("tables/create", table_create.create, name="table-create"),
     path("tables/register", table_settings.register, name="table-register"),

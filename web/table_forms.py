@@ -55,6 +55,20 @@ class PlaceForm(forms.Form):
         return ""
 
 
+class MaskForm(forms.Form):
+    """The columns of a table that are masked, one a line."""
+
+    columns = forms.CharField(
+        max_length=100_000, required=False, help_text="one a line; fields of structs behind dots"
+    )
+    reason = _REASON
+
+    def clean_columns(self) -> list[str]:
+        """Without empty lines."""
+        lines = str(self.cleaned_data["columns"]).splitlines()
+        return [line.strip() for line in lines if line.strip()]
+
+
 class RegisterForm(PlaceForm):
     """A table that is there already."""
 

@@ -10,7 +10,9 @@ from controlplane.errors import InvalidRequest, StorageUnavailable
 from controlplane.mirror.group_rows import GroupCommits, group_commits
 from controlplane.mirror.models import InstantRecord
 from controlplane.mirror.storage import engine_table
+from controlplane.tables.masks import MASK
 from controlplane.tables.models import Table
+from controlplane.tables.row_access import RECORD_KEY, RowAccess, do_record_rows_read
 from workers.clock import InstantTime
 from workers.errors import InvalidInput, StorageFailed
 
@@ -64,12 +66,21 @@ class CellAnswer:
 
 
 def explain(
-    table: Table, *, key: str, column: str = "", partition: str | None = None
+    table: Table,
+    access: RowAccess,
+    *,
+    key: str,
+    column: str = "",
+    partition: str | None = None,
 ) -> list[CellAnswer]:
-    """One answer per partition that holds the key; one that says so when none does.
+    """One answer per partition that holds the key; one that says so when none does. It is in the
+    audit that somebody asked.
 
-    Raises InvalidRequest for a column that is in no group, StorageUnavailable.
+    Raises PermissionDenied, also for a column that is masked and where keys are; InvalidRequest for
+    a column that is in no group, StorageUnavailable.
     """
+    access.check_column(RECORD_KEY)
+    access.check_column(column)
     from workers.read.cell_story import explain_cell  # Late: other pages never need the reader.
 
     try:
@@ -78,16 +89,18 @@ def explain(
         raise InvalidRequest(error.message, **error.values) from error
     except StorageFailed as error:
         raise StorageUnavailable("table storage does not answer") from error
+    do_record_rows_read(access, door="cell story", rows=len(stories), column=column)
     if not stories:
         return [_unknown(key, column)]
     commits = {one for story in stories for one in _commits(story)}
-    known = _Known(table, _writers(table, commits))
+    known = _Known(table, access, _writers(table, commits))
     return [_answer(story, known) for story in stories]
 
 
 @dataclass(slots=True)
 class _Known:
     table: Table
+    access: RowAccess
     who: dict[InstantTime, str]
     _commits: dict[str, GroupCommits] | None = None
 
@@ -100,6 +113,11 @@ class _Known:
             if row.instant <= version.commit and row.covers(version.age):
                 return row.instant, row.writer
         return None, ""
+
+    def age(self, group: GroupStory, age: Iterable[str]) -> list[str]:
+        """As much of it as may be seen."""
+        hides = self.access.hides(*group.ordering)
+        return [MASK if hides else text for text in age]
 
 
 def _commits(story: CellStory) -> Iterable[InstantTime]:
@@ -123,7 +141,7 @@ def _answer(story: CellStory, known: _Known) -> CellAnswer:
         column=story.column,
         stream=story.owner,
         verdict=story.verdict,
-        words=_words(story, own),
+        words=_words(story, own, known),
         since=own.since if own else None,
         is_since_sure=own is not None and own.is_since_sure,
         by=own.by if own else "",
@@ -147,17 +165,17 @@ def _group(story: GroupStory, known: _Known) -> GroupAnswer:
         stream=story.group,
         verdict=story.verdict,
         ordering=list(story.ordering),
-        age=list(story.age),
+        age=known.age(story, story.age),
         since=since,
         is_since_sure=counting is not None and not counting.is_in_base,
         by=by,
-        completes=_completes(story),
+        completes=_completes(story, known),
         versions=[
             VersionRow(
                 commit=one.commit,
                 stream=who.get(one.commit, ""),
                 is_in_base=one.is_in_base,
-                age=list(one.age),
+                age=known.age(story, one.age),
                 is_delete=one.is_delete,
                 counts=one.counts,
             )
@@ -166,23 +184,23 @@ def _group(story: GroupStory, known: _Known) -> GroupAnswer:
     )
 
 
-def _completes(story: GroupStory) -> str:
+def _completes(story: GroupStory, known: _Known) -> str:
     if story.verdict == "set":
         return ""
     if story.takes_any_age:
         named = f" and any {', '.join(story.ordering)}" if story.ordering else ""
         return f"A write of {story.group} with this key{named}."
-    age = _aged(story)
+    age = _aged(story, known)
     bound = "above" if story.verdict == "row_deleted" else "at or above"
     return f"A write of {story.group} with this key and {age.replace(' ', f' {bound} ', 1)}."
 
 
-def _aged(story: GroupStory) -> str:
-    pairs = zip(story.ordering, story.age, strict=False)
+def _aged(story: GroupStory, known: _Known) -> str:
+    pairs = zip(story.ordering, known.age(story, story.age), strict=False)
     return ", ".join(f"{name} {value or 'null'}" for name, value in pairs) or "a later commit"
 
 
-def _words(story: CellStory, own: GroupAnswer | None) -> str:
+def _words(story: CellStory, own: GroupAnswer | None, known: _Known) -> str:
     if story.verdict == "erased":
         return "The key was deleted, and nothing was written under it since."
     if own is None:
@@ -190,12 +208,13 @@ def _words(story: CellStory, own: GroupAnswer | None) -> str:
         return "It has " + (", ".join(held) if held else "nothing of any stream") + "."
     group = next(one for one in story.groups if one.group == own.stream)
     said = {
-        "set": f"{story.column} is not null: {own.stream} wrote it at {_aged(group)}.",
-        "null": f"{own.stream} wrote this key at {_aged(group)}, and said null for {story.column}.",
+        "set": f"{story.column} is not null: {own.stream} wrote it at {_aged(group, known)}.",
+        "null": f"{own.stream} wrote this key at {_aged(group, known)}, and said null for "
+        f"{story.column}.",
         "not_brought": f"{own.stream} wrote this key, but never a value for {story.column}.",
         "never": f"{own.stream} has never written this key.",
-        "deleted": f"{own.stream} deleted its part of this key at {_aged(group)}.",
-        "row_deleted": f"The whole row was deleted up to {' '.join(group.age)}, and {own.stream} "
+        "deleted": f"{own.stream} deleted its part of this key at {_aged(group, known)}.",
+        "row_deleted": f"The whole row was deleted up to {' '.join(own.age)}, and {own.stream} "
         "wrote nothing newer since.",
     }
     return said[story.verdict]

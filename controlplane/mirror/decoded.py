@@ -7,12 +7,13 @@ instant, when a person opens them. Never on the way to a page.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from controlplane.errors import ControlPlaneError, StorageUnavailable
 from controlplane.mirror.storage import engine_table
 from controlplane.tables.models import Table
+from controlplane.tables.row_access import RowAccess
 from workers.clock import InstantTime
 from workers.errors import LakehouseError, MalformedTable, NotFound, StorageFailed
 from workers.files.avro_container import decode_record
@@ -68,8 +69,9 @@ class DecodedInstant:
     partitions: tuple[WrittenPartition, ...]
 
 
-def decoded_instant(table: Table, requested_at: InstantTime) -> DecodedInstant:
-    """The states that are in storage now; none for an instant that is not there (any more).
+def decoded_instant(table: Table, access: RowAccess, requested_at: InstantTime) -> DecodedInstant:
+    """The states that are in storage now; none for an instant that is not there (any more). What
+    they say word for word may hold any value, and is for whoever sees all of them.
 
     Raises StorageUnavailable.
     """
@@ -83,6 +85,8 @@ def decoded_instant(table: Table, requested_at: InstantTime) -> DecodedInstant:
         raise StorageUnavailable(error.message) from error
     last = states[-1].content if states else None
     files = tuple(sorted(_written(last or {}), key=lambda file: -file.bytes))
+    if not access.sees_all:
+        states = [replace(state, content=None, problem=access.needed) for state in states]
     return DecodedInstant(states=tuple(states), files=files, partitions=_by_partition(files))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from controlplane.mirror.event_times import bounded, event_time, is_later
 from controlplane.mirror.models import InstantRecord
 from controlplane.tables.models import Table
+from controlplane.tables.row_access import columns_of
 from workers.clock import InstantTime, parse_instant
 from workers.errors import InvalidInput
 from workers.options.column_groups import DEFAULT_GROUP
@@ -119,6 +120,12 @@ def units_of(table: Table) -> TimeUnits:
         return time_units(table.time_units)
     except InvalidInput:
         return TimeUnits()
+
+
+def ordering_of(table: Table, group: str) -> list[str]:
+    """The columns that order a group's events: its own, else the table's."""
+    declared: Mapping[str, Any] = next((one for one in table.groups if one["name"] == group), {})
+    return [str(name) for name in declared.get("ordering", [])] or columns_of(table.ordering)
 
 
 def _units_by_group(table: Table) -> dict[str, TimeUnit | None]:

@@ -4,7 +4,7 @@ exactly that, and no more of them than he can look at.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +13,9 @@ from controlplane.mirror.conflict_facts import text
 from controlplane.mirror.models import InstantRecord
 from controlplane.mirror.storage import storage_of
 from controlplane.tables.locations import checked_location
+from controlplane.tables.masks import MASK
 from controlplane.tables.models import Table
+from controlplane.tables.row_access import RowAccess, do_record_rows_read
 from workers.clock import InstantTime
 from workers.errors import LakehouseError, StorageFailed
 from workers.sink.replays import LetterId, Replay, read_replays, sent_letters
@@ -57,23 +59,30 @@ class LetterPage:
 
 
 def sink_letters(
-    table: Table, sink_id: str, instant: InstantTime, *, directory: str = ""
+    table: Table, access: RowAccess, sink_id: str, instant: InstantTime, *, directory: str = ""
 ) -> LetterPage | None:
-    """`directory` where the sink was told one. None when no such commit left anything out.
+    """`directory` where the sink was told one. None when no such commit left anything out. It is in
+    the audit that somebody read them.
 
-    Raises InvalidRequest for a directory outside the roots, NotAllowedNow for files that cannot be
-    read, StorageUnavailable.
+    A letter is no row yet, so nobody knows which part of it is of a masked column: with a mask all
+    that it holds is masked, and why it did not fit.
+
+    Raises PermissionDenied for whoever may not read rows, InvalidRequest for a directory outside
+    the roots, NotAllowedNow for files that cannot be read, StorageUnavailable.
     """
+    access.check()
     commit_facts = _commit_facts(table, sink_id, instant)
     if not commit_facts or not commit_facts["bad"]:
         return None
     where = checked_location(directory or f"{table.location}-dead-letters")
     wanted, passed_over = _readable(where, commit_facts["letters"])
+    rows = _rows(where, wanted, _sent(table, sink_id))
+    do_record_rows_read(access, door="dead letters", rows=len(rows), instant=instant)
     return LetterPage(
         instant=instant,
         directory=where,
         records=int(commit_facts["bad"]),
-        rows=_rows(where, wanted, _sent(table, sink_id)),
+        rows=rows if access.sees_all else [_masked(row) for row in rows],
         passed_over=passed_over,
     )
 
@@ -158,6 +167,10 @@ def _row(letter: dict[str, Any], sent: dict[LetterId, Replay]) -> LetterRow:
         sent_at=datetime.fromtimestamp(again.at_ms / 1000, UTC) if again else None,
         sent_by=again.by if again else "",
     )
+
+
+def _masked(row: LetterRow) -> LetterRow:
+    return replace(row, cause=MASK, key=MASK, value=MASK, is_cut=False)
 
 
 def _text(content: bytes | None) -> str:

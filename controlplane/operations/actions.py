@@ -31,6 +31,7 @@ from controlplane.operations.log_storing import do_append_lines
 from controlplane.operations.marker_server import do_restart_marker_server
 from controlplane.operations.permissions import (
     ServiceKind,
+    check_row_choice,
     permission_of,
     permission_to_plan,
     service_kinds,
@@ -53,6 +54,7 @@ __all__ = [
     "ReplayPlan",
     "ServiceKind",
     "ServicePlanView",
+    "check_row_choice",
     "do_append_lines",
     "do_declare_stream",
     "do_give_leave",

@@ -11,6 +11,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from controlplane.operations.models import LogLine
+from controlplane.tables.row_access import RowAccess
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 LINES_SHOWN = 200
@@ -52,6 +53,7 @@ class LogPage:
 
 def log_page(
     operation_id: UUID,
+    access: RowAccess,
     *,
     level: str = "",
     text: str = "",
@@ -62,8 +64,10 @@ def log_page(
     """The newest lines; those older than `before`; or those newer than `after`, the oldest first.
 
     From `level` on (`LEVELS`; empty is every level), whose message or source contains `text`. One
-    query. Ask `access_table` before showing it.
+    query. Ask `access_table` before showing it. A line may hold any value, so whoever does not see
+    all values of the table's rows sees none: raises PermissionDenied.
     """
+    access.check_all()
     lines = _lines(operation_id, level, text)
     limit = max(1, min(limit, LINES_MAX))
     if after is not None:
@@ -84,10 +88,13 @@ def log_page(
     )
 
 
-def log_as_text(operation_id: UUID, *, level: str = "", text: str = "") -> Iterator[str]:
-    """Every line that is kept, each with its line break."""
-    for line in _lines(operation_id, level, text).order_by("id").iterator():
-        yield f"{_row(line).as_text}\n"
+def log_as_text(
+    operation_id: UUID, access: RowAccess, *, level: str = "", text: str = ""
+) -> Iterator[str]:
+    """Every line that is kept, each with its line break. Raises PermissionDenied as `log_page`."""
+    access.check_all()
+    lines = _lines(operation_id, level, text).order_by("id").iterator()
+    return (f"{_row(line).as_text}\n" for line in lines)
 
 
 def _lines(operation_id: UUID, level: str, text: str) -> QuerySet[LogLine]:

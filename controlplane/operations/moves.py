@@ -26,6 +26,7 @@ from controlplane.operations.kinds.kind import kind_of
 from controlplane.operations.log_storing import do_note
 from controlplane.operations.models import Operation
 from controlplane.operations.states import FINAL, OperationState, may_move
+from controlplane.tables.masks import without_row_values
 from workers.jobs import CancelJob
 from workers.reporting.tokens import SIGNATURE, message_signature
 from workers.task_logs import HEADER
@@ -68,7 +69,7 @@ def move(operation_id: UUID, wanted: OperationState, *, message: str = "") -> Op
         now = timezone.now()
         operation.state = wanted.value
         if message:
-            operation.message = message
+            operation.message = without_row_values(message)
         if wanted in _BEGUN and operation.started_at is None:
             operation.started_at = now
         if wanted in FINAL:
@@ -90,7 +91,7 @@ def amend(operation_id: UUID, **values: Any) -> None:
         if operation is None:
             return
         for name, value in values.items():
-            setattr(operation, name, value)
+            setattr(operation, name, without_row_values(value) if name == "message" else value)
         operation.save()
         publish_state(operation)
 

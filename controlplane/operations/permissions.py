@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass
 
-from controlplane.tables.access import Permission
+from controlplane.tables.access import Caller, Permission
+from controlplane.tables.models import Table
+from controlplane.tables.row_access import row_access
 from workers.table_services import registry
 from workers.table_services.given_rows import PATH_KEY
 
+DELETE = "delete"
 _TITLES = {
     "compaction": "Compact",
     "clustering": "Cluster",
@@ -17,7 +20,7 @@ _TITLES = {
     "savepoint": "Savepoint",
     "delete_savepoint": "Delete a savepoint",
     "restore": "Restore",
-    "delete": "Delete rows",
+    DELETE: "Delete rows",
     "delete_partition": "Delete partitions",
     "insert_overwrite": "Overwrite partitions",
     "insert_overwrite_table": "Overwrite the table",
@@ -77,3 +80,11 @@ def permission_to_plan(parameters: Mapping[str, str]) -> Permission:
     more.
     """
     return Permission.OPERATE if PATH_KEY in parameters else Permission.VIEW
+
+
+def check_row_choice(user: Caller, table: Table, service: str, parameters: Sized) -> None:
+    """A plan that chooses rows by what they hold says how many do, and enough such plans say what:
+    it is for whoever sees all values of the rows. Raises PermissionDenied.
+    """
+    if service == DELETE and parameters:
+        row_access(user, table).check_all()

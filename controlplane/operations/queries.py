@@ -23,7 +23,9 @@ from controlplane.operations.states import FINAL, OperationState
 from controlplane.operations.waiting import Wait, waits_of
 from controlplane.paging import PAGE_ROWS, Page, newest_first
 from controlplane.tables.access import Permission, access_table, visible_tables
+from controlplane.tables.masks import without_row_choices
 from controlplane.tables.models import Table
+from controlplane.tables.row_access import row_access
 
 SAMPLES_SHOWN_FOR = timedelta(minutes=5)
 
@@ -97,17 +99,21 @@ class MarkerServerStatus:
     """Of the last five minutes, oldest first."""
 
 
-def operation_detail(operation_id: UUID | str) -> OperationDetail | None:
+def operation_detail(
+    operation_id: UUID | str, user: AbstractBaseUser | AnonymousUser | None
+) -> OperationDetail | None:
     """One operation; None when there is none. Whoever may not see its table may not see it:
-    ask `access_operation` before showing it, or `access_table` and compare.
+    ask `access_operation` before showing it, or `access_table` and compare. What chose rows by what
+    they hold is masked for whoever does not see all of them; None is the shell.
     """
     operation = _operations().filter(pk=operation_id).first()
     if operation is None:
         return None
+    sees_all = user is None or row_access(user, operation.table).sees_all
     return OperationDetail(
         row=operation_row(operation),
         heading=kind_of(operation).heading(operation),
-        parameters=operation.parameters,
+        parameters=operation.parameters if sees_all else without_row_choices(operation.parameters),
         plan=operation.plan,
         plan_hash=operation.plan_hash,
         pid=operation.pid,

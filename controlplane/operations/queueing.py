@@ -13,6 +13,7 @@ from controlplane.operations.models import Operation
 from controlplane.operations.moves import REQUEST_ID, move, publish_state, send
 from controlplane.operations.registered import hold_registered
 from controlplane.operations.states import OperationState
+from controlplane.tables.masks import without_row_choices
 from workers.log_lines import current_request_id
 
 IS_SHELL = "is_shell"
@@ -45,7 +46,7 @@ def queue(ask: Ask[P], wanted: Wanted, request: Request) -> Operation:
             result="requested",
             reason=request.reason,
             plan_hash=request.plan_hash,
-            details={"operation": str(operation.pk), **wanted.details},
+            details={"operation": str(operation.pk), **without_row_choices(wanted.details)},
         )
         words = f"asked for by {request.by.name}"
         do_note(operation, f"{words}: {request.reason}" if request.reason else words)

@@ -132,8 +132,8 @@ def do_grant(wanted: GrantRequest, *, by: Granter, reason: str = "") -> GrantRow
         raise InvalidRequest("a role is granted in one namespace or on one table")
     if bool(wanted.user) == bool(wanted.group):
         raise InvalidRequest("a role is granted to one user or to one group")
-    table = _table(wanted.table, by) if wanted.table else None
-    _check_admin(by, table.namespace if table is not None else wanted.namespace)
+    table = granted_table(wanted.table, by) if wanted.table else None
+    check_grants_in(table.namespace if table is not None else wanted.namespace, by)
     if table is None:
         check_namespace(wanted.namespace)
     with transaction.atomic():
@@ -163,19 +163,23 @@ def do_revoke(grant_id: int, *, by: Granter, reason: str = "") -> GrantRow:
         grant = shown.select_for_update(of=("self",)).filter(pk=grant_id).first()
         if grant is None:
             raise Http404(f"there is no grant {grant_id}")
-        _check_admin(by, grant.table.namespace if grant.table is not None else grant.namespace)
+        check_grants_in(grant.table.namespace if grant.table is not None else grant.namespace, by)
         row = _row(grant)
         grant.delete()
         _record("grant.take", row, by, reason)
     return row
 
 
-def _check_admin(by: Granter, namespace: str) -> None:
+def check_grants_in(namespace: str, by: Granter) -> None:
+    """Raises PermissionDenied for whoever is no admin of the namespace."""
     if by.user is not None and not may_in_namespace(by.user, Permission.ADMINISTER, namespace):
         raise PermissionDenied(f"this needs the role {ADMIN} in the namespace {namespace[:64]}")
 
 
-def _table(slug: str, by: Granter) -> Table:
+def granted_table(slug: str, by: Granter) -> Table:
+    """Raises Http404 for one that the granter may not see, InvalidRequest for one that a shell
+    names and that there is not.
+    """
     if by.user is not None:
         return access_table(by.user, slug, Permission.VIEW)
     table = Table.objects.filter(slug=slug).first()

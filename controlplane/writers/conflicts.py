@@ -14,7 +14,9 @@ from django.db.models import Count, Q, QuerySet
 
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord
 from controlplane.paging import PAGE_ROWS, Page, newest_first
+from controlplane.tables.masks import MASK, without_row_values
 from controlplane.tables.models import Table
+from controlplane.tables.row_access import RowAccess, do_record_rows_glanced_at
 from controlplane.writers.models import Conflict
 from workers.clock import InstantTime, parse_instant
 
@@ -111,14 +113,15 @@ class ConflictDetail:
     """Further conflicts that the same winner won."""
 
 
-def recent_conflicts(table: Table, limit: int = 20) -> list[ConflictRow]:
+def recent_conflicts(table: Table, access: RowAccess, limit: int = 20) -> list[ConflictRow]:
     """The newest decisions first."""
     conflicts = Conflict.objects.filter(table=table).order_by("-decided_at", "-loser_instant")
-    return [conflict_row(conflict) for conflict in conflicts[:limit]]
+    return [conflict_row(conflict, access) for conflict in conflicts[:limit]]
 
 
 def conflicts_page(
     table: Table,
+    access: RowAccess,
     *,
     kind: str | None = None,
     detected: str | None = None,
@@ -129,7 +132,7 @@ def conflicts_page(
     """Conflicts of a table, newest first. `writer`: part of the name of either side."""
     conflicts = _filtered(table, kind=kind, detected=detected, writer=writer)
     page = newest_first(conflicts, by="decided_at", cursor=cursor, limit=limit)
-    return Page([conflict_row(conflict) for conflict in page.rows], page.next_cursor)
+    return Page([conflict_row(conflict, access) for conflict in page.rows], page.next_cursor)
 
 
 def rivalries(table: Table) -> dict[tuple[str, str], int]:
@@ -138,15 +141,17 @@ def rivalries(table: Table) -> dict[tuple[str, str], int]:
     return {(one[0], one[1]): one[2] for one in conflicts.annotate(times=Count("pk"))}
 
 
-def conflict_of(table: Table, loser_instant: InstantTime) -> ConflictRow | None:
+def conflict_of(table: Table, access: RowAccess, loser_instant: InstantTime) -> ConflictRow | None:
     """Why this instant lost, if it did."""
     conflict = Conflict.objects.filter(table=table, loser_instant=loser_instant).first()
-    return None if conflict is None else conflict_row(conflict)
+    return None if conflict is None else conflict_row(conflict, access)
 
 
-def conflict_detail(table: Table, loser_instant: InstantTime) -> ConflictDetail | None:
+def conflict_detail(
+    table: Table, access: RowAccess, loser_instant: InstantTime
+) -> ConflictDetail | None:
     """One conflict with both sides; None when this instant lost none. Seven queries."""
-    row = conflict_of(table, loser_instant)
+    row = conflict_of(table, access, loser_instant)
     if row is None:
         return None
     instants = list(
@@ -175,7 +180,14 @@ def conflict_detail(table: Table, loser_instant: InstantTime) -> ConflictDetail 
     )
 
 
-def conflict_row(conflict: Conflict) -> ConflictRow:
+def conflict_row(conflict: Conflict, access: RowAccess) -> ConflictRow:
+    """As much of it as may be seen. Keys in it are a look at rows that is in the audit."""
+    keys = conflict.details.get("keys") or []
+    details = conflict.details
+    if keys and access.hides_keys:
+        details = {**details, "keys": [MASK for _ in keys]}
+    elif keys:
+        do_record_rows_glanced_at(access, door="conflict", rows=len(keys))
     return ConflictRow(
         loser_instant=conflict.loser_instant,
         loser_writer=conflict.loser_writer,
@@ -183,7 +195,7 @@ def conflict_row(conflict: Conflict) -> ConflictRow:
         winner_writer=conflict.winner_writer,
         kind=conflict.kind,
         detected=conflict.detected,
-        message=conflict.message,
+        message=conflict.message if access.sees_all else without_row_values(conflict.message),
         overlap=_pairs(conflict.file_groups),
         overlap_count=max(conflict.overlap, len(conflict.file_groups)),
         schemas=conflict.schemas,
@@ -191,7 +203,7 @@ def conflict_row(conflict: Conflict) -> ConflictRow:
         wasted_files=conflict.wasted_files,
         wasted_bytes=conflict.wasted_bytes,
         lasted_ms=conflict.lasted_ms,
-        details=conflict.details,
+        details=details,
         decided_at=conflict.decided_at,
     )
 

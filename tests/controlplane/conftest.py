@@ -14,7 +14,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from controlplane.mirror.sync import sync_table
 from controlplane.tables.actions import do_register_table
-from controlplane.tables.models import Table
+from controlplane.tables.models import RowGrant, Table
 from tests.controlplane.drivers import driver  # noqa: F401 - a fixture
 from tests.controlplane.lake import Lake
 from tests.controlplane.sink_jobs import running  # noqa: F401 - a fixture
@@ -104,4 +104,6 @@ def _person(name: str, role: str | None) -> User:
     user = User.objects.create_user(name, password="a long password")
     if role is not None:
         user.groups.add(Group.objects.get(name=role))
+    if role in ("viewer", "operator"):  # As whoever had a role before it was a right of its own.
+        RowGrant.objects.create(user=user, right="rows")
     return user

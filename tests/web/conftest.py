@@ -29,7 +29,7 @@ from controlplane.mirror.models import (
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.models import MarkerServer, Operation
 from controlplane.tables.actions import do_register_table
-from controlplane.tables.models import Table
+from controlplane.tables.models import RowGrant, Table
 from controlplane.writers.models import Conflict
 from tests.support.lost_writes import lost_writes_once  # noqa: F401 - a fixture
 from web.windows import to_instant
@@ -272,4 +272,6 @@ def _person(name: str, role: str | None) -> User:
     user = User.objects.create_user(name, password="a long enough password")
     if role:
         user.groups.add(Group.objects.get(name=role))
+    if role in ("viewer", "operator"):  # As whoever had a role before it was a right of its own.
+        RowGrant.objects.create(user=user, right="rows")
     return user

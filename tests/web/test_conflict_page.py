@@ -16,6 +16,7 @@ from controlplane.tables.models import Table
 from controlplane.writers.conflicts import conflict_detail
 from controlplane.writers.models import Conflict
 from tests.support.lost_writes import LostWrites, copied, retried_write
+from tests.support.rows_seen import ALL_ROWS
 from tests.web.test_pages import QUERIES_MAX
 from web.conflicts.story import Story, story
 
@@ -30,7 +31,7 @@ def lost(root: Path, admin: User, lost_writes_once: LostWrites) -> LostWrites:
 
 
 def story_of(loser: str) -> Story:
-    detail = conflict_detail(Table.objects.get(slug="contested"), loser)
+    detail = conflict_detail(Table.objects.get(slug="contested"), ALL_ROWS, loser)
     assert detail is not None
     return story(detail)
 

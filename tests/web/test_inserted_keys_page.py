@@ -20,6 +20,7 @@ from tests.scenarios.test_deletes_beside_inserts import Beside
 from tests.support.keyed_streams import CLICK, SHOWN
 from tests.support.keyed_streams import SCHEMA as KEYED
 from tests.support.lost_writes import CITIES, SCHEMA, begin, rides
+from tests.support.rows_seen import ALL_ROWS
 from web.conflicts.story import Story, story
 from workers import create_table, open_table
 from workers.concurrency.outcome import Conflicted
@@ -52,7 +53,7 @@ def lost(root: Path, admin: User) -> str:
 
 
 def story_of(instant: str) -> Story:
-    detail = conflict_detail(Table.objects.get(slug="rides"), instant)
+    detail = conflict_detail(Table.objects.get(slug="rides"), ALL_ROWS, instant)
     assert detail is not None
     return story(detail)
 

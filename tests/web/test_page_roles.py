@@ -39,6 +39,8 @@ table-create?path=/etc/passwd          GET   login 403 403 403 400
 table-create                           POST  login 403 403 403 422
 settings                               GET   login 403 200 200 200
 settings                               POST  login 403 403 403 422
+masks                                  GET   login 403 200 200 200
+masks                                  POST  login 403 403 403 422
 unregister                             GET   login 403 200 200 200
 unregister                             POST  login 403 403 403 422
 operations                             GET   login 403 200 200 200
@@ -74,6 +76,9 @@ password                               POST  200   200 200 200 200
 tokens                                 GET   login 403 200 200 200
 tokens                                 POST  login 403 422 422 422
 token-revoke                           POST  login 404 404 404 404
+access-rows                            GET   login 403 403 403 200
+access-rows                            POST  login 403 403 403 422
+access-rows-take                       POST  login 403 403 403 404
 events-all                             GET   401   403 503 503 503
 events                                 GET   401   403 503 503 503
 overview                               GET   login 403 200 200 200
@@ -289,6 +294,7 @@ def places(trips: Table, admin: User) -> dict[str, str]:
         "group_key": "1",
         "uidb64": "MQ",
         "token": "set-password",
+        "grant_id": "70000001",
         "lost": busy.conflicts.get(kind="write").loser_instant,
         "event_id": str(AuditEvent.objects.latest("pk").pk),
         "schedule_id": str(nightly(trips, admin).pk),

@@ -1,4 +1,6 @@
-"""Access: who has which role, everywhere, in a namespace or on a table; giving and taking."""
+"""Access: who has which role, everywhere, in a namespace or on a table, and who reads rows; giving
+and taking.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +27,21 @@ from controlplane.tables.grants import (
     may_grant_somewhere,
 )
 from controlplane.tables.queries import namespaces_of
+from controlplane.tables.row_grants import (
+    RowGrantRequest,
+    do_give_rows,
+    do_take_rows,
+    row_grants_shown_to,
+)
 from web.refusals import explained, page, person, refusal_of
 
 _PLACES = ("user", "group", "namespace", "table")
+_RIGHTS = {"rows": "reads rows", "masked": "reads rows and masked columns"}
 
 
-class GrantForm(forms.Form):
-    """One role, for one user or group, in one namespace or on one table."""
+class _HolderForm(forms.Form):
+    """One user or group, and a place."""
 
-    role = forms.ChoiceField(choices=[(role, role) for role in GRANTED])
     user = forms.CharField(max_length=150, required=False, help_text="the name to sign in with")
     group = forms.CharField(max_length=150, required=False, help_text="of people, not of a role")
     namespace = forms.CharField(max_length=64, required=False, help_text="all tables in it")
@@ -42,9 +50,33 @@ class GrantForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         words = dict(super().clean() or {})
-        for either, other in (("user", "group"), ("namespace", "table")):
-            if bool(words.get(either)) == bool(words.get(other)):
-                self.add_error(either, f"Name a {either} or a {other}, one of the two.")
+        if bool(words.get("user")) == bool(words.get("group")):
+            self.add_error("user", "Name a user or a group, one of the two.")
+        return words
+
+
+class GrantForm(_HolderForm):
+    """One role, for one user or group, in one namespace or on one table."""
+
+    role = forms.ChoiceField(choices=[(role, role) for role in GRANTED])
+
+    def clean(self) -> dict[str, Any]:
+        words = super().clean()
+        if bool(words.get("namespace")) == bool(words.get("table")):
+            self.add_error("namespace", "Name a namespace or a table, one of the two.")
+        return words
+
+
+class RowGrantForm(_HolderForm):
+    """The right to read rows, for one user or group, at one place or everywhere."""
+
+    right = forms.ChoiceField(choices=list(_RIGHTS.items()))
+    everywhere = forms.BooleanField(required=False)
+
+    def clean(self) -> dict[str, Any]:
+        words = super().clean()
+        if sum(bool(words.get(name)) for name in ("namespace", "table", "everywhere")) != 1:
+            self.add_error("namespace", "Name a namespace or a table, or choose everywhere.")
         return words
 
 
@@ -72,10 +104,49 @@ def access(request: HttpRequest) -> HttpResponse:
         "problem": problem,
         "everywhere": everywhere_shown_to(user),
         "grants": grants_shown_to(user),
+        "row_grants": [(row, _RIGHTS[row.right]) for row in row_grants_shown_to(user)],
         "may_give": may_give,
         "namespaces": namespaces_of(user) if may_give else [],
     }
     return render(request, "pages/access.html", context, status=status)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@page
+def access_rows(request: HttpRequest) -> HttpResponse:
+    """A POST lets somebody read rows."""
+    user = person(request)
+    if not may_grant_somewhere(user):
+        raise PermissionDenied("this needs the role admin in a namespace")
+    is_asked = request.method == "POST"
+    form = RowGrantForm(request.POST if is_asked else None)
+    status, problem = 422 if is_asked else 200, ""
+    if is_asked and form.is_valid():
+        refusal = _give_rows(form, user)
+        if refusal is None:
+            messages.success(request, "The right to read rows was given. It holds from now on.")
+            return redirect("access")
+        status, problem = refusal
+    context = {
+        "page": "access",
+        "form": form,
+        "problem": problem,
+        "namespaces": namespaces_of(user),
+    }
+    return render(request, "pages/access_rows.html", context, status=status)
+
+
+@require_POST
+@page
+def access_rows_take(request: HttpRequest, grant_id: int) -> HttpResponse:
+    """End one right to read rows at once."""
+    if not may_grant_somewhere(person(request)):
+        raise PermissionDenied("this needs the role admin in a namespace")
+    taken = do_take_rows(grant_id, by=Granter.person(person(request)))
+    where = "" if taken.place == "everywhere" else "in "
+    holder = taken.user or taken.group
+    messages.success(request, f"{holder} no longer reads rows {where}{taken.place}.")
+    return redirect("access")
 
 
 @require_POST
@@ -88,6 +159,20 @@ def access_take(request: HttpRequest, grant_id: int) -> HttpResponse:
     where = taken.table or taken.namespace
     messages.success(request, f"{taken.user or taken.group} is no longer {taken.role} in {where}.")
     return redirect("access")
+
+
+def _give_rows(form: RowGrantForm, user: User) -> tuple[int, str] | None:
+    """As `_give`."""
+    words = dict(form.cleaned_data)
+    reason = words.pop("reason")
+    try:
+        do_give_rows(RowGrantRequest(**words), by=Granter.person(user), reason=reason)
+    except Http404:
+        form.add_error("table", "There is no table of this slug.")
+        return 422, ""
+    except ControlPlaneError as error:
+        return refusal_of(error).status, explained(error)
+    return None
 
 
 def _give(form: GrantForm, user: User) -> tuple[int, str] | None:

@@ -105,6 +105,6 @@ def _links(user: User, row: AuditRow) -> dict[str, Any]:
     except Http404:  # About something else, or the table is gone.
         return {"about_table": None, "operation_id": None}
     operation_id = as_operation_id(str(row.details.get("operation", "")))
-    operation = operation_detail(operation_id) if operation_id else None
+    operation = operation_detail(operation_id, user) if operation_id else None
     is_here = operation is not None and operation.row.table_slug == table.slug
     return {"about_table": table, "operation_id": operation_id if is_here else None}

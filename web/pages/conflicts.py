@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -11,6 +10,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from controlplane.tables.access import Permission, access_table
+from controlplane.tables.row_access import row_access
 from controlplane.writers.conflicts import (
     ConflictDetail,
     conflict_detail,
@@ -36,7 +36,7 @@ DETECTED = {"early": "while it wrote", "commit": "at its commit"}
 @page
 def conflicts(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
-    context = {"page": "conflicts", "table": table, **_rows(table, request.GET), **_rivals(table)}
+    context = {"page": "conflicts", "table": table, **_rows(request, table), **_rivals(table)}
     return render(request, "pages/conflicts.html", context)
 
 
@@ -51,7 +51,7 @@ def conflicts_rivals(request: HttpRequest, slug: str) -> HttpResponse:
 @page
 def conflicts_rows(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
-    context = {"table": table, **_rows(table, request.GET)}
+    context = {"table": table, **_rows(request, table)}
     return render(request, "fragments/conflict_rows.html", context)
 
 
@@ -59,7 +59,7 @@ def conflicts_rows(request: HttpRequest, slug: str) -> HttpResponse:
 @page
 def conflict(request: HttpRequest, slug: str, instant: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
-    context = {"page": "conflicts", "table": table, **_story(table, instant)}
+    context = {"page": "conflicts", "table": table, **_story(request, table, instant)}
     return render(request, "pages/conflict.html", context)
 
 
@@ -68,14 +68,18 @@ def conflict(request: HttpRequest, slug: str, instant: str) -> HttpResponse:
 def conflict_part(request: HttpRequest, slug: str, instant: str) -> HttpResponse:
     """The same, fresh: the winner may still run, and the loser still be swept."""
     table = access_table(person(request), slug, Permission.VIEW)
-    return render(request, "fragments/conflict.html", {"table": table, **_story(table, instant)})
+    return render(
+        request, "fragments/conflict.html", {"table": table, **_story(request, table, instant)}
+    )
 
 
-def _rows(table: Table, query: Mapping[str, str]) -> dict[str, Any]:
+def _rows(request: HttpRequest, table: Table) -> dict[str, Any]:
+    query = request.GET
     kind, detected = query.get("kind", ""), query.get("detected", "")
     writer = query.get("writer", "").strip()[:WRITER_CHARS_MAX]
     conflicts = conflicts_page(
         table,
+        row_access(person(request), table),
         kind=kind if kind in KINDS else None,
         detected=detected if detected in DETECTED else None,
         writer=writer or None,
@@ -101,14 +105,16 @@ def _rivals(table: Table) -> dict[str, Any]:
     return {"rivals": heat_table(rivalries(table))}
 
 
-def _story(table: Table, instant: str) -> dict[str, Any]:
-    conflict = conflict_detail(table, instant)
+def _story(request: HttpRequest, table: Table, instant: str) -> dict[str, Any]:
+    access = row_access(person(request), table)
+    conflict = conflict_detail(table, access, instant)
     if conflict is None:
         raise Http404(f"{instant} lost no conflict that is known here")
     conflict_story = story(conflict)
     return {
         "story": conflict_story,
         "conflict": conflict.row,
+        "access": access,
         "sides": {"winner": conflict.winner, "loser": conflict.loser},
         "steps": [(step, _page(table, conflict, step)) for step in conflict_story.steps],
         "loser_operation": _operation(table, conflict.loser.operation_id),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -18,6 +20,7 @@ from controlplane.operations.stream_rounds import StreamRounds, stream_rounds
 from controlplane.tables.access import Permission, access_table
 from controlplane.tables.freshness import freshness
 from controlplane.tables.queries import table_row
+from controlplane.tables.row_access import RowAccess, row_access
 from controlplane.writers.conflicts import recent_conflicts
 from controlplane.writers.queries import writers_board
 from web.additions import head_parts
@@ -27,6 +30,8 @@ from web.refusals import page, person
 from web.sparkline import sparkline
 
 if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
     from controlplane.tables.models import Table
 
 CONFLICTS_SHOWN = 10
@@ -35,13 +40,29 @@ UNDONE_SHOWN = 8
 _SPARK_WIDTH, _SPARK_HEIGHT = 300, 40
 
 
+@dataclass
+class _Look:
+    """One person's look at one table, as of one moment."""
+
+    user: User
+    table: Table
+    now: datetime
+    known: dict[str, Any] = field(default_factory=dict)
+    """What the parts before have made of it."""
+
+    @cached_property
+    def access(self) -> RowAccess:
+        return row_access(self.user, self.table)
+
+
 @require_safe
 @page
 def live(request: HttpRequest, slug: str) -> HttpResponse:
-    table, now = access_table(person(request), slug, Permission.VIEW), timezone.now()
+    table = access_table(person(request), slug, Permission.VIEW)
     context: dict[str, Any] = {"page": "live", "table": table}
+    look = _Look(person(request), table, timezone.now(), context)
     for build in _PARTS.values():
-        context |= build(table, now, context)
+        context |= build(look)
     for head_part in head_parts().values():
         context |= head_part.context(table)
     context["head_parts"] = head_parts().values()
@@ -52,14 +73,14 @@ def live(request: HttpRequest, slug: str) -> HttpResponse:
 @page
 def live_part(request: HttpRequest, slug: str, part: str) -> HttpResponse:
     """One fragment, fresh."""
-    table, now = access_table(person(request), slug, Permission.VIEW), timezone.now()
+    table = access_table(person(request), slug, Permission.VIEW)
     if head_part := head_parts().get(part):
         context = {"table": table, **head_part.context(table)}
         return render(request, head_part.template, context)
     build = _PARTS.get(part)
     if build is None:
         raise Http404(f"there is no part {part}")
-    context = {"table": table, **build(table, now, {})}
+    context = {"table": table, **build(_Look(person(request), table, timezone.now()))}
     return render(request, f"fragments/{part}.html", context)
 
 
@@ -75,13 +96,14 @@ def as_of(request: HttpRequest, slug: str, part: str) -> HttpResponse:
     return render(request, f"fragments/{part}.html", {"fresh": freshness(table)})
 
 
-def _writers(table: Table, now: datetime, _: dict[str, Any]) -> dict[str, Any]:
-    rounds = stream_rounds(table, now)
-    return {"rounds": rounds, **board(table, rounds, now)}
+def _writers(look: _Look) -> dict[str, Any]:
+    rounds = stream_rounds(look.table, look.now)
+    return {"rounds": rounds, **board(look.table, rounds, look.now)}
 
 
-def _figures(table: Table, now: datetime, known: dict[str, Any]) -> dict[str, Any]:
-    writers = known.get("writers")
+def _figures(look: _Look) -> dict[str, Any]:
+    table, now = look.table, look.now
+    writers = look.known.get("writers")
     rows = [line.row for line in writers] if writers is not None else writers_board(table, now)
     active = sum(row.state in ("alive", "suspect") for row in rows)
     return {
@@ -91,19 +113,20 @@ def _figures(table: Table, now: datetime, known: dict[str, Any]) -> dict[str, An
     }
 
 
-def _streams(table: Table, now: datetime, known: dict[str, Any]) -> dict[str, Any]:
-    rounds: list[StreamRounds] = known["rounds"] if known else stream_rounds(table, now)
+def _streams(look: _Look) -> dict[str, Any]:
+    known = look.known.get("rounds")
+    rounds: list[StreamRounds] = stream_rounds(look.table, look.now) if known is None else known
     by_stream = {one.stream: one for one in rounds}
-    join = join_status(table)
+    join = join_status(look.table, look.access)
     return {"join": join, "joined": [(row, by_stream.get(row.stream)) for row in join.streams]}
 
 
-def _markers(table: Table, _now: datetime, _: dict[str, Any]) -> dict[str, Any]:
-    rows = pending_markers(table)
+def _markers(look: _Look) -> dict[str, Any]:
+    rows = pending_markers(look.table)
     return {"markers": rows, "markers_total": sum(row.count for row in rows)}
 
 
-def _server(_table: Table, _now: datetime, _: dict[str, Any]) -> dict[str, Any]:
+def _server(_look: _Look) -> dict[str, Any]:
     status = marker_server_status()
     # Counted since the server started.
     batches, requests = (status.latest.batches, status.latest.requests) if status.latest else (0, 0)
@@ -118,20 +141,21 @@ def _server(_table: Table, _now: datetime, _: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _operations(table: Table, _now: datetime, _: dict[str, Any]) -> dict[str, Any]:
-    return {"operations": recent_operations(table, OPERATIONS_SHOWN)}
+def _operations(look: _Look) -> dict[str, Any]:
+    return {"operations": recent_operations(look.table, OPERATIONS_SHOWN)}
 
 
-def _conflicts(table: Table, _now: datetime, _: dict[str, Any]) -> dict[str, Any]:
-    return {"stories": [explain(row) for row in recent_conflicts(table, CONFLICTS_SHOWN)]}
+def _conflicts(look: _Look) -> dict[str, Any]:
+    conflicts = recent_conflicts(look.table, look.access, CONFLICTS_SHOWN)
+    return {"stories": [explain(row) for row in conflicts]}
 
 
-def _undone(table: Table, _now: datetime, _: dict[str, Any]) -> dict[str, Any]:
-    return {"undone": newest_undone(table, UNDONE_SHOWN)}
+def _undone(look: _Look) -> dict[str, Any]:
+    return {"undone": newest_undone(look.table, UNDONE_SHOWN)}
 
 
 # In this order: figures and streams reuse what the writers have read.
-_PARTS: dict[str, Callable[[Table, datetime, dict[str, Any]], dict[str, Any]]] = {
+_PARTS: dict[str, Callable[[_Look], dict[str, Any]]] = {
     "writers": _writers,
     "figures": _figures,
     "streams": _streams,

@@ -20,6 +20,7 @@ from controlplane.operations.kinds.kind import Cancelling, kind_named
 from controlplane.operations.queries import OperationDetail, access_operation, operation_detail
 from controlplane.operations.requesting import Given
 from controlplane.tables.access import Permission, access_table, may
+from controlplane.tables.row_access import row_access
 from web.pages.operation_log import log_context
 from web.refusals import as_operation_id, page, person, refusal_of
 from web.table_service_words import text_of
@@ -30,7 +31,8 @@ from web.verdicts import verification
 @page
 def operation(request: HttpRequest, slug: str, operation_id: UUID) -> HttpResponse:
     context = _context(request, slug, operation_id)
-    context["log"] = log_context(request, operation_id)
+    access = row_access(person(request), context["table"])
+    context["log"] = log_context(request, operation_id, access)
     return render(request, "pages/operation.html", context)
 
 
@@ -90,7 +92,7 @@ def _again(operation: OperationDetail) -> dict[str, Any]:
 
 def _context(request: HttpRequest, slug: str, operation_id: UUID) -> dict[str, Any]:
     table = access_table(person(request), slug, Permission.VIEW)
-    operation = operation_detail(operation_id)
+    operation = operation_detail(operation_id, person(request))
     if operation is None or operation.row.table_slug != table.slug:
         raise Http404(f"this table has no operation {operation_id}")
     may_operate = may(person(request), Permission.OPERATE, table)

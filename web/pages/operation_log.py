@@ -19,6 +19,7 @@ from controlplane.operations.log_queries import (
 )
 from controlplane.operations.queries import access_operation
 from controlplane.tables.access import Permission
+from controlplane.tables.row_access import RowAccess, row_access
 from web.refusals import page, person
 
 _TONES = {"warning": "warn", "error": "bad", "critical": "bad"}
@@ -28,45 +29,49 @@ _ID_DIGITS_MAX = 18
 @require_safe
 @page
 def operation_log(request: HttpRequest, slug: str, operation_id: UUID) -> HttpResponse:
-    _check_access(request, slug, operation_id)
-    context = {"log": log_context(request, operation_id)}
+    access = _access(request, slug, operation_id)
+    context = {"log": log_context(request, operation_id, access)}
     return render(request, "fragments/operation_log.html", context)
 
 
 @require_safe
 @page
 def operation_log_download(request: HttpRequest, slug: str, operation_id: UUID) -> HttpResponse:
-    _check_access(request, slug, operation_id)
+    access = _access(request, slug, operation_id)
     level, text = _level(request), _text(request)
-    lines = log_as_text(operation_id, level=level, text=text)
+    lines = log_as_text(operation_id, access, level=level, text=text)
     response = HttpResponse(lines, content_type="text/plain; charset=utf-8")
     response.headers["Content-Disposition"] = f'attachment; filename="operation-{operation_id}.log"'
     return response
 
 
-def log_context(request: HttpRequest, operation_id: UUID) -> dict[str, Any]:
-    """What the fragment shows: filters and place stand in the address. One query.
+def log_context(request: HttpRequest, operation_id: UUID, access: RowAccess) -> dict[str, Any]:
+    """What the fragment shows: filters and place stand in the address. One query. Without lines for
+    whoever does not see all values of the table's rows.
 
     Raises InvalidRequest for a place or a level that is none.
     """
     level, text = _level(request), _text(request)
     before, after = _place(request, "before"), _place(request, "after")
-    shown = log_page(operation_id, level=level, text=text, before=before, after=after)
+    filters = {"level": level, "text": text, "levels": LEVELS}
+    is_newest = before is None and after is None
+    if not access.sees_all:
+        return {"refusal": access.needed, "lines": [], "is_newest": is_newest, **filters}
+    shown = log_page(operation_id, access, level=level, text=text, before=before, after=after)
     return {
         "lines": [(row, _tone(row)) for row in shown.rows],
         "older": shown.older,
         "newer": shown.newer,
-        "is_newest": before is None and after is None,
-        "level": level,
-        "text": text,
-        "levels": LEVELS,
+        "is_newest": is_newest,
+        **filters,
     }
 
 
-def _check_access(request: HttpRequest, slug: str, operation_id: UUID) -> None:
+def _access(request: HttpRequest, slug: str, operation_id: UUID) -> RowAccess:
     operation = access_operation(person(request), operation_id, Permission.VIEW)
     if operation.table.slug != slug:
         raise Http404(f"this table has no operation {operation_id}")
+    return row_access(person(request), operation.table)
 
 
 def _tone(row: LogLineRow) -> str:

@@ -22,6 +22,7 @@ from controlplane.mirror.timeline_rows import InstantRow, timeline_window
 from controlplane.operations.actions import PlanView, do_request_rollback, plan_rollback
 from controlplane.operations.queries import recent_operations
 from controlplane.tables.access import Permission, access_table, may
+from controlplane.tables.row_access import row_access
 from controlplane.writers.queries import writers_board
 from web.forms import RollbackForm
 from web.plans import files_treemap
@@ -130,7 +131,7 @@ def _show_plan(
         and may(person(request), Permission.ADMINISTER, table),
     }
     if plan:
-        detail = instant_detail(table, instant)
+        detail = instant_detail(table, row_access(person(request), table), instant)
         context |= {
             "row": detail.row if detail and not detail.row.is_undone else None,
             "files": [_file(one.path, one.bytes) for one in plan.files[:FILES_SHOWN]],

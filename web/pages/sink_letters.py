@@ -6,6 +6,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -17,7 +18,8 @@ from controlplane.mirror.sink_letters import LetterPage, sink_letters
 from controlplane.operations.actions import do_request_replay, plan_replay
 from controlplane.operations.sink_board import SinkSummary, letters_directory, sink_summary
 from controlplane.tables.access import Permission, access_table
-from web.refusals import explained, page, person
+from controlplane.tables.row_access import row_access
+from web.refusals import explained, page, person, sentence_of
 from web.sink_forms import REASON_CHARS_MAX
 
 if TYPE_CHECKING:
@@ -34,7 +36,10 @@ def letters_context(request: HttpRequest, table: Table, sink: SinkSummary) -> di
         return context
     try:
         directory = letters_directory(sink)
-        letters = sink_letters(table, sink.sink_id, instant, directory=directory)
+        access = row_access(person(request), table)
+        letters = sink_letters(table, access, sink.sink_id, instant, directory=directory)
+    except PermissionDenied as error:
+        context["letters_problem"] = sentence_of(error)
     except ControlPlaneError as error:
         context["letters_problem"] = explained(error)
     else:

@@ -11,6 +11,7 @@ from csp.constants import SELF, UNSAFE_INLINE
 from csp.decorators import csp_replace
 from django import forms
 from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -23,8 +24,9 @@ from controlplane.operations.declaring import TYPES
 from controlplane.operations.stream_rounds import stream_rounds
 from controlplane.operations.stream_writes import stream_writes
 from controlplane.tables.access import Permission, access_table, may
+from controlplane.tables.row_access import row_access
 from web import stream_figures as figures
-from web.refusals import page, person, refusal_of
+from web.refusals import page, person, refusal_of, sentence_of
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
@@ -117,7 +119,7 @@ class StreamForm(forms.Form):
 def streams(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
     context = _context(request, table)
-    context |= {**_charts(table, context["board"]), **_answers(request, table)}
+    context |= {**_charts(table, context), **_answers(request, table)}
     context["columns"] = [
         (group["name"], [*group["columns"], *group["ordering"]]) for group in table.groups
     ]
@@ -204,12 +206,14 @@ def launch(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
-    board = streams_board(table)
+    access = row_access(person(request), table)
+    board = streams_board(table, access)
     rounds = {one.stream: one for one in stream_rounds(table)}
     return {
         "page": "streams",
         "table": table,
         "board": board,
+        "access": access,
         "lined": [
             # A group's rows may come with a stream of another name.
             (row, rounds.get(row.name) or rounds.get(row.last_writer))
@@ -241,8 +245,9 @@ def _waiting(board: StreamsBoard) -> list[tuple[str, int]]:
     return sorted(((name, n) for name, n in counts.items() if n), key=lambda pair: -pair[1])
 
 
-def _charts(table: Table, board: StreamsBoard) -> dict[str, Any]:
-    arrivals = commit_rows(table)
+def _charts(table: Table, known: dict[str, Any]) -> dict[str, Any]:
+    board: StreamsBoard = known["board"]
+    arrivals = commit_rows(table, known["access"])
     names = [one.name for one in board.streams]
     counts = figures.delays(arrivals, names)
     charts = {
@@ -273,7 +278,10 @@ def _answers(request: HttpRequest, table: Table) -> dict[str, Any]:
         return {"asked": cell}
     try:
         partition = request.GET.get("partition")
-        answers = explain(table, key=key, column=column, partition=partition)
+        access = row_access(person(request), table)
+        answers = explain(table, access, key=key, column=column, partition=partition)
+    except PermissionDenied as error:
+        return {"asked": cell, "why_problem": sentence_of(error)}
     except ControlPlaneError as error:
         values = json.dumps({k: str(v) for k, v in error.values.items()}) if error.values else ""
         return {"asked": cell, "why_problem": f"{refusal_of(error).text} {values}".strip()}

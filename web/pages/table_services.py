@@ -17,6 +17,7 @@ from controlplane.errors import ControlPlaneError, InvalidRequest, PlanVoid
 from controlplane.operations.actions import (
     ServiceKind,
     ServicePlanView,
+    check_row_choice,
     do_request_service,
     permission_of,
     permission_to_plan,
@@ -155,6 +156,7 @@ def _plan(shown: _Shown) -> ServicePlanView | None:
     try:
         # Whoever may see the table may see what would be done to it.
         check_own_places(person(shown.request), shown.parameters)
+        check_row_choice(person(shown.request), shown.table, shown.kind.name, shown.parameters)
         return plan_service(shown.table, shown.kind.name, shown.parameters, None)
     except ControlPlaneError as error:
         is_first_look = isinstance(error, InvalidRequest) and not shown.parameters

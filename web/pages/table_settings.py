@@ -11,6 +11,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from controlplane.errors import ControlPlaneError
+from controlplane.mirror.masking import do_mask_columns, masked_columns
 from controlplane.operations.ask import Requester
 from controlplane.operations.requesting import Given
 from controlplane.operations.table_changes.actions import (
@@ -21,9 +22,10 @@ from controlplane.operations.table_changes.actions import (
 from controlplane.operations.table_changes.hanging import table_change_plan
 from controlplane.tables.access import Permission, access_table, may, may_everywhere
 from controlplane.tables.actions import do_register_table
+from controlplane.tables.grants import Granter
 from controlplane.tables.queries import namespaces_of
-from web.refusals import page, person, refusal_of
-from web.table_forms import RegisterForm, SettingsForm, UnregisterForm
+from web.refusals import explained, page, person, refusal_of
+from web.table_forms import MaskForm, RegisterForm, SettingsForm, UnregisterForm
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -61,10 +63,44 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
         "form": form,
         "problem": problem,
         "plan": table_change_plan(table),
+        "masked": masked_columns(table),
         "namespaces": namespaces_of(person(request)),
         "may_change": may(person(request), Permission.ADMINISTER, table),
     }
     return render(request, "pages/table_settings.html", context, status=status)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@page
+def masks(request: HttpRequest, slug: str) -> HttpResponse:
+    """Which columns are masked; a POST masks these and no others."""
+    is_asked = request.method == "POST"
+    permission = Permission.ADMINISTER if is_asked else Permission.VIEW
+    table = access_table(person(request), slug, permission)
+    masked = masked_columns(table)
+    form = MaskForm(
+        request.POST if is_asked else None, initial={"columns": "\n".join(masked.columns)}
+    )
+    status = 422 if is_asked else 200
+    if is_asked and form.is_valid():
+        words = form.cleaned_data
+        by = Granter.person(person(request))
+        try:
+            masked = do_mask_columns(table, words["columns"], by=by, reason=words["reason"])
+        except ControlPlaneError as error:
+            status = refusal_of(error).status
+            form.add_error("columns", explained(error))
+        else:
+            messages.success(request, f"Masked in {table.name}: {len(masked.columns)} column(s).")
+            return redirect("settings", table.slug)
+    context = {
+        "page": "settings",
+        "table": table,
+        "form": form,
+        "masked": masked,
+        "may_change": may(person(request), Permission.ADMINISTER, table),
+    }
+    return render(request, "pages/table_masks.html", context, status=status)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -22,6 +22,7 @@ from controlplane.mirror.queries.table_details import instant_detail
 from controlplane.mirror.timeline_rows import STATES, InstantRow, TimelineWindow, timeline_window
 from controlplane.operations.queries import operation_detail
 from controlplane.tables.access import Permission, access_table
+from controlplane.tables.row_access import RowAccess, row_access
 from controlplane.writers.conflicts import conflict_of
 from web import charts
 from web.chart_marks import Figure
@@ -37,6 +38,8 @@ from web.windows import (
 )
 
 if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
     from controlplane.tables.models import Table
 
 ROWS_SHOWN = 100
@@ -101,7 +104,7 @@ def timeline_context(request: HttpRequest, table: Table) -> dict[str, Any]:
         **_rows(table, query, shown),
     }
     if query.selected:
-        context |= _instant(table, query.selected, query.tab)
+        context |= _instant(person(request), table, query.selected, query.tab)
     return context
 
 
@@ -135,7 +138,8 @@ def rows(request: HttpRequest, slug: str) -> HttpResponse:
 def instant(request: HttpRequest, slug: str, requested_at: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
     query = parse_query(request.GET)
-    context = {"table": table, "asked": query, **_instant(table, requested_at, query.tab)}
+    of_instant = _instant(person(request), table, requested_at, query.tab)
+    context = {"table": table, "asked": query, **of_instant}
     return render(request, "fragments/instant.html", context)
 
 
@@ -241,13 +245,14 @@ def _rows(table: Table, query: TimelineQuery, shown: _Shown) -> dict[str, Any]:
     return {"rows": here.rows, "next_cursor": here.next_cursor}
 
 
-def _instant(table: Table, requested_at: str, tab: str) -> dict[str, Any]:
+def _instant(user: User, table: Table, requested_at: str, tab: str) -> dict[str, Any]:
     """An instant that was never on the timeline has no detail; of one that was taken back the
     mirror's words are left.
     """
-    detail = instant_detail(table, requested_at)
+    access = row_access(user, table)
+    detail = instant_detail(table, access, requested_at)
     operation_id = as_operation_id(detail.operation_ref) if detail else None
-    operation = operation_detail(operation_id) if operation_id else None
+    operation = operation_detail(operation_id, user) if operation_id else None
     is_ours = operation is not None and operation.row.table_slug == table.slug
     is_gone = detail is not None and detail.row.is_undone
     tabs = TABS_OF_UNDONE if is_gone else TABS
@@ -257,7 +262,7 @@ def _instant(table: Table, requested_at: str, tab: str) -> dict[str, Any]:
         "detail": detail,
         "requested_at": requested_at,
         "may_be_undone": detail is not None and not is_gone and detail.row.action not in STAYING,
-        "conflict": conflict_of(table, requested_at),
+        "conflict": conflict_of(table, access, requested_at),
         "operation": operation if is_ours else None,
         "tabs": tabs,
         "tab": shown,
@@ -265,15 +270,15 @@ def _instant(table: Table, requested_at: str, tab: str) -> dict[str, Any]:
     if shown == "links" or detail is None or is_gone:
         context["links"] = instant_links(table, requested_at)
     elif shown != "summary":
-        context |= _decoded(table, requested_at)
+        context |= _decoded(table, access, requested_at)
     return context
 
 
-def _decoded(table: Table, requested_at: str) -> dict[str, Any]:
+def _decoded(table: Table, access: RowAccess, requested_at: str) -> dict[str, Any]:
     """The tabs that show what the instant's own files say."""
     try:
         return {
-            "decoded": decoded_instant(table, requested_at),
+            "decoded": decoded_instant(table, access, requested_at),
             "files_shown": FILES_SHOWN,
             "files_slice": f":{FILES_SHOWN}",
         }

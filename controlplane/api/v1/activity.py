@@ -62,7 +62,7 @@ class WriterAbortApi(APIView):
             by=actor(request),
             idempotency_key=idempotency_key(request),
         )
-        return Response(shown(operation_detail(operation.pk)), status=202)
+        return Response(shown(operation_detail(operation.pk, request.user)), status=202)
 
 
 class LockApi(APIView):

@@ -53,4 +53,4 @@ class OperationAgainApi(APIView):
             idempotency_key=idempotency_key(request),
         )
         again = do_request_again(operation, body["parameters"], given, actor(request))
-        return Response(shown(operation_detail(again.pk)), status=202)
+        return Response(shown(operation_detail(again.pk, request.user)), status=202)

@@ -25,6 +25,7 @@ from controlplane.operations.log_queries import (
 )
 from controlplane.operations.queries import access_operation
 from controlplane.tables.access import Permission
+from controlplane.tables.row_access import row_access
 
 _ID_MAX = 2**63 - 1
 
@@ -61,8 +62,9 @@ class OperationLogApi(APIView):
     @extend_schema(operation_id="operations_log", parameters=[LogQuery], responses=output(LogPage))
     def get(self, request: Request, operation_id: UUID) -> Response:
         query = validated_query(LogQuery, request)
-        access_operation(request.user, operation_id, Permission.VIEW)
-        return Response(shown(log_page(operation_id, **query)))
+        operation = access_operation(request.user, operation_id, Permission.VIEW)
+        access = row_access(request.user, operation.table)
+        return Response(shown(log_page(operation_id, access, **query)))
 
 
 class OperationLogDownloadApi(APIView):
@@ -75,9 +77,10 @@ class OperationLogDownloadApi(APIView):
     )
     def get(self, request: Request, operation_id: UUID) -> HttpResponse:
         query = validated_query(LogTextQuery, request)
-        access_operation(request.user, operation_id, Permission.VIEW)
+        operation = access_operation(request.user, operation_id, Permission.VIEW)
+        access = row_access(request.user, operation.table)
         response = HttpResponse(
-            log_as_text(operation_id, **query), content_type="text/plain; charset=utf-8"
+            log_as_text(operation_id, access, **query), content_type="text/plain; charset=utf-8"
         )
         name = f"operation-{operation_id}.log"
         response.headers["Content-Disposition"] = f'attachment; filename="{name}"'

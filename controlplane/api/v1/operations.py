@@ -157,7 +157,7 @@ class TableOperationListApi(APIView):
     def post(self, request: Request, slug: str) -> Response:
         body = validated(self.WriteRequest, request)
         ask = _planned_write if body["operation"] in PLANNED_OPERATIONS else _write
-        return Response(_shown_operation(ask(request, slug, body).pk), status=202)
+        return Response(_shown_operation(request, ask(request, slug, body).pk), status=202)
 
 
 def _write(request: Request, slug: str, body: dict[str, Any]) -> Operation:
@@ -195,7 +195,7 @@ class OperationApi(APIView):
     @extend_schema(operation_id="operations_read", responses=output(OperationDetail))
     def get(self, request: Request, operation_id: UUID) -> Response:
         operation = access_operation(request.user, operation_id, Permission.VIEW)
-        return Response(_shown_operation(operation.pk))
+        return Response(_shown_operation(request, operation.pk))
 
 
 class OperationCancelApi(APIView):
@@ -211,7 +211,7 @@ class OperationCancelApi(APIView):
         operation = access_operation(request.user, operation_id, Permission.OPERATE)
         body = validated(self.CancelRequest, request)
         do_request_cancel(operation=operation, by=actor(request), **body)
-        return Response(_shown_operation(operation_id), status=202)
+        return Response(_shown_operation(request, operation_id), status=202)
 
 
 class RollbackPlanApi(APIView):
@@ -255,8 +255,8 @@ class RollbackCreateApi(APIView):
             actor(request),
             idempotency_key=idempotency_key(request),
         )
-        return Response(_shown_operation(operation.pk), status=202)
+        return Response(_shown_operation(request, operation.pk), status=202)
 
 
-def _shown_operation(operation_id: UUID) -> Any:
-    return shown(operation_detail(operation_id))
+def _shown_operation(request: Request, operation_id: UUID) -> Any:
+    return shown(operation_detail(operation_id, request.user))

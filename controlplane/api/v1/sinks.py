@@ -46,6 +46,7 @@ from controlplane.operations.sink_board import (
 from controlplane.operations.sink_resets import TO_CHARS_MAX, SinkReset, SinkResetPlan
 from controlplane.tables.access import Permission, access_table
 from controlplane.tables.models import Table
+from controlplane.tables.row_access import row_access
 
 PARTICIPANTS_MAX = 1_000
 NAMED_MAX = 1_000
@@ -91,7 +92,7 @@ class SinkListApi(APIView):
             idempotency_key=idempotency_key(request),
             **body,
         )
-        return Response(shown(operation_detail(operation.pk)), status=202)
+        return Response(shown(operation_detail(operation.pk, request.user)), status=202)
 
 
 class SinkApi(APIView):
@@ -153,7 +154,13 @@ class SinkLetterApi(APIView):
     def get(self, request: Request, slug: str, sink_id: str, requested_at: str) -> Response:
         table = _table(request, slug)
         directory = letters_directory(sink_summary(table, sink_id))
-        letters = sink_letters(table, sink_id, requested_at, directory=directory)
+        letters = sink_letters(
+            table,
+            row_access(request.user, table),
+            sink_id,
+            requested_at,
+            directory=directory,
+        )
         if letters is None:
             raise Http404(f"{requested_at} left no record of this sink out")
         return Response(shown(letters))
@@ -192,7 +199,7 @@ class SinkReplayApi(APIView):
         operation = do_request_replay(
             table, sink_id, by=actor(request), idempotency_key=idempotency_key(request), **body
         )
-        return Response(shown(operation_detail(operation.pk)), status=202)
+        return Response(shown(operation_detail(operation.pk, request.user)), status=202)
 
 
 class SinkResetPlanApi(APIView):
@@ -299,7 +306,7 @@ class SinkRelaunchApi(APIView):
             reason=body["reason"],
             idempotency_key=idempotency_key(request),
         )
-        return Response(shown(operation_detail(operation.pk)), status=202)
+        return Response(shown(operation_detail(operation.pk, request.user)), status=202)
 
 
 def _table(request: Request, slug: str) -> Table:

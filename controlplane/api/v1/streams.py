@@ -22,6 +22,7 @@ from controlplane.operations.actions import do_declare_stream
 from controlplane.operations.declaring import TYPES
 from controlplane.operations.stream_rounds import StreamRounds, stream_rounds
 from controlplane.tables.access import Permission, access_table
+from controlplane.tables.row_access import row_access
 from workers.options.group_settings import DeleteScope, Granularity, NullMode, OnLate
 
 NAMES_MAX = 400
@@ -54,7 +55,7 @@ class StreamListApi(APIView):
     @extend_schema(operation_id="streams_read", responses=output(JoinStatus))
     def get(self, request: Request, slug: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)
-        return Response(shown(join_status(table)))
+        return Response(shown(join_status(table, row_access(request.user, table))))
 
     @extend_schema(
         operation_id="streams_declare",
@@ -66,7 +67,7 @@ class StreamListApi(APIView):
         table = access_table(request.user, slug, Permission.ADMINISTER)
         types, reason, typed = body.pop("types"), body.pop("reason"), body.pop("table_name")
         do_declare_stream(table, body, types, reason=reason, typed_name=typed, by=actor(request))
-        return Response(shown(streams_board(table)), status=201)
+        return Response(shown(streams_board(table, row_access(request.user, table))), status=201)
 
 
 class JoinApi(APIView):
@@ -75,7 +76,7 @@ class JoinApi(APIView):
     @extend_schema(operation_id="streams_join", responses=output(StreamsBoard))
     def get(self, request: Request, slug: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)
-        return Response(shown(streams_board(table)))
+        return Response(shown(streams_board(table, row_access(request.user, table))))
 
 
 class StreamRoundListApi(APIView):
@@ -93,7 +94,7 @@ class StreamCommitListApi(APIView):
     @extend_schema(operation_id="streams_commits", responses=output(GroupCommitRow)(many=True))
     def get(self, request: Request, slug: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)
-        return Response(shown_list(commit_rows(table)))
+        return Response(shown_list(commit_rows(table, row_access(request.user, table))))
 
 
 class CellApi(APIView):
@@ -112,4 +113,4 @@ class CellApi(APIView):
     def get(self, request: Request, slug: str) -> Response:
         query = validated_query(self.Query, request)
         table = access_table(request.user, slug, Permission.VIEW)
-        return Response(shown_list(explain(table, **query)))
+        return Response(shown_list(explain(table, row_access(request.user, table), **query)))

@@ -27,6 +27,7 @@ from controlplane.mirror.queries.table_services import (
 from controlplane.operations.actions import (
     ServiceKind,
     ServicePlanView,
+    check_row_choice,
     do_request_service,
     do_update_service_setting,
     permission_of,
@@ -90,6 +91,7 @@ class ServicePlanApi(APIView):
         body = validated(self.ServicePlanRequest, request)
         table = access_table(request.user, slug, permission_to_plan(body["parameters"]))
         check_own_places(actor(request), body["parameters"])
+        check_row_choice(request.user, table, service, body["parameters"])
         return Response(shown(plan_service(table, service, body["parameters"], None)))
 
 
@@ -129,7 +131,7 @@ class ServiceRunApi(APIView):
             actor(request),
             idempotency_key=idempotency_key(request),
         )
-        detail: Any = operation_detail(operation.pk)
+        detail: Any = operation_detail(operation.pk, request.user)
         return Response(shown(detail), status=202)
 
 

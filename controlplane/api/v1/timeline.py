@@ -24,6 +24,7 @@ from controlplane.mirror.queries.table_details import (
 )
 from controlplane.mirror.timeline_rows import ACTIONS, STATES, InstantRow, timeline_window
 from controlplane.tables.access import Permission, access_table
+from controlplane.tables.row_access import row_access
 
 PAGE_ROWS = 100
 
@@ -54,7 +55,7 @@ class InstantApi(APIView):
     @extend_schema(operation_id="instants_read", responses=output(InstantDetail))
     def get(self, request: Request, slug: str, requested_at: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)
-        detail = instant_detail(table, requested_at)
+        detail = instant_detail(table, row_access(request.user, table), requested_at)
         if detail is None:
             raise Http404(requested_at)
         return Response(shown(detail))

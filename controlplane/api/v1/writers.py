@@ -18,6 +18,7 @@ from controlplane.operations.actions import do_restart_marker_server
 from controlplane.operations.queries import MarkerServerStatus, marker_server_status
 from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX
 from controlplane.tables.access import Permission, access_table
+from controlplane.tables.row_access import row_access
 from controlplane.writers.conflicts import (
     ConflictDetail,
     ConflictRow,
@@ -57,7 +58,7 @@ class ConflictListApi(APIView):
     def get(self, request: Request, slug: str) -> Response:
         query = validated_query(self.Query, request)
         table = access_table(request.user, slug, Permission.VIEW)
-        page = conflicts_page(table, **query)
+        page = conflicts_page(table, row_access(request.user, table), **query)
         return Response(shown_page(page.rows, page.next_cursor))
 
 
@@ -67,7 +68,7 @@ class ConflictApi(APIView):
     @extend_schema(operation_id="conflicts_read", responses=output(ConflictDetail))
     def get(self, request: Request, slug: str, requested_at: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)
-        detail = conflict_detail(table, requested_at)
+        detail = conflict_detail(table, row_access(request.user, table), requested_at)
         if detail is None:
             raise Http404(requested_at)
         return Response(shown(detail))

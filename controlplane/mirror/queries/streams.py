@@ -12,12 +12,18 @@ from typing import Any
 from django.utils import timezone
 
 from controlplane.mirror.event_times import ahead_s, event_time, event_time_text
-from controlplane.mirror.group_rows import GroupCommitRow, GroupCommits, group_commits
+from controlplane.mirror.group_rows import (
+    GroupCommitRow,
+    GroupCommits,
+    group_commits,
+)
 from controlplane.mirror.models import FileGroupRecord, JoinMeasure, JoinPoint, StreamStatus
 from controlplane.mirror.queries.files import backlog
 from controlplane.mirror.queries.table_services import PendingPlanRow, pending_plans
 from controlplane.mirror.stream_lags import event_of, processing_lag_s
+from controlplane.mirror.stream_sight import seen_commit, seen_coverage, seen_group, seen_keys
 from controlplane.tables.models import Table
+from controlplane.tables.row_access import RowAccess
 from workers.clock import InstantTime
 
 POINTS_SHOWN = 200
@@ -169,6 +175,7 @@ class StreamsBoard:
 @dataclass(frozen=True, slots=True)
 class _Known:
     table: Table
+    access: RowAccess
     commits: Mapping[str, GroupCommits] = field(default_factory=dict)
     statuses: Mapping[str, StreamStatus] = field(default_factory=dict)
     measure: JoinMeasure | None = None
@@ -178,10 +185,11 @@ class _Known:
         return self.measure.found if self.measure else {}
 
 
-def streams_board(table: Table, now: datetime | None = None) -> StreamsBoard:
-    """A bounded number of queries, whatever the table holds."""
+def streams_board(table: Table, access: RowAccess, now: datetime | None = None) -> StreamsBoard:
+    """A bounded number of queries, whatever the table holds. The audit says who saw its keys."""
     known = _Known(
         table,
+        access,
         group_commits(table) if table.groups else {},
         {one.stream: one for one in StreamStatus.objects.filter(table=table).order_by("stream")},
         JoinMeasure.objects.filter(table=table).first(),
@@ -189,8 +197,11 @@ def streams_board(table: Table, now: datetime | None = None) -> StreamsBoard:
     sample = known.sample
     keys = int(sample.get("keys", 0))
     is_joined = bool(table.groups) and keys > 0
+    streams = _streams(known, now or timezone.now())
+    late_keys = sum(bool(one.late_key) for one in streams)
+    oldest = [_waiting(one) for one in sample.get("oldest", [])]
     return StreamsBoard(
-        streams=_streams(known, now or timezone.now()),
+        streams=streams,
         join="full" if not table.join_needs else "with " + ", ".join(table.join_needs),
         sampled_at=known.measure.sampled_at if known.measure else None,
         is_exact=bool(sample.get("is_exact", False)),
@@ -200,16 +211,17 @@ def streams_board(table: Table, now: datetime | None = None) -> StreamsBoard:
         hidden=int(sample.get("hidden_estimated", 0)),
         complete_pct=100 * sample["complete"] / keys if is_joined else None,
         presence=_presence(sample) if is_joined else [],
-        oldest=[_waiting(one) for one in sample.get("oldest", [])],
-        coverage=_coverage(sample.get("coverage")),
+        oldest=seen_keys(table, access, oldest, late_keys=late_keys),
+        coverage=seen_coverage(table, access, _coverage(sample.get("coverage"))),
         points=_points(table),
         uncompacted=_uncompacted(table),
     )
 
 
-def commit_rows(table: Table) -> list[GroupCommitRow]:
+def commit_rows(table: Table, access: RowAccess) -> list[GroupCommitRow]:
     """What the newest commits brought to each group, oldest first."""
-    rows = [row for one in group_commits(table).values() for row in one.rows]
+    every = [row for one in group_commits(table).values() for row in one.rows]
+    rows = [seen_commit(table, access, row) for row in every]
     return sorted(rows, key=lambda row: row.arrived_ms)[-COMMITS_SHOWN:]
 
 
@@ -218,7 +230,14 @@ def _streams(known: _Known, now: datetime) -> list[GroupRow]:
     names = list(declared) or list(known.statuses)
     newest = {name: _newest_event(known, name) for name in names}
     ahead = max((at for at in newest.values() if at is not None), default=None)
-    return [_stream(known, name, declared.get(name), newest[name], ahead, now) for name in names]
+    return [
+        seen_group(
+            known.table,
+            known.access,
+            _stream(known, name, declared.get(name), newest[name], ahead, now),
+        )
+        for name in names
+    ]
 
 
 def _newest_event(known: _Known, name: str) -> datetime | None:

@@ -12,6 +12,7 @@ from typing import Any
 from django.db.models import Count, Exists, OuterRef, QuerySet, Subquery
 from django.utils import timezone
 
+from controlplane.mirror.commit_sight import seen_metadata
 from controlplane.mirror.event_times import ahead_s, event_time
 from controlplane.mirror.models import (
     HeartbeatRecord,
@@ -22,8 +23,10 @@ from controlplane.mirror.models import (
     UndoneRecord,
 )
 from controlplane.mirror.stream_lags import event_of, processing_lag_s
+from controlplane.mirror.stream_sight import seen_stream
 from controlplane.mirror.timeline_rows import InstantRow, instant_row, undone_row
 from controlplane.tables.models import Table
+from controlplane.tables.row_access import RowAccess
 from workers.clock import InstantTime, parse_instant
 
 
@@ -100,8 +103,12 @@ class JoinStatus:
     """Not counted yet."""
 
 
-def instant_detail(table: Table, requested_at: InstantTime) -> InstantDetail | None:
-    """Everything mirrored of one instant, be it taken back; None when there is none."""
+def instant_detail(
+    table: Table, access: RowAccess, requested_at: InstantTime
+) -> InstantDetail | None:
+    """Everything mirrored of one instant, be it taken back; None when there is none. A key that it
+    shows is a look at rows that is in the audit.
+    """
     record = (
         InstantRecord.objects.filter(table=table, requested_at=requested_at)
         .order_by("action")
@@ -113,7 +120,7 @@ def instant_detail(table: Table, requested_at: InstantTime) -> InstantDetail | N
         row=instant_row(record),
         partitions=record.partitions,
         operation_ref=record.operation_ref,
-        metadata=record.metadata,
+        metadata=seen_metadata(table, access, record.metadata),
         markers=_marker_rows(table, MarkerCount.objects.filter(table=table, instant=requested_at)),
     )
 
@@ -179,7 +186,7 @@ def pending_markers(table: Table) -> list[MarkerRow]:
     return _marker_rows(table, MarkerCount.objects.filter(table=table))
 
 
-def join_status(table: Table) -> JoinStatus:
+def join_status(table: Table, access: RowAccess) -> JoinStatus:
     """How many rows have each stream's columns, as last measured. `total_rows` counts the joined
     rows.
     """
@@ -191,7 +198,7 @@ def join_status(table: Table) -> JoinStatus:
     measured = StreamStatus.objects.filter(table=table).annotate(later=Subquery(counted))
     records = list(measured.order_by("stream"))
     return JoinStatus(
-        streams=[_stream_row(record, now) for record in records],
+        streams=[seen_stream(table, access, _stream_row(record, now)) for record in records],
         total_rows=max((record.rows_with + record.rows_without for record in records), default=0),
         sampled_at=max((record.sampled_at for record in records), default=None),
         commits_since=max((record.later or 0 for record in records), default=0),

@@ -134,6 +134,11 @@ groups                 POST    401 403 403 403 400 401
 group                  DELETE  401 403 403 403 404 401
 group_member           PUT     401 403 403 403 404 401
 group_member           DELETE  401 403 403 403 404 401
+row_grants             GET     401 403 200 200 200 401
+row_grants             POST    401 403 403 403 400 401
+row_grant              DELETE  401 403 403 403 404 401
+masked_columns         GET     401 403 200 200 200 401
+masked_columns         PUT     401 403 403 403 400 401
 tokens                 GET     401 403 200 200 200 401
 tokens                 POST    401 403 201 201 201 401
 token                  DELETE  401 403 404 404 404 401
@@ -175,9 +180,9 @@ def addresses(
         "requested_at": instant.requested_at,
         "operation_id": operation.pk,
         "token_key": "0" * 15,
-        "grant_id": 1,
         "group_id": 1,
         "username": "ada",
+        "grant_id": 70_000_001,
         "service": "compaction",
         "file_id": file_group.file_id,
         "sink_id": SINK,

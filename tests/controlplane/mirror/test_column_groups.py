@@ -25,6 +25,7 @@ from controlplane.operations.actions import do_declare_stream
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from tests.support.joined import commit, make
+from tests.support.rows_seen import ALL_ROWS
 from workers.clock import parse_instant
 from workers.lakehouse import LakehouseTable
 
@@ -66,7 +67,7 @@ def test_each_stream_says_how_far_it_is_and_how_far_behind(
     commit(orders, shop("a"), shop("b"), stream="shop")
     last = commit(orders, ship("a", NOON_MS - 5 * MINUTE_MS), stream="ship")
 
-    board = streams_board(synced())
+    board = streams_board(synced(), ALL_ROWS)
 
     streams = {one.name: one for one in board.streams}
     assert [one.name for one in board.streams] == ["shop", "ship"]
@@ -87,7 +88,7 @@ def test_presence_completeness_and_what_is_waited_for(
 
     assert measure(row)
 
-    board = streams_board(row)
+    board = streams_board(row, ALL_ROWS)
     assert board.is_exact
     assert (board.keys, board.hidden) == (3, 0)
     assert [(one.groups, one.lacks, one.keys) for one in board.presence] == [
@@ -100,7 +101,10 @@ def test_presence_completeness_and_what_is_waited_for(
     assert {one.column for one in board.coverage.columns} == {"price", "road"}
     (point,) = board.points
     assert (point.keys, point.by_group) == (3, {"shop": 100.0, "ship": pytest.approx(100 / 3)})
-    assert {one.stream: one.rows_with for one in join_status(row).streams} == {"shop": 3, "ship": 1}
+    assert {one.stream: one.rows_with for one in join_status(row, ALL_ROWS).streams} == {
+        "shop": 3,
+        "ship": 1,
+    }
 
 
 def test_late_rows_and_tombstones_show_once_they_were_merged(
@@ -111,12 +115,12 @@ def test_late_rows_and_tombstones_show_once_they_were_merged(
     commit(orders, {"id": "b", "shop_ts": NOON_MS + 1, "_hoodie_is_deleted": True})
     row = synced()
     measure(row)
-    before = streams_board(row)
+    before = streams_board(row, ALL_ROWS)
 
     orders.compact()
     measure(synced(), now=timezone.now() + timedelta(minutes=1))
 
-    after = streams_board(row)
+    after = streams_board(row, ALL_ROWS)
     assert before.streams[0].late == 0
     assert (after.streams[0].late, after.streams[0].late_key) == (1, "a")
     assert before.streams[0].tombstones == after.streams[0].tombstones == 1
@@ -131,7 +135,7 @@ def test_logs_that_wait_are_told_by_file_group_with_their_age(
     commit(orders, shop("a", NOON_MS + 1))
     orders.compact(schedule=True)
 
-    waits = streams_board(synced()).uncompacted
+    waits = streams_board(synced(), ALL_ROWS).uncompacted
 
     (group,) = waits.largest
     assert (group.log_files, group.oldest_at) == (2, first)
@@ -142,7 +146,7 @@ def test_logs_that_wait_are_told_by_file_group_with_their_age(
 def test_commits_tell_event_time_against_arrival(orders: LakehouseTable, synced: Synced) -> None:
     instant = commit(orders, shop("a"), shop("b", NOON_MS - MINUTE_MS))
 
-    (row,) = commit_rows(synced())
+    (row,) = commit_rows(synced(), ALL_ROWS)
 
     assert (row.group, row.rows) == ("shop", 2)
     assert (row.least_ms, row.greatest_ms) == (NOON_MS - MINUTE_MS, NOON_MS)
@@ -157,7 +161,7 @@ def test_a_board_takes_a_bounded_number_of_queries(
     measure(row)
 
     with django_assert_max_num_queries(QUERIES_MAX):
-        streams_board(row)
+        streams_board(row, ALL_ROWS)
 
 
 def test_points_over_time_are_bounded(
@@ -196,9 +200,9 @@ def test_why_a_cell_is_null_names_the_stream_and_since_when(
     commit(orders, ship("a", 3), stream="ship")
     row = synced()
 
-    (deleted,) = explain(row, key="a", column="price")
-    (there,) = explain(row, key="a", column="road")
-    (nobody,) = explain(row, key="z", column="road")
+    (deleted,) = explain(row, ALL_ROWS, key="a", column="price")
+    (there,) = explain(row, ALL_ROWS, key="a", column="road")
+    (nobody,) = explain(row, ALL_ROWS, key="z", column="road")
 
     assert (deleted.stream, deleted.verdict) == ("shop", "deleted")
     assert (deleted.since, deleted.by) == (gone, "shop")
@@ -216,7 +220,7 @@ def test_what_was_compacted_is_traced_by_what_its_commits_told(
     commit(orders, ship("a", 3), stream="ship")
     orders.compact()
 
-    (answer,) = explain(synced(), key="a", column="price")
+    (answer,) = explain(synced(), ALL_ROWS, key="a", column="price")
 
     assert answer.verdict == "set"
     assert (answer.since, answer.by, answer.is_since_sure) == (brought, "shop", False)
@@ -227,7 +231,7 @@ def test_a_cell_that_waits_says_which_write_completes_it(
 ) -> None:
     commit(orders, shop("a", 5))
 
-    (answer,) = explain(synced(), key="a", column="road")
+    (answer,) = explain(synced(), ALL_ROWS, key="a", column="road")
 
     assert answer.words == "ship has never written this key."
     assert answer.completes == "A write of ship with this key and any ship_ts."
@@ -237,7 +241,7 @@ def test_a_column_of_no_group_is_refused(orders: LakehouseTable, synced: Synced)
     commit(orders, shop("a", 5))
 
     with pytest.raises(InvalidRequest):
-        explain(synced(), key="a", column="id")
+        explain(synced(), ALL_ROWS, key="a", column="id")
 
 
 def test_a_stream_is_declared_with_a_reason_and_remembered_in_the_audit(
@@ -250,7 +254,7 @@ def test_a_stream_is_declared_with_a_reason_and_remembered_in_the_audit(
 
     do_declare_stream(row, group, types, reason="payments join", typed_name="orders", by=admin)
 
-    board = streams_board(synced())
+    board = streams_board(synced(), ALL_ROWS)
     assert [one.name for one in board.streams] == ["shop", "ship", "pay"]
     events = AuditEvent.objects.filter(what="stream.declare").order_by("pk")
     assert [one.result for one in events] == ["requested", "succeeded"]
@@ -276,7 +280,7 @@ def test_a_stream_that_cannot_be_is_refused_and_nothing_changes(
     with pytest.raises(InvalidRequest):
         do_declare_stream(row, group, types, reason="why", typed_name=typed, by=admin)
 
-    assert [one.name for one in streams_board(synced()).streams] == ["shop", "ship"]
+    assert [one.name for one in streams_board(synced(), ALL_ROWS).streams] == ["shop", "ship"]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from controlplane.mirror.schema_verdicts import schema_verdict
 from controlplane.mirror.sync import sync_table
 from controlplane.writers.conflicts import recent_conflicts
 from tests.controlplane.lake import Lake
+from tests.support.rows_seen import ALL_ROWS
 from workers.concurrency.outcome import Committed, Conflicted
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
@@ -44,7 +45,7 @@ def test_lost_conflict_shows_strategy_differences_and_advice(lake: Lake) -> None
 
     sync_table(lake.row)
 
-    (conflict,) = recent_conflicts(lake.row)
+    (conflict,) = recent_conflicts(lake.row, ALL_ROWS)
     assert conflict.schemas is not None
     assert (conflict.schemas["strategy"], conflict.schemas["scenario"]) == ("simple", 8)
     assert [(one["path"], one["by"]) for one in conflict.schemas["differences"]] == [

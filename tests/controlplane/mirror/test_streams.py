@@ -24,6 +24,7 @@ from controlplane.mirror.sync import sync_table
 from controlplane.tables.actions import do_register_table
 from tests.controlplane.lake import Lake
 from tests.support.markup import compact
+from tests.support.rows_seen import ALL_ROWS
 from workers import create_table
 from workers.options.time_units import TimeUnit
 
@@ -75,7 +76,7 @@ def test_rows_with_and_without_each_streams_columns(ads: Lake) -> None:
 
     assert measure(ads.row)
 
-    status = join_status(ads.row)
+    status = join_status(ads.row, ALL_ROWS)
     streams = {row.stream: row for row in status.streams}
     assert status.total_rows == 4
     assert (streams["impressions"].rows_with, streams["impressions"].rows_without) == (3, 1)
@@ -89,7 +90,7 @@ def test_a_round_measures_streams_that_commits_name(ads: Lake) -> None:
     sync_table(ads.row)
 
     assert measure_round().measured == 1
-    assert [row.stream for row in join_status(ads.row).streams] == ["clicks"]
+    assert [row.stream for row in join_status(ads.row, ALL_ROWS).streams] == ["clicks"]
     assert measure_round().measured == 0
 
 
@@ -100,7 +101,7 @@ def test_the_newest_event_counts_even_when_late_ones_come_after_it(ads: Lake) ->
 
     measure(ads.row)
 
-    (row,) = join_status(ads.row).streams
+    (row,) = join_status(ads.row, ALL_ROWS).streams
     assert row.last_event_time == "2026-05-01T12:00:00.000+00:00"
 
 
@@ -111,7 +112,7 @@ def test_a_table_that_did_not_move_is_not_read_again_and_its_lag_grows(ads: Lake
     measure(ads.row, now=early)
 
     assert not measure(ads.row)
-    (row,) = join_status(ads.row).streams
+    (row,) = join_status(ads.row, ALL_ROWS).streams
     assert row.lag_s is not None
     newest = datetime.fromtimestamp(NOW_MS / 1000, tz=UTC)
     assert abs(row.lag_s - (timezone.now() - newest).total_seconds()) < 5
@@ -133,7 +134,7 @@ def test_a_table_without_streams_has_no_join_status(lake: Lake) -> None:
     sync_table(lake.row)
 
     assert not measure(lake.row)
-    assert join_status(lake.row).streams == []
+    assert join_status(lake.row, ALL_ROWS).streams == []
 
 
 def test_a_page_reads_the_join_status_with_one_query(
@@ -144,7 +145,7 @@ def test_a_page_reads_the_join_status_with_one_query(
     measure(ads.row)
 
     with django_assert_max_num_queries(1):
-        join_status(ads.row)
+        join_status(ads.row, ALL_ROWS)
 
 
 @pytest.mark.parametrize(
@@ -193,8 +194,8 @@ def test_numbers_without_a_unit_are_shown_as_they_stand_with_processing_lag_alon
     sync_table(lake.row)
     measure(lake.row)
 
-    (row,) = join_status(lake.row).streams
-    (shown,) = streams_board(lake.row).streams
+    (row,) = join_status(lake.row, ALL_ROWS).streams
+    (shown,) = streams_board(lake.row, ALL_ROWS).streams
 
     assert (row.last_event_time, row.lag_s, row.event_at) == ("150000001", None, None)
     assert (shown.last_event, shown.lag_s) == ("150000001", None)
@@ -214,8 +215,8 @@ def test_an_event_a_year_ahead_is_said_and_spoils_no_lag(ads: Lake) -> None:
     ads.row.refresh_from_db()
     measure(ads.row)
 
-    streams = {row.stream: row for row in join_status(ads.row).streams}
-    board = {row.name: row for row in streams_board(ads.row).streams}
+    streams = {row.stream: row for row in join_status(ads.row, ALL_ROWS).streams}
+    board = {row.name: row for row in streams_board(ads.row, ALL_ROWS).streams}
     checks = {check.name: check for check in health_checks(ads.row, timezone.now())}
 
     lag_s, shown_s = streams["clicks"].lag_s, board["clicks"].lag_s
@@ -241,9 +242,9 @@ def test_rows_that_moved_on_are_counted_again_soon_however_long_counting_takes(a
     write(ads, "clicks", click(2))
     sync_table(ads.row)
 
-    stale = join_status(ads.row)
+    stale = join_status(ads.row, ALL_ROWS)
     measured = measure(ads.row, now=timezone.now() + timedelta(seconds=31))
-    fresh = join_status(ads.row)
+    fresh = join_status(ads.row, ALL_ROWS)
 
     assert (stale.commits_since, stale.total_rows) == (1, 1)
     assert measured
@@ -254,14 +255,14 @@ def test_the_panel_is_of_one_moment_and_says_which(ads: Lake, viewer: User, clie
     write(ads, "clicks", click(1, int(datetime.now(UTC).timestamp() * 1000)))
     sync_table(ads.row)
     measure(ads.row)
-    before = join_status(ads.row).streams[0].last_commit_at
+    before = join_status(ads.row, ALL_ROWS).streams[0].last_commit_at
     write(ads, "clicks", click(2))
     sync_table(ads.row)
     client.force_login(viewer)
 
     text = client.get(f"/t/{ads.row.slug}/live/streams").content.decode()
 
-    assert join_status(ads.row).streams[0].last_commit_at == before
+    assert join_status(ads.row, ALL_ROWS).streams[0].last_commit_at == before
     assert "as of <time" in compact(text)
     assert "1 commit since" in text
     assert text.count("data-ago") == 3, "when it was counted, the last commit, and the lag"

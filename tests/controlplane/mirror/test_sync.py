@@ -35,6 +35,7 @@ from controlplane.writers.conflicts import recent_conflicts
 from controlplane.writers.models import Conflict
 from controlplane.writers.queries import writers_board
 from tests.controlplane.lake import OPTIMISTIC, Lake
+from tests.support.rows_seen import ALL_ROWS
 from workers.concurrency.heartbeat import path_of
 from workers.concurrency.outcome import Conflicted
 from workers.lakehouse import open_table
@@ -152,7 +153,7 @@ def test_a_lost_conflict_names_both_writers_and_the_overlap(lake: Lake) -> None:
 
     sync_table(lake.row)
 
-    (conflict,) = recent_conflicts(lake.row)
+    (conflict,) = recent_conflicts(lake.row, ALL_ROWS)
     assert (conflict.loser_writer, conflict.loser_instant) == ("backfill", backfill.instant)
     assert (conflict.winner_writer, conflict.winner_instant) == ("ingest", ingest.instant)
     assert conflict.kind == "write"
@@ -176,7 +177,7 @@ def test_a_conflict_that_was_found_early_says_so_and_what_it_cost(lake: Lake) ->
 
     sync_table(lake.row)
 
-    (conflict,) = recent_conflicts(lake.row)
+    (conflict,) = recent_conflicts(lake.row, ALL_ROWS)
     assert (conflict.winner_writer, conflict.winner_instant) == ("older", older.instant)
     assert (conflict.detected, conflict.wasted_files, conflict.wasted_bytes) == ("early", 0, 0)
     assert conflict.strategy.endswith("SimpleTransactionDirectMarkerBasedDetectionStrategy")

@@ -14,6 +14,7 @@ from controlplane.operations.log_queries import log_page
 from controlplane.operations.models import Operation
 from tests.controlplane.lake import Lake
 from tests.controlplane.service_jobs import ask, ask_rollback
+from tests.support.rows_seen import ALL_ROWS
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 
@@ -63,7 +64,7 @@ def test_a_write_is_another_operation_with_the_same_parameters(
     assert all(first[name] != second[name] for name in own)
     assert {**second, **{name: first[name] for name in own}} == first
     assert (answer["row"]["requested_by"], answer["row"]["reason"]) == ("olaf", "the disk was full")
-    words = [row.message for row in log_page(uuid.UUID(answer["row"]["id"])).rows]
+    words = [row.message for row in log_page(uuid.UUID(answer["row"]["id"]), ALL_ROWS).rows]
     assert f"asked for again, after operation {write.pk}" in words
 
 

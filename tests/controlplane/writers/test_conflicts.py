@@ -18,6 +18,7 @@ from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from controlplane.writers.conflicts import ConflictDetail, conflict_detail, conflicts_page
 from tests.support.lost_writes import SCHEMA, LostWrites, copied
+from tests.support.rows_seen import ALL_ROWS
 from tests.support.table_services import run
 from workers.lakehouse import open_table
 from workers.timeline import decisions
@@ -41,7 +42,7 @@ def contested(lost: LostWrites, admin: User) -> Table:
 
 
 def detail_of(table: Table, loser: str) -> ConflictDetail:
-    detail = conflict_detail(table, loser)
+    detail = conflict_detail(table, ALL_ROWS, loser)
     assert detail is not None
     return detail
 
@@ -143,7 +144,7 @@ def test_mirror_that_was_emptied_has_the_same_conflicts_again(
     before = [detail_of(contested, loser) for loser in losers]
 
     forget_mirror(contested)
-    assert conflict_detail(contested, lost.write) is None
+    assert conflict_detail(contested, ALL_ROWS, lost.write) is None
     sync_table(contested)
 
     assert [detail_of(contested, loser) for loser in losers] == before
@@ -191,8 +192,8 @@ def test_api_filters_conflicts_and_tells_one_whole(
 
 
 def test_conflicts_come_in_pages_newest_first(contested: Table, lost: LostWrites) -> None:
-    first = conflicts_page(contested, limit=3)
-    second = conflicts_page(contested, limit=3, cursor=first.next_cursor)
+    first = conflicts_page(contested, ALL_ROWS, limit=3)
+    second = conflicts_page(contested, ALL_ROWS, limit=3, cursor=first.next_cursor)
 
     assert [row.loser_instant for row in first.rows] == [lost.service, lost.schema, lost.early]
     assert [row.loser_instant for row in second.rows] == [lost.write]

@@ -1,4 +1,6 @@
-"""`manage.py grant`: give, take and list roles in namespaces and on tables."""
+"""`manage.py grant`: give, take and list roles in namespaces and on tables, and the right to read
+rows.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,17 @@ from controlplane.tables.grants import (
     do_grant,
     do_revoke,
 )
+from controlplane.tables.models import ROW_RIGHTS
+from controlplane.tables.row_grants import (
+    RowGrantRequest,
+    RowGrantRow,
+    all_row_grants,
+    do_give_rows,
+    do_take_rows,
+)
+
+_OF_ROWS = "r"
+"""Begins the number of a right to read rows."""
 
 
 class Command(BaseCommand):
@@ -27,15 +40,21 @@ class Command(BaseCommand):
         actions = parser.add_subparsers(dest="action", required=True)
         actions.add_parser("list", help="who has which role, and where")
         give = actions.add_parser("give", help="in place of the role that was granted there before")
-        give.add_argument("role", choices=GRANTED)
+        give.add_argument(
+            "role",
+            choices=[*GRANTED, *ROW_RIGHTS],
+            metavar="role",
+            help=f"{', '.join(GRANTED)}; rows: reads rows; masked: sees masked columns too",
+        )
         holder = give.add_mutually_exclusive_group(required=True)
         holder.add_argument("--user", default="", help="the name that the user signs in with")
         holder.add_argument("--group", default="", help="a group of people, not of a role")
         place = give.add_mutually_exclusive_group(required=True)
         place.add_argument("--namespace", default="", help="all tables that stand in it or will")
         place.add_argument("--table", default="", help="the slug of one table")
+        place.add_argument("--everywhere", action="store_true", help="rows and masked alone")
         take = actions.add_parser("take", help="end one at once")
-        take.add_argument("id", type=int, help="its number, as `list` shows it")
+        take.add_argument("id", help="its number, as `list` shows it: 5, or r5 for reading rows")
         for each in (give, take):
             each.add_argument("--reason", default="", help="for the audit")
 
@@ -43,21 +62,41 @@ class Command(BaseCommand):
         by = Granter(user=None, name=shell_user())
         try:
             if options["action"] == "list":
-                for row in all_grants():
+                rows: list[GrantRow | RowGrantRow] = [*all_grants(), *all_row_grants()]
+                for row in rows:
                     self.stdout.write(_line(row))
             elif options["action"] == "give":
-                keys = ("role", "user", "group", "namespace", "table")
-                wanted = GrantRequest(**{key: options[key] for key in keys})
-                self.stdout.write(_line(do_grant(wanted, by=by, reason=options["reason"])))
+                self.stdout.write(_line(_give(options, by)))
             else:
-                row = do_revoke(options["id"], by=by, reason=options["reason"])
-                self.stdout.write(f"taken: {_line(row)}")
+                self.stdout.write(f"taken: {_line(_take(options, by))}")
         except (ControlPlaneError, Http404) as error:
             raise CommandError(str(error)) from error
 
 
-def _line(row: GrantRow) -> str:
+def _give(options: dict[str, Any], by: Granter) -> GrantRow | RowGrantRow:
+    given = {key: options[key] for key in ("user", "group", "namespace", "table")}
+    if options["role"] in ROW_RIGHTS:
+        rows = RowGrantRequest(right=options["role"], everywhere=options["everywhere"], **given)
+        return do_give_rows(rows, by=by, reason=options["reason"])
+    if options["everywhere"]:
+        raise CommandError("a role holds everywhere for the members of its group of users")
+    return do_grant(GrantRequest(role=options["role"], **given), by=by, reason=options["reason"])
+
+
+def _take(options: dict[str, Any], by: Granter) -> GrantRow | RowGrantRow:
+    number = options["id"].removeprefix(_OF_ROWS)
+    if not number.isdecimal():
+        raise CommandError(f"this is no number of `grant list`: {options['id']}")
+    take = do_take_rows if options["id"].startswith(_OF_ROWS) else do_revoke
+    return take(int(number), by=by, reason=options["reason"])
+
+
+def _line(row: GrantRow | RowGrantRow) -> str:
     """Parted by tabs."""
     holder = row.user or f"group {row.group}"
-    place = f"table {row.table}" if row.table else f"namespace {row.namespace}"
-    return f"{row.id}\t{holder}\t{row.role}\t{place}\tby {row.granted_by}"
+    if isinstance(row, RowGrantRow):
+        number, right, place = f"{_OF_ROWS}{row.id}", row.right, row.place
+    else:
+        number, right = str(row.id), row.role
+        place = f"table {row.table}" if row.table else f"namespace {row.namespace}"
+    return f"{number}\t{holder}\t{right}\t{place}\tby {row.granted_by}"

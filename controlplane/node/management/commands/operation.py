@@ -9,8 +9,10 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from controlplane.audit.shell import shell_user
 from controlplane.operations.log_queries import LEVELS, LINES_MAX, log_as_text, log_page
-from controlplane.operations.queries import operation_detail
+from controlplane.operations.queries import OperationRow, operation_detail
+from controlplane.tables.row_access import RowAccess, whole_access
 
 EVERY_S = 1.0
 
@@ -30,19 +32,20 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         operation_id = options["operation"]
-        _is_final(operation_id)
+        access = whole_access(shell_user(), _row(operation_id).table_slug)
         if options["follow"]:
-            self._follow(operation_id, options)
+            self._follow(operation_id, access, options)
             return
-        for line in log_as_text(operation_id, level=options["level"], text=options["text"]):
+        for line in log_as_text(operation_id, access, level=options["level"], text=options["text"]):
             self.stdout.write(line, ending="")
 
-    def _follow(self, operation_id: UUID, options: Mapping[str, Any]) -> None:
+    def _follow(self, operation_id: UUID, access: RowAccess, options: Mapping[str, Any]) -> None:
         newest = 0
         while True:
-            is_final = _is_final(operation_id)  # First: what it said last is read after that.
+            is_final = _row(operation_id).is_final  # First: what it said last is read after that.
             page = log_page(
                 operation_id,
+                access,
                 level=options["level"],
                 text=options["text"],
                 after=newest,
@@ -57,9 +60,9 @@ class Command(BaseCommand):
                 time.sleep(EVERY_S)
 
 
-def _is_final(operation_id: UUID) -> bool:
+def _row(operation_id: UUID) -> OperationRow:
     """Raises CommandError where there is no such operation."""
-    operation = operation_detail(operation_id)
+    operation = operation_detail(operation_id, None)
     if operation is None:
         raise CommandError(f"no such operation: {operation_id}; the page Operations lists them")
-    return operation.row.is_final
+    return operation.row

@@ -16,6 +16,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.sync import sync_table
 from controlplane.node.shell.confirmation import add_confirmation
+from controlplane.node.shell.masking import add_masking, mask_columns
 from controlplane.node.shell.rollbacks import plan_and_roll_back
 from controlplane.node.shell.showing import show_file_groups, show_schema, show_services
 from controlplane.node.shell.table_changes import TABLE_CHANGES, add_table_changes, change_table
@@ -71,6 +72,7 @@ class Command(BaseCommand):
         register.add_argument("--namespace", default=DEFAULT_NAMESPACE, help="the group of tables")
         create_text = "make a new, empty table and register it"
         add_table_creation(actions.add_parser("create", help=create_text, description=create_text))
+        add_masking(actions.add_parser)
         actions.add_parser("list", help="slug, namespace and location of each")
         add_table_changes(actions.add_parser)
         for action, (_, text) in _SERVICES.items():
@@ -111,6 +113,8 @@ class Command(BaseCommand):
                 create(options, say)
             case action if action in TABLE_CHANGES:
                 change_table(registered(options["slug"]), action, options, say)
+            case "mask":
+                mask_columns(registered(options["slug"]), options, say)
             case "rollback":
                 roll_back(self, options)
             case "file-groups":

@@ -1,0 +1,99 @@
+"""Who reads rows, and which columns are masked: list, give, take, mask."""
+
+from __future__ import annotations
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from controlplane.api.auth import IsAdminToWrite, IsGranterToWrite
+from controlplane.api.outputs import output, shown, shown_list
+from controlplane.api.parsing import Strict, validated
+from controlplane.api.requests import actor
+from controlplane.mirror.masking import (
+    MASKED_MAX,
+    MaskedColumns,
+    do_mask_columns,
+    masked_columns,
+)
+from controlplane.tables.access import Permission, access_table
+from controlplane.tables.grants import Granter
+from controlplane.tables.models import COLUMN_CHARS_MAX, ROW_RIGHTS
+from controlplane.tables.row_grants import (
+    RowGrantRequest,
+    RowGrantRow,
+    do_give_rows,
+    do_take_rows,
+    row_grants_shown_to,
+)
+
+
+class RowGrantListApi(APIView):
+    permission_classes = [IsGranterToWrite]
+
+    class NewRowGrant(Strict):
+        right = serializers.ChoiceField(
+            choices=ROW_RIGHTS, help_text="masked: rows with their masked columns."
+        )
+        user = serializers.CharField(max_length=150, required=False, default="")
+        group = serializers.CharField(max_length=150, required=False, default="")
+        namespace = serializers.CharField(max_length=64, required=False, default="")
+        table = serializers.CharField(
+            max_length=64, required=False, default="", help_text="The table's slug."
+        )
+        everywhere = serializers.BooleanField(required=False, default=False)
+        reason = serializers.CharField(max_length=500, required=False, default="")
+
+    @extend_schema(operation_id="row_grants_list", responses=output(RowGrantRow)(many=True))
+    def get(self, request: Request) -> Response:
+        """Those of the namespaces whose admin you are; all for auditors and admins everywhere."""
+        return Response(shown_list(row_grants_shown_to(actor(request))))
+
+    @extend_schema(
+        operation_id="row_grants_create",
+        request=NewRowGrant,
+        responses={201: output(RowGrantRow)},
+    )
+    def post(self, request: Request) -> Response:
+        """In place of the right that the same user or group had at the same place."""
+        body = validated(self.NewRowGrant, request)
+        reason, by = body.pop("reason"), Granter.person(actor(request))
+        given = do_give_rows(RowGrantRequest(**body), by=by, reason=reason)
+        return Response(shown(given), status=201)
+
+
+class RowGrantApi(APIView):
+    permission_classes = [IsGranterToWrite]
+
+    @extend_schema(operation_id="row_grants_delete", responses={204: None})
+    def delete(self, request: Request, grant_id: int) -> Response:
+        do_take_rows(grant_id, by=Granter.person(actor(request)))
+        return Response(status=204)
+
+
+class MaskedColumnsApi(APIView):
+    permission_classes = [IsAdminToWrite]
+
+    class NewMask(Strict):
+        columns = serializers.ListField(
+            child=serializers.CharField(max_length=COLUMN_CHARS_MAX),
+            max_length=MASKED_MAX,
+            help_text="All that are masked from now on; fields of structs behind dots.",
+        )
+        reason = serializers.CharField(max_length=500, required=False, default="")
+
+    @extend_schema(operation_id="masked_columns_read", responses=output(MaskedColumns))
+    def get(self, request: Request, slug: str) -> Response:
+        table = access_table(request.user, slug, Permission.VIEW)
+        return Response(shown(masked_columns(table)))
+
+    @extend_schema(
+        operation_id="masked_columns_set", request=NewMask, responses=output(MaskedColumns)
+    )
+    def put(self, request: Request, slug: str) -> Response:
+        body = validated(self.NewMask, request)
+        table = access_table(request.user, slug, Permission.ADMINISTER)
+        by = Granter.person(actor(request))
+        return Response(shown(do_mask_columns(table, by=by, **body)))

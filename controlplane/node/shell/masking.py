@@ -1,0 +1,38 @@
+"""`manage.py table mask`: show or set the masked columns of a table."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from controlplane.audit.shell import shell_user
+from controlplane.mirror.masking import do_mask_columns, masked_columns
+from controlplane.tables.grants import Granter
+from controlplane.tables.models import Table
+
+_TEXT = "columns that are shown as a mark to whoever does not see masked columns"
+
+
+def add_masking(add_parser: Callable[..., ArgumentParser]) -> None:
+    """Put the action among those of `manage.py table`."""
+    mask = add_parser("mask", help=_TEXT, description=_TEXT)
+    mask.add_argument("slug")
+    mask.add_argument("columns", nargs="*", help="all of them; without any they are shown")
+    mask.add_argument("--none", action="store_true", help="mask no column any more")
+    mask.add_argument("--reason", default="", help="for the audit")
+
+
+def mask_columns(table: Table, options: Mapping[str, Any], say: Callable[[str], object]) -> None:
+    """Set them where some are named, or none is wanted; then say which there are, one a line.
+
+    Raises InvalidRequest.
+    """
+    if options["columns"] or options["none"]:
+        by = Granter(user=None, name=shell_user())
+        wanted = [] if options["none"] else options["columns"]
+        masked = do_mask_columns(table, wanted, by=by, reason=options["reason"])
+    else:
+        masked = masked_columns(table)
+    for path in masked.columns:
+        say(f"{path}\tno column any more" if path in masked.unknown else path)
