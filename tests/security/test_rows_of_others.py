@@ -33,6 +33,7 @@ from controlplane.writers.models import Conflict
 from tests.controlplane import left_out
 from tests.security.test_tables_of_others import PARTS, Address, addresses
 from tests.support.joined import commit, make
+from tests.support.schedules import nightly
 from tests.support.sinks import SINK
 from web.pages import sinks, streams
 from workers.sink.batch import BadRecord
@@ -127,7 +128,7 @@ def operation(watched: Table, admin: User) -> Operation:
 
 
 @pytest.fixture
-def known(watched: Table, operation: Operation) -> dict[str, str]:
+def known(watched: Table, operation: Operation, admin: User) -> dict[str, str]:
     """What addresses are made of."""
     now = timezone.now()
     alert = Alert.objects.create(
@@ -153,6 +154,13 @@ def known(watched: Table, operation: Operation) -> dict[str, str]:
         "token_key": "0" * 15,
         "event_id": str(AuditEvent.objects.order_by("-pk")[0].pk),
         "grant_id": "1",
+        "group_id": "1",
+        "group_key": "1",
+        "user_key": "1",
+        "username": "ada",
+        "uidb64": "MQ",
+        "token": "set-password",
+        "schedule_id": str(nightly(watched, admin).pk),
         "alert_id": str(alert.pk),
         "check": "mirror",
     }

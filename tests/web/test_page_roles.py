@@ -288,7 +288,6 @@ def places(trips: Table, admin: User) -> dict[str, str]:
         "requested_at": newest.requested_at,
         "operation_id": str(queued.pk),
         "sink_id": SINK,
-        "grant_id": "1",
         "token_key": "0" * 15,
         "user_key": str(admin.pk),
         "group_key": "1",
