@@ -31,7 +31,7 @@ from controlplane.tables.masks import MASK
 from controlplane.tables.models import MaskedColumn, RowGrant, Table
 from controlplane.writers.models import Conflict
 from tests.controlplane import left_out
-from tests.security.test_tables_of_others import PARTS, Address, addresses
+from tests.security.test_tables_of_others import OF_NO_TABLE, PARTS, Address, addresses
 from tests.support.joined import commit, make
 from tests.support.schedules import nightly
 from tests.support.sinks import SINK
@@ -150,19 +150,10 @@ def known(watched: Table, operation: Operation, admin: User) -> dict[str, str]:
         "sink_id": SINK,
         "file_id": file_group.file_id,
         "service": "delete",
-        "button": "kill",
-        "token_key": "0" * 15,
+        **OF_NO_TABLE,
         "event_id": str(AuditEvent.objects.order_by("-pk")[0].pk),
-        "grant_id": "1",
-        "group_id": "1",
-        "group_key": "1",
-        "user_key": "1",
-        "username": "ada",
-        "uidb64": "MQ",
-        "token": "set-password",
         "schedule_id": str(nightly(watched, admin).pk),
         "alert_id": str(alert.pk),
-        "check": "mirror",
     }
 
 

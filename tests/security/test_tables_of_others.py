@@ -43,6 +43,21 @@ PARTS = {
     "sinks-part": "state",
     "streams-part": "board",
 }
+OF_NO_TABLE = {
+    "button": "kill",
+    "channel_id": "1",
+    "check": "mirror",
+    "event_id": "1",
+    "grant_id": "1",
+    "group_id": "1",
+    "group_key": "1",
+    "token": "set-password",
+    "token_key": "0" * 15,
+    "uidb64": "MQ",
+    "user_key": "1",
+    "username": "gus",
+}
+"""What an address takes besides, in any test that looks through all addresses."""
 LEADS_NOWHERE = {
     # The table that is tried has no conflict, no such letter and no demo, and no query is sent.
     "conflict", "conflict-part", "file-group", "demo", "demo-start",
@@ -120,19 +135,8 @@ def known(hidden: list[Table]) -> dict[str, str]:
         "sink_id": SINK,
         "file_id": file_group.file_id,
         "service": "compaction",
-        "button": "kill",
-        "token_key": "0" * 15,
-        "event_id": "1",
-        "grant_id": "1",
-        "group_id": "1",
-        "group_key": "1",
-        "user_key": "1",
-        "username": "gus",
-        "uidb64": "MQ",
-        "token": "set-password",
+        **OF_NO_TABLE,
         "alert_id": str(ALERT),
-        "channel_id": "1",
-        "check": "mirror",
         "schedule_id": str(trips.schedules.get(name="nightly").pk),
     }
 
