@@ -195,14 +195,14 @@ def answers(
     for address in addresses():
         for path in sorted(paths(address, known, instants)):
             for question in questions(address, known, instants):
-                status, text = asked(client, "GET", path + question)
+                status, text = answer_to(client, "GET", path + question)
                 echo = KEY if KEY in question else LATE_KEY if question else ""
                 yield address.name, status, text.replace(echo, "") if echo else text
             if address.is_of_table:
-                yield address.name, *asked(client, "POST", path)
+                yield address.name, *answer_to(client, "POST", path)
 
 
-def asked(client: Client, method: str, path: str) -> tuple[int, str]:
+def answer_to(client: Client, method: str, path: str) -> tuple[int, str]:
     """Status and body."""
     client.raise_request_exception = False
     is_api = path.startswith("/api/")
