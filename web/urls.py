@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.contrib.auth import views as auth_views
 from django.urls import include, path, re_path
 
 from web import events, people_urls, register_urls, upkeep_urls
@@ -17,6 +16,7 @@ from web.pages import (
     operation_log,
     operations,
     overview,
+    provider,
     rollback,
     schema,
     sink_letters,
@@ -40,8 +40,11 @@ urlpatterns = [
     path("go", tables.go, name="go"),
     *people_urls.urlpatterns,
     path("", include("web.alert_urls")),
-    path("login/", auth_views.LoginView.as_view(template_name="pages/login.html"), name="login"),
-    path("logout/", auth_views.LogoutView.as_view(), name="logout"),
+    path("login/", provider.SignInView.as_view(), name="login"),
+    path("login/oidc/", provider.StartView.as_view(), name="oidc-start"),
+    path("login/oidc/callback/", provider.CallbackView.as_view(), name="oidc-callback"),
+    path("login/oidc/leave/", provider.leave_provider, name="oidc-leave"),
+    path("logout/", provider.SignOutView.as_view(), name="logout"),
     path("events/", events.all_events, name="events-all"),
     path("events/<slug:slug>", events.table_events, name="events"),
     path("t/<slug:slug>/", overview.overview, name="overview"),

@@ -24,8 +24,10 @@ class ThrottledBackend(ModelBackend):
         password: str | None = None,
         **kwargs: Any,
     ) -> User | None:
+        if username is None or password is None:
+            return None  # Another way to sign in, which is no attempt at a password.
         address = str(request.META.get("REMOTE_ADDR", "")) if request is not None else ""
-        counted = begin_attempt(username or "", address)
+        counted = begin_attempt(username, address)
         if counted is None:
             raise PermissionDenied("too many failed logins; wait a minute")
         user = super().authenticate(request, username=username, password=password, **kwargs)

@@ -70,6 +70,25 @@ class Grant(models.Model):
         return f"{holder}: {self.role}, {place}"
 
 
+class ProviderIdentity(models.Model):
+    """As whom a user signs in by an OpenID Connect provider."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="provider_identity"
+    )
+    issuer = models.CharField(max_length=255)
+    subject = models.CharField(max_length=255)
+    """The provider's own, which it gives nobody else."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["issuer", "subject"], name="one_user_of_subject")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user}: {self.subject} at {self.issuer}"
+
+
 class Token(models.Model):
     """Of the API. Knox finds it again by a hash of its secret, which is not kept. It may what its
     owner may at that moment, and no more than `limits`.

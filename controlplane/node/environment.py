@@ -42,6 +42,7 @@ SECRET_VARIABLES = frozenset(
         "SLUICE_MARKER_SECRET",
         "SLUICE_METRICS_TOKEN",
         "SLUICE_EMAIL_PASSWORD",
+        "SLUICE_OIDC_CLIENT_SECRET",
         _SPARK_TOKEN,
     }
 )
@@ -115,6 +116,12 @@ def web_secrets(
         "SLUICE_WORKER_TOKEN": environ.get("SLUICE_WORKER_TOKEN") or secrets.worker_token,
         "SLUICE_MARKER_SECRET": environ.get("SLUICE_MARKER_SECRET") or secrets.marker_secret,
     }
+
+
+def login_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    """What the web process shows to the provider of logins; empty where that lies in a file."""
+    secret = environ.get("SLUICE_OIDC_CLIENT_SECRET")
+    return {"SLUICE_OIDC_CLIENT_SECRET": secret} if secret else {}
 
 
 def metrics_secrets(environ: Mapping[str, str], secrets: NodeSecrets) -> dict[str, str]:

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from controlplane.node.environment import (
+    login_secrets,
     metrics_secrets,
     spark_secrets,
     web_secrets,
@@ -58,6 +59,7 @@ def processes(
 ) -> tuple[Process, ...]:
     """The node's own, in the order in which they start; they stop in the reverse order."""
     for_web = web_secrets(environ, identity, secrets) | metrics_secrets(environ, secrets)
+    for_web |= login_secrets(environ)
     for_workers = worker_secrets(environ, identity, secrets)
     for_spark = spark_secrets(environ, identity, secrets)
     own: list[Process] = []

@@ -13,6 +13,7 @@ from csp.constants import NONE, SELF
 from controlplane.outgoing.addresses import read_allowed
 from controlplane.settings.connections import database, redis_for_celery, redis_for_clients
 from controlplane.settings.logs import logging_settings
+from controlplane.settings.oidc import read_oidc
 from controlplane.settings.secrets import read_secrets
 from workers.locations import listed_roots
 
@@ -154,7 +155,11 @@ CACHES: dict[str, dict[str, Any]] = {
     )
 }
 
-AUTHENTICATION_BACKENDS = ["controlplane.accounts.backends.ThrottledBackend"]
+SLUICE_OIDC = read_oidc(os.environ)
+AUTHENTICATION_BACKENDS = [
+    "controlplane.accounts.backends.ThrottledBackend",
+    "controlplane.people.oidc.backend.OidcBackend",
+]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (

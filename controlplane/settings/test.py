@@ -19,6 +19,7 @@ SLUICE_WORKER_TOKEN = "worker-token-for-tests"
 SLUICE_MARKER_SECRET = "marker-secret-for-tests"
 SLUICE_METRICS_TOKEN = "metrics-token-for-tests"
 SLUICE_REDIS_URL = ""
+SLUICE_OIDC = None
 CELERY_BROKER_URL = "memory://"
 ALLOWED_HOSTS = ["testserver", "127.0.0.1", "localhost"]
 

@@ -55,6 +55,9 @@ audit                                  GET   login 403 403 403 200
 audit-row                              GET   login 403 403 403 200
 login                                  GET   200   200 200 200 200
 login                                  POST  200   200 200 200 200
+oidc-start                             GET   404   404 404 404 404
+oidc-callback                          GET   404   404 404 404 404
+oidc-leave                             GET   404   404 404 404 404
 logout                                 POST  login login login login login
 access                                 GET   login 403 403 403 200
 access                                 POST  login 403 403 403 422

@@ -17,6 +17,7 @@ from django.http import Http404
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
+from controlplane.accounts.models import ProviderIdentity
 from controlplane.accounts.role_names import ADMIN, ROLES
 from controlplane.accounts.roles import is_admin
 from controlplane.audit.actions import do_record
@@ -45,7 +46,7 @@ def do_create_user(
     user = User(username=name.strip(), email=email.strip())
     user.set_unusable_password()
     with transaction.atomic():
-        _lock_people()
+        lock_people()
         _check_new(user)
         user.save()
         user.groups.set(groups)
@@ -63,7 +64,7 @@ def do_set_roles(name: str, roles: Iterable[str], *, by: Granter, reason: str = 
     check_keeper(by)
     wanted = _roles(roles)
     with transaction.atomic():
-        user = _locked(name)
+        user = locked_user(name)
         before = person_row(user)
         if ADMIN not in [group.name for group in wanted] and not user.is_superuser:
             _check_not_last(user)
@@ -82,7 +83,7 @@ def do_deactivate_user(name: str, *, by: Granter, reason: str = "") -> PersonRow
     """
     check_keeper(by)
     with transaction.atomic():
-        user = _locked(name)
+        user = locked_user(name)
         _check_not_last(user)
         user.is_active = False
         # Another password, even one that cannot be used, ends every session for good.
@@ -101,7 +102,7 @@ def do_activate_user(name: str, *, by: Granter, reason: str = "") -> PersonRow:
     """
     check_keeper(by)
     with transaction.atomic():
-        user = _locked(name)
+        user = locked_user(name)
         user.is_active = True
         user.save(update_fields=["is_active"])
         row = person_row(user)
@@ -113,13 +114,13 @@ def do_make_link(name: str, *, by: Granter, reason: str = "") -> str:
     """The path of a page on which whoever has it sets this user's password, once, for as long as
     `PASSWORD_RESET_TIMEOUT` says. It ends with the next password or login as well.
 
-    Raises PermissionDenied, Http404, NotAllowedNow for somebody who is locked out.
+    Raises PermissionDenied, Http404, NotAllowedNow for somebody who is locked out, or who signs in
+    by a provider.
     """
     check_keeper(by)
     with transaction.atomic():
-        user = _locked(name)
-        if not user.is_active:
-            raise NotAllowedNow("this user is locked out; let the user in first", user=name)
+        user = locked_user(name)
+        _check_password_user(user)
         _record("user.link", person_row(user), by, reason)
     key = urlsafe_base64_encode(force_bytes(user.pk))
     return f"/password/{key}/{default_token_generator.make_token(user)}/"
@@ -133,13 +134,12 @@ def link_hours() -> int:
 def do_set_password(user: User, password: str, *, by: str) -> None:
     """End all sessions of the user and take this password from now on; tokens go on.
 
-    Raises ValidationError for one that is too easy, NotAllowedNow for somebody who is locked out.
+    Raises ValidationError for one that is too easy, NotAllowedNow as `do_make_link`.
     """
     validate_password(password, user)
     with transaction.atomic():
-        locked = _locked(user.get_username())
-        if not locked.is_active:
-            raise NotAllowedNow("this user is locked out", user=locked.get_username())
+        locked = locked_user(user.get_username())
+        _check_password_user(locked)
         locked.set_password(password)
         locked.save(update_fields=["password"])
         _record("user.password", person_row(locked), Granter(user=None, name=by), "")
@@ -162,17 +162,26 @@ def _check_new(user: User) -> None:
         raise InvalidRequest(f"{field}: {problems[0].rstrip('.')}") from error
 
 
-def _lock_people() -> None:
+def lock_people() -> None:
     """Changes of who is an admin wait for one another."""
     Group.objects.select_for_update().get(name=ADMIN)
 
 
-def _locked(name: str) -> User:
-    _lock_people()
+def locked_user(name: str) -> User:
+    """Changes of this user, and of who is an admin, wait for this transaction. Raises Http404."""
+    lock_people()
     user = User.objects.select_for_update().filter(username=name).first()
     if user is None:
         raise Http404(f"there is no user {name[:150]}")
     return user
+
+
+def _check_password_user(user: User) -> None:
+    name = user.get_username()
+    if not user.is_active:
+        raise NotAllowedNow("this user is locked out; let the user in first", user=name)
+    if ProviderIdentity.objects.filter(user=user).exists():
+        raise NotAllowedNow("this user signs in by a provider, and has no password", user=name)
 
 
 def _check_not_last(user: User) -> None:

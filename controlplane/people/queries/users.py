@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.contrib.auth.models import Group, User
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, F, Q, QuerySet
 from django.http import Http404
 
 from controlplane.accounts.models import Grant
@@ -34,7 +34,7 @@ class PersonRow:
     groups: list[str]
     """Of people, not of roles."""
     signs_in_by: str
-    """password, or nothing yet."""
+    """The address of a provider; password; or nothing yet."""
     tokens: int
     joined_at: datetime
     last_login: datetime | None
@@ -120,7 +120,9 @@ def active_admins() -> QuerySet[User]:
 
 
 def _counted(users: QuerySet[User]) -> QuerySet[User]:
-    counted = users.annotate(tokens_held=Count("auth_token_set", distinct=True))
+    counted = users.annotate(
+        tokens_held=Count("auth_token_set", distinct=True), issuer=F("provider_identity__issuer")
+    )
     return counted.prefetch_related("groups")
 
 
@@ -134,11 +136,16 @@ def _person(user: User) -> PersonRow:
         is_active=user.is_active,
         roles=[*roles, *([SUPERUSER] if user.is_superuser else [])],
         groups=[name for name in names if name not in ROLES],
-        signs_in_by=PASSWORD if user.has_usable_password() else NOTHING_YET,
+        signs_in_by=_way(user),
         tokens=getattr(user, "tokens_held", 0),
         joined_at=user.date_joined,
         last_login=user.last_login,
     )
+
+
+def _way(user: User) -> str:
+    issuer: str | None = getattr(user, "issuer", None)
+    return issuer or (PASSWORD if user.has_usable_password() else NOTHING_YET)
 
 
 def _rights(user: User) -> list[RightRow]:

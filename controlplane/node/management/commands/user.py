@@ -20,6 +20,7 @@ from controlplane.people.actions.groups import (
     do_delete_group,
     do_remove_member,
 )
+from controlplane.people.actions.provider_logins import do_connect
 from controlplane.people.actions.users import (
     do_activate_user,
     do_create_user,
@@ -29,6 +30,7 @@ from controlplane.people.actions.users import (
     do_set_roles,
     link_hours,
 )
+from controlplane.people.oidc.provider import oidc_settings
 from controlplane.people.queries.users import (
     PeopleGroup,
     PersonRow,
@@ -38,7 +40,7 @@ from controlplane.people.queries.users import (
 )
 from controlplane.tables.grants import Granter
 
-NAMED = ("show", "create", "roles", "deactivate", "activate", "link", "password")
+NAMED = ("show", "create", "roles", "deactivate", "activate", "link", "password", "connect")
 
 
 class Command(BaseCommand):
@@ -55,6 +57,7 @@ class Command(BaseCommand):
             "activate": "let in again; a new password is needed",
             "link": "print a link that sets the password, once",
             "password": "ask for a new password here and set it",
+            "connect": "let this user sign in by the provider, and by no password any more",
             "groups": "groups of people, with their members and roles",
             "group-create": "an empty group of people",
             "group-delete": "with its roles, which its members lose",
@@ -75,6 +78,8 @@ class Command(BaseCommand):
                 each.add_argument(
                     "--role", choices=ROLES, action="append", default=[], help="everywhere"
                 )
+            if action == "connect":
+                each.add_argument("subject", help="`sub` of the provider, which says who it is")
             if action == "roles":
                 each.add_argument("role", choices=ROLES, nargs="*", help="none for no role")
             if action not in ("list", "show", "groups", "password"):
@@ -117,6 +122,13 @@ class Command(BaseCommand):
         path = do_make_link(options["name"], by=_by(), reason=options["reason"])
         self.stdout.write(f"{settings.SLUICE_PUBLIC_URL.rstrip('/')}{path}")
         self.stderr.write(f"good for {link_hours()} hours, and once")
+
+    def _connect(self, options: dict[str, Any]) -> None:
+        oidc = oidc_settings()
+        if oidc is None:
+            raise CommandError("there is no provider: SLUICE_OIDC_ISSUER is not set")
+        words = options["name"], options["subject"]
+        self._say(do_connect(*words, oidc, by=_by(), reason=options["reason"]))
 
     def _password(self, options: dict[str, Any]) -> None:
         user = User.objects.filter(username=options["name"]).first()
