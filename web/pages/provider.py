@@ -59,6 +59,7 @@ class SignOutView(LogoutView):
 class StartView(OIDCAuthenticationRequestView):
     """To the provider, with a state, a nonce and a challenge that this session alone knows."""
 
+    http_method_names = ["get", "head"]
     get_settings = staticmethod(library_setting)
 
     def __init__(self, **given: object) -> None:
@@ -72,9 +73,10 @@ class StartView(OIDCAuthenticationRequestView):
         try:
             self.OIDC_OP_AUTH_ENDPOINT = provider_of(oidc).authorization
             self.OIDC_RP_CLIENT_ID = oidc.client_id
-            return super().get(request)
+            answer: HttpResponse = super().get(request)
         except LoginRefused as error:
             return _refused(request, error.message)
+        return answer
 
     def get_extra_params(self, request: HttpRequest) -> dict[str, str]:
         """The address that is registered at the provider, whatever this request calls the host."""
@@ -86,6 +88,7 @@ class StartView(OIDCAuthenticationRequestView):
 class CallbackView(OIDCAuthenticationCallbackView):
     """Back from the provider, with a code. The library checks the state, and that it comes once."""
 
+    http_method_names = ["get", "head"]
     get_settings = staticmethod(library_setting)
 
     def get(self, request: HttpRequest) -> HttpResponse:
@@ -97,12 +100,13 @@ class CallbackView(OIDCAuthenticationCallbackView):
             log.warning("the provider refused a login: error=%s", said[:100])
             return _refused(request, f"{oidc.name} did not let you in")
         try:
-            return super().get(request)
+            answer: HttpResponse = super().get(request)
         except LoginRefused as error:
             return _refused(request, error.message)
         except SuspiciousOperation as error:
             log.warning("login by the provider refused: error=%s", error)
             return self.login_failure()
+        return answer
 
     def login_failure(self) -> HttpResponse:
         """Nothing that this session waits for: begun elsewhere, finished before, or too old."""

@@ -76,9 +76,7 @@ class OidcBackend(OIDCAuthenticationBackend):
         """Asks nobody: each request with a session makes one of these."""
         self.UserModel = User
 
-    def authenticate(  # type: ignore[override]  # narrower on purpose
-        self, request: HttpRequest, *, nonce: str, code_verifier: str
-    ) -> User:
+    def authenticate(self, request: HttpRequest, *, nonce: str, code_verifier: str) -> User:
         """Raises LoginRefused."""
         oidc = oidc_settings()
         if oidc is None:
