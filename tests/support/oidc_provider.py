@@ -79,22 +79,22 @@ class OidcProvider:
 
     def exchange(self, form: Mapping[str, str]) -> Claims | None:
         """None for what is refused."""
-        asked = self.codes.pop(form["code"], None)
+        begun = self.codes.pop(form["code"], None)
         digest = hashlib.sha256(form["code_verifier"].encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")
         checks = {
-            "code": asked is not None,
+            "code": begun is not None,
             "client": (form["client_id"], form["client_secret"]) == (CLIENT_ID, CLIENT_SECRET),
             "address": form["redirect_uri"] == self.redirect_uri,
-            "verifier": asked is not None and asked["code_challenge"] == challenge,
+            "verifier": begun is not None and begun["code_challenge"] == challenge,
         }
         refused = [name for name, is_good in checks.items() if not is_good]
         self.refusals += refused
-        if refused or asked is None:
+        if refused or begun is None:
             return None
         access = secrets.token_urlsafe(16)
         self.tokens.add(access)
-        claims = self.bend(self._claims(asked["nonce"]))
+        claims = self.bend(self._claims(begun["nonce"]))
         return {
             "access_token": access,
             "token_type": "Bearer",
