@@ -14,7 +14,7 @@ from drf_spectacular.generators import SchemaGenerator
 FILE = Path(__file__).resolve().parents[2] / "workers" / "public" / "sluice_client" / "rows.py"
 WANTED = (
     *("AlertRow", "AuditRow", "ConflictRow", "InstantRow", "OperationDetail", "OperationRow"),
-    *("PlanView", "ServicePlanView", "TableRow", "WriterRow"),
+    *("PlanView", "ServicePlanView", "SqlAnswer", "TableRow", "WriterRow"),
 )
 """What the client's methods give; whatever stands in these is made as well."""
 _HEAD = '''"""What the node answers, by its OpenAPI document. Made by `manage.py client_rows`."""

@@ -135,6 +135,8 @@ def _field(hint: Any, *, allow_null: bool = False) -> _Field:
         return serializers.DictField(allow_null=allow_null)
     if isinstance(hint, type) and is_dataclass(hint):
         return output(hint)(allow_null=allow_null)
+    if hint is Any:
+        return serializers.JSONField(allow_null=True)
     return _SIMPLE[hint](allow_null=allow_null)
 
 

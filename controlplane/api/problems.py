@@ -49,6 +49,11 @@ PROBLEMS: Mapping[str, ProblemKind] = {
         400, "The body cannot be read", "Send JSON of at most 64 levels, in UTF-8."
     ),
     "refused": ProblemKind(400, "The request is refused", "`detail` says why."),
+    "sql_refused": ProblemKind(
+        400,
+        "The statement says what is not allowed",
+        "Leave out what `detail` names; nothing of it ran. The page on SQL lists what there is.",
+    ),
     "not_authenticated": ProblemKind(
         401, "Nobody is signed in", "Send `Authorization: Token <token>`, or sign in."
     ),
@@ -58,8 +63,18 @@ PROBLEMS: Mapping[str, ProblemKind] = {
     "permission_denied": ProblemKind(
         403, "The role does not suffice", "Ask an admin for the role that `detail` names."
     ),
+    "sql_masked_column": ProblemKind(
+        403,
+        "A masked column can only be shown",
+        "Show `values.column` as it is or leave it out; an admin gives the right to see it.",
+    ),
     "not_found": ProblemKind(
         404, "There is nothing here", "Look at the list; what you may not see is not there either."
+    ),
+    "sql_table_unknown": ProblemKind(
+        404,
+        "The statement names a table that is not there",
+        "Look at the list of tables; what you may not see is not there either.",
     ),
     "method_not_allowed": ProblemKind(
         405, "This address does not take that method", "The header `Allow` lists those it takes."
@@ -82,11 +97,24 @@ PROBLEMS: Mapping[str, ProblemKind] = {
     "idempotency_key_reused": ProblemKind(
         422, "The key came with another request", "Take a new `Idempotency-Key`."
     ),
+    "sql_limit": ProblemKind(
+        422,
+        "The statement ran into a limit",
+        "`values.limit` is memory, time, cpu or answer_bytes; `detail` says what to change.",
+    ),
+    "sql_failed": ProblemKind(
+        422, "The statement cannot be computed", "`values.why` is what the engine says of it."
+    ),
     "throttled": ProblemKind(
         429, "Too many requests", "Wait as many seconds as the header `Retry-After` says."
     ),
     "too_many_streams": ProblemKind(
         429, "No more live streams of this user", "Close one; until then ask every few seconds."
+    ),
+    "sql_busy": ProblemKind(
+        429,
+        "Too many statements run",
+        "Wait for one of yours to end, or for another's; then send it again.",
     ),
     "internal": ProblemKind(
         500, "This failed on our side", "The web log has it under `values.request_id`."

@@ -28,6 +28,7 @@ from controlplane.api.v1 import (
     schedules,
     sinks,
     source_previews,
+    sql,
     streams,
     table_services,
     tables,
@@ -218,6 +219,7 @@ urlpatterns = [
         operation_logs.OperationLogDownloadApi.as_view(),
         name="operation_log_download",
     ),
+    path("sql/", sql.SqlApi.as_view(), name="sql"),
     path("marker-server/", writers.MarkerServerApi.as_view(), name="marker_server"),
     path(
         "marker-server/restart/",

@@ -15,6 +15,7 @@ from controlplane.settings.connections import database, redis_for_celery, redis_
 from controlplane.settings.logs import logging_settings
 from controlplane.settings.oidc import read_oidc
 from controlplane.settings.secrets import read_secrets
+from controlplane.sql.limits import SqlLimits
 from workers.locations import listed_roots
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
@@ -51,6 +52,14 @@ DEFAULT_FROM_EMAIL = os.environ.get("SLUICE_EMAIL_FROM") or f"sluice@{EMAIL_HOST
 
 SLUICE_OPERATION_LOG_LINES = int(os.environ.get("SLUICE_OPERATION_LOG_LINES") or 5_000)
 SLUICE_OPERATION_LOG_DAYS = int(os.environ.get("SLUICE_OPERATION_LOG_DAYS") or 14)
+
+SLUICE_SQL = SqlLimits(
+    memory_bytes=int(os.environ.get("SLUICE_SQL_MEMORY_MB") or 1_024) << 20,
+    wall_s=float(os.environ.get("SLUICE_SQL_SECONDS") or 20),
+    cpu_s=int(float(os.environ.get("SLUICE_SQL_SECONDS") or 20)),
+    per_user=int(os.environ.get("SLUICE_SQL_PER_USER") or 2),
+    per_node=int(os.environ.get("SLUICE_SQL_PER_NODE") or 4),
+)
 
 DEBUG = False
 ALLOWED_HOSTS = [

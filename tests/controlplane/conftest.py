@@ -18,6 +18,7 @@ from controlplane.tables.models import RowGrant, Table
 from tests.controlplane.drivers import driver  # noqa: F401 - a fixture
 from tests.controlplane.lake import Lake
 from tests.controlplane.sink_jobs import running  # noqa: F401 - a fixture
+from tests.controlplane.sql_tables import sql_tables  # noqa: F401 - a fixture
 from tests.support.lost_writes import lost_writes_once  # noqa: F401 - a fixture
 from workers import create_table
 

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import duckdb
 import pyarrow as pa
 
+from workers.closed_database import closed_database
 from workers.concurrency.outcome import CommitOutcome
 from workers.errors import InvalidInput, LakehouseError
 from workers.files.meta_columns import META_COLUMNS
@@ -24,7 +25,6 @@ from workers.write.local import write_rows_from
 from workers.write.request import WriteRequest
 
 _Computed = TypeVar("_Computed")
-_CONFIG: Final = {"enable_external_access": "false", "python_enable_replacements": "false"}
 
 
 class DuckEngine:
@@ -33,9 +33,7 @@ class DuckEngine:
     dialect: Final = "duckdb"
 
     def __init__(self) -> None:
-        self._database = duckdb.connect(":memory:", config=dict(_CONFIG))
-        self._database.execute("SET TimeZone = 'UTC'")
-        self._database.execute("SET lock_configuration = true")
+        self._database = closed_database()
         self._failed: LakehouseError | None = None
 
     def bind_empty(self, name: str, schema: pa.Schema) -> None:

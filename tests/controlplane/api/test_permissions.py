@@ -102,6 +102,7 @@ operation_again        POST    401 403 403 409 409 401
 operation_log          GET     401 403 200 200 200 401
 operation_log_download GET     401 403 200 200 200 401
 operation_cancel       POST    401 403 403 202 409 401
+sql                    POST    401 403 400 400 400 401
 marker_server          GET     401 403 200 200 200 401
 marker_server_restart  POST    401 403 403 403 409 401
 audit                  GET     401 403 403 403 200 401

@@ -18,6 +18,7 @@ from .rows import (
     OperationRow,
     PlanView,
     ServicePlanView,
+    SqlAnswer,
     TableRow,
     WriterRow,
 )
@@ -74,6 +75,18 @@ class Client:
             "POST", "tables/", {**body, **({"name": name} if name else {})}
         )
         return row
+
+    # Rows
+
+    def sql(self, statement: str, *, limit: int = 1_000) -> SqlAnswer:
+        """The rows of one SELECT over tables whose rows the token's owner may read; `is_cut` says
+        whether there are more than `limit`. Raises ProblemError: `sql_refused`,
+        `sql_table_unknown`, `sql_masked_column`, `sql_limit`, `sql_failed`, `sql_busy`.
+        """
+        answer: SqlAnswer = self._connection.send(
+            "POST", "sql/", {"statement": statement, "limit": limit}
+        )
+        return answer
 
     # History
 

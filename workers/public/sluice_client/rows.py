@@ -178,6 +178,25 @@ class SilenceRow(TypedDict):
     reason: str
 
 
+class SqlAnswer(TypedDict):
+    """`SqlAnswer` of the OpenAPI document."""
+
+    columns: list[SqlColumn]
+    rows: list[list[Any | None]]
+    is_cut: bool
+    cut_by: str
+    took_ms: int
+    tables: list[str]
+
+
+class SqlColumn(TypedDict):
+    """`SqlColumn` of the OpenAPI document."""
+
+    name: str
+    type: str
+    is_masked: bool
+
+
 class TableRow(TypedDict):
     """`TableRow` of the OpenAPI document."""
 

@@ -1,0 +1,150 @@
+"""`do_run_sql`: a statement of a person, checked, computed and in the audit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+
+from controlplane.audit.actions import do_record
+from controlplane.errors import ControlPlaneError
+from controlplane.sql.cells import cells
+from controlplane.sql.errors import SqlMaskedColumn, SqlRefused, SqlTableUnknown
+from controlplane.sql.limits import ROWS_DEFAULT, STATEMENT_KEPT_CHARS, sql_limits
+from controlplane.sql.readable import ReadableTables
+from controlplane.sql.running import TableToRead, run_statement
+from controlplane.sql.slots import slot
+from controlplane.tables.row_access import READ_ROWS, do_record_rows_read
+from workers.sql.checking import (
+    CheckedSelect,
+    MaskedColumnUsed,
+    StatementRefused,
+    UnreadableTable,
+    check_select,
+)
+from workers.sql.type_names import name_of_type
+
+DOOR = "sql"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlColumn:
+    """A column of an answer."""
+
+    name: str
+    type: str
+    """As CREATE TABLE names it; a masked one is of type string."""
+    is_masked: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlAnswer:
+    """The rows of one statement."""
+
+    columns: list[SqlColumn]
+    rows: list[list[Any]]
+    """Each as long as `columns`. Times as ISO 8601, decimals and binaries (base64) as text."""
+    is_cut: bool
+    """Whether there are more rows than these."""
+    cut_by: str
+    """`rows` or `bytes`, what stopped it; empty for a whole answer."""
+    took_ms: int
+    tables: list[str]
+    """Slugs of those that were read."""
+
+
+def do_run_sql(statement: str, *, by: User, rows_max: int = ROWS_DEFAULT) -> SqlAnswer:
+    """The answer of one SELECT, as `by` may see it; the audit holds who asked what of which tables.
+
+    Raises SqlRefused, SqlTableUnknown, SqlMaskedColumn and PermissionDenied before anything runs,
+    SqlBusy; SqlLimitHit and SqlFailed. All of them are in the audit as well.
+    """
+    begun_s = time.monotonic()
+    tables = ReadableTables(by)
+    with _recording_refusals(statement, by, tables):
+        checked = _checked(statement, tables)
+        with slot(settings.SLUICE_HOME, str(by.pk), sql_limits()):
+            answer = run_statement(
+                checked.text("duckdb"),
+                _to_read(checked, tables),
+                rows_max=rows_max,
+                limits=sql_limits(),
+            )
+    types = [name_of_type(column.type) for column in answer.rows.schema]
+    columns = [
+        SqlColumn(name=column.name, type=type_, is_masked=column.is_masked)
+        for column, type_ in zip(checked.columns, types, strict=True)
+    ]
+    for named in {named.row.slug: named for named in tables.named.values()}.values():
+        do_record_rows_read(
+            named.access,
+            door=DOOR,
+            rows=answer.rows.num_rows,
+            statement=statement[:STATEMENT_KEPT_CHARS],
+        )
+    return SqlAnswer(
+        columns=columns,
+        rows=cells(answer.rows),
+        is_cut=bool(answer.cut_by),
+        cut_by=answer.cut_by,
+        took_ms=round((time.monotonic() - begun_s) * 1000),
+        tables=_slugs(tables),
+    )
+
+
+def _checked(statement: str, tables: ReadableTables) -> CheckedSelect:
+    try:
+        return check_select(statement, tables)
+    except UnreadableTable as error:
+        raise SqlTableUnknown(error.message, **error.values) from error
+    except MaskedColumnUsed as error:
+        raise SqlMaskedColumn(
+            f"the column {error.values['column']} of {error.values['table']} is masked: it can be "
+            f"shown as a column of the answer, not used in {error.values['not_allowed']}",
+            **error.values,
+        ) from error
+    except StatementRefused as error:
+        raise SqlRefused(error.message, **error.values) from error
+
+
+def _to_read(checked: CheckedSelect, tables: ReadableTables) -> list[TableToRead]:
+    return [
+        TableToRead(
+            relation=table.relation,
+            location=tables.named[name].location,
+            columns=table.columns,
+            masked=tuple(sorted(tables.named[name].access.masked)),
+            times_read=table.times_read,
+        )
+        for name, table in checked.tables.items()
+    ]
+
+
+@contextmanager
+def _recording_refusals(statement: str, by: User, tables: ReadableTables) -> Iterator[None]:
+    try:
+        yield
+    except (ControlPlaneError, PermissionDenied) as error:
+        do_record(
+            who=by.get_username(),
+            what=READ_ROWS,
+            subject=",".join(_slugs(tables))[:200],
+            result="refused",
+            details={
+                "door": DOOR,
+                "rows": 0,
+                "statement": statement[:STATEMENT_KEPT_CHARS],
+                "why": getattr(error, "code", "permission_denied"),
+            },
+        )
+        raise
+
+
+def _slugs(tables: ReadableTables) -> list[str]:
+    return sorted({named.row.slug for named in tables.named.values()})
