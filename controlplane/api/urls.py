@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from csp.constants import UNSAFE_INLINE
 from csp.decorators import csp_update
-from django.urls import path, re_path, register_converter
+from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from controlplane.api import openapi  # noqa: F401 - imported for what it registers
-from controlplane.api.reports.logs import LogReportApi
-from controlplane.api.reports.operations import OperationLeaveApi, OperationReportApi
+from controlplane.api.reports import urls as reports
 from controlplane.api.v1 import (
     activity,
     alerts,
@@ -255,8 +254,5 @@ urlpatterns = [
     path("row-grants/<int:grant_id>/", row_grants.RowGrantApi.as_view(), name="row_grant"),
     path("tokens/", tokens.TokenListApi.as_view(), name="tokens"),
     path("tokens/<slug:token_key>/", tokens.TokenApi.as_view(), name="token"),
-    path("reports/operations/leave/", OperationLeaveApi.as_view(), name="report_leave"),
-    # Workers post without following redirects, so both spellings are answered.
-    re_path(r"^reports/operations/?$", OperationReportApi.as_view(), name="report_operation"),
-    re_path(r"^reports/operations/log/?$", LogReportApi.as_view(), name="report_log"),
+    *reports.urlpatterns,
 ]
