@@ -22,7 +22,8 @@ def may_still(operation: Operation) -> bool:
     kind = kind_of(operation)
     if operation.requested_by is None:
         return kind.may_run_unasked(operation)
-    return may(operation.requested_by, kind.permission(operation), operation.table)
+    has_role = may(operation.requested_by, kind.permission(operation), operation.table)
+    return has_role and kind.is_still_granted(operation)
 
 
 def do_give_leave(operation_id: UUID) -> bool | None:
@@ -50,7 +51,9 @@ def refuse(operation: Operation) -> None:
 
 
 def _why(operation: Operation) -> str:
-    role = kind_of(operation).permission(operation).role
-    by = operation.requested_by
+    permission = kind_of(operation).permission(operation)
+    by, role = operation.requested_by, permission.role
+    if by is not None and may(by, permission, operation.table):
+        return f"its requester {by.get_username()} may no longer read what it reads"
     who = f"its requester {by.get_username()}" if by is not None else "its requester is gone and"
     return f"{who} may no longer do this: it needs the role {role} on {operation.table.slug}"

@@ -51,6 +51,14 @@ class Operation(models.Model):
     progress_total = models.BigIntegerField(default=0)
     progress_unit = models.CharField(max_length=32, blank=True)
     message = models.TextField(blank=True)
+    again_of = models.ForeignKey(
+        "self", null=True, on_delete=models.SET_NULL, related_name="repeats"
+    )
+    """The operation that this one was asked for after, with the same or changed parameters."""
+    settled = models.JSONField(default=dict)
+    """Parameters of its source that its driver has settled, such as offsets; whoever comes in its
+    place is given them.
+    """
     attempts = models.PositiveSmallIntegerField(default=0)
     idempotency_key = models.CharField(max_length=100, null=True)
     request_digest = models.CharField(max_length=64, blank=True)

@@ -18,6 +18,7 @@ from controlplane.operations.checks import Check
 from controlplane.operations.filters import ANY, OperationFilter, filtered
 from controlplane.operations.kinds.kind import kind_of
 from controlplane.operations.models import MarkerServer, Operation
+from controlplane.operations.query_sources import without_statement
 from controlplane.operations.queueing import IS_SHELL
 from controlplane.operations.states import FINAL, OperationState
 from controlplane.operations.waiting import Wait, waits_of
@@ -113,7 +114,9 @@ def operation_detail(
     return OperationDetail(
         row=operation_row(operation),
         heading=kind_of(operation).heading(operation),
-        parameters=operation.parameters if sees_all else without_row_choices(operation.parameters),
+        parameters=_shown_parameters(
+            operation.parameters if sees_all else without_row_choices(operation.parameters)
+        ),
         plan=operation.plan,
         plan_hash=operation.plan_hash,
         pid=operation.pid,
@@ -248,6 +251,13 @@ def operation_row(operation: Operation) -> OperationRow:
         lasted_s=_lasted_s(operation),
         waits_for=None,
     )
+
+
+def _shown_parameters(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    job = parameters.get("job", {})
+    if "source" not in job:
+        return parameters
+    return {**parameters, "job": {**job, "source": without_statement(job["source"])}}
 
 
 def _lasted_s(operation: Operation) -> float | None:

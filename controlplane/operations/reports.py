@@ -25,6 +25,8 @@ from workers.errors import LakehouseError
 log = logging.getLogger(__name__)
 
 MESSAGE_CHARS_MAX = 2000
+SETTLED_MAX = 10
+SETTLED_CHARS_MAX = 100_000
 _STATES = {
     "running": OperationState.RUNNING,
     "progress": OperationState.RUNNING,
@@ -147,9 +149,19 @@ def _facts(payload: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(instant, str) or not INSTANT_TIME.match(instant):
             raise InvalidRequest("a report's instant is an instant time")
         values["instant"] = instant
+    if payload.get("settled") is not None:
+        values["settled"] = _settled(payload["settled"])
     if payload.get("pid") is not None:
         values["pid"] = _count(payload["pid"])
     return values
+
+
+def _settled(given: object) -> dict[str, str]:
+    if not isinstance(given, Mapping) or len(given) > SETTLED_MAX:
+        raise InvalidRequest("what is settled is a small object")
+    if not all(isinstance(text, str) and len(text) <= SETTLED_CHARS_MAX for text in given.values()):
+        raise InvalidRequest("what is settled are texts", most=SETTLED_CHARS_MAX)
+    return {str(name)[:64]: text for name, text in given.items()}
 
 
 def _count(value: object) -> int:

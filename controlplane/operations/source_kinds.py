@@ -1,5 +1,5 @@
-"""What the control plane knows of each kind of source that a write may have. Files are here; an app
-adds its own when it is ready.
+"""What the control plane knows of each kind of source that a write may have. Files and topics are
+here; an app adds its own when it is ready.
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from controlplane.errors import InvalidRequest
+from workers.errors import InvalidInput
+from workers.sink.bounded import bounded_read
+from workers.sink.kafka.client_config import connection
 
 _SHOWN_CHARS = 80
 
@@ -20,9 +23,15 @@ class SourceKind:
     """Then any driver may write the rounds that another one has left."""
     restarts_max: int = 0
     """So often another writer takes the place of one that died."""
+    derived: frozenset[str] = frozenset()
+    """Keys of a job's source that its request did not have."""
+    settles: frozenset[str] = frozenset()
+    """Keys that its driver settles, for itself and for whoever comes in its place."""
 
 
 _KINDS = {name: SourceKind(name) for name in ("csv", "json", "parquet")}
+_KINDS["kafka"] = SourceKind("kafka", restarts_max=2, settles=frozenset({"offsets"}))
+_KINDS["sql"] = SourceKind("sql", derived=frozenset({"tables"}))
 _OTHER = SourceKind("")
 
 
@@ -39,8 +48,21 @@ def source_kind(source: Mapping[str, Any]) -> SourceKind:
 
 
 def check_source_kind(source: Mapping[str, Any]) -> None:
-    """Raises InvalidRequest for a kind that no driver would open."""
+    """Raises InvalidRequest for a kind that no driver would open, and for a topic that is not named
+    as it would be read. What offsets are settled is not for a request to say.
+    """
     kind = source.get("kind")
     if not isinstance(kind, str) or kind not in _KINDS:
         shown = repr(kind)[:_SHOWN_CHARS]
         raise InvalidRequest("source kind is unknown", kind=shown, known=sorted(_KINDS))
+    if kind == "kafka":
+        _check_topic(source)
+
+
+def _check_topic(source: Mapping[str, Any]) -> None:
+    try:
+        read = bounded_read(source)
+        # The password itself is known only where the driver will run.
+        connection(read.config, {str(source.get("password_env", "")): "known there"})
+    except InvalidInput as error:
+        raise InvalidRequest(error.message, **error.values) from error

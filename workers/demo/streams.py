@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -55,6 +56,11 @@ class DemoStream:
     def pace_s(self) -> float:
         """Seconds from the start of one round to the next, 5 unless the job names others."""
         return self.requests.pace_ms / 1_000
+
+    @property
+    def settled(self) -> Mapping[str, str]:
+        """Nothing: its rounds follow from its parameters."""
+        return {}
 
     @property
     def is_repeatable(self) -> bool:

@@ -49,6 +49,8 @@ class OperationReport:
     pid: int | None = None
     outcome: Mapping[str, Any] | None = None
     """JSON values only."""
+    settled: Mapping[str, str] | None = None
+    """Parameters of its source that are settled now; a writer in its place is given them."""
 
     def to_message(self) -> dict[str, Any]:
         """The JSON object that is sent; what is not known is left out."""
@@ -61,7 +63,7 @@ class OperationReport:
                 "total": self.progress.total,
                 "unit": self.progress.unit,
             }
-        for name in ("instant", "pid", "outcome"):
+        for name in ("instant", "pid", "outcome", "settled"):
             if (value := getattr(self, name)) is not None:
                 message[name] = dict(value) if isinstance(value, Mapping) else value
         return message

@@ -123,6 +123,8 @@ class Driver:
             environment=self._environment,
             scratch=Path(job.run_dir),
         )
+        if source.settled:
+            self._tell_settled(source.settled)
         first = _next_round(table, job, source)
         self._rounds_total = source.rounds
         self._tell_rounds(first, f"starts with round {first + 1} of {source.rounds}")
@@ -219,6 +221,16 @@ class Driver:
     def _tell_rounds(self, done: int, message: str, instant: InstantTime | None = None) -> None:
         self._rounds_done = done
         self._tell(Progress(done, self._rounds_total, "rounds"), message, instant)
+
+    def _tell_settled(self, settled: Mapping[str, str]) -> None:
+        self._reporter.send(
+            OperationReport(
+                operation_id=self._job.operation_id,
+                state=ReportState.PROGRESS,
+                message="its source has settled what it reads",
+                settled=settled,
+            )
+        )
 
     def _on_spark_progress(self, **state: Any) -> None:
         """Spark's own view of the job at hand; told only where rounds say nothing."""

@@ -40,6 +40,9 @@ class OperationReportApi(APIView):
             min_value=1, max_value=INTEGER_MAX, required=False, allow_null=True
         )
         outcome = serializers.DictField(required=False, allow_null=True)
+        settled = serializers.DictField(
+            child=serializers.CharField(max_length=100_000), required=False, allow_null=True
+        )
 
     @extend_schema(operation_id="reports_operation", request=OperationReport, responses={204: None})
     def post(self, request: Request) -> Response:

@@ -67,6 +67,10 @@ def never(_operation: Operation) -> bool:
     return False
 
 
+def always(_operation: Operation) -> bool:
+    return True
+
+
 def any_instant(_operation: Operation, _instant: InstantTime) -> bool:
     return True
 
@@ -107,6 +111,8 @@ class Kind:
 
     may_run_unasked: Callable[[Operation], bool] = never
     """Whether a worker may take it again although no person asked for it, but a schedule."""
+    is_still_granted: Callable[[Operation], bool] = always
+    """Whether its requester still has what it needs beside the role: the rows that it reads."""
     may_name: Callable[[Operation, InstantTime], bool] = any_instant
     """Whether a report may say that this is its instant."""
     is_gone: Callable[[Operation, datetime], bool] = worker_is_gone

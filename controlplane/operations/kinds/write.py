@@ -23,6 +23,7 @@ from controlplane.operations.effect_proofs import WRITE_TITLES, write_checks
 from controlplane.operations.kinds.kind import Cancelling, Kind
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move, send_cancel
+from controlplane.operations.query_sources import SQL, checked_query, may_still_read
 from controlplane.operations.request_places import check_places, check_source
 from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
@@ -68,7 +69,8 @@ class WriteAsk(Ask[None]):
 
     def wanted(self, request: Request, plan: None) -> Wanted:
         session_id = str(uuid.uuid4())
-        job = _write_job(self.table, self.parameters, request.operation_id, session_id)
+        parameters, reads = _with_query(self.parameters, request.by)
+        job = _write_job(self.table, parameters, request.operation_id, session_id)
         return Wanted(
             job=job,
             what="operation.write",
@@ -78,7 +80,7 @@ class WriteAsk(Ask[None]):
                 "stream": job.stream or "",
                 "restarts": self.restarts,
             },
-            details={"source": dict(job.source)},
+            details={"source": dict(job.source), **({"reads": reads} if reads else {})},
         )
 
 
@@ -98,6 +100,29 @@ def do_request_write(
     """
     given = Given(reason=reason, idempotency_key=idempotency_key)
     return do_request(WriteAsk(table, parameters, restarts), Requester.person(by), given)
+
+
+def _with_query(
+    parameters: Mapping[str, Any], by: Requester
+) -> tuple[Mapping[str, Any], list[str]]:
+    """With the tables that a statement reads as its driver is told of them, and their slugs.
+
+    Raises what `checked_query` raises.
+    """
+    source = parameters.get("source")
+    if not isinstance(source, Mapping) or source.get("kind") != SQL:
+        return parameters, []
+    if by.user is None:
+        raise InvalidRequest("a statement reads what a person may read, and nobody asks for it")
+    query = checked_query(by.user, source)
+    return {**parameters, "source": query.job_source()}, query.slugs
+
+
+def _is_still_granted(operation: Operation) -> bool:
+    """What a statement reads may have been taken from its requester meanwhile."""
+    source = operation.parameters["job"]["source"]
+    by = operation.requested_by
+    return source.get("kind") != SQL or (by is not None and may_still_read(by, source))
 
 
 def _write_job(
@@ -205,11 +230,17 @@ def start_again(operation: Operation) -> Operation | None:
         return None
     return do_request_write(
         table=operation.table,
-        parameters=_parameters(operation),
+        parameters=_settled_parameters(operation),
         by=by,
         reason=f"in the place of {operation.pk}",
         restarts=restarts + 1,
     )
+
+
+def _settled_parameters(operation: Operation) -> dict[str, Any]:
+    parameters, source = _parameters(operation), operation.parameters["job"]["source"]
+    kept = {key: source[key] for key in source_kind(source).settles if key in source}
+    return {**parameters, "source": {**parameters["source"], **kept, **operation.settled}}
 
 
 def _again(operation: Operation, changed: Mapping[str, Any]) -> WriteAsk:
@@ -226,9 +257,11 @@ def _scheduled(table: Table, service: str, parameters: Mapping[str, Any]) -> Wri
 def _parameters(operation: Operation) -> dict[str, Any]:
     """As they were asked for."""
     job = operation.parameters["job"]
+    kind = source_kind(job["source"])
+    added = kind.derived | kind.settles
     options = {key: text for key, text in job["options"].items() if key != "sluice.operation.id"}
     return {
-        "source": job["source"],
+        "source": {key: part for key, part in job["source"].items() if key not in added},
         "operation": job["operation"],
         "stream": job["stream"],
         "options": options,
@@ -243,6 +276,7 @@ KIND = Kind(
     confirm=confirm_write,
     titles=WRITE_TITLES,
     checks=write_checks,
+    is_still_granted=_is_still_granted,
     may_name=lambda operation, instant: not is_foreign(operation, instant),
     is_gone=driver_is_gone,
     watch=_watch,

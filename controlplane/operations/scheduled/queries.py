@@ -18,6 +18,7 @@ from django.http import Http404
 from django.utils import timezone
 
 from controlplane.operations.models import Operation, Schedule, ScheduleRun
+from controlplane.operations.query_sources import without_statement
 from controlplane.operations.scheduled.due_times import Cron, next_due
 from controlplane.operations.scheduled.wishes import times_of
 from controlplane.operations.states import OPEN
@@ -152,7 +153,7 @@ def _rows(schedules: QuerySet[Schedule], reader: Caller) -> list[ScheduleRow]:
     seen = _seen_tables([*before, *(run.after for run in last_runs.values())], reader)
     now = timezone.now()
     return [
-        _row(schedule, last_runs.get(schedule.pk), waits.get(schedule.pk), seen, now)
+        _row(schedule, last_runs.get(schedule.pk), waits.get(schedule.pk), seen, now, reader)
         for schedule in rows
     ]
 
@@ -173,6 +174,7 @@ def _row(
     waits_for: UUID | None,
     seen: frozenset[int],
     now: datetime,
+    reader: Caller,
 ) -> ScheduleRow:
     times = times_of(schedule)
     is_idle = schedule.is_paused or times is None
@@ -185,7 +187,7 @@ def _row(
         name=schedule.name,
         kind=schedule.kind,
         service=schedule.service,
-        parameters=schedule.parameters,
+        parameters=_shown_parameters(schedule, reader),
         trigger=schedule.trigger,
         every_s=schedule.every_s,
         cron=schedule.cron,
@@ -205,6 +207,14 @@ def _row(
         waits_for=waits_for,
         last_run=None if last_run is None else _run_row(last_run, seen),
     )
+
+
+def _shown_parameters(schedule: Schedule, reader: Caller) -> Mapping[str, Any]:
+    parameters: Mapping[str, Any] = schedule.parameters
+    source = parameters.get("source")
+    if schedule.owner_id == reader.pk or not isinstance(source, Mapping):
+        return parameters
+    return {**parameters, "source": without_statement(source)}
 
 
 def _run_row(run: ScheduleRun, seen: frozenset[int]) -> ScheduleRunRow:

@@ -83,6 +83,14 @@ class Topics:
                     raise KafkaFailed("a partition has no leader", topic=topic) from missing
             self._clock.sleep(_POLL_S)
 
+    def offsets_at(self, topic: str, time_ms: int, facts: TopicFacts) -> dict[int, int]:
+        """Of each partition the offset of its first record of this time or later, or its end where
+        there is none. Raises NotFound, KafkaFailed.
+        """
+        known = self._offsets(topic, list(facts.watermarks), OffsetSpec.for_timestamp(time_ms))
+        ends = {at: end for at, (_, end) in facts.watermarks.items()}
+        return {at: ends[at] if offset < 0 else offset for at, offset in known.items()}
+
     def topic_id(self, topic: str) -> str:
         """As in its facts, for a third of the requests. Raises NotFound, KafkaFailed."""
         return str(self._described(topic).topic_id)

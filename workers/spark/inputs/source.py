@@ -43,6 +43,12 @@ class Source(Protocol):
     def is_repeatable(self) -> bool:
         """A round that was rolled back by others is simply written again."""
 
+    @property
+    def settled(self) -> Mapping[str, str]:
+        """What it has settled on since it was opened, under the names of its parameters: a writer
+        in the place of this one is given it.
+        """
+
     def frame(self, spark: SparkSession, number: int) -> DataFrame:
         """The rows of round `number`, to be written as one commit; the same ones each time."""
         ...
@@ -70,6 +76,11 @@ class WrittenOnce:
     def pace_s(self) -> float:
         """Always 0: no next round waits."""
         return 0.0
+
+    @property
+    def settled(self) -> Mapping[str, str]:
+        """Nothing: whoever opens it again finds the same."""
+        return {}
 
     @property
     def is_repeatable(self) -> bool:

@@ -1,0 +1,121 @@
+"""SQL over tables as the source of a write: whether somebody may read all that a statement reads.
+
+It is asked when the write is requested, by a schedule at each turn, and once more when its worker
+begins. Whoever sees a table and may not read its rows is told so; of a table that he does not see
+nothing is said. A masked column is not written anywhere, whatever the statement does with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+
+from controlplane.errors import InvalidRequest
+from controlplane.mirror.models import SchemaRecord
+from controlplane.tables.access import Permission, visible_tables
+from controlplane.tables.masks import masks_part
+from controlplane.tables.models import Table
+from controlplane.tables.row_access import row_access
+from workers.errors import InvalidInput
+
+SQL = "sql"
+_GIVEN = {"kind", "statement"}
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySource:
+    """A statement that may run, and what it reads."""
+
+    statement: str
+    tables: Mapping[str, Table]
+    """By their names in the statement."""
+    columns: Mapping[str, Mapping[str, str]]
+    """Of each table those that the mirror knows, with their types; a driver sees no others."""
+
+    @property
+    def slugs(self) -> list[str]:
+        return sorted(table.slug for table in self.tables.values())
+
+    def job_source(self) -> dict[str, Any]:
+        """As a driver takes it."""
+        named = {
+            name: {"location": table.location, "columns": dict(self.columns[name])}
+            for name, table in sorted(self.tables.items())
+        }
+        return {"kind": SQL, "statement": self.statement, "tables": json.dumps(named)}
+
+
+def checked_query(by: User, source: Mapping[str, Any]) -> QuerySource:
+    """What `by` may have read for him now. Reads the database alone.
+
+    Raises InvalidRequest for what is no SELECT, or reads what there is not; PermissionDenied where
+    `by` may not read the rows of a table that he sees, or a column is masked for him.
+    """
+    from workers.sql.checking import MaskedColumnUsed, ReadableTable, check_select
+
+    if unknown := sorted(set(source) - _GIVEN):
+        raise InvalidRequest("source has unknown keys", keys=unknown, known=sorted(_GIVEN))
+    statement = source.get("statement")
+    if not isinstance(statement, str) or not statement.strip():
+        raise InvalidRequest("a source of SQL has a statement, one SELECT")
+    tables: dict[str, Table] = {}
+    columns: dict[str, Mapping[str, str]] = {}
+
+    def readable(names: frozenset[str]) -> Mapping[str, ReadableTable]:
+        seen = visible_tables(by, Permission.VIEW).filter(slug__in=sorted(names))
+        known: dict[str, ReadableTable] = {}
+        for table in seen:
+            access = row_access(by, table)
+            access.check()
+            tables[table.slug], columns[table.slug] = table, _columns(table)
+            is_masked = partial(masks_part, masked=access.masked)
+            known[table.slug] = ReadableTable(columns[table.slug], is_masked)
+        return known
+
+    try:
+        checked = check_select(statement, readable)
+    except MaskedColumnUsed as error:
+        raise PermissionDenied(str(error)) from error
+    except InvalidInput as error:
+        raise InvalidRequest(error.message, **error.values) from error
+    if masked_outputs := [column.name for column in checked.columns if column.is_masked]:
+        raise PermissionDenied(f"masked columns are not written: {', '.join(masked_outputs)[:300]}")
+    return QuerySource(statement, tables, columns)
+
+
+def may_still_read(by: User, source: Mapping[str, Any]) -> bool:
+    """Whether `by` may read what the source of a job reads, from where the job reads it."""
+    given = {name: source[name] for name in _GIVEN if name in source}
+    try:
+        query = checked_query(by, given)
+    except (InvalidRequest, PermissionDenied):
+        return False
+    named = json.loads(str(source.get("tables", "{}")))
+    return {name: table.location for name, table in query.tables.items()} == {
+        name: table["location"] for name, table in named.items() if name in query.tables
+    } and set(named) == set(query.tables)
+
+
+def without_statement(source: Mapping[str, Any]) -> dict[str, Any]:
+    """A source as everybody who sees the table may read it: which tables a statement reads is not
+    theirs to know. The audit has it.
+    """
+    return {"kind": SQL} if source.get("kind") == SQL else dict(source)
+
+
+def _columns(table: Table) -> dict[str, str]:
+    """By the mirror's newest schema. Raises InvalidRequest for a table that it has not read."""
+    from workers.schema.table_schema import TableSchema
+    from workers.sql.type_names import name_of_type
+
+    newest = SchemaRecord.objects.filter(table=table).order_by("-completed_at").first()
+    if newest is None:
+        raise InvalidRequest("the columns of this table are not known yet", table=table.slug)
+    schema = TableSchema.from_avro(newest.avro)
+    return {field.name: name_of_type(field.type) for field in schema.declared}

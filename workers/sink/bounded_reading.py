@@ -1,0 +1,167 @@
+"""Carries a bounded read out: its offsets are settled with the broker, then its records are decoded
+as the sink does, into a file that Spark's tasks read. Nothing is committed to the broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from workers.clock import Clock
+from workers.errors import InvalidInput, KafkaFailed, OffsetExpired
+from workers.sink.batch import RawBatch
+from workers.sink.bounded import BoundedRead, OffsetRanges
+from workers.sink.decoding.decoder import Decode, decoder
+from workers.sink.kafka.client_config import connection, consumer_settings
+from workers.sink.kafka.consumer import PartitionConsumer
+from workers.sink.kafka.topics import TopicFacts, Topics
+
+POLLED_MAX = 20_000
+IDLE_S_MAX = 60.0
+_POLL_S = 0.5
+
+
+def settled_offsets(read: BoundedRead, environment: Mapping[str, str]) -> OffsetRanges:
+    """From where to where each partition is read, from now on: the offsets that an earlier attempt
+    had settled, else from the read's start to the end that the topic has now.
+
+    Raises InvalidInput for a partition that there is not and for a topic that was made anew,
+    OffsetExpired for offsets that are gone, NotFound, KafkaFailed.
+    """
+    topics = Topics(connection(read.config, environment))
+    topic = read.config.topic
+    facts = topics.facts(topic)
+    if read.settled is not None:
+        if read.settled.topic_id != facts.topic_id:
+            raise InvalidInput("the topic was deleted and made again meanwhile", topic=topic)
+        _check_there(topic, facts, read.settled)
+        return read.settled
+    starts = _starts(read, topics, facts)
+    spans = {
+        partition: (starts.get(partition, low), high)
+        for partition, (low, high) in facts.watermarks.items()
+    }
+    ranges = OffsetRanges(facts.topic_id, {at: (s, max(s, e)) for at, (s, e) in spans.items()})
+    _check_there(topic, facts, ranges)
+    return ranges
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReader:
+    """Reads settled offsets, one partition after the other."""
+
+    read: BoundedRead
+    environment: Mapping[str, str]
+    clock: Clock
+
+    def spool(
+        self, ranges: OffsetRanges, schema: pa.Schema, required: Collection[str], path: Path
+    ) -> int:
+        """Write every record of the ranges to a Parquet file at `path`, as rows of `schema`, whose
+        `required` columns are not null; how many. Memory holds a batch at a time.
+
+        Raises InvalidInput, which names the record, for one that is no row of the table or has no
+        value; OffsetExpired, KafkaFailed.
+        """
+        decode = decoder(self.read.config, schema, required=required)
+        rows = 0
+        with path.open("wb") as file, pq.ParquetWriter(file, schema) as writer:
+            for partition, (start, end) in sorted(ranges.of_partition.items()):
+                for batch in self._batches(partition, start, end):
+                    decoded = self._decoded(decode, batch, partition)
+                    writer.write_table(decoded.select(schema.names).cast(schema))
+                    rows += decoded.num_rows
+        return rows
+
+    def _batches(self, partition: int, start: int, end: int) -> Iterator[RawBatch]:
+        if start >= end:
+            return
+        settings = consumer_settings(self.read.config, self.environment)
+        consumer = PartitionConsumer(settings, self.read.config.topic, partition, wants_keys=False)
+        try:
+            consumer.seek(start)
+            consumer.resume()
+            heard_at_s = self.clock.monotonic_s()
+            while consumer.next_offset < end:
+                batch = consumer.poll(POLLED_MAX, _POLL_S)
+                if batch is not None:
+                    heard_at_s = self.clock.monotonic_s()
+                    yield _before(batch, end)
+                elif self.clock.monotonic_s() - heard_at_s > IDLE_S_MAX:
+                    raise KafkaFailed(
+                        "the broker sends nothing more of a partition that has not ended",
+                        topic=self.read.config.topic,
+                        partition=partition,
+                        offset=consumer.next_offset,
+                        end=end,
+                    )
+        finally:
+            consumer.close()
+
+    def _decoded(self, decode: Decode, batch: RawBatch, partition: int) -> pa.Table:
+        decoded = decode(batch)
+        topic = self.read.config.topic
+        if decoded.bad:
+            bad = decoded.bad[0]
+            raise InvalidInput(
+                f"a record is no row of the table: {bad.cause}",
+                topic=topic,
+                partition=partition,
+                offset=bad.offset,
+            )
+        if decoded.tombstones:
+            raise InvalidInput(
+                "a record has no value; a sink in keyed mode takes such deletes",
+                topic=topic,
+                partition=partition,
+                offset=decoded.tombstones[0].offset,
+            )
+        return decoded.rows
+
+
+def _starts(read: BoundedRead, topics: Topics, facts: TopicFacts) -> Mapping[int, int]:
+    if read.start_at_ms is not None:
+        return topics.offsets_at(read.config.topic, read.start_at_ms, facts)
+    if isinstance(read.config.start_offsets, str):
+        return {}
+    if unknown := sorted(set(read.config.start_offsets) - set(facts.watermarks)):
+        raise InvalidInput(
+            "the topic has no such partitions", topic=read.config.topic, partitions=unknown
+        )
+    return read.config.start_offsets
+
+
+def _check_there(topic: str, facts: TopicFacts, ranges: OffsetRanges) -> None:
+    for partition, (start, end) in ranges.of_partition.items():
+        low, high = facts.watermarks.get(partition, (0, 0))
+        if start < end and start < low:
+            raise OffsetExpired(
+                "the topic does not have this offset any more",
+                topic=topic,
+                partition=partition,
+                offset=start,
+                first=low,
+            )
+        if end > high and start < end:
+            raise InvalidInput(
+                "the topic ends before these offsets", topic=topic, partition=partition, end=high
+            )
+
+
+def _before(batch: RawBatch, end: int) -> RawBatch:
+    """The records below the end: what came since is another read's."""
+    if batch.next_offset <= end:
+        return batch
+    count = int(np.searchsorted(batch.offsets, end))
+    return replace(
+        batch,
+        values=batch.values[:count],
+        offsets=batch.offsets[:count],
+        timestamps_ms=batch.timestamps_ms[:count],
+        records=batch.records[:count],
+    )
