@@ -196,6 +196,17 @@ TEXTS: Mapping[str, ServiceText] = {
         takes="Every write after that instant.",
         choices=(_INSTANT,),
     ),
+    "rollback_several": ServiceText(
+        title="Roll several back",
+        verb="Roll back",
+        purpose="Undoes the instants that are chosen as one plan, newest first, each as a step of "
+        "its own, and stops at the first step that is refused.",
+        takes="What these instants wrote.",
+        choices=(
+            Choice(name="instants", label="Instants", hint="17 digits each, commas between them"),
+            Choice(name="after", label="Or all after", hint="the commit that is the newest then"),
+        ),
+    ),
     "delete": ServiceText(
         title="Delete rows",
         verb="Delete the rows",

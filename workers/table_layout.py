@@ -63,3 +63,5 @@ OVERTAKEN: Final = Place(f"{_OURS}/overtaken")
 UNORDERED: Final = Place(f"{_OURS}/unordered")
 SINKS: Final = Place(f"{_OURS}/sink")
 REPAIR: Final = Place(f"{_OURS}/repair")
+ROLLBACK_PLANS: Final = Place(f"{_OURS}/rollback_plans")
+"""Of several instants, while they are carried out."""

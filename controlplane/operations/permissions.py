@@ -20,6 +20,7 @@ _TITLES = {
     "savepoint": "Savepoint",
     "delete_savepoint": "Delete a savepoint",
     "restore": "Restore",
+    "rollback_several": "Roll several back",
     DELETE: "Delete rows",
     "delete_partition": "Delete partitions",
     "insert_overwrite": "Overwrite partitions",

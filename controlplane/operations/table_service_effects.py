@@ -269,6 +269,7 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
     "insert_overwrite_table": _OVERWRITE,
     "repair": (_files_gone, _lock_given_back),
     "restore": (_undone_by_the_restore, _instants_off_the_timeline, _files_gone),
+    "rollback_several": (_instants_off_the_timeline, _files_gone),
     "savepoint": (_savepoint_holds,),
     "upgrade": (_properties_as_planned, _files_laid, _files_gone),
 }

@@ -30,7 +30,9 @@ _ACTIONS = {
     "insert_overwrite_table": _REPLACING,
 }
 """Of what carries the operation's id. Others are known by what they hold, or leave no instant."""
-_NO_INSTANT = frozenset({"adopt", "archive", "delete_savepoint", "repair", "upgrade"})
+_NO_INSTANT = frozenset(
+    {"adopt", "archive", "delete_savepoint", "repair", "rollback_several", "upgrade"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,3 +56,22 @@ def test_older_instant_names_what_has_to_go_first(page: Page, site: Site) -> Non
     expect(page.locator(".notice.tone-bad").first).to_contain_text(newest)
     assert page.locator("button.danger").is_disabled()
     assert page.locator("#id_reason").is_disabled()
+
+
+def test_ticked_instants_are_planned_together_in_their_order(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/t/trips/rollback")
+    boxes = page.locator(".choices input[type=checkbox]")
+    ticked = [str(boxes.nth(place).get_attribute("value")) for place in (0, 1)]
+    boxes.nth(1).check()
+    boxes.nth(0).check()
+    page.screenshot(path="/tmp/plans_choose.png", full_page=True)
+    page.get_by_role("button", name="Plan those that are ticked").click()
+
+    page.wait_for_selector("#id_typed_name")
+    page.screenshot(path="/tmp/plans_plan.png", full_page=True)
+    steps = page.locator("#group-undo").locator("xpath=ancestor::section").locator("tbody tr")
+    assert [one.split()[:2] for one in steps.all_inner_texts()] == [
+        ["1.", ticked[0]],
+        ["2.", ticked[1]],
+    ]
+    assert page.locator("button.danger").is_enabled() is False

@@ -39,6 +39,7 @@ _ROWS_AFTER: dict[str, Rows] = {
     "insert_overwrite": [TURKU],
     "insert_overwrite_table": [TURKU],
     "restore": [NEWER, BERGEN],
+    "rollback_several": [OSLO, BERGEN],
     "write": [NEWER, BERGEN, TURKU],
 }
 """Of what changes rows."""
@@ -103,6 +104,8 @@ def _commit(lake: Lake, kind: str) -> str:
         _run(lake, "savepoint")
     if kind == "restore":
         lake.commit(BERGEN | {"ts": 10})
+    if kind == "rollback_several":
+        return ",".join([newest, lake.commit(BERGEN | {"ts": 10}), lake.commit(TURKU)])
     if kind == "clean":
         for ts in (11, 13):
             _run(lake, "compaction")
@@ -133,6 +136,7 @@ def _parameters(kind: str, newest: str, folder: Path) -> dict[str, str]:
         "insert_overwrite": {"path": str(path)},
         "insert_overwrite_table": {"path": str(path)},
         "restore": {"instant": newest},
+        "rollback_several": {"instants": newest},
         "write": {"kind": "parquet", "path": str(path)},
     }
     return parameters.get(kind, {})

@@ -164,6 +164,25 @@ def test_proof_after_the_rollback_comes_from_storage_and_mirror(
     assert "undone by rollback" in after
 
 
+def test_ticked_instants_are_one_plan_in_their_order(as_admin: Client, trips: Table) -> None:
+    older, newest = [one.requested_at for one in trips.instants.order_by("requested_at")][-2:]
+    address = "/t/trips/services/run/rollback_several"
+
+    choices = as_admin.get("/t/trips/rollback").content.decode()
+    html = as_admin.get(address, {"instants": [older, newest]}).content.decode()
+    hidden = dict(re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', html))
+    words = {"typed_name": "trips", "reason": "wrong days"}
+    answer = as_admin.post(address, {**hidden, **words})
+
+    assert f'{address}?instants={newest},{older}"' in choices
+    assert html.index("1. <a") < html.index("2. <a")
+    operation = Operation.objects.get()
+    assert answer["Location"] == f"/t/trips/operations/{operation.pk}"
+    undone = [one["what"] for one in operation.plan["items"] if one["effect"] == "undo"]
+    assert undone == [newest, older]
+    assert operation.plan_hash == hidden["plan_hash"]
+
+
 def _row(at: int, completed: int | None) -> InstantRow:
     return InstantRow(
         requested_at=str(at), requested_ms=at, action="commit", state="completed",

@@ -42,6 +42,8 @@ class _Choice:
     row: InstantRow
     verdict: Literal["ready", "alive", "later"]
     words: str
+    with_newer: str = ""
+    """It and all that completed later, with commas between them; empty for what needs none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,18 +164,20 @@ def choose(rows: Sequence[InstantRow], *, alive: frozenset[str]) -> list[_Choice
         key=lambda row: row.completed_at or "",
         reverse=True,
     )
-    newer = {row.requested_at: at for at, row in enumerate(by_completion)}
+    names = [row.requested_at for row in by_completion]
+    newer = {name: names[:at] for at, name in enumerate(names)}
     return [_choice(row, newer.get(row.requested_at), row.requested_at in alive) for row in rows]
 
 
-def _choice(row: InstantRow, newer: int | None, is_alive: bool) -> _Choice:
+def _choice(row: InstantRow, newer: list[str] | None, is_alive: bool) -> _Choice:
     if newer is None:
         if is_alive:
             return _Choice(row, "alive", "its writer is alive")
         return _Choice(row, "ready", "yes, its writer is gone")
-    if newer == 0:
+    if not newer:
         return _Choice(row, "ready", "yes, it is the newest")
-    return _Choice(row, "later", f"after {newer} newer one{'' if newer == 1 else 's'}")
+    words = f"after {len(newer)} newer one{'' if len(newer) == 1 else 's'}"
+    return _Choice(row, "later", words, ",".join([*newer, row.requested_at]))
 
 
 def _file(path: str, size: int) -> _File:

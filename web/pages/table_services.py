@@ -63,13 +63,18 @@ def services_part(request: HttpRequest, slug: str, part: str) -> HttpResponse:
 def service(request: HttpRequest, slug: str, service: str) -> HttpResponse:
     """Choose, look at the plan; a POST asks for exactly that plan."""
     kind = _kind(service)
-    parameters = chosen(service, request.GET)
+    parameters = chosen(service, _texts(request))
     is_asked = request.method == "POST"
     permission = permission_of(service) if is_asked else permission_to_plan(parameters)
     table = access_table(person(request), slug, permission)
     if is_asked:
         return _confirm(request, table, kind)
     return _show(_Shown(request, table, kind, parameters))
+
+
+def _texts(request: HttpRequest) -> dict[str, str]:
+    """Of the address. What is there several times, such as boxes that were ticked, is a list."""
+    return {name: ",".join(texts) for name, texts in request.GET.lists()}
 
 
 @dataclass(slots=True)
@@ -173,4 +178,6 @@ def _kind(service: str) -> ServiceKind:
 
 
 def _nav(service: str) -> str:
+    if service == "rollback_several":
+        return "rollback"
     return "savepoints" if service in ("savepoint", "delete_savepoint", "restore") else "services"

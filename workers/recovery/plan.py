@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from workers.clock import InstantTime
@@ -162,7 +163,7 @@ def _blockers(
     blockers += _savepoint_blockers(table, timeline, paths)
     if not in_restore and target.action.writes_data:
         blockers += _order_blockers(table, timeline, target)
-        blockers += _plan_blockers(table, timeline, paths)
+        blockers += plan_blockers(table, timeline, paths)
     return blockers
 
 
@@ -195,14 +196,40 @@ def _savepoint_blockers(table: Table, timeline: Timeline, paths: set[str]) -> li
 
 def _order_blockers(table: Table, timeline: Timeline, target: CompletedInstant) -> list[str]:
     """What was built on it goes first, and what it superseded must still be there (bug B11)."""
+    if later := _later_blockers(table, timeline, target):
+        return later
+    if is_compaction(table, target):
+        return ["a completed compaction changes no row; only a restore takes it back"]
+    return lost_blockers(table, timeline, target)
+
+
+def in_turn_blockers(table: Table, timeline: Timeline, plan: RollbackPlan) -> list[str]:
+    """Why one of several, of which the newest goes first, cannot go now: beside what its plan says,
+    planned with `in_restore`. A compaction may, with the writes that it merged.
+    """
+    target = timeline.find(plan.target)
+    if not isinstance(target, CompletedInstant) or not target.action.writes_data:
+        return []
+    blockers = _later_blockers(table, timeline, target) or lost_blockers(table, timeline, target)
+    return [*blockers, *plan_blockers(table, timeline, {file.path for file in plan.files})]
+
+
+def _later_blockers(table: Table, timeline: Timeline, target: CompletedInstant) -> list[str]:
     writes = timeline.completed_writes()
     later = [one for one in writes if one.completed_at > target.completed_at]
-    if later:
-        order = ", ".join(_described(table, one, target) for one in reversed(later))
-        return [f"only the newest completed write is rolled back; first: {order}"]
-    if _is_compaction(table, target):
-        return ["a completed compaction changes no row; only a restore takes it back"]
-    before = [one.completed_at for one in writes if one != target]
+    if not later:
+        return []
+    order = ", ".join(_described(table, one, target) for one in reversed(later))
+    return [f"only the newest completed write is rolled back; first: {order}"]
+
+
+def lost_blockers(table: Table, timeline: Timeline, target: CompletedInstant) -> list[str]:
+    """What is cleaned away of the state that the newest write before it left."""
+    before = [
+        one.completed_at
+        for one in timeline.completed_writes()
+        if one != target and one.completed_at <= target.completed_at
+    ]
     if before and (lost := lost_files(table, timeline, before[-1])):
         return [f"files of the state before it were cleaned away: {_named(lost)}"]
     return []
@@ -215,12 +242,20 @@ def _described(table: Table, instant: Instant, target: Instant) -> str:
     return instant.requested_at if is_plain else f"{instant.requested_at} (a replacement)"
 
 
-def _plan_blockers(table: Table, timeline: Timeline, paths: set[str]) -> list[str]:
-    """A plan that runs beside would put the rows into a base file for good (bug B8)."""
+def plan_blockers(
+    table: Table,
+    timeline: Timeline,
+    paths: set[str],
+    *,
+    besides: Collection[InstantTime] = (),
+) -> list[str]:
+    """A plan that runs beside would put the rows into a base file for good (bug B8). `besides`:
+    those that go first.
+    """
     return [
         f"the pending plan {instant} reads {_named(sorted(files & paths))}; run it or take it back"
         for instant, files in pending_plan_files(table.storage, timeline).items()
-        if files & paths
+        if files & paths and instant not in besides
     ]
 
 
@@ -229,7 +264,8 @@ def _named(paths: list[str]) -> str:
     return f"{len(paths)} files: " + ", ".join(paths[:_NAMED_MAX]) + more
 
 
-def _is_compaction(table: Table, target: Instant) -> bool:
+def is_compaction(table: Table, target: Instant) -> bool:
+    """Whether a completed write merged logs into base files."""
     try:
         return read_instant(table, target).compacted
     except MalformedTable:  # Damaged metadata is a reason to roll back, not to refuse it.

@@ -21,7 +21,7 @@ from workers.concurrency.settling import settled_timeline, table_lock
 from workers.errors import InstantRolledBack, LeaseLost, NotFound, PlanChanged, RollbackRefused
 from workers.markers.store import delete_markers
 from workers.options.write_options import WriteOptions
-from workers.recovery.plan import RollbackPlan, files_of, plan_rollback
+from workers.recovery.plan import RollbackPlan, files_of, in_turn_blockers, plan_rollback
 from workers.table.overtaken import look_again
 from workers.table.table import Table
 from workers.timeline import decisions, transitions
@@ -59,6 +59,8 @@ class RollbackRequest:
     """The writer itself asks, and is at no file any more; or it was ended before."""
     in_restore: bool = False
     """One of many that a restore takes back, newest first."""
+    is_in_turn: bool = False
+    """One of several that a person chose: everything newer is to be gone by now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +145,13 @@ def _prepare(
         plan = plan_rollback(
             table,
             request.target,
-            in_restore=request.in_restore,
+            in_restore=request.in_restore or request.is_in_turn,
             by_markers=options.rolls_back_by_markers,
         )
         if by is None:
             _check(plan, request)
+            if request.is_in_turn and (blockers := in_turn_blockers(table, timeline, plan)):
+                raise RollbackRefused("; ".join(blockers), instant=request.target)
         requested_at = next_instant(table.ports.clock, timeline.last_time)
         _note_writer(table, target, request)
         plan_file = _plan_file(plan)
@@ -160,7 +164,7 @@ def _prepare(
             transitions.discard(table.storage, requested_at, Action.ROLLBACK)
             if target.is_completed:
                 raise LeaseLost("the table lock ran out before the undo", instant=request.target)
-            if (first := _gone_by(table, request.target)) is not None:
+            if (first := gone_by(table, request.target)) is not None:
                 return RollbackOutcome(request.target, first, was_gone=True)
             return RollbackOutcome(request.target, None, is_committed=True)
         stop_points.reach("rollback_after_decision", writer=request.by)
@@ -208,14 +212,16 @@ def _decided_by(table: Table, target: InstantTime) -> InstantTime | None:
 
 def _already_gone(table: Table, request: RollbackRequest) -> RollbackOutcome:
     """A rollback that ran to its end removes the target's files; running it again is a success."""
-    by = _gone_by(table, request.target)
+    by = gone_by(table, request.target)
     if by is not None:
         return RollbackOutcome(request.target, by, was_gone=True)
     raise RollbackRefused("instant is not on the active timeline", instant=request.target)
 
 
-def _gone_by(table: Table, target: InstantTime) -> InstantTime | None:
-    """As `_decided_by`, also when the decision was archived since."""
+def gone_by(table: Table, target: InstantTime) -> InstantTime | None:
+    """The rollback instant (or `takeover`) in whose name the target was decided to go, also when
+    the decision was archived since; None when none was.
+    """
     by = _decided_by(table, target)
     if by is None and isinstance(
         settled := settled_decision(table.storage, target), RollbackDecision

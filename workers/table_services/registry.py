@@ -13,6 +13,7 @@ from workers.table_services.deletes.rows import Delete
 from workers.table_services.overwrites import Overwrite
 from workers.table_services.repair import Repair
 from workers.table_services.restore import Restore
+from workers.table_services.rollback_several import RollbackSeveral
 from workers.table_services.savepoint import DeleteSavepoint, Savepoint
 from workers.table_services.service import Service
 from workers.table_services.upgrade.service import Upgrade
@@ -29,6 +30,7 @@ _ALL: tuple[Service, ...] = (
     Overwrite("insert_overwrite"),
     Overwrite("insert_overwrite_table"),
     Restore(),
+    RollbackSeveral(),
     ClusteringService(),
     Adopt(),
     Upgrade(),

@@ -147,11 +147,9 @@ class _Run:
         done, total = cancelled.done, cancelled.total
         plan = service.plan(table, self._job.parameters)
         is_pending = _is_continued(table, plan)
-        rest = (
-            "its plan stays pending, the next run takes it up"
-            if is_pending
-            else ("nothing was changed")
-        )
+        rest = "what was done stays" if done else "nothing was changed"
+        if is_pending:
+            rest = "its plan stays pending, the next run takes it up"
         self._report(
             ReportState.CANCELLED,
             f"stopped after {done} of {total}; {rest}",

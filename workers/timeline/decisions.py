@@ -161,13 +161,31 @@ def is_undone(storage: Storage, instant: InstantTime) -> bool:
 
 def undone_by(storage: Storage, instant: InstantTime) -> InstantTime | None:
     """The rollback instant that took a committed instant back; None when none did."""
+    undone = _undo_of(storage, instant)
+    return undone[0] if undone else None
+
+
+def reason_to_go(storage: Storage, instant: InstantTime) -> str | None:
+    """Why it was decided to be rolled back; None where no object says that it was. Raises
+    MalformedTable.
+    """
+    decision = read(storage, instant)
+    if isinstance(decision, RollbackDecision):
+        return decision.reason
+    undone = _undo_of(storage, instant)
+    return undone[1] if undone else None
+
+
+def _undo_of(storage: Storage, instant: InstantTime) -> tuple[InstantTime, str] | None:
+    """(rollback instant, its reason)."""
     for file in storage.list_files(_undo_directory(instant)):
         try:
-            outcome = read_json(storage.read(file.path))["outcome"]
-        except (ValueError, KeyError, TypeError) as error:
+            verdict = read_json(storage.read(file.path))
+            outcome, reason = verdict["outcome"], str(verdict.get("reason", ""))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise MalformedTable("undo object is damaged", path=file.path) from error
         if outcome == _UNDO:
-            return file.name
+            return file.name, reason
     return None
 
 

@@ -109,6 +109,8 @@ STORIES: list[tuple[str, str, Undo]] = [
     ("archive", "the history is deleted", drop("history/*.parquet")),
     ("restore", "an instant is there again", instant_back),
     ("restore", "a file is there again", put_back("delete")),
+    ("rollback_several", "an instant is there again", instant_back),
+    ("rollback_several", "a file is there again", put_back("delete")),
     ("repair", "a file is there again", put_back("delete")),
     ("repair", "Hudi's lock is there again, as old as it was", lock_back),
     ("delete", "its log file is deleted", drop(".*_{instant}.log.*")),
@@ -170,6 +172,7 @@ def requested(lake: Lake, service: str, by: User, rows_file: str) -> Operation:
         "insert_overwrite": {"path": rows_file},
         "insert_overwrite_table": {"path": rows_file},
         "restore": {"instant": newest},
+        "rollback_several": {"instants": newest},
     }
     return ask(lake, service, by, parameters=parameters.get(service, {}))
 

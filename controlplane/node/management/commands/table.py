@@ -36,6 +36,7 @@ _SERVICES = {
     "savepoint": ("savepoint", "keep the files of one commit"),
     "delete-savepoint": ("delete_savepoint", "let the files of a savepoint go"),
     "restore": ("restore", "take the table back to a savepoint"),
+    "rollback-several": ("rollback_several", "undo several instants, newest first"),
     "upgrade": ("upgrade", "bring a table of version 6 or 8 to version 9"),
     "adopt": ("adopt", "write into a table that another engine made"),
     "repair": ("repair", "delete what cut-off writes left behind"),
@@ -48,11 +49,13 @@ _POSITIONAL = {
     "savepoint": ("instant", "?", "the commit; the newest when absent"),
     "delete-savepoint": ("instant", None, "the savepoint's commit"),
     "restore": ("instant", None, "the savepoint's commit"),
+    "rollback-several": ("instants", "?", "17 digits each, with commas between them"),
     "delete": ("predicate", "?", "such as \"city = 'Oslo' and ts < 5\""),
     "delete-partition": ("partitions", None, "paths with commas between them"),
     "insert-overwrite": ("path", None, "a .csv or .parquet file"),
     "insert-overwrite-table": ("path", None, "a .csv or .parquet file"),
 }
+_OPTIONAL = ("comment", "keys", "path", "after")
 
 _VIEWS = {
     "schema": "every schema and what it changed",
@@ -167,6 +170,8 @@ def _add_service(parser: ArgumentParser, action: str) -> None:
         parser.add_argument(name, nargs=count, default="", help=text)
     if action == "savepoint":
         parser.add_argument("--comment", default="", help="why it is kept")
+    if action == "rollback-several":
+        parser.add_argument("--after", default="", help="all after this commit, instead of a list")
     if action == "delete":
         parser.add_argument(
             "--keys", default="", help="keys as a JSON list, instead of a condition"
@@ -188,7 +193,7 @@ def _service_command(action: str, options: Mapping[str, Any]) -> ServiceCommand:
     parameters = dict(_pair(text) for text in options["set"])
     if action in _POSITIONAL and (value := options[_POSITIONAL[action][0]]):
         parameters[_POSITIONAL[action][0]] = value
-    parameters |= {key: value for key in ("comment", "keys", "path") if (value := options.get(key))}
+    parameters |= {key: value for key in _OPTIONAL if (value := options.get(key))}
     if path := parameters.get("path"):
         parameters["path"] = str(Path(path).resolve())
     return ServiceCommand(

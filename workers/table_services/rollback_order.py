@@ -1,0 +1,219 @@
+"""Which instants go when several are rolled back, and in which order. Changes nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from workers.clock import InstantTime
+from workers.concurrency.restating import restates
+from workers.errors import InvalidInput, MalformedTable
+from workers.recovery.plan import (
+    RollbackPlan,
+    is_compaction,
+    lost_blockers,
+    plan_blockers,
+    plan_rollback,
+)
+from workers.recovery.rollback import gone_by
+from workers.table.schema_history import is_service_commit, read_instant
+from workers.table.table import Table
+from workers.table_services.parameters import listed
+from workers.timeline.instant import CompletedInstant, Instant
+from workers.timeline.metadata import ROWS_KEY
+from workers.timeline.timeline import Timeline
+
+INSTANTS_KEY = "instants"
+AFTER_KEY = "after"
+STEPS_MAX = 200
+_INSTANT = re.compile(r"[0-9]{17}")
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackStep:
+    """One instant of several."""
+
+    instant: Instant
+    plan: RollbackPlan
+    """Its own, as if all newer ones were gone."""
+    rows: int | None
+    """As its commit states; None for one that is pending, or does not say."""
+    why: str
+    """Why it goes although nobody chose it; empty for one that was chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The steps in the order of doing, and what speaks against them."""
+
+    steps: tuple[RollbackStep, ...]
+    blockers: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    instants: Sequence[Instant]
+    gone: Mapping[InstantTime, InstantTime]
+    """Target -> the rollback that took it back before."""
+    unknown: Sequence[InstantTime] = ()
+
+
+def order_of(table: Table, parameters: Mapping[str, str]) -> Order:
+    """Pending ones first, then completed ones as they became visible, newest first.
+
+    Raises InvalidInput for parameters that name no instants.
+    """
+    timeline = table.timeline()
+    chosen = _chosen(table, timeline, parameters)
+    whys = _on_top(table, timeline, chosen.instants)
+    completed = [
+        one
+        for one in timeline.completed_writes()
+        if one in chosen.instants or one.requested_at in whys
+    ]
+    pending = [one for one in chosen.instants if one not in completed]
+    ordered: list[Instant] = sorted(pending, key=lambda one: one.requested_at, reverse=True)
+    ordered += reversed(completed)
+    steps = tuple(_step(table, one, whys.get(one.requested_at, "")) for one in ordered)
+    return Order(
+        steps,
+        tuple(_blockers(table, timeline, chosen, steps, completed)),
+        tuple(_warnings(chosen, steps)),
+    )
+
+
+def _chosen(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -> _Chosen:
+    known = (INSTANTS_KEY, AFTER_KEY)
+    if unknown := set(parameters) - set(known):
+        raise InvalidInput("unknown parameter", key=min(unknown), known=list(known))
+    names = listed(parameters.get(INSTANTS_KEY, ""))
+    after = parameters.get(AFTER_KEY, "").strip()
+    if bool(names) == bool(after):
+        raise InvalidInput("name the instants, or the one after which all go", known=list(known))
+    for name in (*names, *([after] if after else [])):
+        if not _INSTANT.fullmatch(name):
+            raise InvalidInput("instant time has not 17 digits", instant=name[:32])
+    if len(names) > STEPS_MAX:
+        raise InvalidInput("too many instants for one plan", count=len(names), most=STEPS_MAX)
+    if after:
+        return _Chosen(_all_after(table, timeline, after), {})
+    instants = {name: timeline.find(name) for name in names}
+    off = [name for name, instant in instants.items() if instant is None]
+    gone = {name: by for name in off if (by := gone_by(table, name)) is not None}
+    return _Chosen(
+        [one for one in instants.values() if one is not None],
+        gone,
+        [name for name in off if name not in gone],
+    )
+
+
+def _all_after(table: Table, timeline: Timeline, after: InstantTime) -> list[Instant]:
+    """What states it again stays: other engines see it only with that."""
+    goal = timeline.find(after)
+    if not isinstance(goal, CompletedInstant) or not goal.action.writes_data:
+        raise InvalidInput("this is no completed commit of the active timeline", instant=after)
+    later = [one for one in timeline.completed_writes() if one.completed_at > goal.completed_at]
+    if later and restates(table, later[0], after):
+        later = later[1:]
+    pending = [
+        one
+        for one in timeline.pending()
+        if (one.action.writes_data or one.action.is_rewrite) and one.requested_at > after
+    ]
+    if len(later) + len(pending) > STEPS_MAX:
+        count = len(later) + len(pending)
+        raise InvalidInput("too many instants for one plan", count=count, most=STEPS_MAX)
+    return [*pending, *later]
+
+
+def _on_top(table: Table, timeline: Timeline, chosen: Sequence[Instant]) -> dict[InstantTime, str]:
+    """Newer writes that brought no rows of their own, and why they go as well."""
+    names = {one.requested_at for one in chosen}
+    return {
+        one.requested_at: why
+        for one in _newer(timeline, chosen)
+        if one.requested_at not in names and (why := _why_with(table, one, names))
+    }
+
+
+def _newer(timeline: Timeline, chosen: Sequence[Instant]) -> list[CompletedInstant]:
+    """Than the oldest of them."""
+    times = [one.completed_at for one in chosen if isinstance(one, CompletedInstant)]
+    writes = timeline.completed_writes()
+    return [one for one in writes if times and one.completed_at > min(times)]
+
+
+def _why_with(table: Table, instant: Instant, chosen: Collection[InstantTime]) -> str:
+    if any(restates(table, instant, one) for one in chosen):
+        return "goes as well: states one of them again for other engines"
+    try:
+        if is_service_commit(read_instant(table, instant)):
+            return "goes as well: it rewrote files on top of them and brought no rows"
+    except MalformedTable:  # What it did is not known, so nobody takes it back unasked.
+        return ""
+    return ""
+
+
+def _step(table: Table, instant: Instant, why: str) -> RollbackStep:
+    plan = plan_rollback(table, instant.requested_at, in_restore=True)
+    return RollbackStep(instant, plan, _rows(table, instant), why)
+
+
+def _rows(table: Table, instant: Instant) -> int | None:
+    if not (instant.is_completed and instant.action.writes_data):
+        return None
+    try:
+        rows = read_instant(table, instant).extra_metadata.get(ROWS_KEY, "")
+    except MalformedTable:  # Damaged metadata is a reason to roll back, not to refuse it.
+        return None
+    return int(rows) if rows.isdigit() else None
+
+
+def _blockers(
+    table: Table,
+    timeline: Timeline,
+    chosen: _Chosen,
+    steps: Sequence[RollbackStep],
+    completed: Sequence[CompletedInstant],
+) -> Iterator[str]:
+    for name in chosen.unknown:
+        yield f"instant {name} is not on the active timeline"
+    goes = {step.instant.requested_at for step in steps}
+    stays = [
+        one.requested_at
+        for one in _newer(timeline, chosen.instants)
+        if one.requested_at not in goes
+    ]
+    if stays:
+        yield f"newer writes go first; choose these too: {', '.join(reversed(stays))}"
+    for step in steps:
+        for blocker in step.plan.blockers:
+            yield f"{step.instant.requested_at}: {blocker}"
+    if completed and not stays:
+        oldest = completed[0]
+        if is_compaction(table, oldest):
+            yield (
+                f"{oldest.requested_at} is a compaction, which changes no row: "
+                "choose the writes that it merged as well"
+            )
+        yield from lost_blockers(table, timeline, oldest)
+    if completed:
+        paths = {file.path for step in steps for file in step.plan.files}
+        yield from plan_blockers(table, timeline, paths, besides=goes)
+
+
+def _warnings(chosen: _Chosen, steps: Sequence[RollbackStep]) -> Iterator[str]:
+    for name, by in chosen.gone.items():
+        yield f"{name} was rolled back before, by {by}"
+    if unasked := [step.instant.requested_at for step in steps if step.why]:
+        yield f"not chosen, and goes as well: {', '.join(unasked)}"
+    if live := [step.instant.requested_at for step in steps if step.plan.is_live]:
+        yield f"live writers are stopped and lose their work: {', '.join(live)}"
+    if plans := [
+        step.instant.requested_at
+        for step in steps
+        if step.instant.action.is_rewrite and not step.instant.is_completed
+    ]:
+        yield f"pending plans are taken back: {', '.join(plans)}"
