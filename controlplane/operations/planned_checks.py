@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from controlplane.operations.checks import Check
 from controlplane.operations.models import Operation
+from controlplane.operations.readers_files import missing_for_readers
 from controlplane.operations.states import OperationState
 from controlplane.operations.table_service_proof import ServiceProof, service_proof
 from controlplane.operations.verification import RollbackProof, rollback_proof
@@ -15,6 +16,9 @@ ROLLBACK_TITLES = {
     "files": "Files gone",
     "rows": "Rows out of the table",
 }
+DELETING_BESIDE = frozenset({"repair", "rollback_several"})
+"""Services that delete files beside those that readers go to."""
+READERS_TITLE = "Files of readers stand"
 SERVICE_TITLES = {"timeline": "Done on the timeline"}
 """Check -> title."""
 
@@ -45,7 +49,19 @@ def service_checks(operation: Operation) -> list[Check]:
     if proof.items_checked:
         are_items_done = None if is_unread else is_done and proof.left_count == 0
         checks.append(Check("items", "Planned items done", are_items_done, _item_words(proof)))
+    if has_succeeded and operation.service in DELETING_BESIDE:
+        checks.append(_readers_check(operation))
     return checks
+
+
+def _readers_check(operation: Operation) -> Check:
+    missing = missing_for_readers(operation.table)
+    if missing is None:
+        return Check("readers", READERS_TITLE, None, "storage did not answer; this page asks again")
+    words = "storage shows every file that the newest writes committed"
+    if missing:
+        words = f"{len(missing):,} gaps, such as: {missing[0]}"
+    return Check("readers", READERS_TITLE, not missing, words)
 
 
 def _completed_words(operation: Operation, proof: ServiceProof) -> str:

@@ -171,6 +171,11 @@ def written_gaps(table: Table, timeline: Timeline, own: OwnInstant) -> list[str]
     return [*_written_files_stand(effect), *_written_files_whole(effect)]
 
 
+def missing_files(table: Table, timeline: Timeline, own: OwnInstant) -> list[str]:
+    """What of the files that a commit wrote is missing, as sentences."""
+    return _written_files_stand(Effect(table, timeline, (), {}, own))
+
+
 def _written_files_whole(effect: Effect) -> list[str]:
     """Only files of its own name: what older versions append to, others make longer."""
     if effect.own is None or effect.own.is_archived:

@@ -15,9 +15,11 @@ from django.urls import reverse
 
 from controlplane.audit.models import AuditEvent
 from controlplane.operations.models import Operation
+from controlplane.operations.planned_checks import service_checks
 from controlplane.operations.table_service_proof import service_proof
 from tests.controlplane.lake import Lake
-from tests.controlplane.service_jobs import work
+from tests.controlplane.service_jobs import ask, work
+from workers.table.schema_history import read_instant
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 THERE = "/api/v1/tables/trips/services/repair/"
@@ -116,3 +118,20 @@ def test_page_shows_the_evidence_and_asks_an_admin(
     assert "This needs the role" not in page
     assert address in client.get(reverse("services", args=["trips"])).content.decode()
     assert left.exists()
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_proof_of_a_repair_says_whether_the_files_of_readers_stand(
+    is_lost: bool, admin: User, left: Path, lake: Lake, working: None
+) -> None:
+    operation = work(ask(lake, "repair", admin))
+    stats = read_instant(lake.table, lake.table.timeline().completed_writes()[-1]).stats
+    committed = Path(lake.row.location, stats[0].path)
+    assert committed.exists()
+    if is_lost:
+        committed.unlink()
+
+    [check] = [one for one in service_checks(operation) if one.name == "readers"]
+
+    assert check.is_proved is not is_lost
+    assert (committed.name in check.words) is is_lost
