@@ -20,7 +20,7 @@ from controlplane.errors import ControlPlaneError, PlanVoid
 from controlplane.mirror.queries.table_details import instant_detail
 from controlplane.mirror.timeline_rows import InstantRow, timeline_window
 from controlplane.operations.actions import PlanView, do_request_rollback, plan_rollback
-from controlplane.operations.queries import recent_operations
+from controlplane.operations.queries import OperationRow, recent_operations
 from controlplane.tables.access import Permission, access_table, may
 from controlplane.tables.row_access import row_access
 from controlplane.writers.queries import writers_board
@@ -57,7 +57,7 @@ class _File:
 @page
 def rollback(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
-    past = [one for one in recent_operations(table, 50) if one.kind == "rollback"][:PAST_SHOWN]
+    past = [one for one in recent_operations(table, 50) if _is_rollback(one)][:PAST_SHOWN]
     context = {"page": "rollback", "table": table, "choices": _choices(table), "past": past}
     return render(request, "pages/rollback.html", context)
 
@@ -144,6 +144,10 @@ def _show_plan(
         status, title, text = refusal_of(problem)
         context["problem"] = {"title": f"{title}.", "text": text}
     return render(request, "pages/rollback_plan.html", context, status=status)
+
+
+def _is_rollback(operation: OperationRow) -> bool:
+    return operation.kind == "rollback" or operation.service == "rollback_several"
 
 
 def _choices(table: Table) -> list[_Choice]:
