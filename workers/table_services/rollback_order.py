@@ -74,7 +74,7 @@ def order_of(table: Table, parameters: Mapping[str, str]) -> Order:
         if one in chosen.instants or one.requested_at in whys
     ]
     pending = [one for one in chosen.instants if one not in completed]
-    ordered: list[Instant] = sorted(pending, key=lambda one: one.requested_at, reverse=True)
+    ordered: list[Instant] = sorted(pending, key=lambda instant: instant.requested_at, reverse=True)
     ordered += reversed(completed)
     steps = tuple(_step(table, one, whys.get(one.requested_at, "")) for one in ordered)
     return Order(
