@@ -81,6 +81,8 @@ def do_run_sql(statement: str, *, by: User, rows_max: int = ROWS_DEFAULT) -> Sql
         SqlColumn(name=column.name, type=type_, is_masked=column.is_masked)
         for column, type_ in zip(checked.columns, types, strict=True)
     ]
+    if not tables.named:
+        _record(statement, by, tables, result="done", rows=answer.rows.num_rows)
     for named in {named.row.slug: named for named in tables.named.values()}.values():
         do_record_rows_read(
             named.access,
@@ -131,19 +133,27 @@ def _recording_refusals(statement: str, by: User, tables: ReadableTables) -> Ite
     try:
         yield
     except (ControlPlaneError, PermissionDenied) as error:
-        do_record(
-            who=by.get_username(),
-            what=READ_ROWS,
-            subject=",".join(_slugs(tables))[:200],
-            result="refused",
-            details={
-                "door": DOOR,
-                "rows": 0,
-                "statement": statement[:STATEMENT_KEPT_CHARS],
-                "why": getattr(error, "code", "permission_denied"),
-            },
-        )
+        why = getattr(error, "code", "permission_denied")
+        _record(statement, by, tables, result="refused", rows=0, why=why)
         raise
+
+
+def _record(
+    statement: str, by: User, tables: ReadableTables, *, result: str, rows: int, **details: str
+) -> None:
+    """Of a statement that showed nobody a row of a table."""
+    do_record(
+        who=by.get_username(),
+        what=READ_ROWS,
+        subject=",".join(_slugs(tables))[:200],
+        result=result,
+        details={
+            "door": DOOR,
+            "rows": rows,
+            "statement": statement[:STATEMENT_KEPT_CHARS],
+            **details,
+        },
+    )
 
 
 def _slugs(tables: ReadableTables) -> list[str]:

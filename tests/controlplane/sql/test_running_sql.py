@@ -118,6 +118,7 @@ def test_audit_holds_who_asked_what_of_which_tables_and_how_many_rows(
     do_run_sql(statement, by=sql_tables.pia)
     with pytest.raises(SqlTableUnknown):
         do_run_sql("SELECT * FROM payroll", by=sql_tables.pia)
+    do_run_sql("SELECT 1", by=sql_tables.pia)
 
     events = AuditEvent.objects.filter(what="rows.read").order_by("pk")
 
@@ -125,8 +126,9 @@ def test_audit_holds_who_asked_what_of_which_tables_and_how_many_rows(
         ("pia", "orders", "done"),
         ("pia", "people", "done"),
         ("pia", "", "refused"),
+        ("pia", "", "done"),
     ]
-    assert [event.details["rows"] for event in events] == [2, 2, 0]
+    assert [event.details["rows"] for event in events] == [2, 2, 0, 1]
     assert events[0].details["statement"] == statement[:2_000]
     assert (events[2].details["why"], events[2].details["statement"]) == (
         "sql_table_unknown",
