@@ -287,6 +287,7 @@ def _small_metadata(commit: CommitMetadata) -> dict[str, Any]:
         "inserts": sum(stat.num_inserts for stat in stats),
         "updates": sum(stat.num_updates for stat in stats),
         "deletes": sum(stat.num_deletes for stat in stats),
+        "writes": sum(stat.num_writes for stat in stats),
         "log_files": sum(stat.is_log for stat in stats),
         "base_files": sum(not stat.is_log for stat in stats),
         "file_groups": [list(group) for group in groups[:FILE_GROUPS_KEPT]],

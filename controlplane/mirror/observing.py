@@ -31,7 +31,7 @@ from workers.timeline.instant import Instant, State
 INSTANTS_PER_PASS_MAX = 2000
 """More than this are read over several passes, newest first, so that no pass outlives its turn."""
 ERROR_CHARS_MAX = 500
-PROJECTION = "8"
+PROJECTION = "9"
 """Changes with what is mirrored: a mirror that an older program made is read again, whole."""
 
 

@@ -39,6 +39,12 @@ CHECKS: Mapping[str, str] = MappingProxyType(
         READ_ALIKE: "Other engines read the same rows",
         "clocks": "Clocks",
         "known-files": "Every file's commit is known",
+        "commits": "Commits keep their SLA",
+        "suspect-writer": "Every writer beats in time",
+        "small-files": "Files are large enough",
+        "skew": "No file group is far larger",
+        "write-amplification": "Rows are not written too often",
+        "orphans": "No markers are left behind",
     }
 )
 """Every health check of a table, with a title for the list of rules."""

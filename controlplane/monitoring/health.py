@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
-from controlplane.mirror.queries.health import health_checks
 from controlplane.monitoring.alert_rules import rules
 from controlplane.monitoring.alerts import settle_alerts
 from controlplane.monitoring.events import event_checks
 from controlplane.monitoring.models import Alert, TableHealth
+from controlplane.monitoring.thresholds import table_checks
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from workers.clock import Clock, SystemClock
@@ -59,7 +59,7 @@ def _due(now: datetime) -> list[Table]:
 
 
 def _judge(table: Table, now: datetime) -> None:
-    checks, changed = health_checks(table, now), rules()
+    checks, changed = table_checks(table, now), rules()
     settle_alerts(table, [*checks, *event_checks(table, now, changed)], now, changed)
     verdicts = {check.name: check.verdict for check in checks if check.verdict in _UNWELL}
     TableHealth.objects.update_or_create(

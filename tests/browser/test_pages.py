@@ -56,6 +56,8 @@ STILL = {
     "alert-rules": "/alerts/rules",
     "alert-silence": "/alerts/1/silence",
     "channel": "/alerts/channels/1",
+    "thresholds": "/alerts/thresholds",
+    "table-thresholds": "/t/fares/thresholds",
     "channel-new": "/alerts/channels/new",
     "schema": "/t/fares/schema",
     "service-plan": "/t/fares/services/run/clean?hoodie.clean.commits.retained=1",

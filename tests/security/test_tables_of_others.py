@@ -51,6 +51,7 @@ OF_NO_TABLE = {
     "grant_id": "1",
     "group_id": "1",
     "group_key": "1",
+    "threshold": "skew",
     "token": "set-password",
     "token_key": "0" * 15,
     "uidb64": "MQ",

@@ -193,6 +193,10 @@ alerts                                 GET   login 403 200 200 200
 alerts-rows                            GET   login 403 200 200 200
 alert-rules                            GET   login 403 200 200 200
 alert-rule:check=mirror                POST  login 403 403 403 302
+thresholds                             GET   login 403 200 200 200
+thresholds                             POST  login 403 403 403 302
+table-thresholds                       GET   login 403 200 200 200
+table-thresholds                       POST  login 403 403 403 302
 channels                               GET   login 403 403 403 200
 channel-messages                       GET   login 403 403 403 200
 channel-new                            GET   login 403 403 403 200

@@ -5,31 +5,39 @@ A few queries, whatever the table holds. Addresses and buttons belong to the pag
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from django.db.models import Count, Max, Min, Q
 
-from controlplane.mirror.event_times import AHEAD_MAX, ahead_s, event_time
+from controlplane.mirror.event_times import ahead_s, event_time
+from controlplane.mirror.health_beside import beside_check
 from controlplane.mirror.health_check import Check
+from controlplane.mirror.health_commits import (
+    amplification_check,
+    amplification_columns,
+    commit_check,
+)
+from controlplane.mirror.health_files import file_checks, file_columns
 from controlplane.mirror.health_readers import read_alike
 from controlplane.mirror.health_sinks import sink_columns, sinks_check
+from controlplane.mirror.health_suspects import (
+    Beats,
+    beats_of,
+    orphan_check,
+    orphan_columns,
+    suspect_check,
+)
 from controlplane.mirror.health_words import age_of, ago, many, spoken
-from controlplane.mirror.models import HeartbeatRecord, InstantRecord, StreamStatus, SyncMark
+from controlplane.mirror.models import InstantRecord, StreamStatus, SyncMark
+from controlplane.mirror.thresholds import Limits, defaults
 from controlplane.tables.freshness import freshness
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
 from workers.timeline.instant import State
 
-PENDING_SERVICE_OLD_S = 3600
-SAVEPOINT_OLD_S = 7 * 24 * 3600
-PROPERTIES_NEW_S = 24 * 3600
-DELTA_COMMITS_MAX = 5
-"""Hudi's default of `hoodie.compact.inline.max.delta.commits`."""
-COMMITS_UNCLEANED_MAX = 30
-ACTIVE_COMMITS_MAX = 30
-"""Hudi's default of `hoodie.keep.max.commits`: archiving begins above it."""
 _WRITES = ("commit", "deltacommit", "replacecommit")
 _SERVICES = ("compaction", "logcompaction", "clustering", "clean", "rollback", "restore")
 _PENDING_READ_MAX = 500
@@ -50,8 +58,9 @@ class _Known:
 
     table: Table
     now: datetime
+    limits: Limits
     pending: list[_Pending]
-    beating: frozenset[InstantTime]
+    beats: Beats
     newest: dict[str, InstantTime]
     """Newest completion per action; rewriting operations by their own names too."""
     oldest_savepoint: InstantTime | None
@@ -66,11 +75,16 @@ class _Known:
     unproved: list[InstantTime]
     read_otherwise: dict[str, Any]  # As in SyncMark.
     sinks: list[Check]
+    of_mark: list[Check]
+    """Of small files, skew and orphans."""
+    rows: Mapping[str, int | None]  # Those of `amplification_columns` among others.
 
 
-def health_checks(table: Table, now: datetime) -> list[Check]:
-    """Every check that applies to this kind of table, what needs a person first."""
-    known = _look(table, now)
+def health_checks(table: Table, now: datetime, limits: Limits | None = None) -> list[Check]:
+    """Every check that applies to this kind of table, what needs a person first. Without `limits`
+    the thresholds are those that hold where nobody set others.
+    """
+    known = _look(table, now, limits or defaults())
     checks = [
         _mirror(known),
         _failed_writes(known),
@@ -81,16 +95,20 @@ def health_checks(table: Table, now: datetime) -> list[Check]:
         _savepoints(known),
         *known.sinks,
         _readable(known),
-        *_beside(known),
+        *beside_check(table, now),
         *([read_alike(known.read_otherwise)] if table.table_type == "MERGE_ON_READ" else []),
         *([_clocks(known)] if known.claims else []),
         _known_files(known),
+        *commit_check(known.newest, known.limits, now),
+        *suspect_check(known.beats),
+        *known.of_mark,
+        *amplification_check(known.rows, known.limits),
     ]
     order = ("bad", "warn", "quiet", "good")
     return sorted(checks, key=lambda check: order.index(check.verdict))
 
 
-def _look(table: Table, now: datetime) -> _Known:
+def _look(table: Table, now: datetime, limits: Limits) -> _Known:
     instants = InstantRecord.objects.filter(table=table)
     newest: dict[str, InstantTime] = {}
     oldest_savepoint = None
@@ -112,15 +130,17 @@ def _look(table: Table, now: datetime) -> _Known:
         ),
         uncleaned=Count("pk", filter=done & Q(completed_at__gt=newest.get("clean", ""))),
         unreadable=Count("pk", filter=Q(metadata__has_key="error")),
+        **amplification_columns(done & Q(is_archived=False)),
     )
-    columns = sink_columns(now)
+    columns = {**sink_columns(now), **file_columns(limits), **orphan_columns(limits, now)}
     marks = SyncMark.objects.filter(table=table).annotate(**columns)
     mark = marks.values("held_by", "unproved", "read_otherwise", *columns).first()
     return _Known(
         table=table,
         now=now,
+        limits=limits,
         pending=_pending(instants.exclude(state=State.COMPLETED.value), now),
-        beating=_beating(table, now),
+        beats=beats_of(table, now),
         newest=newest,
         oldest_savepoint=oldest_savepoint,
         active_commits=counts["active"],
@@ -132,6 +152,8 @@ def _look(table: Table, now: datetime) -> _Known:
         unproved=mark["unproved"] if mark else [],
         read_otherwise=mark["read_otherwise"] if mark else {},
         sinks=sinks_check(mark, now) if mark else [],
+        of_mark=[*file_checks(mark, limits), *orphan_check(mark, now)] if mark else [],
+        rows=counts,
     )
 
 
@@ -145,15 +167,6 @@ def _pending(instants: object, now: datetime) -> list[_Pending]:
     ]
 
 
-def _beating(table: Table, now: datetime) -> frozenset[InstantTime]:
-    beats = HeartbeatRecord.objects.filter(table=table, is_gone=False)
-    return frozenset(
-        beat.instant
-        for beat in beats
-        if beat.liveness(age_s=(now - beat.beat_at).total_seconds()) in ("alive", "suspect")
-    )
-
-
 def _claims(table: Table) -> dict[str, str]:
     streams = StreamStatus.objects.filter(table=table, last_event_time__isnull=False)
     newest_events = streams.order_by("stream").values_list("stream", "last_event_time")
@@ -162,16 +175,16 @@ def _claims(table: Table) -> dict[str, str]:
 
 def _clocks(known: _Known) -> Check:
     ahead = {name: ahead_s(event_time(told), known.now) for name, told in known.claims.items()}
-    wrong = {name: by_s for name, by_s in ahead.items() if by_s > AHEAD_MAX.total_seconds()}
+    most_s = known.limits["clock-ahead"] * 60
+    wrong = {name: by_s for name, by_s in ahead.items() if by_s > most_s}
     if not wrong:
         return Check(name="clocks", title="Clocks", verdict="good", sentence="No event is ahead")
     name = max(wrong, key=lambda stream: wrong[stream])
-    hours = max(1, round(wrong[name] / 3600))
     return Check(
         name="clocks",
         title="Clocks",
         verdict="bad",
-        sentence=f"An event of {name} is {hours} h ahead of the clock",
+        sentence=f"An event of {name} is {spoken(wrong[name])} ahead of the clock",
         advice="Later events of its key lose against it. Look at the clock of who stamps them, "
         "and write the key again with the time that is right, or delete it by key.",
     )
@@ -196,7 +209,7 @@ def _mirror(known: _Known) -> Check:
             sentence="this table was never synced",
             advice="It is read within seconds while the workers run.",
         )
-    is_behind = fresh.verdict == "stale"
+    is_behind = fresh.age_s > known.limits["mirror-lag"]
     return Check(
         name="mirror",
         title="Mirror reads storage",
@@ -208,7 +221,7 @@ def _mirror(known: _Known) -> Check:
 
 def _failed_writes(known: _Known) -> Check:
     writes = [one for one in known.pending if one.action not in _SERVICES]
-    dead = [one for one in writes if one.requested_at not in known.beating]
+    dead = [one for one in writes if one.requested_at not in known.beats.living]
     if not dead:
         return Check(
             name="failed-writes",
@@ -220,7 +233,7 @@ def _failed_writes(known: _Known) -> Check:
     return Check(
         name="failed-writes",
         title="No failed write is left",
-        verdict="bad" if oldest.age_s > PENDING_SERVICE_OLD_S else "warn",
+        verdict="bad" if oldest.age_s > known.limits["dead-write"] * 60 else "warn",
         sentence=f"{many(len(dead), 'pending write')} without a living heartbeat; the oldest began "
         f"{spoken(oldest.age_s)} ago" + (f", by {oldest.writer}" if oldest.writer else ""),
         advice="The next writer rolls it back; do it now if none comes.",
@@ -232,7 +245,7 @@ def _failed_writes(known: _Known) -> Check:
 def _stuck_services(known: _Known) -> Check:
     title = "Planned services run"
     planned = [one for one in known.pending if one.action in _SERVICES]
-    old = [one for one in planned if one.age_s > PENDING_SERVICE_OLD_S]
+    old = [one for one in planned if one.age_s > known.limits["planned-service"] * 60]
     if not old:
         sentence = (
             f"{many(len(planned), 'plan')} pending, none for long" if planned else "none waits"
@@ -255,16 +268,17 @@ def _compaction(known: _Known) -> Check:
     last = known.newest.get("COMPACT")
     since = f"since the last compaction, {ago(last, known.now)}" if last else "and none compacted"
     sentence = f"{many(known.delta_commits, 'delta commit')} {since}"
-    if known.delta_commits <= DELTA_COMMITS_MAX:
+    most = known.limits["compaction-commits"]
+    if known.delta_commits <= most:
         return Check(
             name="compaction", title="Compaction keeps up", verdict="good", sentence=sentence
         )
     return Check(
         name="compaction",
         title="Compaction keeps up",
-        verdict="bad" if known.delta_commits > 4 * DELTA_COMMITS_MAX else "warn",
+        verdict="bad" if known.delta_commits > 4 * most else "warn",
         sentence=sentence,
-        advice=f"More than {DELTA_COMMITS_MAX} slow every read down: compact.",
+        advice=f"More than {most:g} slow every read down: compact.",
         remedy="compaction",
     )
 
@@ -273,7 +287,7 @@ def _cleaning(known: _Known) -> Check:
     last = known.newest.get("clean")
     since = f"since the last clean, {ago(last, known.now)}" if last else "and none cleaned"
     sentence = f"{many(known.commits_uncleaned, 'commit')} {since}"
-    is_late = known.commits_uncleaned > COMMITS_UNCLEANED_MAX
+    is_late = known.commits_uncleaned > known.limits["clean-commits"]
     return Check(
         name="cleaning",
         title="Cleaner makes progress",
@@ -286,7 +300,8 @@ def _cleaning(known: _Known) -> Check:
 
 def _archiving(known: _Known) -> Check:
     sentence = f"{many(known.active_commits, 'commit')} on the active timeline"
-    if known.active_commits <= ACTIVE_COMMITS_MAX:
+    most = known.limits["active-commits"]
+    if known.active_commits <= most:
         return Check(
             name="archiving", title="Timeline stays short", verdict="good", sentence=sentence
         )
@@ -294,7 +309,7 @@ def _archiving(known: _Known) -> Check:
     return Check(
         name="archiving",
         title="Timeline stays short",
-        verdict="bad" if blocker and known.active_commits > 4 * ACTIVE_COMMITS_MAX else "warn",
+        verdict="bad" if blocker and known.active_commits > 4 * most else "warn",
         sentence=sentence + (f"; {blocker[0]} blocks archiving" if blocker else ""),
         advice="Settle what blocks it, then archive." if blocker else "Archive the oldest ones.",
         instant=blocker[1] if blocker else "",
@@ -322,7 +337,7 @@ def _savepoints(known: _Known) -> Check:
     if oldest is None:
         return Check(name="savepoints", title=title, verdict="good", sentence="there is none")
     age_s = age_of(oldest, known.now)
-    is_old = age_s > SAVEPOINT_OLD_S
+    is_old = age_s > known.limits["savepoint-age"] * 86_400
     return Check(
         name="savepoints",
         title=title,
@@ -363,38 +378,3 @@ def _readable(known: _Known) -> Check:
         else "all metadata was decoded",
         advice="See their details for what is wrong with the file." if known.unreadable else "",
     )
-
-
-def _beside(known: _Known) -> list[Check]:
-    """Only where there is something to tell."""
-    table, title = known.table, "No other engine changed the table"
-    if table.overtaken and table.write_refusal:
-        last = table.overtaken[-1]
-        sentence = f"{many(len(table.overtaken), 'instant')} met a change while being published"
-        return [
-            Check(
-                name="beside",
-                title=title,
-                verdict="bad",
-                sentence=f"{sentence}; the other engine may not know of their files",
-                advice=last["change"],
-                instant=last["instant"],
-            )
-        ]
-    if not table.property_changes:
-        return []
-    last = table.property_changes[-1]
-    age_s = known.now.timestamp() - last["at_ms"] / 1000
-    is_new = age_s < PROPERTIES_NEW_S
-    return [
-        Check(
-            name="beside",
-            title=title,
-            verdict="warn" if is_new else "quiet",
-            sentence=f"{last['key']} was changed {spoken(age_s)} ago",
-            advice="See the table's properties above; programs that have it open are refused "
-            "where it matters."
-            if is_new
-            else "",
-        )
-    ]

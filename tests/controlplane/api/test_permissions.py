@@ -115,6 +115,11 @@ alert_silence          POST    401 403 403 400 400 401
 alert_silence          DELETE  401 403 403 204 204 401
 alert_rules            GET     401 403 200 200 200 401
 alert_rule             PUT     401 403 403 403 400 401
+thresholds             GET     401 403 200 200 200 401
+threshold              PUT     401 403 403 403 400 401
+table_health           GET     401 403 200 200 200 401
+table_thresholds       GET     401 403 200 200 200 401
+table_threshold        PUT     401 403 403 403 400 401
 channels               GET     401 403 403 403 200 401
 channels               POST    401 403 403 403 400 401
 channel_messages       GET     401 403 403 403 200 401
@@ -191,6 +196,7 @@ def addresses(
         "schedule_id": nightly(synced, admin).pk,
         "alert_id": alert.pk,
         "check": "mirror",
+        "threshold": "skew",
         "channel_id": channel.pk,
     }
     return {name: reverse(f"api:{name}", kwargs=_wanted(name, values)) for name in _routes()}

@@ -12,7 +12,7 @@ from django.core.management import call_command
 from pytest_django import Settings
 
 from controlplane.demo.upkeep import SERVICES
-from controlplane.mirror.queries.health import DELTA_COMMITS_MAX
+from controlplane.mirror.thresholds import THRESHOLDS
 from controlplane.operations.models import Operation
 from controlplane.operations.states import OperationState
 from controlplane.tables.models import Table
@@ -142,7 +142,7 @@ def test_reset_deletes_the_brokers_data_of_its_own_node_only(
 
 
 def test_compaction_of_the_demo_comes_before_its_table_is_said_to_be_unwell() -> None:
-    assert SERVICES["compaction"][1] < 4 * DELTA_COMMITS_MAX
+    assert SERVICES["compaction"][1] < 4 * THRESHOLDS["compaction-commits"].default
 
 
 def ops() -> list[Operation]:

@@ -1,0 +1,71 @@
+"""Health checks of file groups: are there many small ones, and is one far larger than the rest?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.db.models import Avg, Count, Max, OuterRef, Q, Subquery
+from django.db.models.functions import JSONObject
+
+from controlplane.mirror.health_check import Check
+from controlplane.mirror.health_words import many
+from controlplane.mirror.models import FileGroupRecord
+from controlplane.mirror.thresholds import Limits
+
+_MB: Final = 1_000_000
+GROUPS_JUDGED_LEAST: Final = 10
+"""The mean of fewer says nothing of skew."""
+
+
+def file_columns(limits: Limits) -> Mapping[str, Subquery]:
+    """What the checks need, beside a row that has the table: it costs no query of its own."""
+    live = FileGroupRecord.objects.filter(table=OuterRef("table"), is_replaced=False)
+    is_small = Q(bytes__lt=int(limits["small-file"] * _MB))
+    stats = JSONObject(
+        groups=Count("pk"), small=Count("pk", filter=is_small), mean=Avg("bytes"), most=Max("bytes")
+    )
+    return {"file_stats": Subquery(live.order_by().values("table").values(stats=stats))}
+
+
+def file_checks(columns: Mapping[str, Any], limits: Limits) -> list[Check]:
+    """None for a table without files."""
+    stats = columns["file_stats"]
+    if not stats or not stats["groups"]:
+        return []
+    return [_small(stats, limits), *_skew(stats, limits)]
+
+
+def _small(stats: Mapping[str, float], limits: Limits) -> Check:
+    small, groups = int(stats["small"]), int(stats["groups"])
+    is_much = small > limits["small-files"] and 2 * small > groups
+    return Check(
+        name="small-files",
+        title="Files are large enough",
+        verdict="warn" if is_much else "good",
+        sentence=f"{small:,} of {many(groups, 'file group')} have less than "
+        f"{limits['small-file']:g} MB",
+        advice="Each costs every reader a request: cluster, or write to fewer buckets."
+        if is_much
+        else "",
+        remedy="clustering" if is_much else "",
+    )
+
+
+def _skew(stats: Mapping[str, float], limits: Limits) -> list[Check]:
+    if stats["groups"] < GROUPS_JUDGED_LEAST or not stats["mean"]:
+        return []
+    times = stats["most"] / stats["mean"]
+    is_skewed = times > limits["skew"] and stats["most"] >= limits["small-file"] * _MB
+    return [
+        Check(
+            name="skew",
+            title="No file group is far larger",
+            verdict="warn" if is_skewed else "good",
+            sentence=f"the largest file group is {times:.1f} times the mean",
+            advice="One task writes and compacts it while others wait: look at its keys, or "
+            "cluster."
+            if is_skewed
+            else "",
+        )
+    ]

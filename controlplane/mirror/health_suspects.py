@@ -1,0 +1,104 @@
+"""Health checks of writers that may be dead, and of what dead ones left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Count, Exists, Min, OuterRef, Subquery
+
+from controlplane.mirror.health_check import Check
+from controlplane.mirror.health_words import ago, many, spoken
+from controlplane.mirror.models import HeartbeatRecord, InstantRecord, MarkerDirectory
+from controlplane.mirror.thresholds import Limits
+from controlplane.tables.models import Table
+from workers.clock import InstantTime
+
+
+@dataclass(frozen=True, slots=True)
+class Beats:
+    living: frozenset[InstantTime]
+    """Whose heartbeat is alive or suspect."""
+    suspects: tuple[tuple[InstantTime, str, float], ...]
+    """Instant, writer, and how many seconds ago it beat last, the oldest beat first."""
+
+
+def beats_of(table: Table, now: datetime) -> Beats:
+    """One query."""
+    living: set[InstantTime] = set()
+    suspects = []
+    for beat in HeartbeatRecord.objects.filter(table=table, is_gone=False).order_by("beat_at"):
+        age_s = (now - beat.beat_at).total_seconds()
+        verdict = beat.liveness(age_s=age_s)
+        if verdict in ("alive", "suspect"):
+            living.add(beat.instant)
+        if verdict == "suspect":
+            suspects.append((beat.instant, beat.writer_name, age_s))
+    return Beats(frozenset(living), tuple(suspects))
+
+
+def suspect_check(beats: Beats) -> list[Check]:
+    """None where nobody writes."""
+    if not beats.living:
+        return []
+    title = "Every writer beats in time"
+    if not beats.suspects:
+        sentence = f"{many(len(beats.living), 'heartbeat')} in time"
+        return [Check(name="suspect-writer", title=title, verdict="good", sentence=sentence)]
+    instant, writer, age_s = beats.suspects[0]
+    others = f"; {many(len(beats.suspects) - 1, 'other')} too" if len(beats.suspects) > 1 else ""
+    return [
+        Check(
+            name="suspect-writer",
+            title=title,
+            verdict="warn",
+            sentence=f"{writer or 'a writer'} beat last {spoken(age_s)} ago, and is given up soon"
+            + others,
+            advice="Look at its process: a long pause, a lost host, a full disk. When its "
+            "heartbeat expires, another writer may roll it back.",
+            instant=instant,
+        )
+    ]
+
+
+def orphan_columns(limits: Limits, now: datetime) -> Mapping[str, Subquery | Exists]:
+    """What the check needs, beside a row that has the table: it costs no query of its own."""
+    pending = InstantRecord.objects.filter(
+        table=OuterRef("table"), requested_at=OuterRef("instant"), completed_at__isnull=True
+    )
+    orphans = MarkerDirectory.objects.filter(
+        ~Exists(pending),
+        table=OuterRef("table"),
+        changed_at__lt=now - timedelta(minutes=limits["orphan-age"]),
+    )
+    by_table = orphans.order_by().values("table")
+    return {
+        "orphans": Subquery(by_table.annotate(n=Count("pk")).values("n")),
+        "oldest_orphan": Subquery(by_table.annotate(at=Min("instant")).values("at")),
+        "has_markers": Exists(MarkerDirectory.objects.filter(table=OuterRef("table"))),
+    }
+
+
+def orphan_check(columns: Mapping[str, Any], now: datetime) -> list[Check]:
+    """None for a table without markers."""
+    if not columns["has_markers"]:
+        return []
+    title = "No markers are left behind"
+    if not columns["orphans"]:
+        good = "all markers are of pending instants"
+        return [Check(name="orphans", title=title, verdict="good", sentence=good)]
+    oldest = columns["oldest_orphan"]
+    return [
+        Check(
+            name="orphans",
+            title=title,
+            verdict="warn",
+            sentence=f"markers of {many(columns['orphans'], 'instant')} that are not pending; "
+            f"the oldest is of {ago(oldest, now)}",
+            advice="Its writer died after its end and before it swept up. The next writer takes "
+            "them away; so does the service repair.",
+            instant=oldest,
+        )
+    ]

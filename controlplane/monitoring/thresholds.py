@@ -1,0 +1,186 @@
+"""Thresholds of health checks as admins set them: on a table, in a namespace, or everywhere. The
+nearest one holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.db.models import Q
+from django.http import Http404
+
+from controlplane.audit.actions import do_record
+from controlplane.errors import InvalidRequest
+from controlplane.mirror.health_check import Check
+from controlplane.mirror.queries.health import health_checks
+from controlplane.mirror.thresholds import THRESHOLDS, Limits, defaults
+from controlplane.monitoring.alert_rules import CHECKS
+from controlplane.monitoring.models import HealthThreshold
+from controlplane.tables.access import (
+    Permission,
+    may,
+    may_everywhere,
+    may_in_namespace,
+    visible_tables,
+)
+from controlplane.tables.models import Table
+
+Source = Literal["default", "everywhere", "namespace", "table"]
+_RANKS: dict[Source, int] = {"default": 0, "everywhere": 1, "namespace": 2, "table": 3}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Where a threshold holds: on a table, in a namespace, or everywhere where both are absent."""
+
+    table: Table | None = None
+    namespace: str = ""
+
+    @property
+    def kind(self) -> Source:
+        if self.table is not None:
+            return "table"
+        return "namespace" if self.namespace else "everywhere"
+
+    def __str__(self) -> str:
+        return self.table.slug if self.table is not None else self.namespace or "everywhere"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThresholdRow:
+    name: str
+    check: str
+    title: str
+    """Of the check."""
+    meaning: str
+    unit: str
+    amount: float
+    """What holds here."""
+    source: Source
+    """Where it comes from."""
+    set_by: str
+    """Who set it; empty for a default."""
+    set_at: datetime | None
+    least: float
+    most: float
+    is_set_here: bool
+
+
+def limits_of(table: Table) -> Limits:
+    """What holds for `table`. One query."""
+    scope = Scope(table=table)
+    return {**defaults(), **{name: row.amount for name, row in _nearest(scope).items()}}
+
+
+def table_checks(table: Table, now: datetime) -> list[Check]:
+    """Its health checks by the thresholds that hold for it."""
+    return health_checks(table, now, limits_of(table))
+
+
+def threshold_rows(scope: Scope) -> list[ThresholdRow]:
+    """All that there are, as they hold there. One query."""
+    nearest, made = _nearest(scope), defaults()
+    return [_row(name, nearest.get(name), made[name], scope) for name in THRESHOLDS]
+
+
+def visible_scope(user: User, namespace: str) -> Scope:
+    """Of a namespace in which `user` sees a table, or may set something; everywhere for the empty
+    name. Raises Http404, without a difference for one that there is not.
+    """
+    scope = Scope(namespace=namespace)
+    is_hidden = namespace and not may_set_thresholds(user, scope)
+    if is_hidden and not visible_tables(user).filter(namespace=namespace).exists():
+        raise Http404("there is no such namespace")
+    return scope
+
+
+def may_set_thresholds(user: User, scope: Scope) -> bool:
+    """An admin's, of the table, of the namespace, or of everything."""
+    if scope.table is not None:
+        return may(user, Permission.ADMINISTER, scope.table)
+    if scope.namespace:
+        return may_in_namespace(user, Permission.ADMINISTER, scope.namespace)
+    return may_everywhere(user, Permission.ADMINISTER)
+
+
+def do_set_threshold(
+    name: str, amount: float | None, *, scope: Scope, by: User, reason: str = ""
+) -> ThresholdRow:
+    """It holds from the next look at each table on; None takes away what was set there, so that the
+    next wider one holds. Raises PermissionDenied, InvalidRequest.
+    """
+    if not may_set_thresholds(by, scope):
+        raise PermissionDenied("this needs the role admin")
+    threshold = THRESHOLDS.get(name)
+    if threshold is None:
+        raise InvalidRequest("there is no such threshold", threshold=name[:64])
+    is_number = amount is None or math.isfinite(amount)
+    if not is_number or (amount is not None and not threshold.least <= amount <= threshold.most):
+        raise InvalidRequest(
+            f"{name} is {threshold.least:g} to {threshold.most:g} {threshold.unit}",
+            given=str(amount)[:40],
+        )
+    place = {"name": name, "table": scope.table, "namespace": scope.namespace}
+    with transaction.atomic():
+        if amount is None:
+            HealthThreshold.objects.filter(**place).delete()
+        else:
+            HealthThreshold.objects.update_or_create(
+                **place, defaults={"amount": amount, "set_by": by.get_username()}
+            )
+        do_record(
+            who=by.get_username(),
+            what="health.threshold",
+            subject=str(scope),
+            result="done",
+            reason=reason,
+            details={"threshold": name, "amount": amount, "scope": scope.kind},
+        )
+    return next(row for row in threshold_rows(scope) if row.name == name)
+
+
+def _nearest(scope: Scope) -> dict[str, HealthThreshold]:
+    namespace = scope.table.namespace if scope.table is not None else scope.namespace
+    wanted = Q(table__isnull=True, namespace__in=["", namespace])
+    if scope.table is not None:
+        wanted |= Q(table=scope.table)
+    return _by_name(HealthThreshold.objects.filter(wanted))
+
+
+def _by_name(rows: Iterable[HealthThreshold]) -> dict[str, HealthThreshold]:
+    """Of each name the nearest."""
+    nearest: dict[str, HealthThreshold] = {}
+    for row in sorted(rows, key=lambda row: _RANKS[_source(row)]):
+        nearest[row.name] = row
+    return nearest
+
+
+def _source(row: HealthThreshold) -> Source:
+    if row.table_id is not None:
+        return "table"
+    return "namespace" if row.namespace else "everywhere"
+
+
+def _row(name: str, row: HealthThreshold | None, made: float, scope: Scope) -> ThresholdRow:
+    threshold = THRESHOLDS[name]
+    return ThresholdRow(
+        name=name,
+        check=threshold.check,
+        title=CHECKS[threshold.check],
+        meaning=threshold.meaning,
+        unit=threshold.unit,
+        amount=made if row is None else row.amount,
+        source="default" if row is None else _source(row),
+        set_by="" if row is None else row.set_by,
+        set_at=None if row is None else row.set_at,
+        least=threshold.least,
+        most=threshold.most,
+        is_set_here=row is not None and _source(row) == scope.kind,
+    )
