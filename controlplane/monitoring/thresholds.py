@@ -127,13 +127,15 @@ def do_set_threshold(
             f"{name} is {threshold.least:g} to {threshold.most:g} {threshold.unit}",
             given=str(amount)[:40],
         )
-    place = {"name": name, "table": scope.table, "namespace": scope.namespace}
+    fields = {"amount": amount, "set_by": by.get_username()}
     with transaction.atomic():
         if amount is None:
-            HealthThreshold.objects.filter(**place).delete()
+            HealthThreshold.objects.filter(
+                name=name, table=scope.table, namespace=scope.namespace
+            ).delete()
         else:
             HealthThreshold.objects.update_or_create(
-                **place, defaults={"amount": amount, "set_by": by.get_username()}
+                name=name, table=scope.table, namespace=scope.namespace, defaults=fields
             )
         do_record(
             who=by.get_username(),

@@ -233,7 +233,11 @@ def test_table_that_cannot_be_read_is_left_alone_for_a_while(lake: Lake) -> None
 def test_each_queue_has_processes_of_its_own() -> None:
     routes = {
         name: app.amqp.router.route({}, name)["queue"].name
-        for name in ("controlplane.mirror.sync_tables", "controlplane.operations.reconcile")
+        for name in (
+            "controlplane.mirror.sync_tables",
+            "controlplane.monitoring.messages.deliver",
+            "controlplane.operations.reconcile",
+        )
     }
     routes["workers.tasks.rollback"] = app.amqp.router.route({}, "workers.tasks.rollback")[
         "queue"
