@@ -8,17 +8,17 @@ from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-from controlplane.api import openapi  # noqa: F401 - imported for what it registers
+from controlplane.api import (
+    alert_urls,
+    openapi,  # noqa: F401 - imported for what it registers
+)
 from controlplane.api.reports import urls as reports
 from controlplane.api.v1 import (
     activity,
-    alerts,
     audit,
-    channels,
     events,
     files,
     grants,
-    health,
     new_tables,
     operation_again,
     operation_logs,
@@ -230,28 +230,7 @@ urlpatterns = [
     path("audit/chain/", audit.AuditChainApi.as_view(), name="audit_chain"),
     path("audit/export/", audit.AuditExportApi.as_view(), name="audit_export"),
     path("audit/<int:event_id>/", audit.AuditEventApi.as_view(), name="audit_event"),
-    path("alerts/", alerts.AlertListApi.as_view(), name="alerts"),
-    path("alerts/<int:alert_id>/", alerts.AlertApi.as_view(), name="alert"),
-    path("alerts/<int:alert_id>/silence/", alerts.AlertSilenceApi.as_view(), name="alert_silence"),
-    path("alert-rules/", alerts.AlertRuleListApi.as_view(), name="alert_rules"),
-    path("alert-rules/<slug:check>/", alerts.AlertRuleApi.as_view(), name="alert_rule"),
-    path("health-thresholds/", health.ThresholdListApi.as_view(), name="thresholds"),
-    path("health-thresholds/<slug:threshold>/", health.ThresholdApi.as_view(), name="threshold"),
-    path(f"{_TABLE}health/", health.TableHealthApi.as_view(), name="table_health"),
-    path(
-        f"{_TABLE}health/thresholds/",
-        health.TableThresholdListApi.as_view(),
-        name="table_thresholds",
-    ),
-    path(
-        f"{_TABLE}health/thresholds/<slug:threshold>/",
-        health.TableThresholdApi.as_view(),
-        name="table_threshold",
-    ),
-    path("channels/", channels.ChannelListApi.as_view(), name="channels"),
-    path("channels/messages/", channels.MessageListApi.as_view(), name="channel_messages"),
-    path("channels/<int:channel_id>/", channels.ChannelApi.as_view(), name="channel"),
-    path("channels/<int:channel_id>/test/", channels.ChannelTestApi.as_view(), name="channel_test"),
+    *alert_urls.urlpatterns,
     path("grants/", grants.GrantListApi.as_view(), name="grants"),
     path("grants/<int:grant_id>/", grants.GrantApi.as_view(), name="grant"),
     path("users/", people.UserListApi.as_view(), name="users"),
