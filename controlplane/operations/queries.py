@@ -71,6 +71,8 @@ class OperationDetail:
     plan_hash: str
     pid: int | None
     session_id: str
+    again_of: UUID | None
+    """The operation that it was asked for after, with the same or changed parameters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,7 @@ def operation_detail(
         plan_hash=operation.plan_hash,
         pid=operation.pid,
         session_id=operation.session_id,
+        again_of=operation.again_of_id,
     )
 
 

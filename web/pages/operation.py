@@ -4,6 +4,7 @@ said.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID, uuid4
@@ -25,6 +26,8 @@ from web.pages.operation_log import log_context
 from web.refusals import as_operation_id, page, person, refusal_of
 from web.table_service_words import text_of
 from web.verdicts import verification
+
+PARAMETERS_CHARS_MAX = 20_000
 
 
 @require_safe
@@ -61,7 +64,9 @@ def operation_cancel(request: HttpRequest, slug: str, operation_id: UUID) -> Htt
 @require_POST
 @page
 def operation_again(request: HttpRequest, slug: str, operation_id: UUID) -> HttpResponse:
-    """Once more as it was, for what needs no plan; leads to the new one."""
+    """Once more as it was, or with changed parameters, for what needs no plan; leads to the new
+    one.
+    """
     table = access_table(person(request), slug, Permission.OPERATE)
     ended = access_operation(person(request), operation_id, Permission.OPERATE)
     if ended.table.slug != table.slug:
@@ -71,8 +76,20 @@ def operation_again(request: HttpRequest, slug: str, operation_id: UUID) -> Http
         raise InvalidRequest("this form lacks its key; load the page again")
     reason = request.POST.get("reason", "")[:500]
     given = Given(reason=reason, idempotency_key=str(key))
-    again = do_request_again(ended, {}, given, person(request))
+    again = do_request_again(ended, _changes(request), given, person(request))
     return redirect("operation", table.slug, again.pk)
+
+
+def _changes(request: HttpRequest) -> dict[str, Any]:
+    """Parameters to replace, by name. Raises InvalidRequest for what is no JSON object."""
+    text = request.POST.get("parameters", "").strip() or "{}"
+    try:
+        changes = json.loads(text[:PARAMETERS_CHARS_MAX])
+    except ValueError as error:
+        raise InvalidRequest(f"the parameters are no JSON: {error}") from error
+    if not isinstance(changes, dict):
+        raise InvalidRequest("the parameters are a JSON object: {...}")
+    return changes
 
 
 def _again(operation: OperationDetail) -> dict[str, Any]:

@@ -9,9 +9,11 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from controlplane.audit.models import AuditEvent
 from controlplane.operations.actions import do_request_write, plan_service
 from controlplane.operations.log_queries import log_page
 from controlplane.operations.models import Operation
+from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake
 from tests.controlplane.service_jobs import ask, ask_rollback
 from tests.support.rows_seen import ALL_ROWS
@@ -142,3 +144,27 @@ def test_the_page_has_a_button_for_a_write_and_a_plan_for_a_service(
     assert pressed["Location"] == f"/t/trips/operations/{again.pk}"
     client.force_login(viewer)
     assert b"Run again" not in client.get(page).content
+
+
+def test_again_names_its_origin_and_the_audit_says_what_changed(
+    synced: Table, admin: User, client: Client
+) -> None:
+    source = {"kind": "csv", "path": "/data/weather.csv"}
+    first = do_request_write(table=synced, parameters={"source": source}, by=admin)
+    Operation.objects.update(state="failed")
+    client.force_login(admin)
+    address = f"/t/{synced.slug}/operations/{first.pk}/again"
+    form = {"idempotency_key": str(uuid.uuid4()), "parameters": '{"operation": "insert"}'}
+
+    for _ in range(2):  # The second click is the same request.
+        leads_to = client.post(address, form)["Location"]
+    refused = client.post(address, {**form, "parameters": "["})
+
+    again = Operation.objects.exclude(pk=first.pk).get()
+    assert leads_to.endswith(str(again.pk))
+    assert (again.again_of, again.parameters["job"]["operation"]) == (first, "insert")
+    event = AuditEvent.objects.get(what="operation.again")
+    assert event.details["again_of"] == str(first.pk)
+    assert event.details["changed"] == {"operation": {"before": "upsert", "after": "insert"}}
+    assert str(first.pk) in client.get(leads_to).content.decode()
+    assert refused.status_code == 400

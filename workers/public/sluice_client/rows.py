@@ -94,6 +94,7 @@ class OperationDetail(TypedDict):
     plan_hash: str
     pid: int | None
     session_id: str
+    again_of: str | None
 
 
 class OperationRow(TypedDict):
