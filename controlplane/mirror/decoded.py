@@ -86,7 +86,7 @@ def decoded_instant(table: Table, access: RowAccess, requested_at: InstantTime) 
     last = states[-1].content if states else None
     files = tuple(sorted(_written(last or {}), key=lambda file: -file.bytes))
     if not access.sees_all:
-        states = [replace(state, content=None, problem=access.needed) for state in states]
+        states = [replace(state, content=None) for state in states]
     return DecodedInstant(states=tuple(states), files=files, partitions=_by_partition(files))
 
 

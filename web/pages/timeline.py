@@ -260,6 +260,7 @@ def _instant(user: User, table: Table, requested_at: str, tab: str) -> dict[str,
     context: dict[str, Any] = {
         "side": True,
         "detail": detail,
+        "access": access,
         "requested_at": requested_at,
         "may_be_undone": detail is not None and not is_gone and detail.row.action not in STAYING,
         "conflict": conflict_of(table, access, requested_at),
