@@ -51,6 +51,15 @@ class StorageUnavailable(ControlPlaneError):
     code = "storage_unavailable"
 
 
+class DatabaseUnavailable(ControlPlaneError):
+    """The database did not answer, or all connections to it were taken for too long."""
+
+    code = "database_unavailable"
+
+    def __init__(self) -> None:
+        super().__init__("the database does not answer; ask again in a moment")
+
+
 class QueueUnavailable(ControlPlaneError):
     """Redis did not answer. What was stored before that stays, and is sent when it is back."""
 

@@ -8,10 +8,10 @@ from typing import Any
 from controlplane.api.problems import MEDIA_TYPE, PROBLEMS, Problem, problem
 
 _SCHEMA = {"$ref": "#/components/schemas/Problem"}
-_ALWAYS = (401, 403, 406, 500)
+_ALWAYS = (401, 403, 406, 500, 503)
 _OF_A_BODY = (400, 413, 415)
-_OF_A_CHANGE = (409, 422, 503)
-_OF_A_STREAM = (429, 503)
+_OF_A_CHANGE = (409, 422)
+_OF_A_STREAM = (429,)
 
 
 def add_problems(

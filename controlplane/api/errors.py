@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.db import InterfaceError
+from django.db import OperationalError as DatabaseError
 from django.http import Http404
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
@@ -16,7 +18,7 @@ from rest_framework.views import set_rollback
 
 from controlplane.api.bodies import BodyTooLarge
 from controlplane.api.problems import MEDIA_TYPE, problem
-from controlplane.errors import ControlPlaneError, QueueUnavailable
+from controlplane.errors import ControlPlaneError, DatabaseUnavailable, QueueUnavailable
 from controlplane.live.seats import RETRY_AFTER_S
 
 log = logging.getLogger(__name__)
@@ -36,6 +38,9 @@ def answer(error: Exception, context: Mapping[str, Any]) -> Response | None:
         error = exceptions.PermissionDenied(str(error) or None)
     elif isinstance(error, RequestDataTooBig):
         error = BodyTooLarge("the body is too large")
+    elif isinstance(error, DatabaseError | InterfaceError):
+        log.error("the database does not answer: %s", error)
+        error = DatabaseUnavailable()
     elif isinstance(error, RedisError | OperationalError):
         log.error("Redis does not answer: %s", error)
         error = QueueUnavailable()

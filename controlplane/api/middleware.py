@@ -40,4 +40,6 @@ def _as_json(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBa
         problem(code, detail, values), status=response.status_code, content_type=MEDIA_TYPE
     )
     answer.cookies = response.cookies
+    if "Allow" in response.headers:
+        answer.headers["Allow"] = response.headers["Allow"]
     return answer

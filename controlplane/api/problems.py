@@ -119,6 +119,9 @@ PROBLEMS: Mapping[str, ProblemKind] = {
     "internal": ProblemKind(
         500, "This failed on our side", "The web log has it under `values.request_id`."
     ),
+    "database_unavailable": ProblemKind(
+        503, "The database does not answer", "Nothing was changed; ask again with the same key."
+    ),
     "queue_unavailable": ProblemKind(
         503, "Redis does not answer", "What was stored stays; ask again with the same key."
     ),

@@ -6,6 +6,7 @@ from csp.constants import UNSAFE_INLINE
 from csp.decorators import csp_update
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
+from django.views.decorators.http import require_safe
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from controlplane.api import (
@@ -66,8 +67,10 @@ register_converter(FileIdConverter, "file_id")
 register_converter(SinkConverter, "sink")
 
 # The page's own script is a file of its own; the packaged page still has styles inside.
-docs = csp_update({"style-src": [UNSAFE_INLINE]})(
-    SpectacularSwaggerSplitView.as_view(url_name="api:schema")
+docs = require_safe(
+    csp_update({"style-src": [UNSAFE_INLINE]})(
+        SpectacularSwaggerSplitView.as_view(url_name="api:schema")
+    )
 )
 
 _TABLE = "tables/<slug:slug>/"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.handlers.asgi import ASGIHandler
+from django.db import OperationalError, connection
 from django.test import Client
 from pytest_django import Settings
 from rest_framework.throttling import ScopedRateThrottle
@@ -35,6 +36,26 @@ def caller(admin: User) -> Client:
     client = Client(raise_request_exception=False)
     client.force_login(admin)
     return client
+
+
+@pytest.mark.parametrize("method", ["options", "post", "delete"])
+def test_the_documentation_takes_no_method_but_reading(caller: Client, method: str) -> None:
+    answer = getattr(caller, method)("/api/v1/docs/")
+
+    assert (answer.status_code, one_form(answer)) == (405, "method_not_allowed")
+    assert answer["Allow"] == "GET, HEAD"
+
+
+def test_a_database_that_does_not_answer_is_not_our_failure(caller: Client, lake: Lake) -> None:
+    def refuse(execute: Callable[..., Any], statement: str, *rest: Any) -> Any:
+        if "mirror_instantrecord" in statement:
+            raise OperationalError("couldn't get a connection after 10.00 sec")
+        return execute(statement, *rest)
+
+    with connection.execute_wrapper(refuse):
+        answer = caller.get("/api/v1/tables/trips/instants/")
+
+    assert (answer.status_code, one_form(answer)) == (503, "database_unavailable")
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
