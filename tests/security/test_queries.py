@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CHANCE = random.Random(os.environ["SLUICE_TEST_SEED"])
 SLOW_S_MAX = 0.1
 """Of processor time, more than a harmless text takes."""
-COUNT = 25_000
+COUNT = 2_500
 EVIL = (
     *(f"({inner}){end}" for inner in ("a+", "a*", "a|a", "a|aa", ".*", "[a-z]+", "\\w+", "a?")
       for end in ("+$", "*!", "{1,99}x", "+b")),
@@ -99,6 +99,7 @@ def questions(admin: User, as_admin: Client) -> list[tuple[str, str]]:
     return all_questions
 
 
+@pytest.mark.slow
 def test_no_text_makes_a_filter_slow(questions: list[tuple[str, str]], as_admin: Client) -> None:
     tried = [(address, name, text) for address, name in questions for text in EVIL]
     chosen = tried if os.environ.get(WHOLE) else CHANCE.sample(tried, 40)
@@ -106,7 +107,7 @@ def test_no_text_makes_a_filter_slow(questions: list[tuple[str, str]], as_admin:
     slow = []
     for address, name, text in chosen:
         plain_s = _took_s(as_admin, address, {name: "a"})
-        took_s = min(_took_s(as_admin, address, {name: text}) for _ in range(2))
+        took_s = min(_took_s(as_admin, address, {name: text}) for _ in range(3))
         if took_s > plain_s + SLOW_S_MAX:
             slow.append((address, name, text[:20], took_s, plain_s))
 
