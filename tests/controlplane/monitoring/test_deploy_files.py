@@ -12,7 +12,7 @@ import promql_parser
 import pytest
 import yaml
 
-from controlplane.instruments import count_ended, count_round
+from controlplane.instruments import count_delivery, count_ended, count_round
 from controlplane.monitoring.listing import MetricRow, markdown, metric_rows
 from tests.controlplane.monitoring.conftest import BASE, Scrape, busy_table, marker_server
 
@@ -91,6 +91,7 @@ def test_every_name_in_the_files_is_in_a_scrape(db: None, scraped: Scrape) -> No
     marker_server()
     count_round(looked_at=1, synced=1, left=0, took_s=0.1)
     count_ended("write", "succeeded", requested_at=BASE, started_at=BASE, finished_at=BASE)
+    count_delivery("webhook", "sent")
     scraped()  # The first one counts the request that the second one shows.
 
     exported = {name for name, _ in scraped()}
