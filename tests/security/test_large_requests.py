@@ -43,6 +43,7 @@ BODIES: dict[str, Callable[[], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BODIES)
 @pytest.mark.parametrize(
     ("method", "address"),

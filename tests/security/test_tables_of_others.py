@@ -168,7 +168,10 @@ def text_of(client: Client, method: str, address: str) -> tuple[int, str]:
     return answer.status_code, _CHANGING.sub("", body.decode()) + answer.get("Location", "")
 
 
-@pytest.mark.parametrize(("role", "place"), [("viewer", "table"), ("admin", "namespace")])
+@pytest.mark.parametrize(
+    ("role", "place"),
+    [("viewer", "table"), pytest.param("admin", "namespace", marks=pytest.mark.slow)],
+)
 def test_table_of_others_is_answered_as_one_that_there_is_not(
     role: str, place: str, known: dict[str, str], their_table: Table, as_guest: Client
 ) -> None:
@@ -193,6 +196,7 @@ def test_table_of_others_is_answered_as_one_that_there_is_not(
     assert differing == {}
 
 
+@pytest.mark.slow
 def test_whoever_may_see_it_comes_to_all_of_it(known: dict[str, str], as_admin: Client) -> None:
     """Otherwise the test above would pass for addresses that lead nowhere."""
     refused = {

@@ -30,7 +30,7 @@ OF_ADMINS = {"channels", "channel", "channel_messages"}
 """What only whoever administers may read."""
 OF_ROWS = {"operation_log", "operation_log_download", "sink_letter"}
 """An admin reads rows as an admin; to a lesser token he needs the right to read rows."""
-BODIES_NAME_PLACES = {"POST grants", "POST row_grants", "POST sql"}
+BODIES_NAME_PLACES = {"POST grants", "POST row_grants", "POST sql", "PUT threshold"}
 """Where they are is in what they are sent."""
 
 

@@ -49,6 +49,7 @@ def with_it(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return looked_at(tmp_path_factory.mktemp("with"), SLUICE_DEMO="")
 
 
+@pytest.mark.slow
 def test_no_module_of_the_demo_is_loaded(without: dict[str, Any], with_it: dict[str, Any]) -> None:
     assert without["modules"] == []
     assert {"controlplane.demo.tasks", "web.demo.pages"} <= set(with_it["modules"])
@@ -75,6 +76,6 @@ def test_node_has_neither_its_processes_nor_its_task_nor_its_command(
     assert without["tasks"] == []
     assert with_it["tasks"] == ["controlplane.demo.kill_writer"]
     assert set(with_it["commands"]) - set(without["commands"]) == {"demo"}
-    assert without["sources"] == ["csv", "parquet"]
+    assert without["sources"] == ["csv", "json", "kafka", "parquet", "sql"]
     assert "--no-demo" not in without["up"]
     assert "--no-demo" in with_it["up"]

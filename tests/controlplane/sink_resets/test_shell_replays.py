@@ -60,6 +60,7 @@ def replay(kafka: Broker, topic: str, table: str, *words: str) -> str:
     return out.getvalue()
 
 
+@pytest.mark.slow
 def test_the_shell_replays_by_an_operation_once(
     lake: Lake, kafka: Broker, topic: str, topics: Topics
 ) -> None:

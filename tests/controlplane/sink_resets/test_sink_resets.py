@@ -159,6 +159,7 @@ def test_a_sink_that_runs_or_is_not_known_here_is_not_reset(sink: Table, admin: 
         plan_sink_reset(sink, "of-a-shell", to="earliest")
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_away_is_said(lake: Lake, sink: Table, admin: User) -> None:
     options = {
         "hoodie.kafka.topic": "t",

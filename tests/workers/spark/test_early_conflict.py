@@ -86,6 +86,7 @@ def meets_everybody(older: ScenarioWriter) -> None:
     older.write_batch(ROWS.set_column(1, "city", pa.array(["Oslo"] * ROWS.num_rows)))
 
 
+@pytest.mark.slow
 def test_the_job_is_cancelled_tasks_that_wait_never_start_and_none_is_tried_again(
     table: ScenarioTable, early: Mapping[str, str], spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -52,9 +52,10 @@ def table(tables: ScenarioTables) -> ScenarioTable:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ends",
-    [roll_back, pytest.param(only_decide, marks=pytest.mark.slow)],
+    [roll_back, only_decide],
     ids=lambda ends: ends.__name__,
 )
 def test_the_write_is_cancelled_as_a_whole_and_its_outcome_says_who_rolled_it_back(

@@ -214,6 +214,7 @@ def test_stream_killed_mid_write_goes_on_behind_its_last_commit(node: Node) -> N
     assert all(one.state is State.COMPLETED for one in node.table.timeline())
 
 
+@pytest.mark.slow
 def test_two_optimistic_backfills_meet_and_exactly_one_loses(node: Node) -> None:
     jobs = [
         node.job({"kind": "demo_backfill", "seed": seed, "hold_s": 0.2}, f"backfill-{letter}")

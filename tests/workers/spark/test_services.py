@@ -39,6 +39,7 @@ def table(tmp_path: Path) -> LakehouseTable:
     return made
 
 
+@pytest.mark.slow
 def test_executors_compact_and_the_driver_commits(
     spark: SparkSession, table: LakehouseTable
 ) -> None:

@@ -60,12 +60,13 @@ def pending_of(table: ScenarioTable) -> str:
     return pending.requested_at
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ends", "error_type"),
     [
         (roll_back, InstantRolledBack),
-        pytest.param(only_decide, InstantRolledBack, marks=pytest.mark.slow),
-        pytest.param(take_over, ServiceBusy, marks=pytest.mark.slow),
+        (only_decide, InstantRolledBack),
+        (take_over, ServiceBusy),
     ],
     ids=["rolled_back", "decided", "taken_over"],
 )

@@ -50,6 +50,7 @@ def made(where: Path) -> LakehouseTable:
     return made
 
 
+@pytest.mark.slow
 def test_both_engines_leave_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
     here, there = made(tmp_path / "here"), made(tmp_path / "there")
     for statement in STATEMENTS:

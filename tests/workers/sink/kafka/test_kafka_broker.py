@@ -14,7 +14,7 @@ from workers.sink.kafka.consumer import PartitionConsumer
 from workers.sink.kafka.control_bus import ControlBus
 from workers.sink.kafka.topics import Topics, produce
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 @pytest.mark.slow

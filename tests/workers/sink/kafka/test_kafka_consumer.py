@@ -15,7 +15,7 @@ from workers.sink.kafka.client_config import connection, consumer_settings
 from workers.sink.kafka.consumer import PartitionConsumer
 from workers.sink.kafka.topics import Topics, produce
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 Opens = Callable[..., PartitionConsumer]
 
