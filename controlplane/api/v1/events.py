@@ -29,7 +29,7 @@ class EventsApi(APIView):
     sees. Ends after ten minutes, and when roles or the token change: come back then.
     """
 
-    renderer_classes = [EventStreamRenderer, JSONRenderer]
+    renderer_classes = [EventStreamRenderer]
 
     @extend_schema(operation_id="events", responses={(200, CONTENT_TYPE): str})
     def get(self, request: Request) -> HttpResponseBase:
@@ -39,7 +39,7 @@ class EventsApi(APIView):
 class TableEventsApi(APIView):
     """The same of one table. `gone` when it has another slug or is not registered any more."""
 
-    renderer_classes = [EventStreamRenderer, JSONRenderer]
+    renderer_classes = [EventStreamRenderer]
 
     @extend_schema(operation_id="tables_events", responses={(200, CONTENT_TYPE): str})
     def get(self, request: Request, slug: str) -> HttpResponseBase:
