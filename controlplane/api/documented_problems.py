@@ -12,6 +12,8 @@ _ALWAYS = (401, 403, 406, 500, 503)
 _OF_A_BODY = (400, 413, 415)
 _OF_A_CHANGE = (409, 422)
 _OF_A_STREAM = (429,)
+NAMES_A_PLACE = "x-names-a-place"
+"""Of an operation whose query names something that may not be there; not in the document."""
 
 
 def add_problems(
@@ -26,6 +28,7 @@ def add_problems(
         for method, operation in methods.items():
             for status in _statuses(method, operation):
                 operation["responses"].setdefault(str(status), _response(status))
+            operation.pop(NAMES_A_PLACE, None)
     return result
 
 
@@ -34,7 +37,8 @@ def _statuses(method: str, operation: Mapping[str, Any]) -> Iterator[int]:
     places = {parameter["in"] for parameter in operation.get("parameters", ())}
     if places:
         yield 400
-    if "path" in places or "requestBody" in operation:  # A body may name a table as well.
+    names_more = operation.get(NAMES_A_PLACE) or "requestBody" in operation
+    if "path" in places or names_more:  # A body may name a table as well.
         yield 404
     if method != "get":
         yield from _OF_A_CHANGE

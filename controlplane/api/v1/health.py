@@ -10,6 +10,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from controlplane.api.auth import IsAdminToWrite, IsGranterToWrite
+from controlplane.api.documented_problems import NAMES_A_PLACE
 from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated, validated_query
 from controlplane.api.requests import actor
@@ -73,6 +74,7 @@ class ThresholdListApi(APIView):
     @extend_schema(
         operation_id="health_thresholds",
         parameters=[Query],
+        extensions={NAMES_A_PLACE: True},
         responses=output(ThresholdRow)(many=True),
     )
     def get(self, request: Request) -> Response:
