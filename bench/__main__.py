@@ -22,6 +22,8 @@ from bench import (
     indexes,
     markers,
     memory,
+    native,
+    native_writes,
     requests,
     restating,
     sink,
@@ -41,6 +43,7 @@ from bench.workloads import Bench
 RESULT: Final = Path(__file__).parent / "latest.json"
 _LOAD_MAX = 0.5
 _ROWS = 1_000_000
+_READS = 9
 
 Workload = Callable[[Bench], Iterator[Line]]
 ALL: Final[dict[str, Workload]] = {
@@ -70,6 +73,8 @@ STANDALONE: Final[dict[str, Alone]] = {
     "fleet": fleet.fleet,
     "requests": requests.requests,
     "controlplane": controlplane.controlplane,
+    "native": native.native,
+    "native_writes": native_writes.native_writes,
 }
 """Without tables and engines; each starts what it needs."""
 LARGE: Final = ("read", "read_logs")
@@ -112,7 +117,15 @@ def _run_alone(options: argparse.Namespace, names: list[str]) -> list[Line]:
         crowd.many_writers, seconds=options.seconds, rounds=options.rounds
     )
     steady: Alone = partial(sink_memory.sink_memory, minutes=options.minutes)
-    standalone = {**STANDALONE, "crowd": crowd_rounds, "sink_memory": steady}
+    in_process: Alone = partial(native.native, rows=options.rows or _ROWS, repeats=_READS)
+    writes: Alone = partial(native_writes.native_writes, rows=options.rows or _ROWS)
+    own = {
+        "crowd": crowd_rounds,
+        "sink_memory": steady,
+        "native": in_process,
+        "native_writes": writes,
+    }
+    standalone = {**STANDALONE, **own}
     lines: list[Line] = []
     for name in names:
         log.info("%s, load average %.1f", name, os.getloadavg()[0])

@@ -26,6 +26,7 @@ from bench.live_streams import LISTENERS, OF_EACH, measured_streams
 from bench.support.ports import free_port
 from bench.support.postgres import postgres_cluster, programs
 from bench.support.redis_server import redis_server
+from controlplane.node.processes import memory_bytes_max
 
 TABLES: Final = 1_000
 INSTANTS: Final = 1_000_000
@@ -51,7 +52,8 @@ LISTS: Final[Mapping[str, str]] = {
     "writers": f"{_T}writers/",
 }
 PAGES: Final[Mapping[str, str]] = {
-    "tables": "/",
+    "home": "/",
+    "tables": "/tables/",
     "overview": "/t/{slug}/",
     "live": "/t/{slug}/live",
     "timeline": "/t/{slug}/timeline",
@@ -189,7 +191,9 @@ def _environment(folder: Path, database: str, redis: str, port: int) -> dict[str
 
 @contextmanager
 def _web(folder: Path, environment: Mapping[str, str], port: int) -> Iterator[psutil.Process]:
-    """The command of `controlplane.node.processes.web_command`, for this port."""
+    """The command of `controlplane.node.processes.web_command`, for this port, with the memory that
+    a node gives it.
+    """
     statics = (sys.executable, "manage.py", "collectstatic", "--noinput", "--verbosity", "0")
     subprocess.run(statics, cwd=ROOT, env=dict(environment), check=True)
     command: list[Any] = [
@@ -199,8 +203,10 @@ def _web(folder: Path, environment: Mapping[str, str], port: int) -> Iterator[ps
     ]
     with (folder / "web.log").open("wb") as log:
         started = subprocess.Popen(command, cwd=ROOT, env=dict(environment), stdout=log, stderr=log)
+    process = psutil.Process(started.pid)
+    process.rlimit(psutil.RLIMIT_DATA, (memory_bytes_max(environment), psutil.RLIM_INFINITY))
     try:
-        yield psutil.Process(started.pid)
+        yield process
     finally:
         started.terminate()
         try:

@@ -13,6 +13,7 @@ from kombu import Queue
 
 from workers.log_lines import configure
 from workers.task_logs import follow_requests
+from workers.traces import configure_traces
 
 _redis = os.environ.get("SLUICE_REDIS_URL", "").replace("unix://", "redis+socket://", 1)
 
@@ -38,4 +39,11 @@ app.conf.update(
     worker_hijack_root_logger=False,
     worker_prefetch_multiplier=1,
 )
-follow_requests(lambda: configure(os.environ))
+
+
+def _configure() -> None:
+    configure(os.environ)
+    configure_traces(os.environ, "sluice-worker")
+
+
+follow_requests(_configure)

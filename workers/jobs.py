@@ -51,7 +51,7 @@ class _Message:
 
     @classmethod
     def from_message(cls, message: object) -> Self:
-        """Raises InvalidInput."""
+        """The job that such a JSON object describes, its values checked. Raises InvalidInput."""
         if not isinstance(message, dict) or not all(isinstance(key, str) for key in message):
             raise InvalidInput("message is not a JSON object", type=type(message).__name__)
         known = {one.name for one in fields(cls)}  # type: ignore[arg-type]
@@ -84,8 +84,10 @@ class WriteJob(_Begun):
     table: str
     """The table's absolute location."""
     source: Source
-    """`kind` says which source; the rest belongs to that source. The driver checks both."""
+    """`kind` says which; the rest belongs to that source. The driver checks both."""
     operation: str = "upsert"
+    replaces: str = ""
+    """Digest of the only files that it may overwrite (`write.replaced`); empty for any."""
     stream: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     spark_conf: Mapping[str, str] = field(default_factory=dict)
@@ -100,6 +102,7 @@ class WriteJob(_Begun):
         _check_source(self.source)
         if self.operation not in OPERATIONS:
             raise InvalidInput("operation is not supported", operation=_shown(self.operation))
+        _check_name(self.replaces or "any", "replaces")
         if self.stream is not None:
             _check_name(self.stream, "stream")
         _check_texts(self.options, "options")

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def read_json(text: str | bytes) -> Any:
-    """Raises ValueError."""
+    """What the text says; ValueError for all that is no JSON, or is nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError as error:

@@ -17,12 +17,7 @@ import pyarrow as pa
 from workers.clock import InstantTime
 from workers.concurrency.outcome import CommitOutcome
 from workers.errors import InvalidInput
-from workers.handle_arguments import (
-    column_names,
-    runner_maker,
-    service_parameters,
-    table_schema,
-)
+from workers.handle_arguments import column_names, runner_maker, service_parameters, table_schema
 from workers.options.column_groups import parse_groups
 from workers.options.service_keys import LAYOUT_KEY, SORT_COLUMNS_KEY
 from workers.options.table_keys import TableType
@@ -32,6 +27,8 @@ from workers.ports import Ports, system_ports
 from workers.read.inexact_lists import inexact_lists
 from workers.read.request import Moment, read_request
 from workers.read.rows import read_rows
+from workers.read.scan import Scan
+from workers.read.scan_plan import plan_scan
 from workers.read.top_n_query import read_top_n
 from workers.recovery.plan import RollbackPlan, plan_rollback
 from workers.recovery.rollback import RollbackOutcome, RollbackRequest, rollback
@@ -42,14 +39,13 @@ from workers.table import creation
 from workers.table import table as tables
 from workers.table.definition import TableDefinition
 from workers.table.file_group import FileSlice
-from workers.table.schema_history import current_schema, schema_at
-from workers.table.table import Table
+from workers.table.schema_history import declared_schema
 from workers.table.view import FileSystemView
 from workers.table_services.clustering.service import ClusteringService
 from workers.table_services.compaction.service import CompactionService
 from workers.table_services.inline import write_with_services
-from workers.table_services.registry import service
-from workers.table_services.service import ServiceOutcome, ServicePlan, ServiceRequest
+from workers.table_services.served_table import ServedTable
+from workers.table_services.service import ServiceOutcome, ServiceRequest
 from workers.timeline.instant import Instant
 from workers.timeline.timeline import with_archived
 from workers.write.add_group import add_group
@@ -64,14 +60,11 @@ if TYPE_CHECKING:
 __all__ = ["ArrowData", "LakehouseTable", "create_table", "open_table", "write_arrow"]
 
 
-class LakehouseTable:
+class LakehouseTable(ServedTable):
     """One table, opened: reads, writes, services and rollbacks of it. Many may hold the same table.
 
     Methods of services raise InvalidInput, ServiceRefused, ServiceBusy, LockTimeout.
     """
-
-    def __init__(self, table: Table) -> None:
-        self.table = table
 
     def __repr__(self) -> str:
         """What it is by its properties; nothing is asked of storage."""
@@ -187,23 +180,58 @@ class LakehouseTable:
         until: Moment | None = None,
         query: str = "snapshot",
         columns: Sequence[str] | None = None,
+        where: object = None,
         shows_unmatched: bool = False,
     ) -> Any:
         """An Arrow table, or with a session a Spark DataFrame (docs/reading.md).
 
         `query` is snapshot, read_optimized (both take `as_of`), incremental or cdc (both take
         `since`, exclusive, and `until`, inclusive). Times are completion times: 17 digits, ISO 8601
-        with a zone, or a datetime with one. `shows_unmatched` also gives the rows that the join of
+        with a zone, or a datetime with one. `where` as for `scan`; not with a session, and not for
+        cdc. `shows_unmatched` also gives the rows that the join of
         a table with column groups hides. Raises InvalidInput, SnapshotExpired when the table
         does not go back that far, UnsupportedTable.
         """
         request = read_request(query=query, as_of=as_of, since=since, until=until, columns=columns)
         table = self.table.showing_unmatched() if shows_unmatched else self.table
         if spark is None:
-            return read_rows(table, request)
+            return read_rows(table, request, where)
+        if where is not None:
+            raise InvalidInput("with a session filter the DataFrame: .where(...)", where=where)
         from workers.spark.read import read_dataframe
 
         return read_dataframe(table, spark, request)
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        where: object = None,
+        limit: int | None = None,
+        as_of: Moment | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+    ) -> Scan:
+        """A read that is planned now and begins when its rows are asked for: `to_batches()`,
+        `to_arrow()`, `to_pandas()`, `to_polars()`, `to_duckdb()`; `explain()` says what it will
+        read. With `since` it is of a window of commits.
+
+        `where`: text in the spelling of SQL, a `pyarrow.compute` expression, or (column, sign,
+        value) that must all hold. Raises as `plan_scan`.
+        """
+        return plan_scan(
+            self.table,
+            columns=columns,
+            where=where,
+            limit=limit,
+            as_of=as_of,
+            since=since,
+            until=until,
+        )
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """All rows, for libraries that take Arrow's C streams. Raises as `plan_scan`."""
+        return self.scan().__arrow_c_stream__(requested_schema)
 
     def top_n(
         self,
@@ -244,12 +272,7 @@ class LakehouseTable:
         """The columns, required ones as such, now or at the completion time `as_of`; None before
         the first write that brings one. Raises MalformedTable, UnsupportedTable.
         """
-        timeline = self.table.timeline()
-        if as_of is None:
-            current = current_schema(self.table, timeline)
-            return current.declared if current else None
-        version = schema_at(self.table, timeline, as_of=as_of)
-        return version.schema.declared if version else None
+        return declared_schema(self.table, as_of)
 
     def file_groups(self) -> tuple[FileSlice, ...]:
         """The latest slice of each file group, sorted by partition and file id. Raises
@@ -298,43 +321,6 @@ class LakehouseTable:
         )
         clustering = ClusteringService(runner_maker(spark))
         return clustering.run(self.table, request, write_options(options or {}))
-
-    def clean(self, parameters: Mapping[str, str] | None = None) -> ServiceOutcome:
-        """Delete files that no retained snapshot needs; parameters as in docs/services.md."""
-        return self._serve("clean", parameters or {})
-
-    def archive(self, parameters: Mapping[str, str] | None = None) -> ServiceOutcome:
-        """Move the oldest completed instants into the history."""
-        return self._serve("archive", parameters or {})
-
-    def savepoint(self, instant: InstantTime | None = None, comment: str = "") -> ServiceOutcome:
-        """Hold the files of a completed commit, by default the newest."""
-        return self._serve("savepoint", {"instant": instant or "", "comment": comment})
-
-    def delete_savepoint(self, instant: InstantTime) -> ServiceOutcome:
-        """Let go of the files that the savepoint of this commit holds."""
-        return self._serve("delete_savepoint", {"instant": instant})
-
-    def restore(self, instant: InstantTime, dry_run: bool = False) -> ServicePlan | ServiceOutcome:
-        """Take back all that came after `instant`; with `dry_run` only the plan of it."""
-        if dry_run:
-            return service("restore").plan(self.table, {"instant": instant})
-        return self._serve("restore", {"instant": instant})
-
-    def adopt(self, parameters: Mapping[str, str] | None = None) -> ServiceOutcome:
-        """Write into a table that another engine made from now on (docs/foreign-tables.md)."""
-        return self._serve("adopt", parameters or {})
-
-    def upgrade(self, parameters: Mapping[str, str] | None = None) -> ServiceOutcome:
-        """Bring a table of version 6 or 8 to version 9 (docs/foreign-tables.md)."""
-        return self._serve("upgrade", parameters or {})
-
-    def _serve(self, name: str, parameters: Mapping[str, str]) -> ServiceOutcome:
-        """Raises InvalidInput, ServiceRefused, ServiceBusy, LockTimeout."""
-        request = ServiceRequest(by="python", parameters=parameters)
-        outcome = service(name).run(self.table, request, write_options({}))
-        self.table = tables.open_(self.table.storage, self.table.ports)
-        return outcome
 
     def rollback(
         self,

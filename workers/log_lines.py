@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Final
 
 from workers.errors import InvalidInput
+from workers.masking import Masker, secret_values
 
 FORMAT_VARIABLE: Final = "SLUICE_LOG_FORMAT"
 LEVEL_VARIABLE: Final = "SLUICE_LOG_LEVEL"
@@ -38,33 +38,15 @@ _TURNING = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206
 _UNSEEN = (0xAD, 0x200B, 0x200C, 0x200D, 0x2028, 0x2029, *range(0x2060, 0x2066), 0xFEFF)
 _SPELT = {code: f"\\x{code:02x}" for code in [*range(32), 127, *range(128, 160)]}
 _SPELT |= {code: f"\\u{code:04x}" for code in (*_TURNING, *_UNSEEN)}
-_SECRET_NAME = re.compile(r"(SLUICE|AWS|AZURE|GOOGLE|SPARK).*(KEY|SECRET|TOKEN|PASSWORD)\Z")
-_KAFKA_NAME = "SLUICE_KAFKA_"
-_SECRET_CHARS_MIN = 8
-"""Shorter ones stand in too many words."""
-_HIDDEN = "***"
-# Each begins with plain letters and has bounds, so a long text costs no more than its length.
-_SHAPES = (
-    (re.compile(r"(://[^\s/:@]{0,256}:)[^\s/@]{1,1024}(?=@)"), rf"\1{_HIDDEN}"),
-    (re.compile(r"(?i)\b(token|bearer|worker|basic) [A-Za-z0-9._~+/=-]{16,}"), rf"\1 {_HIDDEN}"),
-    (
-        re.compile(
-            r"(?i)((?:password|passwd|secret|secret_?key|token|api_?key|access_?key)"
-            r"[\"']?\s{0,3}[=:]\s{0,3})(\"[^\"]{1,1024}\"|'[^']{1,1024}'|[^\s,;&\"'}]{1,1024})"
-        ),
-        rf"\1{_HIDDEN}",
-    ),
-)
 
 
 class LineFormatter(logging.Formatter):
-    """`secrets` are texts that never appear in a line."""
+    """What `masker` knows to be a secret never appears in a line."""
 
-    def __init__(self, *, is_json: bool = False, secrets: Sequence[str] = ()) -> None:
+    def __init__(self, *, is_json: bool = False, masker: Masker | None = None) -> None:
         super().__init__()
         self._is_json = is_json
-        # The longest first: one may be a part of another.
-        self._secrets = sorted(set(secrets), key=len, reverse=True)
+        self._masker = masker or Masker()
 
     def format(self, record: logging.LogRecord) -> str:
         """One line without its end."""
@@ -77,7 +59,7 @@ class LineFormatter(logging.Formatter):
             "operation_id": current_operation_id.get() or _ids_of_process["operation_id"],
             "error": self._error(record),
         }
-        safe = {name: self._hidden(_cut(text)) for name, text in fields.items() if text}
+        safe = {name: self._masker.masked(_cut(text)) for name, text in fields.items() if text}
         if self._is_json:
             return json.dumps({**safe, "pid": record.process}, ensure_ascii=True)
         line = _as_text(safe).translate(_SPELT)
@@ -91,32 +73,13 @@ class LineFormatter(logging.Formatter):
             parts.append(self.formatStack(record.stack_info))
         return "\n".join(parts)
 
-    def _hidden(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, _HIDDEN)
-        for shape, instead in _SHAPES:
-            text = shape.sub(instead, text)
-        return text
-
 
 def line_formatter(environment: Mapping[str, str]) -> LineFormatter:
     """As the environment wants it. Raises InvalidInput for a format that there is not."""
     wanted = environment.get(FORMAT_VARIABLE) or FORMATS[0]
     if wanted not in FORMATS:
         raise InvalidInput(f"{FORMAT_VARIABLE} is neither text nor json", given=wanted[:80])
-    return LineFormatter(is_json=wanted == "json", secrets=known_secrets(environment))
-
-
-def known_secrets(environment: Mapping[str, str]) -> list[str]:
-    """Values of variables whose names say that they are secret. Passwords in addresses are known by
-    their shape.
-    """
-    return [
-        text
-        for name, text in environment.items()
-        if len(text) >= _SECRET_CHARS_MIN
-        and (_SECRET_NAME.match(name) or name.startswith(_KAFKA_NAME))
-    ]
+    return LineFormatter(is_json=wanted == "json", masker=Masker(secret_values(environment)))
 
 
 def configure(environment: Mapping[str, str]) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from celery import signals
 
 from workers.log_lines import bind, current_request_id
+from workers.traces import flush_traces
 
 HEADER: Final = "sluice_request_id"
 
@@ -26,6 +27,7 @@ def follow_requests(configure: Callable[[], None]) -> None:
     signals.before_task_publish.connect(_name_request, weak=False)
     signals.task_prerun.connect(_begin, weak=False)
     signals.task_postrun.connect(_end, weak=False)
+    signals.worker_process_shutdown.connect(_flush, weak=False)
 
 
 def _name_request(headers: dict[str, Any] | None = None, **_given: Any) -> None:
@@ -41,6 +43,11 @@ def _begin(task: Any = None, args: Sequence[Any] = (), **_given: Any) -> None:
 
 def _end(**_given: Any) -> None:
     bind(request_id="", operation_id="")
+
+
+def _flush(**_given: Any) -> None:
+    """A process of the pool does not end as Python does."""
+    flush_traces()
 
 
 def _text(given: object) -> str:

@@ -16,10 +16,11 @@ _TABLES = """
     INSERT INTO tables_table (
         slug, name, namespace, location, table_type, table_version, record_key, partition_by,
         ordering, index_type, lock_provider, is_foreign, write_refusal, groups, join_needs,
-        properties, property_changes, overtaken, time_units, registered_at, synced_at, sync_error)
+        properties, property_changes, overtaken, time_units, registered_at, synced_at, sync_error,
+        owner, tags)
     SELECT 't' || lpad(n::text, 5, '0'), 'Table ' || n, 'n' || n %% 20, '/lake/t' || n,
         'MERGE_ON_READ', 9, 'id', 'day', 'ts', 'BUCKET', 'storage', false, '', '[]', '[]', '{}',
-        '[]', '[]', '', now(), now(), ''
+        '[]', '[]', '', now(), now(), '', '', ''
     FROM generate_series(1, %(tables)s) n
 """
 _INSTANTS = """

@@ -24,7 +24,7 @@ BUNDLE: Final = "hudi-spark3.5-bundle_2.12"
 
 _HOME = Path(__file__).resolve().parents[2] / "var" / "peers" / "hudi"
 _STEP_TIMEOUT_S = 900
-_TOLD_LINES = 5
+_LAST_LINES = 5
 _RESOLVE = f"""
 import sys
 from pyspark.sql import SparkSession
@@ -114,7 +114,7 @@ def _run(step: str, command: list[str], *, without: str = "") -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _StepFailed(f"could not {step}: {error}") from error
     if done.returncode:
-        last_lines = done.stdout.decode(errors="replace").splitlines()[-_TOLD_LINES:]
+        last_lines = done.stdout.decode(errors="replace").splitlines()[-_LAST_LINES:]
         raise _StepFailed(f"could not {step}: " + " | ".join(last_lines))
 
 

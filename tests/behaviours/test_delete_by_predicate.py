@@ -14,8 +14,8 @@ from tests.behaviours.setups import SETUPS, Lake, reading
 from tests.support.scenario_table import READINGS, ScenarioTables
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted
 from workers.errors import InvalidInput
+from workers.read.predicate import predicate_of
 from workers.write import matching
-from workers.write.predicate import predicate_of
 from workers.write.prepare import prepare
 
 PLACES = ("oslo", "bergen", "turku")
@@ -174,4 +174,6 @@ def test_text_that_says_nothing_is_refused(text: str, named: str) -> None:
 
 def test_columns_that_are_looked_at_are_known() -> None:
     assert predicate_of("n = 1 AND id LIKE 'a%'", ROWS.schema).columns == frozenset(("n", "id"))
-    assert predicate_of(pc.field("n") == 1, ROWS.schema).columns is None
+    assert predicate_of(pc.field("n") == 1, ROWS.schema).columns == frozenset(("n",))
+    with pytest.raises(InvalidInput, match="not by position"):
+        predicate_of(pc.field(0) == 1, ROWS.schema)

@@ -98,6 +98,7 @@ def _await_commits(location: str, least: int) -> None:
         time.sleep(0.2)
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("table_type", "mode"),

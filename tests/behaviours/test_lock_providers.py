@@ -29,6 +29,7 @@ RETRYING = {
 }
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_two_arrow_writers_on_one_table_lose_no_update(
     provider: str, tables: ScenarioTables, servers: Servers, monkeypatch: pytest.MonkeyPatch

@@ -61,6 +61,7 @@ def test_a_table_lives_in_a_bucket(make: MakeTable, table_type: str) -> None:
 
 @pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("table_type", [COW, MOR])
+@pytest.mark.slow
 def test_services_run_on_a_bucket(make: MakeTable, table_type: str) -> None:
     table = make(table_type)
     for ts in range(1, 6):

@@ -35,6 +35,7 @@ from workers.timeline.metadata import read_rollback_targets
 from workers.write.client import WriteRequest
 
 DEAD_AFTER_MS = 600_000
+Recorder = Callable[[StillClock, Files], RecordingStorage]
 Rows = list[tuple[object, ...]]
 SERVICE_OF = {
     Action.COMPACTION: "compaction",
@@ -64,11 +65,13 @@ class Kind:
     table_type: str
     mode: str
     index: str = "BUCKET"
+    threads: int = 1
 
     @property
     def options(self) -> dict[str, str]:
         more = {} if self.index == "BUCKET" else TINY_FILES
         return more | {
+            "sluice.write.threads": str(self.threads),
             "hoodie.write.markers.type": "direct",
             "hoodie.write.concurrency.mode": self.mode,
         }
@@ -168,12 +171,14 @@ class Trial:
     """Of this many states that the operation's death leaves, the recovery of one dies in turn."""
     offset: int = 0
     """Which one: the same moments should not be left out of every trial."""
+    recorded_by: Recorder = RecordingStorage
+    """What the operation runs on; recoveries from its deaths run on a RecordingStorage."""
     cases: dict[str, Recovery] = field(default_factory=dict)
     """By the digest of each distinct state that recovery began with."""
     _ends: dict[str, tuple[State, Rows]] = field(default_factory=dict)
 
     def run(self) -> None:
-        deaths = died_everywhere(self.start, self._run)
+        deaths = died_everywhere(self.start, self._run, self.recorded_by)
         self.knows_rows(deaths[-1])
         if self.operation.keeps_rows:
             assert self.new == self.old
@@ -264,13 +269,17 @@ def _take_up(table: LakehouseTable, instant: Instant, options: WriteOptions) -> 
         service(name).run(table.table, request, options)
 
 
-def died_everywhere(start: State, run: Callable[[LakehouseTable], object]) -> list[State]:
+def died_everywhere(
+    start: State,
+    run: Callable[[LakehouseTable], object],
+    recorded_by: Recorder = RecordingStorage,
+) -> list[State]:
     """Every state that a death of `run` can leave, each once; the last is what it ends in.
 
     A death leaves what the storage held at that moment, so one run shows them all.
     """
     clock = StillClock(start.now_ms)
-    storage = RecordingStorage(clock, start.files)
+    storage = recorded_by(clock, start.files)
     run(_opened(storage, clock, f"x{start.now_ms}"))
     states = {digest(files): State(files, now_ms) for files, now_ms in storage.left}
     # What it ends in is the last one, though a death may have left the same before.

@@ -169,6 +169,20 @@ DELETE = Operation("delete", _delete)
 OVERWRITE = Operation("overwrite", _write(OVER, "insert_overwrite"), kinds=BLOCKING)
 MOVE = Operation("move", _write(MOVED, "upsert"), needs=(UPSERT,))
 """Under a global index."""
+UPSERT_THREE = Operation("upsert-three", _write(MOVED, "upsert"), needs=(UPSERT,))
+COMPACT_BESIDE = Operation(
+    "compact-beside",
+    _serve("compaction", **{"sluice.compaction.threads": "3"}),
+    kinds=LOGS,
+    needs=(UPSERT, UPSERT_THREE),
+    keeps_rows=True,
+)
+CLUSTER_BESIDE = Operation(
+    "cluster-beside",
+    _serve("clustering", **{_SORT: "city", "sluice.clustering.threads": "3"}),
+    keeps_rows=True,
+)
+"""These and what a writer of several threads does have several file groups under way."""
 OPERATIONS = [
     UPSERT,
     Operation("evolve", _write(WIDER, "upsert")),

@@ -100,7 +100,7 @@ def assert_went_on(
     assert list(opened(bucket, "check").table.timeline().pending()) == []
 
 
-@pytest.mark.sampled(every=5)  # A third of the faults for each operation.
+@pytest.mark.sampled(every=10)  # A third of the faults for each operation.
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("table", "operation"), TRIALS, ids=[f"{one.name}-{kind.name}" for kind, one in TRIALS]
@@ -114,7 +114,7 @@ def test_some_requests_fail_and_nothing_is_lost(
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(every=3)  # A third of the faults for each operation.
+@pytest.mark.sampled(every=6)  # A third of the faults for each operation.
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("table", "operation"), TRIALS, ids=[f"{one.name}-{kind.name}" for kind, one in TRIALS]

@@ -47,6 +47,7 @@ def start() -> State:
     return made()
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("flow", FLOWS.values(), ids=FLOWS)
 def test_offsets_and_rows_agree_wherever_a_coordinator_dies_and_another_goes_on(
     flow: Flow, tmp_path: Path
@@ -68,6 +69,7 @@ def test_offsets_and_rows_agree_wherever_a_coordinator_dies_and_another_goes_on(
 
 @pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("flow", FLOWS.values(), ids=FLOWS)
+@pytest.mark.slow
 def test_the_next_coordinator_may_die_everywhere_as_well(flow: Flow) -> None:
     left = deaths(start(), flow, "first-")[::RECOVERIES_CRASHED_EVERY]
 

@@ -1,5 +1,5 @@
-"""A writer freezes at every changing call of its storage; meanwhile others roll it back, commit,
-archive and clean; then it wakes up, and goes on or is killed at once.
+"""A writer freezes at every changing call of its storage, or at any call; meanwhile others roll it
+back, commit, restore, archive and clean; then it wakes up, and goes on or is killed at once.
 
 Whatever the moment, nobody ever sees rows of a write that was not told to be committed, and no file
 of it stays.
@@ -7,6 +7,8 @@ of it stays.
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,26 +18,41 @@ from typing import IO
 import pytest
 
 from tests.crash.digests import digest_for_readers
-from tests.crash.harness import COW, DEAD_AFTER_MS, MOR, Kind, Rows, State, made, rows_of
+from tests.crash.harness import (
+    COW,
+    COW_SIMPLE,
+    DEAD_AFTER_MS,
+    MOR,
+    Kind,
+    Rows,
+    State,
+    made,
+    rows_of,
+)
 from tests.crash.operations import ALONE, COLUMNS, SECOND, rows
 from tests.support.crash_ports import StillClock, still_ports
 from tests.support.memory_storage import Crash, MemoryStorage
 from tests.support.referee import referee_rows
-from workers.concurrency.outcome import Committed
+from workers.concurrency.outcome import Committed, RolledBack
 from workers.durability import Durability
-from workers.errors import LakehouseError
+from workers.errors import InstantRolledBack, LakehouseError, LockTimeout
 from workers.files.names import instant_of
 from workers.lakehouse import LakehouseTable, open_table, write_arrow
 from workers.options.write_options import write_options
 from workers.processes import ProcessName
 from workers.recovery.failed_writes import roll_back_dead_writers
+from workers.storage.base import FileInfo
 from workers.table_services.registry import service
 from workers.table_services.service import ServiceRequest
 from workers.write.client import WriteRequest
 
 OTHERS = [rows((name, 5, "Turin", "p"), (name, 5, "Turin", "q")) for name in "uvw"]
 SHORT = {"hoodie.keep.min.commits": "1", "hoodie.keep.max.commits": "1"}
+NEWEST = {"hoodie.clean.commits.retained": "1"}
 NO_WAIT = {"sluice.archive.late.writer.hours": "0"}
+SEED = int(os.environ["SLUICE_TEST_SEED"])
+EVERY = 6
+"""Of this many calls that a writer freezes at one, beginning where the seed says."""
 READ: dict[str, Rows] = {}
 """What hudi-rs read, by what it could look at."""
 
@@ -49,6 +66,8 @@ class FreezingStorage(MemoryStorage):
         self.calls = 0
         self._freeze_at = freeze_at
         self._dies = dies
+        self._one = threading.RLock()
+        """While its process is frozen no thread of it changes anything."""
 
     def put(self, path: str, content: bytes, durability: Durability = Durability.DURABLE) -> None:
         self._reach()
@@ -81,11 +100,32 @@ class FreezingStorage(MemoryStorage):
         super().delete_tree(directory)
 
     def _reach(self) -> None:
-        self.calls += 1
-        if self._dies and self.calls > self._freeze_at:
-            raise Crash
-        if self.calls == self._freeze_at:
-            self.meanwhile()
+        with self._one:
+            self.calls += 1
+            if self._dies and self.calls > self._freeze_at:
+                raise Crash
+            if self.calls == self._freeze_at:
+                self.meanwhile()
+
+
+class WatchfulStorage(FreezingStorage):
+    """As that, at calls that only look as well."""
+
+    def read(self, path: str) -> bytes:
+        self._reach()
+        return super().read(path)
+
+    def info(self, path: str) -> FileInfo | None:
+        self._reach()
+        return super().info(path)
+
+    def list_tree(self, directory: str) -> list[FileInfo]:
+        self._reach()
+        return super().list_tree(directory)
+
+    def list_directories(self, directory: str) -> list[str]:
+        self._reach()
+        return super().list_directories(directory)
 
 
 class Patient:
@@ -104,11 +144,14 @@ class Story:
     start: State
     waits: bool
     """Archiving waits for the sleeper; else a person has decided that it is dead."""
+    storage_type: type[FreezingStorage] = FreezingStorage
+    restores: bool = False
+    """The others take one of their own writes back."""
 
     def played(self, freeze_at: int, *, dies: bool) -> tuple[FreezingStorage, object, Rows]:
         """The storage in the end, what the sleeper answered, and the rows before it woke up."""
         clock = StillClock(self.start.now_ms)
-        storage = FreezingStorage(clock, self.start, freeze_at, dies=dies)
+        storage = self.storage_type(clock, self.start, freeze_at, dies=dies)
         before: list[Rows] = []
 
         def meanwhile() -> None:
@@ -132,11 +175,15 @@ class Story:
         roll_back_dead_writers(other.table, write_options(self.kind.options))
         for batch in OTHERS:
             write_arrow(other.table, batch, WriteRequest(), dict(self.kind.options))
-        if self.kind is MOR:
+        if self.restores:
+            goal = other.table.timeline().completed_writes()[-2].requested_at
+            self._serve(other, "restore", instant=goal)
+            write_arrow(other.table, OTHERS[1], WriteRequest(), dict(self.kind.options))
+        if self.kind.table_type == MOR.table_type:
             self._serve(other, "compaction")
             write_arrow(other.table, OTHERS[0], WriteRequest(), dict(self.kind.options))
         self._serve(other, "archive", **SHORT, **({} if self.waits else NO_WAIT))
-        self._serve(other, "clean")
+        self._serve(other, "clean", **(NEWEST if self.restores else {}))
 
     def _others(self, storage: MemoryStorage, clock: StillClock, later_ms: int) -> LakehouseTable:
         clock.sleep(later_ms / 1000)
@@ -190,8 +237,11 @@ def files_of_nobody(state: State) -> list[str]:
     ]
 
 
+COW_ON_THREADS = replace(COW, threads=2)
+
+
 @pytest.mark.sampled(every=2)
-@pytest.mark.parametrize("kind", [COW, MOR], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [COW, MOR, COW_ON_THREADS], ids=["cow", "mor", "cow-threads"])
 @pytest.mark.parametrize("waits", [True, False], ids=["waited-for", "given-up"])
 def test_writer_that_freezes_at_any_call_and_wakes_behind_its_archive_shows_nothing(
     kind: Kind, waits: bool, tmp_path: Path
@@ -215,3 +265,24 @@ def test_writer_that_freezes_at_any_call_and_wakes_behind_its_archive_shows_noth
             assert files_of_nobody(after) == [], (moment, dies)
             assert read_by_others(after, tmp_path) == seen
     assert late > 0, "no sleeper left a file: the story does not meet what it is about"
+
+
+@pytest.mark.sampled(every=2)
+@pytest.mark.parametrize("kind", [COW, COW_SIMPLE, MOR], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("every", [EVERY, pytest.param(1, marks=pytest.mark.soak)])
+def test_writer_that_freezes_at_any_call_hears_what_became_of_its_write(
+    kind: Kind, every: int
+) -> None:
+    """Never of a table that is broken: what it was to read was archived and cleaned."""
+    story = Story(kind, made(kind, ()), True, WatchfulStorage, restores=True)
+    for moment in range(1 + SEED % every, all_moments(story) + 1, every):
+        storage, answer, before = story.played(moment, dies=False)
+        at = f"SLUICE_TEST_SEED={SEED}, frozen before call {moment}"
+
+        assert isinstance(answer, Committed | RolledBack | InstantRolledBack | LockTimeout), at
+        seen = rows_of(State(storage.files, max(at for _, at in storage.files.values())))
+        if not isinstance(answer, Committed):
+            assert seen == before, (at, answer)
+        else:
+            assert {("a", 2, "Bergen", "p"), ("d", 2, "Paris", "r")} <= {*seen}, at
+        assert files_of_nobody(story.cleaned(storage)) == [], (at, answer)

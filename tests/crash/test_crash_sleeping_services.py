@@ -1,6 +1,6 @@
-"""Whoever cleans, archives, rolls back, restores or repairs freezes at every call of its storage,
-also at those that only look; others do the same work to its end, write, and do it once more. Then
-it wakes up.
+"""Whoever cleans, archives, rolls back, one or several, restores or repairs freezes at every call
+of its storage, also at those that only look; others do the same work to its end, write, and do it
+once more. Then it wakes up.
 
 Whatever the moment: the rows, the past that could still be read and the history stay.
 """
@@ -71,6 +71,10 @@ def restore(table: LakehouseTable, goal: str) -> object:
     return serve("restore", instant=goal)(table, goal)
 
 
+def roll_several_back(table: LakehouseTable, newest: str) -> object:
+    return serve("rollback_several", instants=newest)(table, newest)
+
+
 def roll_back(table: LakehouseTable, newest: str) -> object:
     request = RollbackRequest(newest, by="test", reason="test")
     return rollback(table.table, request, write_options(COW.options))
@@ -85,6 +89,8 @@ class Kind:
     """Others do it once more after they have written."""
     newer: int = 0
     """Writes behind the one that it is about."""
+    count: int = 1
+    """Of the writes that it is about: the newest of them, and those before it."""
 
 
 KINDS: Mapping[str, Kind] = {
@@ -93,6 +99,7 @@ KINDS: Mapping[str, Kind] = {
     "repair": Kind(serve("repair")),
     "restore": Kind(restore, is_repeated=False, newer=2),
     "rollback": Kind(roll_back, is_repeated=False),
+    "rollback_several": Kind(roll_several_back, is_repeated=False, count=2),
 }
 
 
@@ -199,10 +206,12 @@ def begun(kind: Kind) -> Story:
     for number in range(kind.writes):
         write(table, number % len(SECOND_ROUND))
     write_arrow(table.table, SECOND, WriteRequest(), dict(COW.options))
-    about = table.table.timeline().completed_writes()[-1 - kind.newer]
+    writes = table.table.timeline().completed_writes()
+    about = writes[-1 - kind.newer]
+    names = [one.requested_at for one in writes[: len(writes) - kind.newer][-kind.count :]]
     then = plain(table.read(as_of=about.completed_at).to_pylist())
     clock.sleep(1)
-    return Story(kind, State(files, clock.now_ms()), about.requested_at, then)
+    return Story(kind, State(files, clock.now_ms()), ",".join(names), then)
 
 
 @pytest.mark.sampled(every=2)

@@ -221,11 +221,13 @@ def opened(
     return table
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     ("kind", "name", "planned"),
     [(MOR, "compaction", PLAN_COMPACTION), (COW, "clustering", PLAN_CLUSTERING)],
     ids=lambda given: getattr(given, "name", str(given)),
 )
+@pytest.mark.slow
 def test_executor_that_wakes_beside_its_successor_takes_nothing_of_it_away(
     kind: Kind, name: str, planned: Operation
 ) -> None:

@@ -36,7 +36,7 @@ def text(row: dict[str, Any]) -> str:
     return repr([None if row[name] is None else str(row[name]) for name in SCHEMA.names])
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=3)
 def test_every_read_is_what_hudi_reads(made: ForeignTable) -> None:
     table = open_table(made.location)
     judged = counted((made.twin or made).judged())

@@ -50,7 +50,7 @@ def test_the_matrix_holds_every_pair() -> None:
             assert pair in held or is_none, pair
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_every_engine_reads_and_writes_it(cell: Cell, location: Path, peer: HudiPeer) -> None:
     known = KnownTable(location, cell)

@@ -56,7 +56,7 @@ EXPLAINED = {
 }
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("kind", OF_HUDI)
 def test_table_of_hudi_reads_as_before(kind: str, location: Path, peer: HudiPeer) -> None:
     made = KINDS[kind].make(location, peer)

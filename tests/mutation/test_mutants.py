@@ -68,6 +68,7 @@ watch.reach().write(Path("reach.json"))
 """
 
 
+@pytest.mark.slow
 def test_watched_run_says_which_tests_run_a_function(tmp_path: Path) -> None:
     """A shared fixture is the doing of all who use it; processes, and imports, are everybody's."""
     for name, text in [("changed.py", MODULE), ("test_it.py", TESTS), ("pytest.ini", "[pytest]")]:

@@ -34,7 +34,11 @@ SEED = int(os.environ["SLUICE_TEST_SEED"])
 
 
 @pytest.mark.parametrize(
-    "every", [False, pytest.param(True, marks=[pytest.mark.soak, pytest.mark.timeout(900)])]
+    "every",
+    [
+        pytest.param(False, marks=pytest.mark.slow),
+        pytest.param(True, marks=[pytest.mark.soak, pytest.mark.timeout(900)]),
+    ],
 )
 def test_writer_stopped_anywhere_in_the_lock_delays_others_by_its_lease_and_hears_an_outcome(
     tables: ScenarioTables, every: bool

@@ -45,7 +45,7 @@ def merged(tables: ScenarioTables) -> ScenarioTable:
     return table
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize(
     "point", ["after_start", "before_validate", "before_publish", "after_decision", "after_publish"]
 )

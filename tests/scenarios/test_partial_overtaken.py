@@ -164,7 +164,9 @@ def test_a_row_between_two_of_the_logs_is_counted(tmp_path: Path, ts: int) -> No
     assert keys_read_otherwise(table) == [1]
 
 
+@pytest.mark.sampled(every=2)
 @both
+@pytest.mark.slow
 def test_partial_writers_that_pause_at_random_are_seen_alike_or_counted(
     tmp_path: Path, is_ordered: bool
 ) -> None:

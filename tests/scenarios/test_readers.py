@@ -39,6 +39,7 @@ def values(rows: pa.Table) -> set[int]:
     return {int(row["value"]) for row in rows.to_pylist()}
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(("table_type", "mode"), KINDS)
 def test_readers_beside_a_writer_see_every_commit_whole(
     tables: ScenarioTables, table_type: str, mode: str

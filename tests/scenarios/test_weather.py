@@ -99,6 +99,7 @@ def test_every_observation_is_in_the_table_as_it_stands_in_the_file(plain: Lakeh
         assert row["time_hour"].strftime("%Y-%m-%dT%H:%M:%SZ") == line["time_hour"]
 
 
+@pytest.mark.slow
 def test_three_streams_give_the_same_rows_as_one_write(roots: Path, plain: LakehouseTable) -> None:
     streamed = write(roots, "plain_streams", "--no-spark", "--streams", STREAMS)
 

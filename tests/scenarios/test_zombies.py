@@ -147,6 +147,7 @@ def test_writer_frozen_while_publishing_and_a_rollback_by_another(
     assert lake.leftovers() == []
 
 
+@pytest.mark.slow
 def test_two_frozen_writers_are_both_fenced_and_nothing_of_them_stays(
     lake: ScenarioTable, start: StartWriter
 ) -> None:
@@ -207,6 +208,7 @@ def test_frozen_writer_that_had_decided_is_published_by_its_rival_who_then_confl
     assert lake.rows() == [reading("a", 7), reading("b", 1)]
 
 
+@pytest.mark.slow
 def test_frozen_writer_that_had_decided_may_be_undone_by_an_admin_for_good(
     lake: ScenarioTable, start: StartWriter
 ) -> None:
@@ -266,7 +268,7 @@ def killed(request: pytest.FixtureRequest, tables_root: Path) -> dict[str, Scena
     return lakes
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("point", [*WRITE_POINTS, *ROLLBACK_POINTS])
 def test_writer_killed_at_a_named_point_leaves_the_old_or_the_new_table(
     killed: dict[str, ScenarioTable], point: str

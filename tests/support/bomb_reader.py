@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+from bench.support.peak_memory import peak_mib
 from workers.errors import LakehouseError
 from workers.lakehouse import open_table
 from workers.recovery.plan import files_of
@@ -34,19 +35,13 @@ def read(location: str) -> str:
         return type(error).__name__
 
 
-def _peak_kb() -> int:
-    """Not `ru_maxrss`, which begins with that of the process that this one was forked from."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0])
-
-
 def main() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     for line in sys.stdin:
         began_s = time.monotonic()
         ended = read(str(Path(json.loads(line))))
         took_s = time.monotonic() - began_s
-        answer = {"ended": ended, "took_s": took_s, "peak_mb": _peak_kb() >> 10}
+        answer = {"ended": ended, "took_s": took_s, "peak_mb": int(peak_mib())}
         sys.stdout.write(f"{json.dumps(answer)}\n")
         sys.stdout.flush()
 

@@ -10,7 +10,7 @@ SUITE_TESTS = "crash suite tests"
 """The property by which each test of the full suite reports how many tests that has."""
 CASES_LEAST = 20_000
 """Of all tests of the suite; of a part as many as the part is of the whole."""
-DRAWN_EVERY = 3
+DRAWN_EVERY = 4
 """Of so many tests of the suite `make longer` draws one. Fewer are somebody's choice, and only
 counted.
 """

@@ -54,6 +54,10 @@ class MemoryStorage:
         return True
 
     @property
+    def is_local(self) -> bool:
+        return True
+
+    @property
     def files_at_once(self) -> int:
         return 1
 
@@ -94,7 +98,7 @@ class MemoryStorage:
 
     def list_tree(self, directory: str) -> list[FileInfo]:
         prefix = f"{directory}/" if directory else ""
-        files = sorted(one for one in self.files.items() if one[0].startswith(prefix))
+        files = sorted(one for one in list(self.files.items()) if one[0].startswith(prefix))
         return [FileInfo(path, len(content), at) for path, (content, at) in files]
 
     def put(self, path: str, content: bytes, durability: Durability = Durability.DURABLE) -> None:

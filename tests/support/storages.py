@@ -12,6 +12,7 @@ from tests.support.memory_storage import MemoryStorage
 from workers.locations import bucket_place
 from workers.storage import object_store
 from workers.storage.base import Storage
+from workers.storage.below import StorageBelow
 from workers.storage.local import LocalStorage
 from workers.storage.object_store import ObjectStorage
 from workers.storage.s3_settings import s3_settings
@@ -27,6 +28,7 @@ def bucket_storage(prefix: str = "", **environment: str) -> ObjectStorage:
 STORAGES: dict[str, Callable[[Path], Storage]] = {
     "directory": lambda root: LocalStorage(root / "table"),
     "bucket": lambda root: bucket_storage(),
+    "below": lambda root: StorageBelow(LocalStorage(root / "outer"), ".hoodie/metadata"),
     "memory": lambda root: MemoryStorage(StillClock()),
 }
 SHARED = ("directory", "bucket")

@@ -15,10 +15,10 @@ import pytest
 from tests.support.crash_ports import StillClock
 from workers.errors import InvalidInput
 from workers.jobs import ServiceJob
+from workers.masking import Masker
 from workers.reporting import OperationReport, RecordingReporter, ReportState
 from workers.reporting.kept_log import LoggedReporter, keeping_log
 from workers.reporting.log_reporter import LogReporter
-from workers.reporting.masking import Masker
 from workers.reporting.posting import Refused
 
 _log = logging.getLogger("workers.tests")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import time
 
 import pytest
 
-from workers.reporting.masking import Masker, secret_values
+from workers.log_lines import LineFormatter
+from workers.masking import Masker, secret_values
 
 CANARY = "c4nary/Key+41"
 
@@ -32,9 +34,11 @@ CANARY = "c4nary/Key+41"
 )
 def test_what_is_named_like_a_secret_is_masked(text: str) -> None:
     masked = Masker().masked(text)
+    line = LineFormatter().format(logging.makeLogRecord({"msg": text, "name": "writer"}))
 
-    assert "c4nary" not in masked, masked
-    assert "***" in masked
+    for shown in (masked, line):
+        assert "c4nary" not in shown, shown
+        assert "***" in shown
 
 
 @pytest.mark.parametrize(
@@ -49,6 +53,16 @@ def test_a_secret_value_is_masked_wherever_it_stands(text: str) -> None:
     values = secret_values({"AWS_SECRET_ACCESS_KEY": CANARY})
 
     assert "c4nary" not in Masker(values).masked(text)
+
+
+@pytest.mark.parametrize("name", ["AZURE_STORAGE_KEY", "SLUICE_KAFKA_ORDERS", "db.password"])
+def test_a_variable_is_known_as_a_secret_by_its_name(name: str) -> None:
+    assert secret_values({name: CANARY}) == {CANARY}
+
+
+@pytest.mark.parametrize("name", ["hoodie.table.recordkey.fields", "record_key", "AWS_REGION"])
+def test_a_name_that_only_looks_like_one_gives_no_secret(name: str) -> None:
+    assert secret_values({name: CANARY}) == set()
 
 
 def test_a_password_in_an_address_is_a_secret_value() -> None:

@@ -7,13 +7,20 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
-from workers.reporting import HttpReporter, OperationReport, Progress, ReportState, reporter_for
+from workers.reporting import (
+    HttpReporter,
+    OperationReport,
+    Progress,
+    ReportState,
+    StageProgress,
+    reporter_for,
+)
 
 
 @dataclass(slots=True)
@@ -58,6 +65,7 @@ def progress(done: int) -> OperationReport:
     return OperationReport(operation_id="7", state=state, progress=Progress(done, 40, "rounds"))
 
 
+STAGE = StageProgress(id=1, name="", state="running", tasks=4, done=1)
 SUCCEEDED = OperationReport(operation_id="7", state=ReportState.SUCCEEDED, outcome={"instant": "1"})
 
 
@@ -90,6 +98,31 @@ def test_final_report_is_tried_again_and_progress_is_not(control_plane: ControlP
     reporter.close()
 
     assert [message["state"] for message in control_plane.received] == ["succeeded"]
+
+
+def test_what_only_an_older_progress_says_is_not_lost_with_it(
+    control_plane: ControlPlane,
+) -> None:
+    reporter = HttpReporter(control_plane.url, token="")
+    control_plane.is_answering.clear()
+    reporter.send(OperationReport(operation_id="7", state=ReportState.RUNNING))
+    while not reporter.is_sending:
+        time.sleep(0.001)
+    settled = OperationReport(
+        operation_id="7", state=ReportState.PROGRESS, message="settled", settled={"offsets": "3-9"}
+    )
+
+    reporter.send(settled)
+    reporter.send(replace(progress(1), instant="20250101000000000", message="begun"))
+    reporter.send(replace(progress(2), stages=(STAGE,)))
+    control_plane.is_answering.set()
+    reporter.close()
+
+    [_, last] = control_plane.received
+    assert last["progress"]["done"] == 2
+    assert (last["settled"], last["message"]) == ({"offsets": "3-9"}, "begun")
+    assert last["instant"] == "20250101000000000"
+    assert [stage["tasks"] for stage in last["stages"]] == [4]
 
 
 def test_redirect_is_not_followed_with_the_token(control_plane: ControlPlane) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from workers.log_lines import LineFormatter, bind
-from workers.reporting.masking import Masker
+from workers.masking import Masker
 from workers.reporting.stored_lines import (
     BEHIND_BYTES_MAX,
     LINES_MAX,

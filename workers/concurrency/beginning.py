@@ -28,6 +28,8 @@ class Started:
     """Without our own instant."""
     schema: SchemaVersion | None
     heartbeat: HeartbeatKeeper
+    inflight_ms: int
+    """When its first files were there, epoch ms by the writer's clock."""
 
 
 def begin_under(table: Table, lease: Lease, heartbeat: HeartbeatKeeper, action: Action) -> Instant:

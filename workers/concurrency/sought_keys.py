@@ -27,7 +27,7 @@ from workers.files.meta_columns import RECORD_KEY
 from workers.files.names import bucket_of
 from workers.index.bloom_filter import HashedKeys
 from workers.index.file_keys import read_file_keys
-from workers.merge.group_state import tells_deletes
+from workers.merge.group_state import holds_deletes
 from workers.storage.base import Storage
 from workers.timeline.metadata import CommitMetadata, WriteStat
 
@@ -141,7 +141,7 @@ def _keys_of(rows: pa.Table) -> Any:
 def _deleted_in(block: ParquetData | AvroData) -> Any:
     """Keys of states, in a table with column groups, that tell of a delete."""
     states = block.table()  # Hidden columns are not in the schema that the block tells.
-    return _keys_of(states.filter(pa.array(tells_deletes(states))))
+    return _keys_of(states.filter(pa.array(holds_deletes(states))))
 
 
 def deleted_unseen(

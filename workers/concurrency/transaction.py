@@ -10,6 +10,7 @@ commit: finish decided instants -> reload -> schema conflict -> file conflict ->
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -23,10 +24,10 @@ from workers.concurrency.heartbeat import HeartbeatContent, HeartbeatKeeper
 from workers.concurrency.locks.lease import Lease, holding_text
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, Unknown
 from workers.concurrency.proposal import Proposal
-from workers.concurrency.read_otherwise import read_ahead, warnings_of
-from workers.concurrency.restating import begun, look_ahead
+from workers.concurrency.read_otherwise import warnings_of
+from workers.concurrency.restating import begun
 from workers.concurrency.settling import settled_timeline, table_lock
-from workers.concurrency.validation import rival_check, taken_away, validated
+from workers.concurrency.validation import rivals_ahead, taken_away, validated
 from workers.errors import (
     InstantRolledBack,
     LeaseLost,
@@ -36,7 +37,6 @@ from workers.errors import (
     WriteOutcomeUnknown,
 )
 from workers.options.write_options import WriteOptions
-from workers.options.writer_modes import ConcurrencyMode
 from workers.table.overtaken import look_again
 from workers.table.schema_history import schema_at
 from workers.table.table import Table
@@ -45,7 +45,9 @@ from workers.timeline.instant import Action, Instant
 from workers.timeline.metadata import (
     LOCK_KEY,
 )
+from workers.timeline.phases import DECIDED, INFLIGHT, PHASES_KEY, VALIDATED, encoded_phases
 from workers.timeline.timeline import Timeline
+from workers.traces import span
 
 _LEASE_LOST = "the table lock ran out before anything was decided"
 _LEASES_MAX = 3
@@ -73,7 +75,8 @@ def begin(
 def _begin_once(
     table: Table, options: WriteOptions, content: HeartbeatContent, action: Action | None
 ) -> Started:
-    with ExitStack() as undo:
+    facts = {"sluice.location": table.storage.location, "sluice.writer": content.writer}
+    with span("transaction begin", facts) as current, ExitStack() as undo:
         with table_lock(table, options).held() as lease:
             timeline = settled_timeline(table)
             refuse_during_restore(timeline)
@@ -83,7 +86,10 @@ def _begin_once(
             undo.callback(heartbeat.stop)
             heartbeat.start()
             inflight = begin_under(table, lease, heartbeat, action or table.data_action)
-            started = Started(inflight, timeline, schema_at(table, timeline), heartbeat)
+            current.note({"sluice.instant": requested_at})
+            began_ms = table.ports.clock.now_ms()
+            schema = schema_at(table, timeline)
+            started = Started(inflight, timeline, schema, heartbeat, began_ms)
         undo.pop_all()
     stop_points.reach("after_start", writer=content.writer)
     return started
@@ -105,13 +111,17 @@ def commit(
 
     Raises LockTimeout; UnsupportedTable and TableChanged with nothing decided.
     """
-    rivals = rival_check(table, options, started, proposal)
-    if options.mode is ConcurrencyMode.SINGLE_WRITER:
-        read_ahead(started.timeline, proposal.read_otherwise)
-    else:
-        rivals.look_ahead()
-        read_ahead(table.timeline(), proposal.read_otherwise)
-        look_ahead(table, started.timeline, proposal.overtaken)
+    facts = {"sluice.instant": started.instant.requested_at, "sluice.writer": proposal.writer}
+    with span("transaction commit", facts) as current:
+        outcome = _committed(table, options, started, proposal)
+        current.note({"sluice.outcome": type(outcome).__name__})
+    return outcome
+
+
+def _committed(
+    table: Table, options: WriteOptions, started: Started, proposal: Proposal
+) -> CommitOutcome:
+    rivals = rivals_ahead(table, options, started, proposal)
     outcome = _commit_once(table, options, started, proposal, rivals)
     for _ in range(_LEASES_MAX - 1):
         if not (isinstance(outcome, Unknown) and outcome.reason == _LEASE_LOST):
@@ -135,16 +145,18 @@ def _commit_once(
         with table_lock(table, options).held(completing=instant.requested_at) as lease:
             stop_points.reach("before_validate", writer=proposal.writer)
             timeline = settled_timeline(table)
-            if (gone := taken_away(table, started, timeline, proposal)) is not None:
-                return gone
-            verdict, timeline = _validated_twice(
-                table, options, started, timeline, proposal, rivals
-            )
+            with span("transaction validate", {"sluice.instant": instant.requested_at}):
+                if (gone := taken_away(table, started, timeline, proposal)) is not None:
+                    return gone
+                verdict, timeline = _validated_twice(
+                    table, options, started, timeline, proposal, rivals
+                )
             if isinstance(verdict, Conflict):
                 return Conflicted(instant.requested_at, verdict)
             # Last of all: an engine that changes the table may not take our lock.
             table.check_writable()
-            return _decide(table, options, instant, timeline, lease, verdict)
+            phases = {INFLIGHT: started.inflight_ms, VALIDATED: table.ports.clock.now_ms()}
+            return _decide(table, options, instant, timeline, lease, verdict, phases)
     except InstantRolledBack:
         return current_outcome(table, instant.requested_at)
     except LeaseLost:
@@ -188,14 +200,19 @@ def _decide(
     timeline: Timeline,
     lease: Lease,
     proposal: Proposal,
+    phases: Mapping[str, int],
 ) -> Committed:
+    """`phases`: when it came to those before the decision, epoch ms."""
     clock = table.ports.clock
     with begun(table, options, timeline, proposal.again) as follower:
         lease.confirm()  # It may have run out while we compared.
         stop_points.reach("before_publish", writer=proposal.writer)
         last = follower.inflight.requested_at if follower else timeline.last_time
+        phases_text = encoded_phases({**phases, DECIDED: clock.now_ms()})
         completed_at = next_instant(clock, last)
-        metadata = proposal.metadata.with_extra(**{LOCK_KEY: holding_text(lease)})
+        metadata = proposal.metadata.with_extra(
+            **{LOCK_KEY: holding_text(lease), PHASES_KEY: phases_text}
+        )
         completion = transitions.Completion(
             instant=instant.completed(completed_at),
             content=metadata.encode(instant.action),

@@ -10,11 +10,13 @@ from workers.concurrency.current_outcome import current_outcome
 from workers.concurrency.file_conflicts import RivalCheck
 from workers.concurrency.outcome import CommitOutcome, RolledBack
 from workers.concurrency.proposal import Proposal
-from workers.concurrency.restating import restatement
+from workers.concurrency.read_otherwise import read_ahead
+from workers.concurrency.restating import look_ahead, restatement
 from workers.concurrency.schema_resolution import SchemaAtStart, resolved_schema
 from workers.concurrency.silence import BY, rolled_back_in_silence
 from workers.concurrency.taken_back import lost_base
 from workers.options.write_options import WriteOptions
+from workers.options.writer_modes import ConcurrencyMode
 from workers.table.table import Table
 from workers.timeline import decisions
 from workers.timeline.instant import State
@@ -55,6 +57,20 @@ def rival_check(
     return RivalCheck(
         table, options.mode, started.timeline, ours, proposal.metadata, proposal.sought
     )
+
+
+def rivals_ahead(
+    table: Table, options: WriteOptions, started: Started, proposal: Proposal
+) -> RivalCheck:
+    """As `rival_check`, with as much of it done as can be before anybody waits for the lock."""
+    rivals = rival_check(table, options, started, proposal)
+    if options.mode is ConcurrencyMode.SINGLE_WRITER:
+        read_ahead(started.timeline, proposal.read_otherwise)
+    else:
+        rivals.look_ahead()
+        read_ahead(table.timeline(), proposal.read_otherwise)
+        look_ahead(table, started.timeline, proposal.overtaken)
+    return rivals
 
 
 def validated(

@@ -89,16 +89,8 @@ class DemoBackfill(WrittenOnce):
         return cls(seed, Rendezvous(around, hold_s))
 
     def frame(self, spark: SparkSession, number: int) -> DataFrame:
-        """The region's rows, whatever `number`: the keys of every seed are the same."""
-        chance = np.random.default_rng(self.seed)
-        moments = _FIRST_MOMENT_US + np.arange(_ROWS) * 1_000_000
-        columns: list[pa.Array[Any]] = [
-            pa.array(moments, pa.int64()).cast(_UTC),
-            *(pa.array([f"backfill-{self.seed}"] * _ROWS) for _ in range(3)),
-            pa.array(np.round(chance.gamma(2.0, 1.5, _ROWS), 4)),
-        ]
-        rows = _rows(BACKFILL_REGION, "b", OWN_FIELDS["impression"], columns)
-        return spark.createDataFrame(rows).coalesce(1)
+        """The region's rows, whatever `number`."""
+        return spark.createDataFrame(backfill_rows(self.seed)).coalesce(1)
 
     def before_commit(self, instant: InstantTime) -> None:
         """Waits for the rival to show up, a bounded time, and then `hold_s` more: see
@@ -128,12 +120,9 @@ class DemoEvolve(WrittenOnce):
         return cls(variant, Rendezvous(around, job_source.number("hold_s", 3.0, most=600)))
 
     def frame(self, spark: SparkSession, number: int) -> DataFrame:
-        """Rows of a region of its own, so that nothing but the schema can conflict."""
-        name = f"{_COLUMN_PREFIX}_{self._next_number()}_{self.variant}"
-        scores = pa.array(np.random.default_rng(ord(self.variant)).random(_ROWS).round(4))
-        field: pa.Field[Any] = pa.field(name, pa.float64())
-        region = f"{EVOLVE_REGION}-{self.variant}"
-        return spark.createDataFrame(_rows(region, self.variant, [field], [scores])).coalesce(1)
+        """The region's rows, with one more column than the table has now."""
+        rows = evolve_rows(self.variant, self._next_number())
+        return spark.createDataFrame(rows).coalesce(1)
 
     def before_commit(self, instant: InstantTime) -> None:
         """Waits for the rival to show up, a bounded time, and then `hold_s` more: see
@@ -149,12 +138,31 @@ class DemoEvolve(WrittenOnce):
         return 1 + max((int(part[1]) for part in parts if part[1].isdigit()), default=0)
 
 
-def _rows(
-    region: str, letter: str, fields: list[pa.Field[Any]], columns: list[pa.Array[Any]]
-) -> pa.Table:
-    numbers = np.arange(_ROWS)
+def backfill_rows(seed: int) -> pa.Table:
+    """60 impressions of one region, whose keys are the same for every seed."""
+    chance = np.random.default_rng(seed)
+    moments = _FIRST_MOMENT_US + np.arange(_ROWS) * 1_000_000
+    columns: list[pa.Array[Any]] = [
+        pa.array(moments, pa.int64()).cast(_UTC),
+        *(pa.array([f"backfill-{seed}"] * _ROWS) for _ in range(3)),
+        pa.array(np.round(chance.gamma(2.0, 1.5, _ROWS), 4)),
+    ]
+    return _rows(BACKFILL_REGION, OWN_FIELDS["impression"], columns)
+
+
+def evolve_rows(variant: str, experiment: int) -> pa.Table:
+    """60 rows of a region of the variant's own, so that nothing but the schema can conflict, with
+    the experiment's column.
+    """
+    scores = pa.array(np.random.default_rng(ord(variant)).random(_ROWS).round(4))
+    field: pa.Field[Any] = pa.field(f"{_COLUMN_PREFIX}_{experiment}_{variant}", pa.float64())
+    return _rows(f"{EVOLVE_REGION}-{variant}", [field], [scores])
+
+
+def _rows(region: str, fields: list[pa.Field[Any]], columns: list[pa.Array[Any]]) -> pa.Table:
+    """Keys begin with their region: the table refuses a key that stands in another partition."""
     shared = {
-        KEY: pa.array([f"{letter}-{number:06d}" for number in numbers.tolist()]),
+        KEY: pa.array([f"{region}-{number:06d}" for number in range(_ROWS)]),
         PARTITION: pa.array([region] * _ROWS),
     }
     own = {field.name: column for field, column in zip(fields, columns, strict=True)}

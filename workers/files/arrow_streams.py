@@ -9,18 +9,35 @@ Even the footer of an Arrow file is read so, whatever the options say: only stre
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 OpenParquet = pq.ParquetFile
+_DESCRIPTORS: Final = Path("/proc/self/fd")
+"""A file of the system by its open descriptor, whatever its name leads to by now."""
 
 
-def parquet_file(stream: Any) -> OpenParquet:
-    """Whoever reads from it has to say `use_threads=False`."""
-    return pq.ParquetFile(stream, pre_buffer=False)
+def parquet_file(stream: Any, footer: pq.FileMetaData | None = None) -> OpenParquet:
+    """Whoever reads from it has to say `use_threads=False`. A `footer` that is known is not read
+    again.
+    """
+    return pq.ParquetFile(stream, metadata=footer, pre_buffer=False)
+
+
+def native(stream: Any) -> Any:
+    """The same file for Arrow to read without the interpreter, where `stream` is one of the system;
+    otherwise the stream itself. Threads that read beside each other would wait for its lock.
+
+    The caller closes it. Nothing is looked up by name: who opened the stream refused links.
+    """
+    if type(stream) is not io.BufferedReader or not _DESCRIPTORS.exists():
+        return stream
+    return pa.OSFile(str(_DESCRIPTORS / str(stream.fileno())), "r")
 
 
 def parquet_schema(stream: Any) -> pa.Schema:

@@ -87,7 +87,7 @@ class _Walk:
 
 
 def check_container(content: bytes) -> None:
-    """Raises MalformedTable for a codec that Hudi does not write, and for blocks that hold too
+    """Refuse, as MalformedTable, a codec that Hudi does not write and blocks that hold too
     much; of what is no container at all whoever decodes it tells.
     """
     if not content.startswith(_MAGIC):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,8 +16,8 @@ from workers.files.arrow_streams import OpenParquet, parquet_file
 from workers.files.calendar import PROLEPTIC, check_calendar
 from workers.files.footer_keys import FooterKeys, KeyFilter, range_footer
 from workers.files.key_range import KeyBounds
-from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
-from workers.files.parquet_encoding import repeating_columns
+from workers.files.meta_columns import COMMIT_TIME, META_COLUMNS, PARTITION_PATH, RECORD_KEY
+from workers.files.parquet_encoding import SpelledOnce, repeating_columns
 from workers.storage.base import Storage
 
 Codec = Literal["gzip", "brotli", "lz4", "zstd", "snappy", "none"]
@@ -26,7 +26,11 @@ Codec = Literal["gzip", "brotli", "lz4", "zstd", "snappy", "none"]
 UNREADABLE = (pa.ArrowException, OSError, ValueError)
 
 # Row groups bound what a reader or a rewrite holds at once, and let key ranges skip some.
-_ROW_GROUP_ROWS = 131_072
+ROW_GROUP_ROWS: Final = 131_072
+SORTED_ROW_GROUP_ROWS: Final = 16_384
+"""Of files that were sorted for those who filter: their statistics leave out more the fewer rows
+each group has, and nobody reads less of one column than a row group has of it.
+"""
 _ROW_GROUP_BYTES = 64 << 20
 _BATCH_ROWS = 65_536
 _BATCH_BYTES = 32 << 20
@@ -52,12 +56,13 @@ def write_base_parts(
     level: int | None = 1,
     more_footer: Callable[[], dict[str, str]] = dict,
     key_filter: KeyFilter | None = None,
+    row_group_rows: int | None = None,
 ) -> BaseFileSize:
     """Write a base file of these parts, with about one row group in memory; at least one part, even
     empty. Gives rows and bytes.
 
     `more_footer` is asked when all parts have passed; `key_filter` learns the file's keys and is
-    kept in the footer.
+    kept in the footer. Row groups have `row_group_rows` at most, or ROW_GROUP_ROWS.
 
     Raises InvalidInput when the path exists, and whatever `parts` raises, with a file left behind
     that no commit names.
@@ -65,9 +70,15 @@ def write_base_parts(
     footer = {AVRO_SCHEMA_KEY: json.dumps(avro_schema, separators=(",", ":"))}
     keys = _KeysOfFile(KeyBounds(), key_filter)
     with storage.create_data(path) as stream:
-        groups = map(keys.seen, _row_groups(parts))
+        once = SpelledOnce((COMMIT_TIME, PARTITION_PATH))
+        groups = map(once.encoded, map(keys.seen, _row_groups(parts)))
         rows = _write_row_groups(
-            stream, groups, lambda: footer | keys.footer() | more_footer(), codec, level
+            stream,
+            groups,
+            lambda: footer | keys.footer() | more_footer(),
+            codec,
+            level,
+            row_group_rows,
         )
         return BaseFileSize(rows, stream.tell())
 
@@ -98,7 +109,7 @@ def _row_groups(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
     for part in parts:
         held.append(part)
         rows, size = rows + part.num_rows, size + part.nbytes
-        if rows >= _ROW_GROUP_ROWS or size >= _ROW_GROUP_BYTES:
+        if rows >= ROW_GROUP_ROWS or size >= _ROW_GROUP_BYTES:
             yield pa.concat_tables(held)
             # Not a slice of the part, which would keep all of it in memory.
             held, rows, size = [part.schema.empty_table()], 0, 0
@@ -118,6 +129,7 @@ def _write_row_groups(
     footer: Callable[[], dict[str, str]],
     codec: Codec,
     level: int | None,
+    row_group_rows: int | None = None,
 ) -> int:
     """The number of rows. `footer` is asked when they are written."""
     first = next(groups).replace_schema_metadata(None)
@@ -133,7 +145,8 @@ def _write_row_groups(
     ) as writer:
         for group in chain([first], groups):
             if group.num_rows or rows == 0:
-                writer.write_table(group.replace_schema_metadata(None), _ROW_GROUP_ROWS)
+                rows_each = row_group_rows or ROW_GROUP_ROWS
+                writer.write_table(group.replace_schema_metadata(None), rows_each)
             rows += group.num_rows
         writer.add_key_value_metadata(PROLEPTIC | footer())
     return rows
@@ -173,6 +186,11 @@ def highest_in_base_file(storage: Storage, path: str, field: pa.Field[Any]) -> i
             metadata, schema = file.metadata, file.schema_arrow
         except UNREADABLE as error:
             raise MalformedTable("base file is not readable", path=path) from error
+    return highest_of(metadata, schema, field)
+
+
+def highest_of(metadata: pq.FileMetaData, schema: pa.Schema, field: pa.Field[Any]) -> int | None:
+    """As `highest_in_base_file`, of a footer that was read."""
     counts = pa.types.is_integer(field.type) or pa.types.is_temporal(field.type)
     if not counts or field.name not in schema.names or schema.field(field.name).type != field.type:
         return None
@@ -195,19 +213,19 @@ def iterate_base_file(
             # It reads nothing ahead, or the whole row group were held beside its decoded batches.
             file = parquet_file(stream)
             check_calendar(file)
-            for batch in file.iter_batches(_batch_rows(file), columns=columns, use_threads=False):
+            for batch in file.iter_batches(batch_rows(file), columns=columns, use_threads=False):
                 part = pa.Table.from_batches([batch])
                 yield part.replace_schema_metadata(None)
         except UNREADABLE as error:
             raise MalformedTable("base file is not readable", path=path) from error
 
 
-def _batch_rows(file: OpenParquet) -> int:
+def batch_rows(file: OpenParquet, most: int = _BATCH_ROWS) -> int:
     """How many rows a batch has: fewer where they are wide."""
     metadata = file.metadata
     groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
     row_bytes = sum(one.total_byte_size for one in groups) / max(1, metadata.num_rows)
-    return max(1024, min(_BATCH_ROWS, int(_BATCH_BYTES / max(1.0, row_bytes))))
+    return max(1024, min(most, int(_BATCH_BYTES / max(1.0, row_bytes))))
 
 
 def read_avro_schema(storage: Storage, path: str) -> str | None:

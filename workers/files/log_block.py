@@ -118,6 +118,16 @@ class AvroData:
 
 
 @dataclass(frozen=True, slots=True)
+class HFileData:
+    """A data block of the metadata table, whose content is a whole HFile (metadata page 2.1)."""
+
+    instant: InstantTime
+    avro_schema: str
+    """JSON of the values' schema."""
+    content: memoryview
+
+
+@dataclass(frozen=True, slots=True)
 class Deletes:
     """A delete block: keys of the file group that `instant` deleted (format page 5.5)."""
 
@@ -134,6 +144,7 @@ class Rollback:
 
 
 LogBlock = ParquetData | AvroData | Deletes | Rollback
+MetadataBlock = HFileData | Deletes | Rollback
 
 
 def encode_parquet_block(
@@ -219,6 +230,20 @@ def decode_body(body: memoryview) -> LogBlock | None:
     None for one that is marked as corrupt. Raises MalformedTable, UnsupportedTable.
     """
     return _decode_content(*_decode_frame(body))
+
+
+def decode_metadata_body(body: memoryview) -> MetadataBlock | None:
+    """As `decode_body`, of a log file of the metadata table. Raises MalformedTable,
+    UnsupportedTable.
+    """
+    kind, header, content = _decode_frame(body)
+    if kind == BlockType.HFILE_DATA:
+        instant, _, avro_schema = _data_header(header)
+        return HFileData(instant, avro_schema, content)
+    block = _decode_content(kind, header, content)
+    if isinstance(block, ParquetData | AvroData):
+        raise UnsupportedTable("block of the metadata table is no HFile", kind=BlockType(kind).name)
+    return block
 
 
 def decode_archive_body(body: memoryview) -> list[dict[str, Any]]:

@@ -1,22 +1,41 @@
 """Log files: blocks one after the other, read past a torn tail or a corrupt stretch.
 
 A block counts when its two lengths agree; anything else is skipped up to the next magic, as Hudi
-does. What a whole block says must make sense, though: one that does not is MalformedTable, never a
-silent loss.
+does, and how much that was is said (`LogFile.skipped_bytes`). What a whole block says must make
+sense, though: one that does not is MalformedTable, never a silent loss.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from workers.errors import MalformedTable, UnsupportedTable
-from workers.files.log_block import MAGIC, LogBlock, decode_archive_body, decode_body
+from workers.files.log_block import (
+    MAGIC,
+    LogBlock,
+    MetadataBlock,
+    decode_archive_body,
+    decode_body,
+    decode_metadata_body,
+)
 from workers.storage.base import Storage
 
+_Block = TypeVar("_Block")
 _LENGTH = struct.Struct(">q")
 _HEAD = len(MAGIC) + _LENGTH.size
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile(Generic[_Block]):
+    """A log file as it was read."""
+
+    blocks: list[_Block]
+    """In file order."""
+    skipped_bytes: int
+    """Of no whole block: an end that was torn off, or a stretch that was damaged since."""
 
 
 def write_log_file(storage: Storage, path: str, blocks: Iterable[bytes]) -> int:
@@ -34,16 +53,35 @@ def write_log_file(storage: Storage, path: str, blocks: Iterable[bytes]) -> int:
 
 def read_log_file(storage: Storage, path: str) -> list[LogBlock]:
     """The blocks in file order. Raises NotFound, MalformedTable, UnsupportedTable."""
+    return open_log_file(storage, path).blocks
+
+
+def open_log_file(storage: Storage, path: str) -> LogFile[LogBlock]:
+    """As `read_log_file`, with what was skipped."""
+    return _decoded(storage, path, decode_body)
+
+
+def read_metadata_log(storage: Storage, path: str) -> list[MetadataBlock]:
+    """As `read_log_file`, of a log file of the metadata table."""
+    log: LogFile[MetadataBlock] = _decoded(storage, path, decode_metadata_body)
+    return log.blocks
+
+
+def _decoded(
+    storage: Storage, path: str, decode: Callable[[memoryview], _Block | None]
+) -> LogFile[_Block]:
     content = storage.read(path)
-    blocks = []
+    blocks: list[_Block] = []
+    skipped_bytes = len(content)
     for offset, body in _framed(content):
         try:
-            block = decode_body(body)
+            block = decode(body)
         except (MalformedTable, UnsupportedTable) as error:
             raise type(error)(error.message, **error.values, path=path, offset=offset) from error
         if block is not None:
             blocks.append(block)
-    return blocks
+        skipped_bytes -= _HEAD + len(body) + _LENGTH.size
+    return LogFile(blocks, skipped_bytes)
 
 
 def read_archive_records(storage: Storage, path: str) -> Iterator[dict[str, Any]]:

@@ -139,6 +139,11 @@ def write_token(partition: int, stage: int, attempt: int) -> WriteToken:
     return f"{partition}-{stage}-{attempt}"
 
 
+def task_of(token: WriteToken) -> int:
+    """The number of the task whose attempt has this token."""
+    return int(token.partition("-")[0])
+
+
 def bucket_file_id(bucket: int, *, after: InstantTime | None = None) -> FileId:
     """The one id that every writer picks for a bucket, so first writers meet in one file group.
 

@@ -25,14 +25,21 @@ def row_partition_paths(config: TableConfig, rows: pa.Table) -> pa.Array[Any]:
         _values(config, field, rows).dictionary_encode(null_encoding="encode")
         for field in config.partition_by
     ]
-    codes = np.zeros(rows.num_rows, np.int64)
+    if len(columns) == 1:
+        values, indices = [columns[0].dictionary.to_pylist()], columns[0].indices
+    else:
+        values, indices = _combinations(columns)
+    paths = [_path(config, combination) for combination in zip(*values, strict=True)]
+    return pa.array(paths, pa.string()).take(indices)
+
+
+def _combinations(columns: Sequence[Any]) -> tuple[list[list[object]], Any]:
+    """The values of each column in every combination that there is, and which one each row has."""
+    codes = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         codes = codes * len(column.dictionary) + column.indices.to_numpy()
     _, first, which = np.unique(codes, return_index=True, return_inverse=True)
-    values = [column.take(pa.array(first)).to_pylist() for column in columns]
-    paths = [_path(config, combination) for combination in zip(*values, strict=True)]
-    indices: Any = pa.array(which)
-    return pa.array(paths, pa.string()).take(indices)
+    return [column.take(pa.array(first)).to_pylist() for column in columns], pa.array(which)
 
 
 def _values(config: TableConfig, field: str, rows: pa.Table) -> Any:

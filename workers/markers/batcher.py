@@ -22,6 +22,7 @@ from workers.markers.base import CreateResult
 from workers.markers.journal import Request
 from workers.markers.statistics import Statistics
 from workers.storage.base import Storage
+from workers.traces import Attributes, span
 
 _SLOW_S = 0.005
 """A flush that takes as long is worth waiting for company."""
@@ -328,9 +329,15 @@ class MarkerDirectory:
         finished: tuple[str, ...] = ()
         started_s = self._clock.monotonic_s()
         try:
-            finished = await asyncio.get_running_loop().run_in_executor(
-                self._pool, self._appender.write, index, batch.names, batch.created
-            )
+            facts: Attributes = {
+                "sluice.instant": self.instant,
+                "sluice.markers": len(batch.names),
+                "sluice.requests": batch.requests,
+            }
+            with span("marker batch", facts):
+                finished = await asyncio.get_running_loop().run_in_executor(
+                    self._pool, self._appender.write, index, batch.names, batch.created
+                )
             error = None
         except InstantRolledBack as fenced:
             error = fenced

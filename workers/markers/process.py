@@ -23,6 +23,7 @@ from workers.clock import Clock, SystemClock
 from workers.log_lines import FORMAT_VARIABLE, LEVEL_VARIABLE
 from workers.markers.tokens import mint_admin_token
 from workers.storage.s3_settings import VARIABLES
+from workers.traces import OTEL_PREFIX, TRACES_VARIABLE
 
 SECRET_VARIABLE = "SLUICE_MARKER_SECRET"  # noqa: S105 - the name of a variable, not a secret
 _MODULE = "workers.markers.server"
@@ -32,7 +33,7 @@ _POLL_S = 0.05
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "VIRTUAL_ENV")
 # By these a node finds what belongs to it, also when nobody supervises it any more.
 _NODE = ("SLUICE_HOME", "SLUICE_NODE")
-_LOGS = (FORMAT_VARIABLE, LEVEL_VARIABLE)
+_LOGS = (FORMAT_VARIABLE, LEVEL_VARIABLE, TRACES_VARIABLE)
 _STOP_POINTS = ("SLUICE_ALLOW_STOP_POINTS", "SLUICE_STOP_POINTS")
 _COVERAGE = ("COVERAGE_PROCESS_CONFIG",)  # `make coverage` sees which lines of the server run.
 
@@ -68,6 +69,9 @@ def start_server(
         name: value
         for name in (*_INHERITED, *_NODE, *_LOGS, *_STOP_POINTS, *_COVERAGE, *VARIABLES)
         if (value := os.environ.get(name)) is not None
+    }
+    environment |= {
+        name: value for name, value in os.environ.items() if name.startswith(OTEL_PREFIX)
     }
     environment |= {SECRET_VARIABLE: secret, "PYTHONPATH": str(_SOURCE_ROOT)}
     Path(log_path).parent.mkdir(parents=True, exist_ok=True)

@@ -63,7 +63,7 @@ _RESULT: dict[type[Exception], str] = {InstantRolledBack: "fenced", EarlyConflic
 _OPERATOR = "operator"
 _Handler = Callable[[Request], Awaitable[Response]]
 _BOOLEANS = {True: b"true", False: b"false"}
-_Found = TypeVar("_Found")
+_Looked = TypeVar("_Looked")
 
 _log = logging.getLogger(__name__)
 
@@ -300,8 +300,8 @@ class MarkerServer:
         return await self._in_pool(_names, directory)
 
     async def _in_pool(
-        self, call: Callable[[MarkerDirectory], _Found], directory: MarkerDirectory
-    ) -> _Found:
+        self, call: Callable[[MarkerDirectory], _Looked], directory: MarkerDirectory
+    ) -> _Looked:
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, directory)
 
     async def finish(self) -> None:

@@ -32,6 +32,7 @@ from workers.markers.wire import HttpServer
 from workers.open_files import allow_open_files
 from workers.storage.base import Storage
 from workers.storage.opening import open_storage
+from workers.traces import configure_traces
 
 _POOL_THREADS = 32
 _OPEN_FILES = 16_384
@@ -45,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until a signal; exits with one line on stderr for wrong arguments or a port in use."""
     parsed = _parser().parse_args(arguments)
     configure(os.environ)
+    configure_traces(os.environ, "sluice-markers")
     problem, secret = _checked(parsed)
     if problem is not None:
         sys.exit(f"marker server: {problem}")

@@ -113,7 +113,7 @@ def is_alive(states: pa.Table) -> Mask:
     return np.asarray((bits(states, SET) & ~bits(states, GONE)) != 0)
 
 
-def tells_deletes(states: pa.Table) -> Mask:
+def holds_deletes(states: pa.Table) -> Mask:
     """Which states delete a group, or the row, up to some age at least."""
     mask: Mask = np.zeros(states.num_rows, dtype=np.bool_)
     for name in states.column_names:

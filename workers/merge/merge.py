@@ -45,6 +45,7 @@ from workers.merge.versions import (
     Keys,
     Mask,
     Positions,
+    are_rising,
     kinds,
     single,
     without_deletes,
@@ -62,9 +63,11 @@ def merge(versions: pa.Table, rule: MergeRule) -> pa.Table:
         return versions
     if rule.groups is not None:
         return merged_states(versions, rule.groups)
+    if are_rising(versions.column(RECORD_KEY)):
+        return versions  # Every key appears once: nothing to decide.
     keys = Keys.of(versions)
     if keys.are_unique:
-        return versions  # Every key appears once: nothing to decide.
+        return versions
     remaining = _remaining(versions, keys, rule.ordering_field)
     if _is_folded(versions, rule):
         return _folded(versions, keys, remaining, rule)
@@ -84,6 +87,8 @@ def settled(versions: pa.Table, rule: MergeRule) -> pa.Table:
         return fresh_states(versions, rule.groups)
     if not rule.is_folding:
         return _with_erasing(versions, rule)
+    if are_rising(versions.column(RECORD_KEY)):
+        return versions
     keys = Keys.of(versions)
     if keys.are_unique:
         return versions
@@ -222,21 +227,41 @@ def chosen(base: pa.Table, newer: pa.Table, ordering: str | None) -> tuple[Mask,
     Only the key, the ordering column and `DELETED` of both are looked at. Not for rows that are
     folded from several versions.
     """
-    keys = Keys.of(newer)
-    winners = _winners(keys, _remaining(newer, keys, ordering))
-    key_numbers = pc.index_in(base.column(RECORD_KEY), value_set=keys.distinct)
-    gives_way = np.array(key_numbers.is_valid().to_numpy())
-    if ordering is None:
-        return gives_way, winners
-    matched = np.flatnonzero(gives_way)
-    rivals = key_numbers.filter(key_numbers.is_valid()).to_numpy()
-    theirs = newer.column(ordering).take(winners[rivals])
-    is_greater = _is_greater(base.column(ordering).take(matched), theirs)
-    is_greater &= ~_erased(newer, keys)[rivals]
-    gives_way[matched[is_greater]] = False
-    loses = np.zeros(len(keys.distinct), dtype=np.bool_)
-    loses[rivals[is_greater]] = True
-    return gives_way, winners[~loses]
+    later = LaterRows(newer, ordering)
+    return later.beaten(base), later.kept()
+
+
+class LaterRows:
+    """As `chosen`, of a base that passes piece by piece: no two pieces share a key."""
+
+    def __init__(self, newer: pa.Table, ordering: str | None) -> None:
+        self._ordering = ordering
+        self._keys = Keys.of(newer)
+        self._winners = _winners(self._keys, _remaining(newer, self._keys, ordering))
+        self._erased = _erased(newer, self._keys)
+        self._orderings = None if ordering is None else newer.column(ordering)
+        self._loses = np.zeros(len(self._keys.distinct), dtype=np.bool_)
+
+    def beaten(self, base: pa.Table, *, competes: bool = True) -> Mask:
+        """Which rows of the piece give way: all that have a rival where none `competes`, because
+        the rivals are known to be newer.
+        """
+        key_numbers = pc.index_in(base.column(RECORD_KEY), value_set=self._keys.distinct)
+        gives_way = np.array(key_numbers.is_valid().to_numpy())
+        if not competes or self._orderings is None or self._ordering is None:
+            return gives_way
+        matched = np.flatnonzero(gives_way)
+        rivals = key_numbers.filter(key_numbers.is_valid()).to_numpy()
+        theirs = self._orderings.take(self._winners[rivals])
+        is_greater = _is_greater(base.column(self._ordering).take(matched), theirs)
+        is_greater &= ~self._erased[rivals]
+        gives_way[matched[is_greater]] = False
+        self._loses[rivals[is_greater]] = True
+        return gives_way
+
+    def kept(self) -> Positions:
+        """The versions that stand against all pieces so far, deletes among them."""
+        return self._winners[~self._loses]
 
 
 def rows_kept(versions: pa.Table, winners: Positions) -> pa.Table:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workers.errors import MalformedTable
 from workers.files.meta_columns import RECORD_KEY
 
 DELETED = "_sluice_deleted"
@@ -38,8 +39,13 @@ class Keys:
 
     @classmethod
     def of(cls, versions: pa.Table) -> Keys:
-        """Numbers the record key column of `versions`."""
-        encoded = single(versions.column(RECORD_KEY)).dictionary_encode()
+        """Numbers the record key column of `versions`. Raises MalformedTable where a row has no
+        key.
+        """
+        column = single(versions.column(RECORD_KEY))
+        if column.null_count:
+            raise MalformedTable("rows have no record key", rows=column.null_count)
+        encoded = column.dictionary_encode()
         codes = encoded.indices.to_numpy(zero_copy_only=False)
         return cls(encoded.dictionary, np.asarray(codes, dtype=np.int64))
 
@@ -47,6 +53,17 @@ class Keys:
     def are_unique(self) -> bool:
         """Every version is the only one of its key."""
         return len(self.distinct) == len(self.codes)
+
+
+def are_rising(keys: pa.ChunkedArray[Any]) -> bool:
+    """Whether each key stands behind a smaller one, as rows often come: then none stands twice, and
+    nobody has to hash them to see it.
+    """
+    column = single(keys)
+    if len(column) < 2:
+        return True
+    is_greater: Any = pc.greater(column.slice(1), column.slice(0, len(column) - 1))
+    return pc.all(is_greater, skip_nulls=False).as_py() is True
 
 
 def without_deletes(versions: pa.Table) -> pa.Table:

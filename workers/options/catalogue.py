@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from workers.options.option import OptionSet
-from workers.options.read_keys import OPERATION_OPTIONS, READ_OPTIONS
+from workers.options.read_keys import OPERATION_OPTIONS, READ_OPTIONS, STREAM_OPTIONS
 from workers.options.service_keys import (
     ARCHIVE_PARAMETERS,
     CLEAN_PARAMETERS,
@@ -29,6 +29,7 @@ CATALOGUE: Final[Sequence[tuple[str, OptionSet]]] = (
     ("Sinks", SINK_OPTIONS),
     ("Reads through Spark", READ_OPTIONS),
     ("Writes through Spark", OPERATION_OPTIONS),
+    ("Streams written by Spark", STREAM_OPTIONS),
 )
 """By heading, in the order of the page."""
 

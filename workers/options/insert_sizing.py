@@ -85,7 +85,7 @@ class InsertSizing:
     candidates_max: int
 
     @property
-    def telling_bytes(self) -> int:
+    def measured_from_bytes(self) -> int:
         """A commit that wrote more tells how large a record is."""
         return int(self.small_file_bytes * self.threshold)
 
@@ -132,8 +132,8 @@ def expected_record_bytes(written: Sequence[tuple[int, int]], sizing: InsertSizi
     """Bytes of a record, from the (bytes, records) that the latest commits wrote; the option's
     estimate where these say nothing.
     """
-    telling = [one for one in written if one[0] > sizing.telling_bytes and one[1] > 0]
-    total, records = sum(one[0] for one in telling), sum(one[1] for one in telling)
+    measurable = [one for one in written if one[0] > sizing.measured_from_bytes and one[1] > 0]
+    total, records = sum(one[0] for one in measurable), sum(one[1] for one in measurable)
     return max(1, total // records) if records else sizing.record_bytes
 
 

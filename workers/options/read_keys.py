@@ -1,4 +1,4 @@
-"""The keys of Spark's data source: of reads, and which operation a write is."""
+"""The keys of Spark's data source: of reads, which operation a write is, and of streams."""
 
 from __future__ import annotations
 
@@ -14,8 +14,14 @@ INCREMENTAL_FORMAT: Final = "hoodie.datasource.query.incremental.format"
 AS_OF: Final = "as.of.instant"
 SINCE: Final = "hoodie.datasource.read.begin.instanttime"
 UNTIL: Final = "hoodie.datasource.read.end.instanttime"
-COLUMNS: Final = "hoodie.read.columns"
+COLUMNS: Final = "columns"
+HUDI_COLUMNS: Final = "hoodie.read.columns"
+WHERE: Final = "where"
 FILTER: Final = "sluice.read.filter"
+START: Final = "hoodie.datasource.streaming.startOffset"
+STREAM_NAME: Final = "hoodie.datasource.write.streaming.checkpoint.identifier"
+OF_SPARK_STREAMS: Final = frozenset(("checkpointlocation", "queryname"))
+"""Options of a streaming query that are meant for Spark and handed to every sink, in lower case."""
 
 READ_OPTIONS: Final = OptionSet(
     "read option",
@@ -39,7 +45,21 @@ READ_OPTIONS: Final = OptionSet(
         Option(SINCE, Text("instant or time"), "", "Begin of an incremental query, left out."),
         Option(UNTIL, Text("instant or time"), "", "Its end, included; the newest when empty."),
         Option(COLUMNS, Text("columns"), "", "Read only these; all when empty."),
-        Option(FILTER, Text("condition"), "", "Of Spark SQL, over the table's columns."),
+        Option(HUDI_COLUMNS, Text("columns"), "", "The same in Hudi's spelling."),
+        Option(
+            WHERE,
+            Text("condition"),
+            "",
+            "Read only rows that meet it: the spelling of SQL, over the table's columns.",
+        ),
+        Option(FILTER, Text("condition"), "", "The same as `where`."),
+        Option(
+            START,
+            Text("`earliest`, `latest`, instant or time"),
+            "earliest",
+            "Where a stream begins that has no checkpoint yet: with all that the table holds, with "
+            "what comes, or after all that had completed then.",
+        ),
     ),
 )
 OPERATION_OPTIONS: Final = OptionSet(
@@ -51,6 +71,19 @@ OPERATION_OPTIONS: Final = OptionSet(
             Text("`upsert`, `insert`, `bulk_insert`, `delete`, `insert_overwrite`, ..."),
             "upsert",
             "What a write of a data frame does; `insert_overwrite_table` with mode overwrite.",
+        ),
+    ),
+)
+STREAM_OPTIONS: Final = OptionSet(
+    "option of streams that Spark writes",
+    Setter.WRITE,
+    (
+        Option(
+            STREAM_NAME,
+            Text("name"),
+            "",
+            "The stream's name in this table; needed by `writeStream`. With the epoch's number it "
+            "stands in each commit, so that an epoch which is sent again is not written again.",
         ),
     ),
 )

@@ -344,7 +344,9 @@ def _concurrency_mode(
 def _buckets(properties: Mapping[str, str]) -> int:
     if index_of(properties) is not IndexKind.BUCKET:
         return 0
-    return int(properties.get(BUCKETS_KEY) or 0)
+    if not properties.get(BUCKETS_KEY):
+        return 0
+    return TABLE_OPTIONS.integer(properties, BUCKETS_KEY)
 
 
 def _key_generator(properties: Mapping[str, str]) -> str:

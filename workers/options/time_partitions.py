@@ -153,8 +153,8 @@ def time_rule(properties: Mapping[str, str]) -> TimeRule:
     inputs = _inputs(parts) if kind.is_text else ()
     input_zone = _zone(parts.get(_ZONE, parts.get(_INPUT_ZONE, "")))
     output_zone = _zone(parts.get(_ZONE, parts.get(_OUTPUT_ZONE, "")))
-    tell_zones = all(any(one.letter == "Z" for one in tokens) for tokens in inputs)
-    if kind.is_text and input_zone is None and not tell_zones:
+    have_zones = all(any(one.letter == "Z" for one in tokens) for tokens in inputs)
+    if kind.is_text and input_zone is None and not have_zones:
         raise _zone_missing(_INPUT_ZONE)
     if not kind.is_text and output_zone is None:
         raise _zone_missing(_OUTPUT_ZONE)

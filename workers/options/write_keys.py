@@ -78,6 +78,7 @@ DUPLICATES_KEY = "hoodie.datasource.insert.dup.policy"
 COMBINES_KEY = "hoodie.combine.before.insert"
 BY_MARKERS_KEY = "hoodie.rollback.using.markers"
 DEAD_LETTER_KEY = "sluice.dead.letter.path"
+THREADS_KEY = "sluice.write.threads"
 EVOLUTION_KEY = "sluice.schema.evolution.enable"
 WRITER_KEY = "sluice.writer.name"
 OPERATION_ID_KEY = "sluice.operation.id"
@@ -224,6 +225,13 @@ WRITE_OPTIONS = OptionSet(
             "",
             "A directory outside the table that takes the rows which the table cannot hold. "
             "Empty: such a row refuses the whole batch.",
+        ),
+        Option(
+            THREADS_KEY,
+            Whole(0, 64),
+            "0",
+            "File groups that one process writes at once; 0: by cores and memory. In a bucket 0 "
+            "means four, in tasks of Spark and workers of a sink on a disk one.",
         ),
         Option(
             EVOLUTION_KEY,

@@ -40,6 +40,7 @@ from workers.options.write_keys import (
     RETRIES_KEY,
     SORT_COLUMNS_KEY,
     SORT_KEY,
+    THREADS_KEY,
     WRITE_OPTIONS,
     WRITER_KEY,
     Codec,
@@ -96,6 +97,8 @@ class WriteOptions:
     """None: conflicts are found when the write commits."""
     failed_writes: FailedWritesPolicy = FailedWritesPolicy.EAGER
     sizing: InsertSizing = DEFAULT_SIZING
+    threads: int | None = None
+    """File groups that are written at once; None: by cores and memory."""
 
 
 SHORT_LIVED: Mapping[str, str] = {
@@ -158,6 +161,7 @@ def write_options(
         early=_early_detection(values, mode),
         failed_writes=failed_writes_policy(values[POLICY_KEY], mode),
         sizing=insert_sizing(values, keys),
+        threads=keys.integer(values, THREADS_KEY) or None,
     )
     if options.renew_s >= options.lease_s and options.lease_s > 1:
         raise InvalidInput("a lease must be renewed before it ends", **{RENEW_KEY: options.renew_s})

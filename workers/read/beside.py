@@ -90,10 +90,7 @@ class SliceBeside:
         assert self.rule.ordering_field is not None, self.rule
         field = pa.field(self.rule.ordering_field, orderings.type)
         highest = highest_in_base_file(self.storage, self.slice_.base_file, field)
-        if highest is None or orderings.null_count:
-            return False
-        lowest: Any = pc.min(orderings)
-        return bool(lowest.cast(_number_type(orderings.type)).as_py() >= highest)
+        return are_all_newer(orderings, highest)
 
     def _deciding(self) -> set[str]:
         return {RECORD_KEY, IS_DELETED, self.rule.ordering_field or RECORD_KEY}
@@ -123,6 +120,14 @@ class SliceBeside:
         names = sorted(columns - {IS_DELETED})
         rows = read_base_file(self.storage, self.slice_.base_file, names)
         return _typed(rows, self.schema, self.rule.ordering_field)
+
+
+def are_all_newer(orderings: pa.ChunkedArray[Any], highest: int | None) -> bool:
+    """Whether no ordering value is below the greatest of a base file, as its footer says it."""
+    if highest is None or orderings.null_count or not len(orderings):
+        return False
+    lowest: Any = pc.min(orderings)
+    return bool(lowest.cast(_number_type(orderings.type)).as_py() >= highest)
 
 
 def bits_of(mask: Mask) -> pa.Array[Any]:

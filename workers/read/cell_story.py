@@ -194,8 +194,8 @@ def _base_row(
 def _of_key(rows: pa.Table | None, key: str) -> pa.Table | None:
     if rows is None:
         return None
-    is_asked: Any = pc.equal(rows.column(RECORD_KEY), pa.scalar(key))
-    return rows.filter(is_asked)
+    has_key: Any = pc.equal(rows.column(RECORD_KEY), pa.scalar(key))
+    return rows.filter(has_key)
 
 
 def _group_story(

@@ -44,7 +44,8 @@ from workers.timeline.timeline import Timeline
 
 OP, TS, BEFORE, AFTER = "op", "ts", "before", "after"
 _INSERT, _UPDATE, _DELETE = "i", "u", "d"
-_REWRITES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT"})
+REWRITES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT"})
+"""Kinds of writes that change no row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,7 @@ def _planned(
     changing = [
         (instant, metadata)
         for instant, metadata in history.written(since, until)
-        if not (metadata.compacted or metadata.operation_type in _REWRITES)
+        if not (metadata.compacted or metadata.operation_type in REWRITES)
     ]
     has_data = any(metadata.file_groups for _, metadata in changing)
     schema = schema_for_reading(table, timeline, until, has_data=has_data)

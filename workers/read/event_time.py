@@ -38,9 +38,9 @@ def event_times(
 
 def _of_numbers(numbers: np.ndarray[tuple[int], np.dtype[np.float64]], unit: TimeUnit) -> Times:
     times = np.full(len(numbers), NO_TIME)
-    found_ms = numbers * (1_000 / unit.per_s)
-    is_time = np.abs(found_ms) < _MOST_MS  # A null is not.
-    times[is_time] = found_ms[is_time].astype(np.int64)
+    event_ms = numbers * (1_000 / unit.per_s)
+    is_time = np.abs(event_ms) < _MOST_MS  # A null is not.
+    times[is_time] = event_ms[is_time].astype(np.int64)
     return times
 
 

@@ -11,14 +11,14 @@ from itertools import chain
 import pyarrow as pa
 
 from workers.files.base_file import iterate_base_file, read_base_file
-from workers.files.meta_columns import META_COLUMNS
+from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
 from workers.merge.group_file import finished
 from workers.merge.merge import merge_into, merge_into_parts
 from workers.merge.merge_facts import MergeFacts
 from workers.merge.rule import MergeRule
 from workers.options.table_options import TableConfig
 from workers.read.completed_rows import completed, needed_columns
-from workers.read.conformed import with_meta
+from workers.read.conformed import conformed
 from workers.read.log_versions import IS_DELETED, LogReader
 from workers.read.states import base_states, deciding_columns, empty_states
 from workers.schema.table_schema import TableSchema
@@ -128,9 +128,10 @@ def _needed(
     """Merging needs some whatever the reader asked for, and a registered merger all of them."""
     if columns is None or (config.merger is not None and slice_.log_files):
         return None
-    needed = {*META_COLUMNS, *columns}
+    needed = set(columns)
     if slice_.log_files:
-        needed |= set(schema.field_names) & {config.ordering_field or IS_DELETED, IS_DELETED}
+        decide = {config.ordering_field or IS_DELETED, IS_DELETED}
+        needed |= {RECORD_KEY} | (set(schema.field_names) & decide)
     return needed
 
 
@@ -148,10 +149,10 @@ def _base(
     wanted: Collection[str] | None,
 ) -> pa.Table:
     if slice_.base_file is None:
-        return with_meta(slice_schema(schema).empty_table(), schema, wanted)
+        return conformed(slice_schema(schema).empty_table(), schema, wanted)
     names = _read_names(config, wanted)
     rows = read_base_file(storage, slice_.base_file, names)
-    return with_meta(_completed_base(rows, config, schema, slice_), schema, wanted)
+    return conformed(completed_base(rows, config, schema, slice_), schema, wanted)
 
 
 def _base_parts(
@@ -164,7 +165,7 @@ def _base_parts(
     if slice_.base_file is not None:
         names = _read_names(config, wanted)
         for part in iterate_base_file(storage, slice_.base_file, names):
-            yield with_meta(_completed_base(part, config, schema, slice_), schema, wanted)
+            yield conformed(completed_base(part, config, schema, slice_), schema, wanted)
 
 
 def _read_names(config: TableConfig, wanted: Collection[str] | None) -> list[str] | None:
@@ -172,9 +173,12 @@ def _read_names(config: TableConfig, wanted: Collection[str] | None) -> list[str
     return None if names is None else sorted(names)
 
 
-def _completed_base(
+def completed_base(
     rows: pa.Table, config: TableConfig, schema: TableSchema, slice_: FileSlice
 ) -> pa.Table:
+    """`rows` of the slice's base file, with the meta columns that the table leaves out. Raises
+    UnsupportedTable.
+    """
     assert slice_.base_file is not None, slice_
     assert slice_.base_instant is not None, slice_
     return completed(

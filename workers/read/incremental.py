@@ -22,7 +22,7 @@ from workers.merge.rule import MergeRule
 from workers.options.table_options import TableConfig
 from workers.read.comparison import is_new_or_different
 from workers.read.conformed import with_meta
-from workers.read.file_slice import read_slice, slice_schema
+from workers.read.file_slice import read_slice
 from workers.read.history import History
 from workers.read.new_defaults import (
     columns_missing,
@@ -71,20 +71,7 @@ def plan_incremental(
 
     Raises SnapshotExpired when the end of the window was cleaned away, SnapshotChanged.
     """
-    return undisturbed(table, lambda timeline: _planned(table, timeline, since, until))
-
-
-def read_incremental(
-    table: Table, *, since: InstantTime, until: InstantTime | None = None
-) -> pa.Table:
-    """The window's rows, meta columns first. Raises as `plan_incremental`."""
-
-    def read(timeline: Timeline) -> pa.Table:
-        plan = _planned(table, timeline, since, until)
-        rows = [window_rows(table.storage, table.config, plan, one) for one in plan.slices]
-        return pa.concat_tables([slice_schema(plan.schema).empty_table(), *rows])
-
-    return undisturbed(table, read)
+    return undisturbed(table, lambda timeline: incremental_at(table, timeline, since, until))
 
 
 def window_rows(
@@ -112,9 +99,12 @@ def window_rows(
     return rows.filter(is_new_or_different(pa.concat_tables([rows.slice(0, 0), *older]), rows))
 
 
-def _planned(
+def incremental_at(
     table: Table, timeline: Timeline, since: InstantTime, until: InstantTime | None
 ) -> IncrementalPlan:
+    """As `plan_incremental`, of a timeline that was read already. Raises NotFound where the table
+    changes meanwhile, SnapshotExpired.
+    """
     compares = table.config.compares_rows
     history = History.load(table, timeline, earliest=since if compares else until)
     writes = history.writes(since, until)

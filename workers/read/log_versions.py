@@ -16,14 +16,15 @@ import pyarrow.compute as pc
 from workers.errors import MalformedTable, UnsupportedTable
 from workers.files.delete_record import ERASES, DeleteRecord
 from workers.files.log_block import AvroData, Deletes, LogBlock, ParquetData, Rollback
-from workers.files.log_file import read_log_file
+from workers.files.log_file import open_log_file
 from workers.files.meta_columns import META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from workers.merge.versions import ABSENT, DELETE, DELETE_NOW, DELETED, DELETED_FIELD, MOVED_AWAY
 from workers.options.table_keys import MergeMode
 from workers.options.table_options import TableConfig
 from workers.read.completed_rows import completed, needed_columns
-from workers.read.conformed import with_meta
+from workers.read.conformed import conformed
 from workers.read.states import block_states, deciding_columns, empty_states, physical_columns
+from workers.read.torn_logs import check_torn
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
@@ -53,8 +54,17 @@ class LogReader:
 
     def blocks(self, slice_: FileSlice) -> list[ParquetData | AvroData | Deletes]:
         """Blocks that count, oldest first. Raises NotFound, MalformedTable, UnsupportedTable."""
-        blocks = [block for path in slice_.log_files for block in read_log_file(self.storage, path)]
-        return visible_blocks(blocks, slice_)
+        blocks = [block for path in slice_.log_files for block in self._of_file(path)]
+        counting = visible_blocks(blocks, slice_)
+        if counting and self.config.groups is None:
+            self._check_ordering()
+        return counting
+
+    def _of_file(self, path: str) -> list[LogBlock]:
+        log = open_log_file(self.storage, path)
+        if log.skipped_bytes or not log.blocks:
+            check_torn(self.storage, self.config, path)
+        return log.blocks
 
     def versions_of(
         self, blocks: Sequence[ParquetData | AvroData | Deletes], slice_: FileSlice
@@ -63,11 +73,17 @@ class LogReader:
         tables = [self._block_versions(block, slice_) for block in blocks]
         if not tables:
             return None
+        if keyless := sum(rows.column(RECORD_KEY).null_count for rows in tables):
+            raise MalformedTable(
+                "a log has rows without a record key",
+                rows=keyless,
+                partition=slice_.partition,
+                file_group=slice_.file_id,
+            )
         if (groups := self.config.groups) is not None:
             empty = empty_states(groups, self.schema, self._needed)
             return pa.concat_tables([empty, *tables], promote_options="default")
-        self._check_ordering()
-        empty = with_meta(self.schema.arrow.empty_table(), self.schema, self.columns)
+        empty = self._conformed(self.schema.arrow.empty_table())
         return pa.concat_tables([empty, *tables], promote_options="default")
 
     @property
@@ -78,6 +94,12 @@ class LogReader:
             return None
         return {*self.columns, *deciding_columns(self.config.groups, self.schema)}
 
+    def _conformed(self, rows: pa.Table) -> pa.Table:
+        """Of the meta columns the key, and those that are wanted."""
+        wanted = self.columns
+        meta = [one for one in META_COLUMNS if wanted is None or one == RECORD_KEY or one in wanted]
+        return conformed(rows, self.schema, wanted, meta)
+
     def _check_ordering(self) -> None:
         is_ordered = self.config.merge_mode is MergeMode.EVENT_TIME_ORDERING
         if is_ordered and len(self.config.ordering) > 1:
@@ -85,6 +107,15 @@ class LogReader:
                 "logs are not merged by several ordering fields: compact the table with the engine "
                 "that wrote it, or read it as read_optimized",
                 ordering=self.config.ordering,
+            )
+        field = self.config.ordering_field
+        if field is not None and field not in self.schema.field_names:
+            raise MalformedTable(
+                "logs cannot be merged, because the table is ordered by a column that it does not "
+                "have: correct the ordering field in hoodie.properties, or read it as "
+                "read_optimized",
+                ordering=field,
+                columns=self.schema.field_names,
             )
 
     def _block_versions(
@@ -95,7 +126,8 @@ class LogReader:
         if (groups := self.config.groups) is not None:
             rows = block.table(physical_columns(groups, self.schema, self._needed))
             return block_states(rows, block.field_names, groups, self.schema, self._needed)
-        stored = block.table(needed_columns(self.config, self.columns))
+        wanted = None if self.columns is None else {*self.columns, RECORD_KEY}
+        stored = block.table(needed_columns(self.config, wanted))
         whole = completed(
             stored,
             self.config,
@@ -104,7 +136,7 @@ class LogReader:
             instant=block.instant,
             file_name=slice_.file_id,
         )
-        rows = with_meta(whole, self.schema, self.columns)
+        rows = self._conformed(whole)
         if block.is_partial and not self.config.is_partial_update:
             rows = self._silent_where_absent(block, rows)
         if IS_DELETED in rows.column_names:
@@ -132,9 +164,11 @@ class LogReader:
         kinds = [DELETE_NOW if one.ordering in ERASES else other for one in block.records]
         columns: dict[str, Any] = {
             RECORD_KEY: pa.array([one.key for one in block.records], pa.string()),
-            PARTITION_PATH: pa.array([one.partition for one in block.records], pa.string()),
             DELETED: pa.array(kinds, pa.int8()),
         }
+        if self.columns is None or PARTITION_PATH in self.columns:
+            partitions = [one.partition for one in block.records]
+            columns[PARTITION_PATH] = pa.array(partitions, pa.string())
         if field := self.config.ordering_field:
             columns[field] = self._orderings(block.records, field)
         return pa.table(columns)

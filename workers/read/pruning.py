@@ -37,6 +37,8 @@ class Condition:
     """Takes one value, None for null. Raises TypeError for one that it cannot compare."""
     values: tuple[Any, ...] | None = None
     """The only values that hold, where these are known."""
+    compared: Any = None
+    """The value that it compares with, where it is a comparison."""
 
 
 def among(column: str, *values: Any) -> Condition:
@@ -46,7 +48,11 @@ def among(column: str, *values: Any) -> Condition:
 
 def compares(column: str, comparison: Callable[[Any, Any], Any], value: Any) -> Condition:
     """A comparison with null holds for nothing."""
-    return Condition(column, lambda cell: cell is not None and bool(comparison(cell, value)))
+
+    def holds(cell: Any) -> bool:
+        return cell is not None and bool(comparison(cell, value))
+
+    return Condition(column, holds, compared=value)
 
 
 @dataclass(frozen=True)
@@ -59,14 +65,18 @@ class SlicePruner:
 
     def may_hold(self, slice_: FileSlice) -> bool:
         """False only where no row of the slice can meet the conditions."""
+        return self.reason(slice_) is None
+
+    def reason(self, slice_: FileSlice) -> str | None:
+        """By what the slice is left out: "bucket" or "partition"; None where it may hold rows."""
         if self.config.merger is not None:
-            return True  # It may change any column of a row, and the row stays where it is.
+            return None  # It may change any column of a row, and the row stays where it is.
         if self.config.is_global and not self.config.moves_rows:
-            return True  # Another engine keeps such a row where it stood, whatever its columns say.
+            return None  # Another engine keeps such a row where it stood, whatever its columns say.
         bucket = bucket_of(slice_.file_id)
         if self._buckets is not None and bucket is not None and bucket not in self._buckets:
-            return False
-        return self._is_of_partition(slice_.partition)
+            return "bucket"
+        return None if self._is_of_partition(slice_.partition) else "partition"
 
     def _is_of_partition(self, path: str) -> bool:
         config = self.config

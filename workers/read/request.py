@@ -81,6 +81,14 @@ def read_request(
     return request
 
 
+def check_columns(wanted: tuple[str, ...], known: list[str]) -> None:
+    """Check that all wanted columns are known. Raises InvalidInput naming the first column that
+    there is not.
+    """
+    if unknown := [name for name in wanted if name not in known]:
+        raise InvalidInput("table has no such column", column=unknown[0], known=known)
+
+
 def moment(given: object) -> InstantTime:
     """An instant of 17 digits, an ISO text or a datetime with its zone, or 'earliest'.
 

@@ -48,7 +48,12 @@ def plan_snapshot(
 
     Raises MalformedTable when a table with data has no schema, SnapshotChanged, SnapshotExpired.
     """
-    return undisturbed(table, lambda timeline: _planned(table, timeline, as_of, is_read_optimized))
+    return undisturbed(
+        table,
+        lambda timeline: planned_at(
+            table, timeline, as_of=as_of, is_read_optimized=is_read_optimized
+        ),
+    )
 
 
 def read_snapshot(
@@ -66,7 +71,7 @@ def read_snapshot(
     """
 
     def read(timeline: Timeline) -> pa.Table:
-        plan = _planned(table, timeline, as_of, is_read_optimized)
+        plan = planned_at(table, timeline, as_of=as_of, is_read_optimized=is_read_optimized)
         empty = slice_schema(plan.schema).empty_table()
         if columns is not None:
             empty = empty.select([name for name in empty.column_names if name in columns])
@@ -92,9 +97,16 @@ def schema_for_reading(
     return TableSchema.from_arrow(pa.schema([]), table_name=table.config.name)
 
 
-def _planned(
-    table: Table, timeline: Timeline, as_of: InstantTime | None, is_read_optimized: bool
+def planned_at(
+    table: Table,
+    timeline: Timeline,
+    *,
+    as_of: InstantTime | None = None,
+    is_read_optimized: bool = False,
 ) -> SnapshotPlan:
+    """As `plan_snapshot`, of a timeline that was read already. Raises NotFound where the table
+    changes meanwhile, MalformedTable, SnapshotExpired.
+    """
     if as_of is None:
         slices = FileSystemView.load(table, timeline=timeline).slices
     else:

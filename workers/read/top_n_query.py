@@ -18,8 +18,9 @@ from workers.errors import NotFound
 from workers.files.meta_columns import COMMIT_TIME, PARTITION_PATH, RECORD_KEY
 from workers.options.top_n_request import TopN
 from workers.read.completions import COMPLETED_AT, Completions
-from workers.read.file_slice import read_slice, slice_schema
-from workers.read.rows import check_columns
+from workers.read.file_slice import slice_schema
+from workers.read.request import check_columns
+from workers.read.slice_scan import SliceScan
 from workers.read.snapshot import SnapshotPlan, plan_snapshot
 from workers.read.undisturbed import expired
 from workers.table.table import Table
@@ -37,12 +38,14 @@ def read_top_n(table: Table, request: TopN, columns: Sequence[str] | None) -> pa
     wanted = wanted_columns(request, plan, names)
     completions = Completions.load(table, table.timeline())
     parts = [completions.with_completed_at(slice_schema(plan.schema).empty_table().select(wanted))]
+    reading = SliceScan(table.storage, table.config, plan.schema, tuple(wanted), None)
+    schema = parts[0].schema.remove(parts[0].schema.get_field_index(COMPLETED_AT))
     for slice_ in plan.slices:
         try:
-            rows = read_slice(table.storage, table.config, plan.schema, slice_, columns=wanted)
+            rows = pa.Table.from_batches(list(reading.batches(slice_)), schema)
         except NotFound as error:
             raise expired(error) from error
-        parts.append(first_rows(request, completions.with_completed_at(rows.select(wanted))))
+        parts.append(first_rows(request, completions.with_completed_at(rows)))
         if len(parts) > _PARTS_MAX:
             parts = [first_rows(request, pa.concat_tables(parts))]
     return first_rows(request, pa.concat_tables(parts)).select(list(names))

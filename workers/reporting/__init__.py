@@ -10,6 +10,7 @@ from workers.reporting.report import (
     Reporter,
     ReportState,
     SilentReporter,
+    StageProgress,
 )
 
 __all__ = [
@@ -20,5 +21,6 @@ __all__ = [
     "ReportState",
     "Reporter",
     "SilentReporter",
+    "StageProgress",
     "reporter_for",
 ]

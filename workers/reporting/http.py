@@ -69,6 +69,11 @@ class HttpReporter:
         """How many reports were given up."""
         return self._dropped
 
+    @property
+    def is_sending(self) -> bool:
+        """Whether one is on its way now, which nothing that is queued changes any more."""
+        return self._is_sending
+
     def send(self, report: OperationReport) -> None:
         """Queue the report; progress replaces what waits right before it of the same operation's.
 
@@ -77,7 +82,7 @@ class HttpReporter:
         with self._changed:
             if self._is_closing:
                 return
-            self._forget_outdated(report)
+            report = self._with_outdated(report)
             if len(self._queue) >= self._queue_max:
                 self._drop(self._queue.popleft(), "the queue is full")
             self._queue.append(report)
@@ -99,13 +104,16 @@ class HttpReporter:
                 self._drop(self._queue.popleft(), "the reporter closes")
             self._changed.notify_all()
 
-    def _forget_outdated(self, report: OperationReport) -> None:
-        """Only the newest progress of an operation is worth sending."""
+    def _with_outdated(self, report: OperationReport) -> OperationReport:
+        """Only the newest progress of an operation is worth sending; what an older one alone says
+        goes along with it.
+        """
         if report.state is not ReportState.PROGRESS or not self._queue:
-            return
+            return report
         last = self._queue[-1]
         if last.state is ReportState.PROGRESS and last.operation_id == report.operation_id:
-            self._queue.pop()
+            return report.after(self._queue.pop())
+        return report
 
     def _run(self) -> None:
         while True:

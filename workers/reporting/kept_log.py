@@ -16,8 +16,8 @@ from typing import Protocol
 
 from workers.clock import Clock, SystemClock
 from workers.log_lines import LineFormatter
+from workers.masking import VALUE_CHARS_MIN, Masker, secret_values
 from workers.reporting.log_reporter import log_reporter_for
-from workers.reporting.masking import VALUE_CHARS_MIN, Masker, secret_values
 from workers.reporting.report import OperationReport, Reporter, ReportState
 
 _CLOSE_WAIT_S = 5.0
@@ -70,14 +70,14 @@ def keeping_log(job: LoggedJob, name: str, environment: Mapping[str, str]) -> It
         _log.warning("no log is kept: operation=%s error=%s", job.operation_id, error)
         yield
         return
-    handler.setFormatter(LineFormatter(secrets=sorted(_secrets(job, environment))))
+    handler.setFormatter(LineFormatter(masker=masker))
     reporter = log_reporter_for(
         path, job.report_url, job.operation_id, environment, masker, attempt=attempt
     )
     root = logging.getLogger()
     root.addHandler(handler)
     try:
-        with _telling(logging.getLogger("workers")):
+        with _at_info_level(logging.getLogger("workers")):
             yield
     finally:
         reporter.close(wait_s=_CLOSE_WAIT_S)
@@ -86,7 +86,7 @@ def keeping_log(job: LoggedJob, name: str, environment: Mapping[str, str]) -> It
 
 
 @contextmanager
-def _telling(logger: logging.Logger) -> Iterator[None]:
+def _at_info_level(logger: logging.Logger) -> Iterator[None]:
     """What the engine does is logged, also where the process is set to warnings only."""
     level = logger.level
     if logger.getEffectiveLevel() > logging.INFO:

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 from workers.clock import Clock, SystemClock
 from workers.log_lines import current_request_id
-from workers.reporting.masking import Masker
+from workers.masking import Masker
 from workers.reporting.posting import Refused, post
 from workers.reporting.stored_lines import LogLine, Piece, read_lines
 from workers.reporting.tokens import token_for

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -38,6 +38,30 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StageProgress:
+    """How one stage of a Spark job stands, as Spark itself says it."""
+
+    id: int
+    name: str
+    """What its job is for; empty where nobody has named it."""
+    state: str
+    """running; done: Spark said so; ended: its job is over, and Spark had not said so before."""
+    tasks: int
+    done: int
+    running: int | None = None
+    """None where Spark does not say of which stage the tasks are."""
+    failed: int | None = None
+    """None where Spark does not say: a Connect server never does."""
+    bytes_read: int = 0
+    elapsed_ms: int = 0
+    """Since the driver first heard of it."""
+
+    def to_message(self) -> dict[str, Any]:
+        """As JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OperationReport:
     """What a worker says of its operation at one moment."""
 
@@ -51,6 +75,15 @@ class OperationReport:
     """JSON values only."""
     settled: Mapping[str, str] | None = None
     """Parameters of its source that are settled now; a writer in its place is given them."""
+    stages: tuple[StageProgress, ...] = ()
+    """The newest of them, oldest first; none says nothing of any."""
+
+    def after(self, older: OperationReport) -> OperationReport:
+        """This report, with what it does not say and one before it did: what was settled and which
+        instant it is are said once.
+        """
+        silent = [part.name for part in fields(self) if not getattr(self, part.name)]
+        return replace(self, **{name: getattr(older, name) for name in silent})
 
     def to_message(self) -> dict[str, Any]:
         """The JSON object that is sent; what is not known is left out."""
@@ -66,6 +99,8 @@ class OperationReport:
         for name in ("instant", "pid", "outcome", "settled"):
             if (value := getattr(self, name)) is not None:
                 message[name] = dict(value) if isinstance(value, Mapping) else value
+        if self.stages:
+            message["stages"] = [stage.to_message() for stage in self.stages]
         return message
 
 

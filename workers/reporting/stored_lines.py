@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from workers.reporting.masking import Masker
+from workers.masking import Masker
 
 MESSAGE_CHARS_MAX: Final = 4_000
 LINES_MAX: Final = 90

@@ -35,11 +35,14 @@ def operation_of(token: str, key: str) -> str | None:
     return operation_id if expected and operation_id and is_ours else None
 
 
-def message_signature(key: str, task: str, message: Mapping[str, Any]) -> str:
-    """Of a job's message to the task of this name; empty where there is no key."""
+def message_signature(key: str, task: str, message: Mapping[str, Any], parent: str = "") -> str:
+    """Hexadecimal digits that prove a job's message to the task of this name, and the span that it
+    was sent in, if any; empty where there is no key.
+    """
     if not key:
         return ""
-    text = json.dumps([task, message], sort_keys=True, separators=(",", ":"))
+    signed_parts = [task, message, parent] if parent else [task, message]
+    text = json.dumps(signed_parts, sort_keys=True, separators=(",", ":"))
     return hmac.new(key.encode(), f"job {text}".encode(), hashlib.sha256).hexdigest()
 
 

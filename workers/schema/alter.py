@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from workers.errors import InvalidInput
 from workers.files.avro_schema import Field, Place
-from workers.files.names import check_column_name
+from workers.schema.column_names import check_case, check_new_column
 from workers.schema.from_arrow import DECIMAL_DIGITS_MAX, avro_field
-from workers.schema.reconcile import check_case, check_still_ordered, spelled
+from workers.schema.reconcile import check_still_ordered, spelled
 from workers.schema.table_schema import DROPPED_KEY, TableSchema
 from workers.schema.widening import holds
 
@@ -157,7 +157,7 @@ def _changed(schema: TableSchema, change: SchemaChange, ordering: Collection[str
             return TableSchema.from_avro(avro)
         case RenameColumn(name, to):
             at = _position(schema, name)
-            check_column_name(to)
+            check_new_column(to)
             _check_free(schema, to, besides=name)
             avro = schema.to_avro()
             avro["fields"][at] = {**avro["fields"][at], "name": to}
@@ -175,6 +175,7 @@ def _added(schema: TableSchema, change: AddColumn) -> TableSchema:
         raise InvalidInput(
             "a new column may be null, or it is required and has a default", column=change.name
         )
+    check_new_column(change.name)
     _check_free(schema, change.name)
     if change.name.lower() in schema.dropped:
         raise InvalidInput(

@@ -8,7 +8,7 @@ narrows a table.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from workers.errors import InvalidInput, UnsupportedTable
 from workers.files.avro_schema import AvroType, Field, Place, arrow_type
 from workers.files.meta_columns import META_COLUMNS
 from workers.schema.bad_rows import bad_rows, refuse_rows, rows_lost_in_cast
+from workers.schema.column_names import check_new_columns
 from workers.schema.from_arrow import normal_type, optional
 from workers.schema.promotion import promoted, promotes
 from workers.schema.required import lacking_rows
@@ -45,10 +46,9 @@ def reconcile(
     """
     if not batch.field_names:
         raise InvalidInput("refusing to commit a schema with no columns")
-    check_case(batch.field_names)
+    check_new_columns(batch.field_names, table.field_names if table is not None else ())
     if table is None or not table.field_names:
         return batch
-    check_case((*table.field_names, *(n for n in batch.field_names if n not in table.field_names)))
     avro = table.to_avro()
     parent = table.record_name
     changed = False
@@ -63,17 +63,6 @@ def reconcile(
             avro["fields"].append(_added(other, parent, evolution, table.dropped))
             changed = True
     return TableSchema.from_avro(avro) if changed else table
-
-
-def check_case(names: Iterable[str]) -> None:
-    """Check that no two names are one for engines that ignore case. Raises InvalidInput for the
-    first two of `names` that differ only by case.
-    """
-    seen: dict[str, str] = {}
-    for name in names:
-        other = seen.setdefault(name.lower(), name)
-        if other != name:
-            raise InvalidInput("columns differ only by case", column=name, other=other)
 
 
 def _wider(table: Field, batch: Field, evolution: bool, pinned: Collection[str]) -> Field | None:

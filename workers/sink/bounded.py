@@ -41,7 +41,7 @@ _TIME_MS_MAX = 253_402_300_800_000
 
 @dataclass(frozen=True, slots=True)
 class OffsetRanges:
-    """Of each partition the first offset and the one behind the last."""
+    """The first offset of each partition, and the one behind the last."""
 
     topic_id: str
     """The broker's: a topic that was deleted and made again has another."""
@@ -59,7 +59,7 @@ class OffsetRanges:
 
     @classmethod
     def decode(cls, text: str) -> OffsetRanges:
-        """Raises InvalidInput."""
+        """What `encode` wrote. Raises InvalidInput."""
         try:
             body = json.loads(text)
             ranges = {int(at): (start, end) for at, (start, end) in body["partitions"].items()}

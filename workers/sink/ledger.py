@@ -54,7 +54,7 @@ from workers.sink.offsets import (
 )
 from workers.sink.origins import CommittedOrigins
 from workers.sink.sink_commits import SinkCommits, committed_offsets
-from workers.sink.tables import check_sink_table, has_rows, tells_topics_by_name
+from workers.sink.tables import check_sink_table, has_keys_by_topic_name, has_rows
 from workers.sink.taking_back import take_back_pending
 from workers.table.table import Table
 from workers.timeline.decisions import CommitDecision, RollbackDecision
@@ -116,7 +116,7 @@ class SinkLedger:
     def __post_init__(self) -> None:
         check_sink_table(self.table, self.config)
         self._sink_commits = SinkCommits(self.table, self.config.sink_id)
-        by_name = tells_topics_by_name(self.table.config)
+        by_name = has_keys_by_topic_name(self.table.config)
         self._origins = CommittedOrigins(self.table, self.config.topic) if by_name else None
 
     def last_commit(self) -> SinkCommit:

@@ -81,6 +81,13 @@ def sent_letters(replays: Iterable[Replay]) -> dict[LetterId, Replay]:
     return {letter: one for one in replays if one.is_sent for letter in one.letters}
 
 
+def claims_of(replays: Iterable[Replay], token: str) -> list[Replay]:
+    """What was claimed under this token and was sent, or may have been. A claim that was cut off
+    before it sent anything is none: who went on with its work has claimed the letters again.
+    """
+    return [one for one in replays if one.token == token and one.is_sent is not False]
+
+
 def claim(storage: Storage, sink_id: str, replay: Replay) -> bool:
     """False when another replay has this number."""
     path = f"{SinkPlaces(sink_id).replays}/{replay.number:0{_DIGITS}d}{_CLAIM}"

@@ -26,7 +26,7 @@ from workers.sink.offsets import Attempt, SinkCommit, Stale
 from workers.sink.origins import CommittedOrigins
 from workers.sink.sink_commits import SinkCommits
 from workers.sink.state_file import read_state
-from workers.sink.tables import check_sink_table, tells_topics_by_name
+from workers.sink.tables import check_sink_table, has_keys_by_topic_name
 from workers.table.table import Table
 from workers.timeline.timeline import Timeline
 
@@ -110,7 +110,7 @@ def plan_reset(
     check_sink_table(table, config)
     _check_stopped(table, config)
     timeline = table.timeline()
-    if tells_topics_by_name(table.config):
+    if has_keys_by_topic_name(table.config):
         origins = CommittedOrigins(table, config.topic)
         origins.check(timeline, topic.topic_id, topic.cluster_id)
     last_commit = SinkCommits(table, config.sink_id).newest(timeline)

@@ -1,22 +1,16 @@
-"""Where a sink stands: the newest completed commit of the table that carries its keys.
-
-Other writers' commits, compaction, clustering, cleaning and archiving come between and hide nothing
-(K6): commits are looked through by completion time, the active ones and those of the history. What
-was read of a commit is remembered, as a completed one never changes.
-"""
+"""Where a sink stands: the newest completed commit of the table that carries its keys."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from workers.clock import InstantTime
-from workers.errors import MalformedTable, NotFound
+from workers.errors import MalformedTable
 from workers.sink.offsets import SinkCommit, parse_offsets
+from workers.table.newest_commit import NewestCommit
 from workers.table.schema_history import read_instant
 from workers.table.table import Table
-from workers.timeline import decisions
-from workers.timeline.archive import archived_instants, read_manifest
-from workers.timeline.instant import Instant
+from workers.timeline.archive import archived_instants
 from workers.timeline.metadata import read_commit_metadata
 from workers.timeline.timeline import Timeline
 
@@ -49,64 +43,15 @@ class SinkCommits:
     """Looks up where one sink stands, for one coordinator."""
 
     def __init__(self, table: Table, sink_id: str) -> None:
-        self._table = table
-        self._sink_id = sink_id
-        self._read: dict[Instant, SinkCommit | None] = {}
-        self._manifest = -1
-        self._archived_times: list[InstantTime] = []
-        self._archived: dict[InstantTime, SinkCommit] | None = None
-        """Completion time to what a commit of this sink says; None while nobody had to know."""
+        self._newest = NewestCommit(
+            table, lambda extra, instant: sink_commit_of(extra, sink_id, instant)
+        )
 
     def newest(self, timeline: Timeline) -> SinkCommit:
         """The empty one when the sink never committed. `timeline` is settled: a commit that was
         decided is on it. Raises MalformedTable.
         """
-        completed_at, active_commit = self._newest_active(timeline)
-        # Read after the active timeline: what an archiver moves meanwhile is here or there.
-        return self._newest_archived(completed_at) or active_commit or SinkCommit()
-
-    def _newest_active(self, timeline: Timeline) -> tuple[InstantTime, SinkCommit | None]:
-        writes = timeline.completed_writes()
-        self._read = {one: self._read[one] for one in writes if one in self._read}
-        for instant in reversed(writes):
-            if instant not in self._read:
-                extra = read_instant(self._table, instant).extra_metadata
-                self._read[instant] = sink_commit_of(extra, self._sink_id, instant.requested_at)
-            sink_commit = self._read[instant]
-            # Decided to go, though its file may still be there.
-            if sink_commit and not decisions.is_undone(self._table.storage, instant.requested_at):
-                return instant.completed_at, sink_commit
-        return "", None
-
-    def _newest_archived(self, since: InstantTime) -> SinkCommit | None:
-        """Of those that completed after `since`: archivers go by request time."""
-        storage = self._table.storage
-        manifest = read_manifest(storage)
-        if manifest.number != self._manifest:
-            self._archived = None
-            self._archived_times = [
-                one.instant.completed_at
-                for one in archived_instants(storage)
-                if one.instant.action.writes_data
-            ]
-            self._manifest = manifest.number
-        if max(self._archived_times, default="") <= since:
-            return None
-        if self._archived is None:
-            self._archived = self._read_archived()
-        newest = max(self._archived, default="")
-        return self._archived[newest] if newest > since else None
-
-    def _read_archived(self) -> dict[InstantTime, SinkCommit]:
-        by_completion: dict[InstantTime, SinkCommit] = {}
-        for archived in archived_instants(self._table.storage, with_content=True):
-            if archived.metadata is None or not archived.instant.action.writes_data:
-                continue
-            extra = read_commit_metadata(archived.metadata).extra_metadata
-            sink_commit = sink_commit_of(extra, self._sink_id, archived.instant.requested_at)
-            if sink_commit is not None:
-                by_completion[archived.instant.completed_at] = sink_commit
-        return by_completion
+        return self._newest.of(timeline) or SinkCommit()
 
 
 def sink_commit_of(
@@ -133,11 +78,7 @@ def committed_offsets(table: Table, instant: InstantTime) -> dict[int, int]:
     """The map of a completed commit of a sink. Raises MalformedTable where it has none."""
     commit = table.timeline().find(instant)
     if commit is not None and commit.is_completed:
-        try:
-            return _offsets_of(read_instant(table, commit).extra_metadata, instant)
-        except MalformedTable as error:
-            if not isinstance(error.__cause__, NotFound):  # Archived since it was listed.
-                raise
+        return _offsets_of(read_instant(table, commit).extra_metadata, instant)
     for archived in archived_instants(table.storage, requested_from=instant, with_content=True):
         if archived.instant.requested_at == instant and archived.metadata is not None:
             return _offsets_of(read_commit_metadata(archived.metadata).extra_metadata, instant)

@@ -128,7 +128,7 @@ def append_bucket(topic: str, partition: int, buckets: int) -> int:
     return int(bucket_of_keys(key, buckets=buckets, index_fields=APPEND_HASH)[0])
 
 
-def tells_topics_by_name(config: TableConfig) -> bool:
+def has_keys_by_topic_name(config: TableConfig) -> bool:
     """Whether it is an append-only table whose keys do not tell two topics of one name apart."""
     return config.record_key == NAMED_KEY
 

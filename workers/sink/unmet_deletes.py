@@ -85,8 +85,8 @@ class TombstoneLookout:
             return TombstoneCounts(self._taken, 0, self._taken)
         records = pa.concat_tables(self._parts).sort_by(_OFFSET)
         stones = records.filter(pc.field(_KIND) == TOMBSTONE)
-        is_asked: Any = pc.is_in(records.column(RECORD_KEY), stones.column(RECORD_KEY))
-        unmet, first = _among_records(records.filter(is_asked))
+        is_sought: Any = pc.is_in(records.column(RECORD_KEY), stones.column(RECORD_KEY))
+        unmet, first = _among_records(records.filter(is_sought))
         known, met = self._keys_with_rows(first)
         return TombstoneCounts(self._taken, unmet + known - met, len(first) - known)
 

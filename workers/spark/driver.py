@@ -7,7 +7,7 @@ others a conflict that no retry is left for, and an outcome that nobody knows, e
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, assert_never
@@ -28,9 +28,10 @@ from workers.jobs import WriteJob
 from workers.options.node_options import refuse_connections
 from workers.options.write_options import WriteOptions, driver_options, write_options
 from workers.ports import Ports
-from workers.reporting import OperationReport, Progress, Reporter, ReportState
+from workers.reporting import OperationReport, Progress, Reporter, ReportState, StageProgress
 from workers.spark.inputs import Source, open_source
 from workers.spark.session import connect_session
+from workers.spark.stage_reports import StageReports
 from workers.spark.write import write_dataframe
 from workers.storage.roots import storage_under_root
 from workers.table.schema_history import read_instant
@@ -44,7 +45,6 @@ _WRITINGS_MAX = 4
 """Of a round that can be repeated: so many times the attempts that the options allow."""
 _SETTLE_WAIT_S = 10.0
 _POLL_S = 0.2
-_TELL_EVERY_S = 1.0
 _COMMITS_LOOKED_AT = 1_000
 _log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class Driver:
         self._is_stopping = False
         self._rounds_done = 0
         self._rounds_total = 0
-        self._told_at_s = 0.0
+        self._stage_reports = StageReports(job.operation_id, reporter, ports, self._tasks_done)
 
     def ask_to_stop(self) -> None:
         """End after the round at hand; safe to call from a signal handler."""
@@ -124,10 +124,10 @@ class Driver:
             scratch=Path(job.run_dir),
         )
         if source.settled:
-            self._tell_settled(source.settled)
+            self._report_settled(source.settled)
         first = _next_round(table, job, source)
         self._rounds_total = source.rounds
-        self._tell_rounds(first, f"starts with round {first + 1} of {source.rounds}")
+        self._report_rounds(first, f"starts with round {first + 1} of {source.rounds}")
         if first >= source.rounds:
             return Ending(ReportState.SUCCEEDED, "everything was written before")
         if not self._remote:
@@ -138,9 +138,9 @@ class Driver:
             user_id=job.user_id,
             settings=job.spark_conf,
         )
-        spark.registerProgressHandler(self._on_spark_progress)
         try:
-            return self._rounds(table, source, spark, first)
+            with self._stage_reports.listening(spark):
+                return self._rounds(table, source, spark, first)
         finally:
             spark.stop()
 
@@ -160,7 +160,7 @@ class Driver:
                 case Committed():
                     last = outcome
                     rows += outcome.rows
-                    self._tell_rounds(number + 1, committed_message(outcome), outcome.instant)
+                    self._report_rounds(number + 1, committed_message(outcome), outcome.instant)
                 case Conflicted() | RolledBack() | Unknown():
                     return _unhappy(outcome)
                 case _:
@@ -179,7 +179,7 @@ class Driver:
         options = {**driver_options(job.options), "sluice.operation.id": job.operation_id}
 
         def before_commit(instant: InstantTime) -> None:
-            self._tell_rounds(number, f"files of {instant} are written", instant)
+            self._report_rounds(number, f"files of {instant} are written", instant)
             source.before_commit(instant)
 
         def write(own: Mapping[str, str]) -> CommitOutcome:
@@ -197,6 +197,7 @@ class Driver:
                     attempt=attempts,
                     attempts_max=again.attempts_max,
                     before_commit=before_commit,
+                    replaces=job.replaces,
                 )
                 return self._settled(table, outcome)
 
@@ -218,11 +219,11 @@ class Driver:
         while not self._is_stopping and (left_s := moment_s - clock.monotonic_s()) > 0:
             clock.sleep(min(left_s, _POLL_S))
 
-    def _tell_rounds(self, done: int, message: str, instant: InstantTime | None = None) -> None:
+    def _report_rounds(self, done: int, message: str, instant: InstantTime | None = None) -> None:
         self._rounds_done = done
-        self._tell(Progress(done, self._rounds_total, "rounds"), message, instant)
+        self._report_progress(Progress(done, self._rounds_total, "rounds"), message, instant)
 
-    def _tell_settled(self, settled: Mapping[str, str]) -> None:
+    def _report_settled(self, settled: Mapping[str, str]) -> None:
         self._reporter.send(
             OperationReport(
                 operation_id=self._job.operation_id,
@@ -232,27 +233,23 @@ class Driver:
             )
         )
 
-    def _on_spark_progress(self, **state: Any) -> None:
-        """Spark's own view of the job at hand; told only where rounds say nothing."""
-        if self._rounds_total != 1 or self._rounds_done:
-            return
-        now_s = self._ports.clock.monotonic_s()
-        if now_s - self._told_at_s < _TELL_EVERY_S:
-            return
-        self._told_at_s = now_s
-        stages = state.get("stages") or ()
-        done = sum(stage.num_completed_tasks for stage in stages)
-        total = sum(stage.num_tasks for stage in stages)
-        if total:
-            self._tell(Progress(min(done, total), total, "tasks"), "spark runs")
+    def _tasks_done(self, stages: Sequence[StageProgress]) -> Progress | None:
+        """Of the job at hand; only where rounds say nothing."""
+        done, total = sum(stage.done for stage in stages), sum(stage.tasks for stage in stages)
+        if self._rounds_total != 1 or self._rounds_done or not total:
+            return None
+        return Progress(min(done, total), total, "tasks")
 
-    def _tell(self, progress: Progress, message: str, instant: InstantTime | None = None) -> None:
+    def _report_progress(
+        self, progress: Progress, message: str, instant: InstantTime | None = None
+    ) -> None:
         report = OperationReport(
             operation_id=self._job.operation_id,
             state=ReportState.PROGRESS,
             message=message,
             progress=progress,
             instant=instant,
+            stages=self._stage_reports.board.stages(),
         )
         self._reporter.send(report)
 

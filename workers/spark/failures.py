@@ -31,7 +31,7 @@ def tagged(spark: SparkSession, tag: str) -> Iterator[None]:
     # the one that watches the job, would interrupt nothing. The context's are known to all.
     add, remove = (
         (spark.addTag, spark.removeTag)
-        if _is_connect(spark)
+        if is_connect(spark)
         else (spark.sparkContext.addJobTag, spark.sparkContext.removeJobTag)
     )
     add(tag)
@@ -45,7 +45,7 @@ def tagged(spark: SparkSession, tag: str) -> Iterator[None]:
 def interrupt(spark: SparkSession, tag: str) -> None:
     """End what runs under the tag now, whichever thread began it; it takes a moment to die."""
     try:
-        if _is_connect(spark):
+        if is_connect(spark):
             spark.interruptTag(tag)
         else:
             spark.sparkContext.cancelJobsWithTag(tag)
@@ -53,7 +53,8 @@ def interrupt(spark: SparkSession, tag: str) -> None:
         _log.warning("could not interrupt the job: tag=%s error=%s", tag, error)
 
 
-def _is_connect(spark: SparkSession) -> bool:
+def is_connect(spark: SparkSession) -> bool:
+    """Whether it is a session on a Connect server, and no Spark of this process."""
     return isinstance(spark, ConnectSession)
 
 
@@ -62,7 +63,7 @@ def is_gone(spark: SparkSession) -> bool:
     or its server has forgotten it.
     """
     try:
-        if _is_connect(spark):
+        if is_connect(spark):
             return not spark.version
         context: Any = spark.sparkContext
         return bool(context._jsc is None or context._jsc.sc().isStopped())

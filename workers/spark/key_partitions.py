@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from workers.files.meta_columns import RECORD_KEY
+from workers.spark.job_names import job_named
 from workers.spark.session import TASKS_MAX
 from workers.spark.shares import dealt, in_tasks
 from workers.spark.task_process import task_ids
@@ -50,7 +51,9 @@ def groups_in_one_partition(
     tasks = min(len(slots), TASKS_MAX, 1 + sum(weights) // _LOOKUP_BYTES)
     partitions = tuple({one.partition for some in slots for one in some})
     works = [_Work(tuple(some), partitions) for some in dealt(slots, weights, tasks)]
-    for answer in in_tasks(spark, context, _settled, works):
+    with job_named("look for keys in other partitions"):
+        answers = in_tasks(spark, context, _settled, works)
+    for answer in answers:
         settled_groups = _groups_of(json.loads(answer))
         by_slot[settled_groups[0].slot] = settled_groups
     return [group for some in by_slot.values() for group in some]

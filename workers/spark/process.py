@@ -21,10 +21,11 @@ from typing import IO, Final
 from workers.clock import Clock, SystemClock
 from workers.jobs import DriverJob
 from workers.log_lines import REQUEST_VARIABLE, current_request_id
-from workers.reporting.masking import is_secret_name
+from workers.masking import is_secret_name
 from workers.reporting.tokens import KEY_VARIABLE, TOKEN_VARIABLE, token_for
 from workers.sink.kafka.client_config import PASSWORD_PREFIX
 from workers.spark.input_modules import INPUTS_VARIABLE, names_for_driver
+from workers.traces import PARENT_VARIABLE, current_parent
 
 JOB_FILE: Final = "job.json"
 LOG_FILE: Final = "driver.log"
@@ -108,6 +109,7 @@ def driver_environment(environment: Mapping[str, str], operation_id: str) -> dic
         TOKEN_VARIABLE: token_for(operation_id, environment),
         INPUTS_VARIABLE: names_for_driver(environment),
         REQUEST_VARIABLE: current_request_id.get(),
+        PARENT_VARIABLE: current_parent(),
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONUNBUFFERED": "1",
     }

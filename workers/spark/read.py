@@ -24,8 +24,7 @@ from workers.options.table_options import TableConfig
 from workers.read.changes import changes_schema, plan_changes
 from workers.read.file_slice import slice_schema
 from workers.read.incremental import plan_incremental
-from workers.read.request import Query, ReadRequest
-from workers.read.rows import check_columns
+from workers.read.request import Query, ReadRequest, check_columns
 from workers.read.snapshot import SnapshotPlan, plan_snapshot
 from workers.spark.beside import BesideSlice, merged_beside, split_beside
 from workers.spark.scan import ReadContext, native_scan, python_scan, split_native

@@ -13,6 +13,7 @@ from workers.concurrency.sought_keys import Sought
 from workers.files.meta_columns import PARTITION_PATH
 from workers.spark.doom_watch import DoomWatch
 from workers.spark.failures import tagged
+from workers.spark.job_names import job_named
 from workers.spark.key_partitions import groups_in_one_partition
 from workers.spark.placement import PlacedRows, place_rows, stage_prepared
 from workers.spark.session import TASKS_MAX
@@ -47,7 +48,8 @@ def write_rows(df: DataFrame, context: WriteContext, tag: str, watch: DoomWatch)
     exception.
     """
     with tagged(df.sparkSession, tag):
-        placed_rows = place_rows(df, context)
+        with job_named("place the rows"):
+            placed_rows = place_rows(df, context)
         statuses = _placed_rows_written(df.sparkSession, context, placed_rows, watch)
     sought = sought_by(
         context, placed_rows.here, placed_rows.staged, open_storage(context.location)
@@ -130,7 +132,8 @@ def write_in_tasks(
     if watch is not None and groups:
         watch.claim(context, ((group.partition, group.slot) for group in groups))
     shares = _shares(context, groups, storage, task_bytes)
-    answers = in_tasks(spark, context, partial(_written, write), shares)
+    with job_named("write file groups"):
+        answers = in_tasks(spark, context, partial(_written, write), shares)
     return [WriteStatus.from_json(one) for one in answers]
 
 

@@ -26,6 +26,7 @@ from workers.jobs import DriverJob, SinkJob, driver_job
 from workers.log_lines import REQUEST_VARIABLE, bind, configure
 from workers.ports import system_ports
 from workers.reporting import OperationReport, Reporter, ReportState, reporter_for
+from workers.reporting.bounded_log import bounded_log
 from workers.reporting.kept_log import LoggedReporter, log_masker
 from workers.reporting.log_reporter import log_reporter_for
 from workers.spark.driver import Driver, Ending
@@ -39,6 +40,7 @@ from workers.spark.process import (
     is_only,
 )
 from workers.spark.sink_driver import SinkDriver
+from workers.traces import PARENT_VARIABLE, configure_traces, span
 
 _REPORT_WAIT_S = 15.0
 _LOG_WAIT_S = 5.0
@@ -52,6 +54,7 @@ _EXIT_CODES: Final[Mapping[ReportState, int]] = {
     ReportState.FENCED: 7,
 }
 EXIT_INVALID: Final = 2
+_PARENT: Final = os.environ.pop(PARENT_VARIABLE, "")  # None of what this process starts.
 _log = logging.getLogger("workers.spark.runner")
 
 
@@ -62,6 +65,7 @@ def main(arguments: list[str]) -> int:
     `_EXIT_CODES` for what came of it.
     """
     configure(os.environ)
+    configure_traces(os.environ, "sluice-driver")
     faulthandler.enable()
     if len(arguments) != 1:
         _log.error("usage: python -m workers.spark.runner <job.json>")
@@ -96,7 +100,12 @@ def _run(job: DriverJob, run_dir: Path) -> int:
             pid=os.getpid(),
         )
     )
-    ending = _ending(job, reporter)
+    with (
+        bounded_log(run_dir / LOG_FILE, system_ports().scheduler),
+        span("driver", {"sluice.operation": job.operation_id}, parent=_PARENT) as current,
+    ):
+        ending = _ending(job, reporter)
+        current.note({"sluice.state": ending.state.value, "sluice.instant": ending.instant})
     ending = replace(ending, message=masker.masked(ending.message))
     _publish(run_dir / ENDING_FILE, ending)
     reporter.send(ending.as_report(job.operation_id))

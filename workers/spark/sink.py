@@ -35,8 +35,9 @@ from workers.sink.runtime.launch import Launch, WorkerEnded, launch_id
 from workers.sink.runtime.planning import carry_out_plans, own_write_options
 from workers.sink.runtime.worker import SinkWorker
 from workers.sink.stop_request import StopKind, clear_stop, read_stop
-from workers.sink.tables import KEYS_BY_NAME, check_sink_table, tells_topics_by_name
+from workers.sink.tables import KEYS_BY_NAME, check_sink_table, has_keys_by_topic_name
 from workers.spark.failures import interrupt, is_gone, ours_of, stop_tasks, tagged
+from workers.spark.job_names import job_named
 from workers.spark.task_process import spare_next_task, task_ids
 from workers.storage.opening import open_storage
 from workers.table.table import Table, open_
@@ -105,7 +106,7 @@ class _Sink:
             others["sluice.operation.id"] = operation_id
         config = sink_config(own)
         check_sink_table(table, config)
-        if tells_topics_by_name(table.config):
+        if has_keys_by_topic_name(table.config):
             _log.warning("%s: table=%s", KEYS_BY_NAME, table.config.name)
         own_write_options(config, table.storage.location, others)
         settings = connection(config, os.environ)
@@ -171,7 +172,7 @@ class _Sink:
     def _job(self) -> list[WorkerEnded]:
         run = partial(_run_workers, self._table.storage.location, self._launch)
         count = self._launch.workers
-        with tagged(self._spark, self._tag):
+        with tagged(self._spark, self._tag), job_named("the sink's workers"):
             numbers = self._spark.range(0, count, 1, count)
             rows = numbers.mapInArrow(run, _ENDED_SCHEMA).collect()
         return [WorkerEnded(row.reason, row.is_error, row.is_fenced) for row in rows]

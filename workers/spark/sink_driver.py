@@ -24,6 +24,7 @@ from workers.spark.driver import Ending
 from workers.spark.failures import is_gone
 from workers.spark.session import classic_session, connect_session
 from workers.spark.sink import run_sink
+from workers.spark.stage_reports import StageReports
 from workers.storage.roots import storage_under_root
 from workers.table.table import Table, open_
 
@@ -58,13 +59,13 @@ class SinkDriver:
         self._table = open_(storage_under_root(job.table, environment), ports)
         own = {key: text for key, text in job.sink_options.items() if key in SINK_OPTIONS}
         self._sink_id = sink_config(own).sink_id
-        self._times_asked = 0
+        self._stop_signals = 0
         self._began_ms = ports.clock.now_ms()
 
     def ask_to_stop(self) -> None:
         """After the transaction at hand; whoever asks again does not want to wait for it."""
-        self._times_asked += 1
-        ask_to_stop(self._table, self._sink_id, by="a signal", is_hard=self._times_asked > 1)
+        self._stop_signals += 1
+        ask_to_stop(self._table, self._sink_id, by="a signal", is_hard=self._stop_signals > 1)
 
     def run(self) -> Ending:
         """Run the sink until it is stopped. Raises what the sink refuses before it begins."""
@@ -76,15 +77,16 @@ class SinkDriver:
             user_id=job.user_id,
             settings=job.spark_conf,
         ) as spark:
-            self._tell(f"{self._sink_id} runs")
-            ended = run_sink(
-                self._table,
-                spark,
-                driver_options(job.sink_options),
-                secret=launch_secret(self._ports),
-                operation_id=job.operation_id,
-                wanted_at_ms=job.wanted_at_ms or self._began_ms,
-            )
+            self._report_running(f"{self._sink_id} runs")
+            with StageReports(job.operation_id, self._reporter, self._ports).listening(spark):
+                ended = run_sink(
+                    self._table,
+                    spark,
+                    driver_options(job.sink_options),
+                    secret=launch_secret(self._ports),
+                    operation_id=job.operation_id,
+                    wanted_at_ms=job.wanted_at_ms or self._began_ms,
+                )
         if ended.is_failed or ended.is_fenced:
             state = ReportState.FAILED if ended.is_failed else ReportState.FENCED
             return Ending(state, ended.reason)
@@ -92,7 +94,7 @@ class SinkDriver:
         is_hard = stop is not None and stop.kind is StopKind.HARD
         return Ending(ReportState.CANCELLED if is_hard else ReportState.SUCCEEDED, ended.reason)
 
-    def _tell(self, message: str) -> None:
+    def _report_running(self, message: str) -> None:
         self._reporter.send(
             OperationReport(
                 operation_id=self._job.operation_id, state=ReportState.RUNNING, message=message

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
 from workers.index.bucket import shares_of_keys
+from workers.spark.job_names import job_named
 from workers.spark.session import TASKS_MAX
 from workers.spark.shares import dealt, in_tasks
 from workers.spark.task_process import task_ids
@@ -72,7 +73,8 @@ def tagged_groups(
         return context, []
     partitions = {path for file in staged for path in file.partitions}
     lookups = _lookups(candidates(context, partitions), shares, storage)
-    looked_up = in_tasks(spark, context, _looked_up, lookups)
+    with job_named("look keys up"):
+        looked_up = in_tasks(spark, context, _looked_up, lookups)
     places = {one.slot: one for one in by_file_group(map(StagedFile.from_json, looked_up))}
     weights = [one.bytes for one in shares]
     tasks = min(len(shares), TASKS_MAX, 1 + sum(weights) // _TAG_BYTES)
@@ -80,7 +82,8 @@ def tagged_groups(
         _Tagging(tuple(some), tuple(places[one.slot] for one in some if one.slot in places))
         for some in dealt(shares, weights, tasks)
     ]
-    answers = in_tasks(spark, context, _tagged, works)
+    with job_named("lay rows out by file group"):
+        answers = in_tasks(spark, context, _tagged, works)
     return _dealt_out(context, by_file_group(map(StagedFile.from_json, answers)), storage)
 
 

@@ -40,6 +40,11 @@ def to_spark(schema: pa.Schema) -> StructType:
     return spark
 
 
+def type_names(schema: StructType) -> dict[str, str]:
+    """By column; of two schemas with the same ones rows can be handed on as they are."""
+    return {field.name: field.dataType.simpleString() for field in schema}
+
+
 def wire_schema(schema: pa.Schema) -> pa.Schema:
     """What Arrow data must look like to be handed to Spark as `to_spark(schema)`."""
     return to_arrow(to_spark(schema))

@@ -28,6 +28,7 @@ from workers.spark.types import to_arrow
 from workers.table.table import Table
 from workers.write.client import Transaction, WriteClient, WriteRequest
 from workers.write.context import WriteContext
+from workers.write.replaced import check_replaced
 from workers.write.retrying import with_retries
 
 JobRun = Callable[[str, DoomWatch], Written]
@@ -63,13 +64,15 @@ def write_dataframe(
     attempt: int = 1,
     attempts_max: int | None = None,
     before_commit: Callable[[InstantTime], None] | None = None,
+    replaces: str = "",
 ) -> CommitOutcome:
     """Write and commit the frame as one instant. `extra` goes into the commit's metadata, and
     `attempt` when it is not the first one, of `attempts_max` or as many as the options say;
-    `before_commit` is called with the instant when all its files are written.
+    `before_commit` is called with the instant when all its files are written. `replaces` is the
+    digest of the files that are there (`digest_of_slices`), where others must not be overwritten.
 
     Raises InvalidInput before anything is written or with everything rolled back, MarkerRefused,
-    LockTimeout, and Spark's own exception when the job failed.
+    LockTimeout, PlanChanged, and Spark's own exception when the job failed.
     """
     request = WriteRequest(
         operation,  # type: ignore[arg-type] # begin() refuses an operation that it does not know.
@@ -80,7 +83,13 @@ def write_dataframe(
     ).of_attempt(attempt)
     typed = write_options(options or {}, table.config.mode_of(operation))
     schema, spark = to_arrow(df.schema), df.sparkSession
-    return write_rows_from(table, spark, schema, request, typed, lambda _: df, before_commit)
+
+    def find(context: WriteContext) -> DataFrame:
+        if replaces:
+            check_replaced(context.slices.values(), replaces)
+        return df
+
+    return write_rows_from(table, spark, schema, request, typed, find, before_commit)
 
 
 def write_rows_from(

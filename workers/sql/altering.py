@@ -59,6 +59,12 @@ class Altering:
     def _added(self, node: exp.Expr) -> AddColumn:
         if not isinstance(node, exp.ColumnDef) or node.args.get("exists"):
             raise _unknown(node)
+        if position := node.args.get("position"):
+            raise InvalidInput(
+                "an added column comes last in the table: say no place",
+                column=node.name,
+                given=position.sql(dialect=DIALECT),
+            )
         is_nullable, default = True, None
         for constraint in node.args.get("constraints") or ():
             match constraint.args.get("kind"):

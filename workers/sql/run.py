@@ -22,6 +22,7 @@ from workers.errors import InvalidInput
 from workers.lakehouse import LakehouseTable
 from workers.options.write_options import WriteOptions, write_options
 from workers.ports import RandomIds
+from workers.read.predicate import predicate_of
 from workers.read.pruning import Condition, SlicePruner
 from workers.schema.table_schema import TableSchema
 from workers.sql.altering import Altering
@@ -56,7 +57,6 @@ from workers.sql.statements import (
 from workers.table.schema_history import current_schema
 from workers.table_services.inline import write_with_services
 from workers.write.context import WriteContext
-from workers.write.predicate import predicate_of
 from workers.write.request import WriteRequest
 
 if TYPE_CHECKING:

@@ -149,6 +149,7 @@ def statement_of(text: str) -> Statement:
         case exp.Delete():
             return _delete(node)
         case exp.Query():
+            _refuse_locks(node)
             return Select(node)
         case _:
             kind = node.this if isinstance(node, exp.Command) else node.key.upper()
@@ -369,6 +370,11 @@ def _column_name(node: exp.Expr) -> str:
     if isinstance(node, exp.Identifier | exp.Column):
         return node.name
     raise InvalidInput("a column was expected", given=_text(node))
+
+
+def _refuse_locks(query: exp.Query) -> None:
+    if query.find(exp.Lock):
+        raise InvalidInput("a query locks no rows", part="FOR UPDATE or FOR SHARE", known=KNOWN)
 
 
 def _refuse_twice(names: list[str] | tuple[str, ...]) -> None:

@@ -73,6 +73,12 @@ class Storage(Protocol):
         """Whether the cost of appending is independent of the file's size."""
 
     @property
+    def is_local(self) -> bool:
+        """Whether files lie on this machine: to look at one costs no request, and to write one
+        takes the time of a core and not of answers.
+        """
+
+    @property
     def files_at_once(self) -> int:
         """How many data files are best written at the same time; each may take memory."""
 

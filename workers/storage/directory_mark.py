@@ -21,8 +21,8 @@ _SETTLED_NS: Final = 3_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class DirectoryMark:
-    """A directory's stamps at one look. Equal marks mean equal files where `stamps_tell` and the
-    mark `is_settled`.
+    """A directory's stamps at one look. Equal marks mean equal files where `are_stamps_exact`
+    and the mark `is_settled`.
     """
 
     device: int
@@ -47,7 +47,7 @@ class DirectoryMark:
         return time.time_ns() - newest_ns > _SETTLED_NS
 
 
-def stamps_tell(device: int) -> bool:
+def are_stamps_exact(device: int) -> bool:
     """Whether a directory on this device has the same files while it has the same mark."""
     wanted = f"{os.major(device)}:{os.minor(device)}"
     try:

@@ -27,7 +27,8 @@ class PlainDirectories:
         self._known: set[str] = {""}
 
     def check(self, directory: str, *, is_anew: bool = False) -> None:
-        """Raises StorageFailed where `directory`, relative to the root, or one above it is a link.
+        """Refuse, as StorageFailed, a `directory`, relative to the root, that is a link or lies in
+        one.
 
         `is_anew`: looks again at what was known, as before something is deleted there.
         """
@@ -61,7 +62,7 @@ def without_links(directory: str, entries: Iterable[os.DirEntry[str]]) -> list[o
 
 
 def refuse_link(path: Path) -> None:
-    """Raises StorageFailed where a link stands at `path`."""
+    """Refuse, as StorageFailed, a link at `path`."""
     if path.is_symlink():
         raise _linked(str(path))
 

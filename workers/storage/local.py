@@ -85,6 +85,11 @@ class LocalStorage:
         return self._prefix + path
 
     @property
+    def is_local(self) -> bool:
+        """True, as far as this process can see."""
+        return True
+
+    @property
     def files_at_once(self) -> int:
         """One: they share a disk."""
         return 1

@@ -66,6 +66,11 @@ class ObjectStorage:
         return False
 
     @property
+    def is_local(self) -> bool:
+        """False: every look is a request."""
+        return False
+
+    @property
     def files_at_once(self) -> int:
         """Four, or fewer where fewer requests are allowed at once."""
         return min(_FILES_AT_ONCE, self._at_once_max)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from workers.storage.base import FileInfo, join
-from workers.storage.directory_mark import DirectoryMark, stamps_tell
+from workers.storage.directory_mark import DirectoryMark, are_stamps_exact
 from workers.storage.links import without_links
 from workers.table_layout import TIMELINE
 
@@ -67,7 +67,7 @@ class TimelineFiles:
         mark, former = DirectoryMark.of(directory), self._last
         if mark == former.mark:
             return former.files
-        is_whole_truth = mark.is_settled and self._stamps_tell(mark.device)
+        is_whole_truth = mark.is_settled and self._are_stamps_exact(mark.device)
         descriptor = os.open(directory, os.O_RDONLY)  # Looks at files then start there.
         try:
             with os.scandir(descriptor) as entries:
@@ -82,10 +82,10 @@ class TimelineFiles:
         self._last = _Listing(mark if is_whole_truth and not unsettled else None, known, files)
         return files
 
-    def _stamps_tell(self, device: int) -> bool:
+    def _are_stamps_exact(self, device: int) -> bool:
         if device == self._trusted_device:
             return True
-        is_trusted = stamps_tell(device)
+        is_trusted = are_stamps_exact(device)
         self._trusted_device = device if is_trusted else None
         return is_trusted
 

@@ -17,6 +17,7 @@ from workers.options.payloads import MERGE_MODE_KEY, PARTIAL_IGNORE_DEFAULTS
 from workers.options.table_keys import HASH_FIELD_KEY, MergeMode, TableType
 from workers.options.top_n_request import TOP_N_KEY, top_n_of
 from workers.options.writer_modes import MODE_KEY, ConcurrencyMode
+from workers.schema.column_names import check_new_columns
 from workers.schema.portable import check_portable
 from workers.schema.table_schema import TableSchema
 from workers.table.grouped import check_grouped_table
@@ -74,6 +75,7 @@ def check_definition(definition: TableDefinition, values: Mapping[str, str]) -> 
     top_n = top_n_of(values[TOP_N_KEY]) if values[TOP_N_KEY] else None
     if definition.schema is not None:
         names = set(definition.schema.field_names)
+        check_new_columns(definition.schema.field_names)
         if top_n is not None:
             top_n.check(definition.schema.arrow)
         named = (*definition.record_key, *definition.partition_by, *definition.ordering)

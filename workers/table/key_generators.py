@@ -26,7 +26,7 @@ from workers.options.time_partitions import (
 
 PARTITION_FIELDS_KEY: Final = "hoodie.table.partition.fields"
 _TIMESTAMP, _CUSTOM = "TIMESTAMP", "CUSTOM"
-_ASKED: Final = ("", "SIMPLE", "COMPLEX", "NON_PARTITION", _TIMESTAMP, _CUSTOM)
+_CONFIGURABLE: Final = ("", "SIMPLE", "COMPLEX", "NON_PARTITION", _TIMESTAMP, _CUSTOM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,12 @@ def configured_generator(
     """
     options = {key: value for key, value in options.items() if value}
     generator = options.get(CONFIGURED_GENERATOR_KEY, "").upper()
-    if generator not in _ASKED:
+    if generator not in _CONFIGURABLE:
         raise InvalidInput(
-            "unknown key generator", key=CONFIGURED_GENERATOR_KEY, given=generator, known=_ASKED[1:]
+            "unknown key generator",
+            key=CONFIGURED_GENERATOR_KEY,
+            given=generator,
+            known=_CONFIGURABLE[1:],
         )
     fields = typed_fields(",".join(partition_by))
     names = tuple(name for name, _ in fields)
@@ -109,7 +112,7 @@ def _shape_refusal(kind: str, record_key: Sequence[str], partition_by: Sequence[
 def generator_refusal(properties: Mapping[str, str], config: TableConfig) -> str | None:
     """Why rows of this table cannot be given their paths as its engine does; None when they can."""
     kind = config.key_generator.removesuffix("_AVRO")
-    if kind not in _ASKED:
+    if kind not in _CONFIGURABLE:
         return f"key generator {config.key_generator} is read only"
     if refusal := _shape_refusal(kind, config.record_key, config.partition_by):
         return refusal

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from workers.clock import InstantTime
 from workers.errors import MalformedTable, NotFound, UnsupportedTable
 from workers.files.base_file import read_avro_schema
@@ -16,6 +18,7 @@ from workers.files.log_file import read_log_file
 from workers.files.names import parse_base_file, parse_log_file
 from workers.files.partition import files_by_partition
 from workers.schema.table_schema import TableSchema
+from workers.table.commit_lookup import metadata_in
 from workers.table.table import Table
 from workers.timeline.instant import Instant
 from workers.timeline.metadata import CommitMetadata, read_commit_metadata
@@ -95,11 +98,7 @@ def _archived_schema(
 
 
 def _archived_metadata(table: Table, instant: Instant) -> CommitMetadata:
-    archived = table.archived_instants(
-        requested_from=instant.requested_at,
-        completed_until=instant.completed_at,
-        with_content=True,
-    )
+    archived = table.archived_as(instant.requested_at, instant.completed_at)
     [content] = [one.metadata for one in archived if one.instant == instant]
     return read_commit_metadata(content or b"")
 
@@ -147,13 +146,41 @@ def current_schema(table: Table, timeline: Timeline | None = None) -> TableSchem
 
 
 def read_instant(table: Table, instant: Instant) -> CommitMetadata:
-    """The metadata of a completed commit. Raises MalformedTable naming the instant: an older schema
-    is never used instead (E-16).
+    """The metadata of a completed commit, also of one that was archived since it was listed. Raises
+    MalformedTable naming the instant: an older schema is never used instead (E-16).
     """
     try:
-        return read_commit_metadata(table.storage.read_listed(table.layout.path(instant)))
-    except (MalformedTable, NotFound) as error:
+        content = table.storage.read_listed(table.layout.path(instant))
+    except NotFound as error:
         table.check_layout()
-        raise MalformedTable(
-            "commit metadata cannot be read", instant=instant.requested_at
-        ) from error
+        archived = _archived_content(table, instant)
+        if archived is None:
+            raise _unreadable(instant) from error
+        content = archived
+    try:
+        return metadata_in(content, table, instant)
+    except MalformedTable as error:
+        table.check_layout()
+        raise _unreadable(instant) from error
+
+
+def _archived_content(table: Table, instant: Instant) -> bytes | None:
+    """What the history has of it: it is durable there before the timeline's file goes."""
+    archived = table.archived_as(instant.requested_at, instant.completed_at)
+    return next((one.metadata for one in archived if one.instant.action is instant.action), None)
+
+
+def _unreadable(instant: Instant) -> MalformedTable:
+    return MalformedTable("commit metadata cannot be read", instant=instant.requested_at)
+
+
+def declared_schema(table: Table, as_of: InstantTime | None = None) -> pa.Schema | None:
+    """The columns, required ones as such, now or at the completion time `as_of`; None before the
+    first write that brings one. Raises MalformedTable, UnsupportedTable.
+    """
+    timeline = table.timeline()
+    if as_of is None:
+        current = current_schema(table, timeline)
+        return current.declared if current else None
+    version = schema_at(table, timeline, as_of=as_of)
+    return version.schema.declared if version else None

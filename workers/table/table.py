@@ -89,6 +89,17 @@ class Table:
             return archive_v1.archived_instants(self.storage, self.config.archive_folder, **bounds)
         return archived_instants(self.storage, **bounds)
 
+    def archived_as(
+        self, requested_at: InstantTime, completed_at: InstantTime | None
+    ) -> list[ArchivedInstant]:
+        """What was archived of the instants of these times, with its content: one, unless a plan
+        and what became of it share a time. Raises MalformedTable.
+        """
+        archived = self.archived_instants(
+            requested_from=requested_at, completed_until=completed_at, with_content=True
+        )
+        return [one for one in archived if one.instant.requested_at == requested_at]
+
     def archived_times(self) -> tuple[CompletedInstant, ...]:
         """All archived instants, ascending by requested time. Raises MalformedTable."""
         if self.layout.version == 1:

@@ -18,15 +18,22 @@ from itertools import chain
 
 from workers.clock import InstantTime
 from workers.errors import MalformedTable, NotFound, UnsupportedTable
-from workers.files.names import LogFileName, parse_base_file, parse_log_file, unread_base_format
+from workers.files.names import (
+    LogFileName,
+    parse_base_file,
+    parse_log_file,
+    task_of,
+    unread_base_format,
+)
 from workers.files.partition import names_by_partition
 from workers.storage.base import join
+from workers.table.commit_lookup import archived_content, metadata_in
 from workers.table.file_group import FileSlice
 from workers.table.table import Table
 from workers.timeline.archive import ArchivedTimeline
 from workers.timeline.decisions import is_decided_to_go
 from workers.timeline.instant import Action, CompletedInstant
-from workers.timeline.metadata import read_commit_metadata
+from workers.timeline.metadata import CommitMetadata, read_commit_metadata
 from workers.timeline.timeline import Timeline
 
 GroupKey = tuple[str, str]
@@ -109,6 +116,11 @@ class VisibleFiles:
         nothing.
         """
         self._log_by_base = table.config.timeline_layout == 1
+        self._names_logs_by_base = self._log_by_base or table.config.has_old_logs
+        """Some logs at least: several writers' have one instant in their names."""
+        self._attempts: dict[tuple[str, str, InstantTime, int | None], list[tuple[str, str]]] = {}
+        """(partition, file id, instant, task of a log) -> tokens and paths of its files."""
+        self._named: dict[InstantTime, frozenset[str]] = {}
         self.uncommitted: list[tuple[InstantTime, str]] = []
         self.twins: list[tuple[InstantTime, str]] = []
         self.replaced_at: dict[str, InstantTime] = {}
@@ -157,10 +169,10 @@ class VisibleFiles:
         if requested_at in self._known or self._table.config.timeline_layout == 1:
             return False
         try:
-            is_told = self._looked_up(requested_at) is not None
+            is_completed = self._looked_up(requested_at) is not None
         except MalformedTable:  # The history is damaged.
             return True
-        return not is_told and self._is_unknown(requested_at)
+        return not is_completed and self._is_unknown(requested_at)
 
     def _looked_up(self, requested_at: InstantTime) -> InstantTime | None:
         """In the history. Not only what is older than the start: a listing that ran beside an
@@ -180,12 +192,12 @@ class VisibleFiles:
             return False
         if requested_at not in self._unknown:
             since, span = self._table.config.history_since, self._archived.span()
-            is_told = since is not None and requested_at >= since and span is not None
-            if is_told and span is not None and requested_at > span[1]:
-                is_told = is_decided_to_go(self._table.storage, requested_at)
-            elif is_told and span is not None:
-                is_told = requested_at >= span[0]
-            self._unknown[requested_at] = not is_told
+            is_known = since is not None and requested_at >= since and span is not None
+            if is_known and span is not None and requested_at > span[1]:
+                is_known = is_decided_to_go(self._table.storage, requested_at)
+            elif is_known and span is not None:
+                is_known = requested_at >= span[0]
+            self._unknown[requested_at] = not is_known
         return self._unknown[requested_at]
 
     def _log_completed_at(self, requested_at: InstantTime) -> InstantTime | None:
@@ -218,6 +230,8 @@ class VisibleFiles:
             else:
                 group = _group_of(groups, partition, log.file_id)
                 group.logs.append((completed_at, log, path))
+                if not self._names_logs_by_base:
+                    self._drop_twins(group, partition, log, path)
 
     def _collect_base(
         self, groups: dict[GroupKey, GroupFiles], partition: str, path: str, name: str
@@ -231,29 +245,59 @@ class VisibleFiles:
             self.uncommitted.append((base.instant, path))
             return
         bases = _group_of(groups, partition, base.file_id).bases
-        if base.instant in bases:
-            bases[base.instant] = self._committed_of(base.instant, bases[base.instant], path)
-        else:
-            bases[base.instant] = path
+        bases[base.instant] = path
+        key = partition, base.file_id, base.instant, None
+        if self._twins_of(key, base.write_token, path):
+            [(_, bases[base.instant])] = self._attempts[key]
 
-    def _committed_of(self, requested_at: InstantTime, former: str, latter: str) -> str:
-        """Of two base files of one slice, which an attempt leaves that woke up behind its
-        successor's commit and was killed; the latter where nothing tells.
+    def _drop_twins(self, group: GroupFiles, partition: str, log: LogFileName, path: str) -> None:
+        """A sum would count the rows of two attempts at one task."""
+        key = partition, log.file_id, log.instant, task_of(log.write_token)
+        if twins := self._twins_of(key, log.write_token, path):
+            group.logs[:] = [one for one in group.logs if one[2] not in twins]
+
+    def _twins_of(
+        self, key: tuple[str, str, InstantTime, int | None], token: str, path: str
+    ) -> set[str]:
+        """Of the files that were met under `key`, `path` the last of them, those that stand beside
+        the one that their instant committed: an attempt leaves them that woke up behind its
+        successor's commit and was killed. None where nothing tells.
         """
-        instant = self._completed.get(requested_at)
-        if instant is None:
-            return latter
+        met = self._attempts.setdefault(key, [])
+        met.append((token, path))
+        if len({one for one, _ in met}) == 1:
+            return set()
+        named = self._paths_of(key[2])
+        twins = {one for _, one in met if one not in named}
+        if len(twins) == len(met):
+            return set()
+        met[:] = [(token, one) for token, one in met if one in named]
+        self.uncommitted += [(key[2], one) for one in twins]
+        self.twins += [(key[2], one) for one in twins]
+        return twins
+
+    def _paths_of(self, requested_at: InstantTime) -> frozenset[str]:
+        """The data files that a commit names, active or archived; none where nothing tells."""
+        if requested_at not in self._named:
+            metadata = self._metadata_of(requested_at)
+            self._named[requested_at] = frozenset(metadata.paths if metadata else ())
+        return self._named[requested_at]
+
+    def _metadata_of(self, requested_at: InstantTime) -> CommitMetadata | None:
+        if instant := self._completed.get(requested_at):
+            try:
+                listed = self._table.storage.read_listed(self._table.layout.path(instant))
+                return metadata_in(listed, self._table, instant)
+            except NotFound:  # Archived between listing and reading.
+                self._table.check_layout()
         try:
-            content = self._table.storage.read_listed(self._table.layout.path(instant))
-        except NotFound:  # Archived between listing and reading.
-            self._table.check_layout()
-            return latter
-        named = set(read_commit_metadata(content).paths)
-        chosen, twin = (former, latter) if former in named else (latter, former)
-        if chosen in named and twin not in named:
-            self.uncommitted.append((requested_at, twin))
-            self.twins.append((requested_at, twin))
-        return chosen
+            completed_at = self._looked_up(requested_at)
+            if completed_at is None:
+                return None
+            content = archived_content(self._table, requested_at, completed_at)
+        except MalformedTable:  # A damaged history must not hide rows; whoever needs it is told.
+            return None
+        return read_commit_metadata(content) if content is not None else None
 
     def with_block_instants(self, slice_: FileSlice, at: InstantTime | None = None) -> FileSlice:
         """In layout 1 a log file outlives the writers whose blocks it holds, so at a past moment

@@ -29,8 +29,8 @@ LOCK_KEPT_MS = 3_600_000
 WARNINGS_MAX = 20
 _TWIN = "was committed with another file in its place"
 _MINUTE_MS = 60_000
-_MINUTES_TOLD = 120
-_HOURS_TOLD = 48
+_MINUTES_BELOW = 120
+_HOURS_BELOW = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +109,10 @@ def left_lock(table: Table) -> tuple[SeenFile, str | None] | None:
 def age(age_ms: int) -> str:
     """An age for people: `5 minutes old`, from two hours on in hours, from two days on in days."""
     minutes = age_ms // _MINUTE_MS
-    if minutes < _MINUTES_TOLD:
+    if minutes < _MINUTES_BELOW:
         return f"{minutes} minutes old"
     hours = minutes // 60
-    return f"{hours} hours old" if hours < _HOURS_TOLD else f"{hours // 24} days old"
+    return f"{hours} hours old" if hours < _HOURS_BELOW else f"{hours // 24} days old"
 
 
 def _rolled_back(table: Table, instant: InstantTime) -> str | None:

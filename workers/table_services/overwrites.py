@@ -117,7 +117,7 @@ class Overwrite:
         except EarlyConflict:
             return plan, transaction.lose_early()
         except Exception as error:
-            transaction.abort(f"{type(error).__name__}: {error}")
+            transaction.fail(error)
             raise
         return plan, transaction.commit(statuses)
 

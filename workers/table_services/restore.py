@@ -85,8 +85,8 @@ class Restore:
             self.plan(table, request.parameters).check(request)
         for instant, stored in taken_up(table, options, Action.RESTORE, read_restore_plan):
             outcome = _carry_out(table, request, options, instant, on_progress)
-            is_asked = target in (stored.target, instant.requested_at)
-            if is_asked or request.expected_plan_hash is not None:
+            is_same_target = target in (stored.target, instant.requested_at)
+            if is_same_target or request.expected_plan_hash is not None:
                 return outcome
         finish_pending_cleans(table, options)
         roll_back_dead_writers(table, options)

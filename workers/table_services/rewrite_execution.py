@@ -35,6 +35,7 @@ from workers.timeline.metadata import (
     WriteStat,
 )
 from workers.timeline.pending_plans import planned_slices
+from workers.timeline.phases import DECIDED, PHASES_KEY, VALIDATED, encoded_phases
 from workers.timeline.service_plans import PlannedSlice
 from workers.timeline.timeline import Timeline
 
@@ -204,6 +205,8 @@ class _Execution:
     ) -> bytes:
         self._visible_slices(timeline)
         self._kind.validate(self._table, timeline, self._claim.instant, slices)
+        clock = self._table.ports.clock
+        validated_ms = clock.now_ms()
         # The table's schema now, whatever it was when the plan was made (E-08).
         schema = current_schema(self._table, timeline)
         assert schema is not None, "it was there when the claim was made"
@@ -212,6 +215,7 @@ class _Execution:
             WRITER_KEY: self._options.writer or self._kind.service,
             ROWS_KEY: str(sum(stat.num_writes for stat in stats)),
             LOCK_KEY: self._claim.holding_text,
+            PHASES_KEY: encoded_phases({VALIDATED: validated_ms, DECIDED: clock.now_ms()}),
         }
         if self._options.operation_id:
             extra[OPERATION_KEY] = self._options.operation_id

@@ -7,11 +7,14 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+
+from celery import current_task
 
 from workers.errors import LakehouseError
 from workers.reporting import OperationReport, Reporter, ReportState, reporter_for
 from workers.reporting.kept_log import LoggedJob, LoggedReporter, keeping_log, log_masker
+from workers.traces import PARENT, Span, sent_parent, span
 
 _CLOSE_WAIT_S = 10.0
 _log = logging.getLogger(__name__)
@@ -24,7 +27,7 @@ def reporting(job: LoggedJob, *, name: str = "worker") -> Iterator[Reporter]:
     The log stands in `<name>-<attempt>.log` of the job's run directory.
     """
     operation_id = job.operation_id
-    with keeping_log(job, name, os.environ):
+    with keeping_log(job, name, os.environ), _traced(job, name):
         sender = reporter_for(job.report_url, operation_id, os.environ)
         reporter = LoggedReporter(sender, _log, log_masker(job, os.environ))
         try:
@@ -38,6 +41,13 @@ def reporting(job: LoggedJob, *, name: str = "worker") -> Iterator[Reporter]:
             raise
         finally:
             reporter.close(wait_s=_CLOSE_WAIT_S)
+
+
+def _traced(job: LoggedJob, name: str) -> AbstractContextManager[Span]:
+    """Below the span that the job was sent in, whose header was signed with the message."""
+    sent = current_task.request.get(PARENT) if current_task else None
+    facts = {"sluice.operation": job.operation_id, "sluice.job": type(job).__name__}
+    return span(f"job {name}", facts, kind="consumer", parent=sent_parent(sent))
 
 
 def _failed(operation_id: str, message: str) -> OperationReport:

@@ -15,6 +15,7 @@ from celery.exceptions import Ignore
 
 from workers.reporting.tokens import KEY_VARIABLE, SIGNATURE, message_signature
 from workers.task_messages import QueuedTask
+from workers.traces import PARENT, sent_parent
 
 _log = logging.getLogger(__name__)
 
@@ -25,13 +26,14 @@ class SignedTask(QueuedTask):
     abstract = True
 
     def before_start(self, task_id: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Raises Ignore, which drops the message, for one that nobody of ours has sent."""
+        """Drop, by raising Ignore, a message that nobody of ours has sent."""
         # Not `request.is_eager`, which a message's header can set.
         if (self.request.delivery_info or {}).get("is_eager"):
             return
         key, given = os.environ.get(KEY_VARIABLE, ""), self.request.get(SIGNATURE)
         is_form = len(args) == 1 and isinstance(args[0], dict) and not kwargs
-        expected = message_signature(key, self.name, args[0]) if is_form else ""
+        parent = sent_parent(self.request.get(PARENT))
+        expected = message_signature(key, self.name, args[0], parent) if is_form else ""
         if (
             expected
             and isinstance(given, str)

@@ -17,14 +17,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from workers.clock import InstantTime
+from workers.clock import InstantTime, parse_instant
 from workers.errors import MalformedTable, NotFound
 from workers.json_text import read_json
 from workers.storage.base import FileInfo, Storage
 from workers.storage.retry import put_if_absent_known
 from workers.table_layout import ARCHIVED_BEFORE, DECIDED_METADATA, DECISIONS, SETTLED_METADATA
 
-_ASKED_ONE_BY_ONE_MAX = 4
+_ONE_BY_ONE_MAX = 4
 _UNDO = "undo"
 _UNDO_SUFFIX = ".undo"
 
@@ -76,7 +76,7 @@ def read_all(storage: Storage, instants: Sequence[InstantTime]) -> dict[InstantT
 
     Raises MalformedTable as `read`.
     """
-    if len(instants) > _ASKED_ONE_BY_ONE_MAX:
+    if len(instants) > _ONE_BY_ONE_MAX:
         decided = set(storage.list_names(DECISIONS.path))
         instants = [one for one in instants if one in decided]
     decisions = ((one, read(storage, one)) for one in instants)
@@ -109,11 +109,27 @@ def is_decided_to_go(storage: Storage, instant: InstantTime) -> bool:
 
 
 def archived_before(storage: Storage) -> InstantTime:
-    """Every earlier instant is archived or gone for good; empty when none is."""
+    """Every earlier instant is archived or gone for good; empty when none is. Raises MalformedTable
+    where the file is damaged: taken for an earlier time it would let whoever slept write again.
+    """
     try:
-        return storage.read(ARCHIVED_BEFORE.path).decode("ascii")
+        content = storage.read(ARCHIVED_BEFORE.path)
     except NotFound:
         return ""
+    return _boundary(content)
+
+
+def _boundary(content: bytes) -> InstantTime:
+    boundary = content.decode("ascii", errors="replace")
+    try:
+        parse_instant(boundary)
+    except MalformedTable as error:
+        raise MalformedTable(
+            "the file that says what is archived is damaged: write the first active instant into "
+            "it, all digits and nothing else",
+            path=ARCHIVED_BEFORE.path,
+        ) from error
+    return boundary
 
 
 def raise_archived_before(storage: Storage, start: InstantTime) -> None:
@@ -123,7 +139,7 @@ def raise_archived_before(storage: Storage, start: InstantTime) -> None:
     except NotFound:
         storage.put_if_absent(ARCHIVED_BEFORE.path, start.encode())
         return
-    if boundary.content.decode("ascii") < start:
+    if _boundary(boundary.content) < start:
         storage.replace_if_match(ARCHIVED_BEFORE.path, start.encode(), boundary.tag)
 
 
@@ -249,10 +265,12 @@ def _decode(content: bytes, instant: InstantTime) -> Decision:
         body = read_json(content)
         outcome = body.pop("outcome")
         return _commit(body) if outcome == "commit" else RollbackDecision(**body)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, MalformedTable) as error:
         raise MalformedTable("decision object is damaged", instant=instant) from error
 
 
 def _commit(body: dict[str, Any]) -> CommitDecision:
     following = {at: _commit(told) for at, told in body.pop("following", {}).items()}
-    return CommitDecision(**body, following=following)
+    decision = CommitDecision(**body, following=following)
+    parse_instant(decision.completed_at)  # A file is going to have it in its name.
+    return decision

@@ -22,6 +22,7 @@ from workers.timeline.decisions import CommitDecision, RollbackDecision
 from workers.timeline.instant import Action, CompletedInstant, Instant, State
 from workers.timeline.layout import TimelineLayout, pending_action
 from workers.timeline.timeline import Timeline
+from workers.traces import span
 
 _LAYOUT = TimelineLayout()
 
@@ -75,7 +76,9 @@ def complete(storage: Storage, completion: Completion) -> Instant:
     """
     done = completion.instant
     decision = _laid_down(storage, completion)
-    if not decisions.decide(storage, done.requested_at, decision):
+    with span("transaction decide", {"sluice.instant": done.requested_at}):
+        is_ours = decisions.decide(storage, done.requested_at, decision)
+    if not is_ours:
         decisions.delete_metadata(
             storage, decisions.metadata_path(done.requested_at, completion.nonce)
         )
@@ -83,9 +86,10 @@ def complete(storage: Storage, completion: Completion) -> Instant:
             "the instant was decided by somebody else", instant=done.requested_at
         )
     stop_points.reach("after_decision", writer=completion.writer)
-    _decide_following(storage, decision)
-    published = _publish(storage, done.requested_at, decision, completion.content)
-    _finish_following(storage, decision)
+    with span("transaction publish", {"sluice.instant": done.requested_at}):
+        _decide_following(storage, decision)
+        published = _publish(storage, done.requested_at, decision, completion.content)
+        _finish_following(storage, decision)
     return published
 
 

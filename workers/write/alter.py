@@ -84,7 +84,7 @@ def alter_schema(
     try:
         attempt.decide_on(changes)
     except Exception as error:
-        attempt.abort(str(error))
+        attempt.fail(error)
         raise
     return attempt.commit([], condition=attempt.nulls.under_lock)
 

@@ -17,7 +17,7 @@ from workers.merge.group_file import StatesOfFile
 from workers.merge.group_state import is_alive
 from workers.merge.merge import merge, merge_into
 from workers.merge.merge_facts import MergeFacts
-from workers.merge.versions import without_deletes
+from workers.merge.versions import DELETED, Keys, without_deletes
 from workers.options.write_keys import SortMode
 from workers.storage.base import Storage, join
 from workers.table.file_group import FileSlice
@@ -72,15 +72,16 @@ class BaseWrite:
         newer = conform_with_meta(newer, context)
         rows = without_deletes(newer)
         if self.current_slice is None:
-            merged = without_deletes(merge(newer, context.rule))
+            merged = rows if _is_one_each(newer, context) else _merged_alone(newer, context)
             inserts, updates, deletes = merged.num_rows, 0, 0
         else:
             base = base_rows(storage, self.current_slice, context)
             updates = key_count(context, rows.filter(pa.array(_is_held(rows, base))))
             inserts = key_count(context, rows) - updates
-            merged = with_file_name(merge_into(base, newer, context.rule), self.file_name)
+            merged = merge_into(base, newer, context.rule)
             deletes = base.num_rows + inserts - merged.num_rows
-        size = _write(context, storage, self.path, _sorted(merged, context)).bytes
+        in_file = with_file_name(_sorted(merged, context), self.file_name)
+        size = _write(context, storage, self.path, in_file).bytes
         stat = WriteStat(
             file_id=self.file_id,
             path=self.path,
@@ -205,9 +206,24 @@ class BaseDelete:
 
 
 def _is_held(rows: pa.Table, by: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which of `rows` have a key that `by` has too."""
+    """Which of `rows` have a key that `by` has too. The smaller side is hashed."""
+    if rows.num_rows < by.num_rows:
+        keys = Keys.of(rows)
+        met = np.zeros(len(keys.distinct), np.bool_)
+        numbers = pc.index_in(by.column(RECORD_KEY), value_set=keys.distinct)
+        met[numbers.drop_null().to_numpy()] = True
+        return met[keys.codes]
     known = by.column(RECORD_KEY).combine_chunks()
     return np.asarray(pc.is_in(rows.column(RECORD_KEY), value_set=known).to_numpy())
+
+
+def _is_one_each(newer: pa.Table, context: WriteContext) -> bool:
+    """Whether rows that were settled are one of each key, so that none is left to merge."""
+    return not context.rule.is_folding and DELETED not in newer.column_names
+
+
+def _merged_alone(newer: pa.Table, context: WriteContext) -> pa.Table:
+    return without_deletes(merge(newer, context.rule))
 
 
 def _write(context: WriteContext, storage: Storage, path: str, rows: pa.Table) -> BaseFileSize:

@@ -69,7 +69,7 @@ class WriteClient:
                 batch_schema=batch_schema,
             )
         except Exception as error:
-            attempt.abort(str(error))
+            attempt.fail(error)
             raise
         return attempt
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from workers.files.meta_columns import PARTITION_PATH
+from workers.threads import beside_each_other, threads_for
 from workers.write.prepare import SLOT
 
 Codes = npt.NDArray[Any]
@@ -41,14 +42,16 @@ class RowGroup:
         return self.rows.num_rows + (self.arriving.num_rows if self.arriving is not None else 0)
 
 
-def row_groups(prepared: pa.Table) -> Iterator[RowGroup]:
-    """The prepared rows by partition and slot, each pair once; rows keep their order within it."""
+def row_groups(prepared: pa.Table, threads: int | None = 1) -> Iterator[RowGroup]:
+    """The prepared rows by partition and slot, each pair once; rows keep their order within it.
+    Rows are taken on this many threads, or on as many as pay (`threads_for`).
+    """
     if prepared.num_rows == 0:
         return
     paths = prepared.column(PARTITION_PATH).combine_chunks().dictionary_encode()
     slots = prepared.column(SLOT).to_numpy().astype(np.int64)
     codes = paths.indices.to_numpy().astype(np.int64) * (slots.max() + 1) + slots
-    for first, start, rows in _runs(prepared.drop_columns([PARTITION_PATH, SLOT]), codes):
+    for first, start, rows in _runs(prepared.drop_columns([PARTITION_PATH, SLOT]), codes, threads):
         yield RowGroup(paths[first].as_py(), int(slots[first]), rows, start)
 
 
@@ -63,16 +66,28 @@ def rows_at(prepared: pa.Table, partition: str, slot: int) -> RowGroup:
     return RowGroup(partition, slot, prepared.drop_columns([PARTITION_PATH, SLOT]), first_row=0)
 
 
-def _runs(rows: pa.Table, codes: Codes) -> Iterator[tuple[int, int, pa.Table]]:
+def _runs(
+    rows: pa.Table, codes: Codes, wanted_threads: int | None = 1
+) -> Iterator[tuple[int, int, pa.Table]]:
     """Rows of equal codes: where the first stands, how many stand in runs before, and the rows."""
     if not len(codes):
         return
     order = np.argsort(_small(codes), kind="stable")
     starts = np.concatenate(([0], np.flatnonzero(np.diff(codes[order])) + 1, [len(order)]))
     whole = rows.combine_chunks()  # Rows of many chunks are taken at half the speed.
-    for start, end in pairwise(starts):
-        some = whole if len(starts) == 2 else whole.take(order[start:end])
-        yield int(order[start]), int(start), some
+    runs = [order[start:end] for start, end in pairwise(starts)]
+    for start, run, some in zip(starts, runs, _taken(whole, runs, wanted_threads), strict=False):
+        yield int(run[0]), int(start), some
+
+
+def _taken(whole: pa.Table, runs: list[Codes], wanted_threads: int | None) -> Iterable[pa.Table]:
+    if len(runs) == 1:
+        return [whole]
+    row_bytes = whole.nbytes / whole.num_rows
+    threads = threads_for([int(row_bytes * len(run)) for run in runs], wanted_threads)
+    if threads == 1:
+        return map(whole.take, runs)
+    return beside_each_other(whole.take, runs, threads=threads)
 
 
 def _small(codes: Codes) -> Codes:

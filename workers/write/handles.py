@@ -1,6 +1,8 @@
-"""Write the file groups of one task: marker first, then one file each, then the statuses.
+"""Write the file groups of one task: markers first, then one file each, then the statuses.
 
-Runs on executors and in plain processes alike. It sees only the context and its rows.
+Runs on executors and in plain processes alike. It sees only the context and its rows. Files are
+written beside each other: each is one thread's alone, so their bytes and the order of the statuses
+are those of a single thread.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from itertools import count
 
 import pyarrow as pa
 
@@ -22,6 +25,7 @@ from workers.markers.opening import open_markers
 from workers.ports import system_ports
 from workers.storage.base import Storage
 from workers.table.table import Table
+from workers.threads import beside_each_other, threads_for
 from workers.timeline import decisions
 from workers.write.base_handle import BaseDelete, BaseWrite
 from workers.write.context import WriteContext
@@ -42,7 +46,8 @@ def write_file_groups(
     Raises as that, and before any file InvalidInput for keys that an insert may not bring.
     """
     placement = placed(context, prepared, storage)
-    return write_row_groups(placement.context, placement.groups(), task, storage)
+    groups = placement.groups(_wanted_threads(context, storage))
+    return write_row_groups(placement.context, groups, task, storage)
 
 
 def write_row_groups(
@@ -53,12 +58,41 @@ def write_row_groups(
     Raises EarlyConflict: the whole write is in vain. Raises InstantRolledBack, MarkerRefused,
     StorageFailed: it has failed then.
     """
-    planned = (_planned(context, group, task, storage) for group in groups)
+    arrived = list(groups)
+    sizes = [_size(context, storage, group) for group in arrived]
+    threads = threads_for(sizes, _wanted_threads(context, storage))
+    planned = beside_each_other(
+        lambda group: _planned(context, group, task, storage), arrived, threads=threads
+    )
     writes = [write for write in planned if write is not None]
     if not writes:
         return []
     with _noted(context, storage):
-        return _written(context, writes, task, storage)
+        return _written(context, writes, task, storage, threads)
+
+
+def _wanted_threads(context: WriteContext, storage: Storage) -> int | None:
+    """None where cores and memory decide: a task of Spark has one core of those that it shares, and
+    a bucket has others work while it is waited for.
+    """
+    if context.options.threads is not None:
+        return context.options.threads
+    is_alone = context.begun_in == system_ports().processes.here()
+    return None if storage.is_local and is_alone else storage.files_at_once
+
+
+def _size(context: WriteContext, storage: Storage, group: RowGroup) -> int:
+    """What it holds in memory at least: its rows, and the base file that they are merged into. A
+    file of a bucket is not looked at, for each look is a request.
+    """
+    current_slice = context.current_slice(group.partition, group.slot)
+    base_file = None if current_slice is None else current_slice.base_file
+    if base_file is None or not storage.is_local:
+        return group.rows.nbytes
+    if context.appends_log(group.partition, group.slot):
+        return group.rows.nbytes
+    info = storage.info(base_file)  # Gone, where somebody rolled this write back: see below.
+    return group.rows.nbytes + (0 if info is None else info.size)
 
 
 def _noted(context: WriteContext, storage: Storage) -> AbstractContextManager[None]:
@@ -69,18 +103,26 @@ def _noted(context: WriteContext, storage: Storage) -> AbstractContextManager[No
 
 
 def _written(
-    context: WriteContext, writes: Sequence[FileWrite], task: TaskIds, storage: Storage
+    context: WriteContext,
+    writes: Sequence[FileWrite],
+    task: TaskIds,
+    storage: Storage,
+    threads: int,
 ) -> list[WriteStatus]:
     markers = _markers(context, storage)
     markers.create_all(write.marker for write in writes)
     partitions = sorted({write.marker.partition for write in writes})
     storage.at_once(lambda path: ensure_partition(storage, path, context.instant), partitions)
-    statuses: list[WriteStatus] = []
-    for start in range(0, len(writes), storage.files_at_once):
-        markers.confirm()
-        refuse_fenced(storage, context.instant)  # Whoever was rolled back stops here (bug C2).
-        some = writes[start : start + storage.files_at_once]
-        statuses += storage.at_once(lambda write: write.run(context, storage, task), some)
+    begun = count()
+
+    def look() -> None:
+        if next(begun) % storage.files_at_once == 0:
+            markers.confirm()
+            refuse_fenced(storage, context.instant)  # Whoever was rolled back stops here (bug C2).
+
+    statuses = beside_each_other(
+        lambda write: write.run(context, storage, task), writes, threads=threads, before_each=look
+    )
     _take_back_if_settled(context, statuses, storage)
     return statuses
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from workers.concurrency.outcome import CommitOutcome
+from workers.concurrency.proposal import Condition
 from workers.errors import EarlyConflict
 from workers.options.write_options import WriteOptions, write_options
 from workers.table.table import Table
@@ -25,9 +26,14 @@ ArrowData = pa.Table | pa.RecordBatch | pa.RecordBatchReader
 
 
 def write_arrow(
-    table: Table, data: ArrowData | None, request: WriteRequest, options: Mapping[str, str]
+    table: Table,
+    data: ArrowData | None,
+    request: WriteRequest,
+    options: Mapping[str, str],
+    condition: Condition | None = None,
 ) -> CommitOutcome:
-    """Write and commit one batch; None for an operation that takes no rows.
+    """Write and commit one batch; None for an operation that takes no rows. `condition` is asked
+    under the table lock, before each commit.
 
     Raises InvalidInput before anything is written, LockTimeout and MarkerRefused with everything
     rolled back.
@@ -36,7 +42,7 @@ def write_arrow(
     batch = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
     schema = batch.schema if batch is not None else None
     typed = write_options(options, table.config.mode_of(request.operation))
-    return write_rows_from(table, schema, request, typed, lambda _: batch)
+    return write_rows_from(table, schema, request, typed, lambda _: batch, condition)
 
 
 def write_rows_from(
@@ -45,6 +51,7 @@ def write_rows_from(
     request: WriteRequest,
     options: WriteOptions,
     find: Callable[[WriteContext], pa.Table | None],
+    condition: Condition | None = None,
 ) -> CommitOutcome:
     """Write what `find` makes of the snapshot that the write starts from, under `schema`; each
     attempt looks anew.
@@ -54,7 +61,9 @@ def write_rows_from(
     return with_retries(
         table,
         options,
-        lambda number: _attempt(table, schema, request.of_attempt(number), options, find),
+        lambda number: _attempt(
+            table, schema, request.of_attempt(number), options, find, condition
+        ),
     )
 
 
@@ -64,6 +73,7 @@ def _attempt(
     request: WriteRequest,
     options: WriteOptions,
     find: Callable[[WriteContext], pa.Table | None],
+    condition: Condition | None,
 ) -> CommitOutcome:
     transaction = WriteClient(table, options).begin(schema, request)
     try:
@@ -78,6 +88,6 @@ def _attempt(
     except EarlyConflict:
         return transaction.lose_early()
     except Exception as error:
-        transaction.abort(f"{type(error).__name__}: {error}")
+        transaction.fail(error)
         raise
-    return transaction.commit(statuses, letters)
+    return transaction.commit(statuses, letters, condition)

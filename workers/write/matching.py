@@ -17,7 +17,9 @@ from workers.concurrency.outcome import CommitOutcome
 from workers.errors import EarlyConflict, InvalidInput
 from workers.options.write_options import WriteOptions, write_options
 from workers.options.writer_modes import ConcurrencyMode
-from workers.read.file_slice import read_slice
+from workers.read.predicate import Predicate, predicate_of
+from workers.read.scan import slice_pruner
+from workers.read.slice_scan import SliceScan
 from workers.table.schema_history import current_schema
 from workers.table.table import Table
 from workers.write.client import WriteClient
@@ -25,7 +27,6 @@ from workers.write.context import WriteContext
 from workers.write.deletes import check_ages, check_ordered_deletes
 from workers.write.groups import rows_at
 from workers.write.handles import write_row_groups
-from workers.write.predicate import Predicate, predicate_of
 from workers.write.prepare import prepare
 from workers.write.request import WriteRequest
 from workers.write.retrying import with_retries
@@ -63,7 +64,7 @@ def _attempt(table: Table, predicate: object, options: WriteOptions, number: int
     except EarlyConflict:
         return transaction.lose_early()
     except Exception as error:
-        transaction.abort(f"{type(error).__name__}: {error}")
+        transaction.fail(error)
         raise
     return transaction.commit(statuses)
 
@@ -72,12 +73,11 @@ def _matching_keys(
     table: Table, context: WriteContext, predicate: Predicate
 ) -> Iterator[tuple[str, int, pa.Table]]:
     """What names the rows that match, a file group at a time: partition, slot and columns."""
-    looked_at = predicate.columns
-    wanted = None if looked_at is None else {*looked_at, *context.columns}
+    config, schema = table.config.showing_unmatched, context.schema
+    reading = SliceScan(table.storage, config, schema, tuple(context.columns), predicate)
+    pruner = slice_pruner(table, schema, predicate)
     for (partition, slot), slice_ in context.slices.items():
-        rows = read_slice(
-            table.storage, table.config.showing_unmatched, context.schema, slice_, columns=wanted
-        )
-        matching = rows.filter(predicate.expression)
-        if matching.num_rows:
-            yield partition, slot, matching.select(list(context.columns))
+        if not pruner.may_hold(slice_):
+            continue
+        if batches := list(reading.batches(slice_)):
+            yield partition, slot, pa.Table.from_batches(batches)

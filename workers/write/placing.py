@@ -41,9 +41,9 @@ class Placed:
     settled: Sequence[RowGroup] | None = None
     """These rows, where keys of other partitions were looked for."""
 
-    def groups(self) -> Iterable[RowGroup]:
-        """The rows by file group, each file group once."""
-        return row_groups(self.rows) if self.settled is None else self.settled
+    def groups(self, threads: int | None = 1) -> Iterable[RowGroup]:
+        """The rows by file group, each file group once; `threads` as `row_groups` takes them."""
+        return row_groups(self.rows, threads) if self.settled is None else self.settled
 
 
 def placed(context: WriteContext, prepared: pa.Table, storage: Storage) -> Placed:

@@ -148,16 +148,16 @@ class KeysReadOtherwise:
         counts: dict[GroupKey, int] = {}
         for group in sorted(self._ours):
             known = [*self._at_start_of(group), *rivals]
-            was_told = any(one is not None and group in one.keys_read_otherwise for one in known)
+            was_counted = any(one is not None and group in one.keys_read_otherwise for one in known)
             try:
                 is_late = self._has_late_rows(group, rivals)
-                if not (was_told or is_late or self._is_suspect(group, known)):
+                if not (was_counted or is_late or self._is_suspect(group, known)):
                     continue
                 keys = self._count(group, rivals, again)
             except (MalformedTable, UnsupportedTable) as error:
                 _log.warning("keys are not counted: file_group=%s error=%s", group, error)
                 continue
-            if keys or was_told or is_late:
+            if keys or was_counted or is_late:
                 counts[group] = keys
         return counts
 

@@ -11,7 +11,7 @@ from workers.table.view import FileSystemView
 from workers.timeline.instant import Action
 from workers.timeline.metadata import WriteStat
 
-_TELLING = (Action.COMMIT, Action.DELTACOMMIT)
+_PLAIN_WRITES = (Action.COMMIT, Action.DELTACOMMIT)
 """A clustering sorts rows, and so makes them smaller than those that are written next."""
 
 
@@ -20,7 +20,9 @@ def record_bytes(view: FileSystemView, sizing: InsertSizing) -> int:
     rows. Raises MalformedTable.
     """
     bloom = view.table.config.bloom
-    newest = (one for one in reversed(view.timeline.completed_writes()) if one.action in _TELLING)
+    newest = (
+        one for one in reversed(view.timeline.completed_writes()) if one.action in _PLAIN_WRITES
+    )
     written: list[tuple[int, int]] = []
     for instant in islice(newest, COMMITS_READ_MAX):
         stats = [one for one in read_instant(view.table, instant).stats if not one.is_log]

@@ -46,7 +46,9 @@ def relocated(
     alive = pa.concat_arrays([_NO_KEYS, *listed])
     # A row that stands somewhere knows all that is remembered of its key.
     kept_deletes = {
-        path: states.filter(pc.and_(pa.array(_tells(states)), pc.invert(_has(states, alive))))
+        path: states.filter(
+            pc.and_(pa.array(_keep_older_away(states)), pc.invert(_has(states, alive)))
+        )
         for path, states in remembered.items()
     }
     new_groups = rerouted(groups, kept)
@@ -111,12 +113,12 @@ def _moving(context: WriteContext, groups: Sequence[RowGroup], stored_rows: Stat
     return keys.distinct.filter(pa.array(decided.others >= stored.num_rows))
 
 
-def _tells(states: pa.Table) -> Mask:
+def _keep_older_away(states: pa.Table) -> Mask:
     """Which states of deleted keys keep older versions away."""
-    is_telling: Mask = bits(states, SET) != 0
+    keeps_away: Mask = bits(states, SET) != 0
     if ROW_GONE in states.column_names:
-        is_telling |= np.asarray(states.column(ROW_GONE).is_valid().to_numpy())
-    return is_telling
+        keeps_away |= np.asarray(states.column(ROW_GONE).is_valid().to_numpy())
+    return keeps_away
 
 
 def _arriving(context: WriteContext, states: Sequence[pa.Table], rows: pa.Table) -> pa.Table | None:

@@ -60,7 +60,7 @@ def rewrite_renamed(
     except EarlyConflict:
         return attempt.lose_early()
     except Exception as error:
-        attempt.abort(f"{type(error).__name__}: {error}")
+        attempt.fail(error)
         raise
     return attempt.commit(statuses)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.files.base_file import read_base_file
-from workers.files.meta_columns import META_COLUMNS, RECORD_KEY, with_meta_columns
+from workers.files.meta_columns import FILE_NAME, META_COLUMNS, RECORD_KEY, with_meta_columns
 from workers.merge.as_others import takes_null_for_zero
 from workers.merge.group_state import GONE, SET, bits, has_bit, is_alive, is_hidden, with_absent
 from workers.merge.merge import settled
@@ -87,24 +87,28 @@ def current_states(storage: Storage, current_slice: FileSlice, context: WriteCon
 
 
 def base_rows(storage: Storage, current_slice: FileSlice, context: WriteContext) -> pa.Table:
-    """The rows of the standing base file under the writer schema, meta columns first."""
+    """The rows of the standing base file under the writer schema, meta columns first; without the
+    file's name, which the next one replaces, unless a merger is shown whole rows.
+    """
     assert current_slice.base_file is not None, current_slice
     assert not current_slice.log_files, current_slice
+    meta = [name for name in META_COLUMNS if name != FILE_NAME or context.rule.is_folding]
     # By name: the file may hold columns that the table has dropped since.
-    names = [*META_COLUMNS, *context.schema.field_names]
+    names = [*meta, *context.schema.field_names]
     return conform_with_meta(read_base_file(storage, current_slice.base_file, names), context)
 
 
 def conform_with_meta(rows: pa.Table, context: WriteContext) -> pa.Table:
     """Stored or new rows, which have meta columns, under the writer schema: meta columns as text
-    first, then all columns of the schema, `DELETED` last where `rows` have it. Raises InvalidInput,
-    UnsupportedTable.
+    first, the file's name where they have it, then all columns of the schema, `DELETED` last where
+    `rows` have it. Raises InvalidInput, UnsupportedTable.
     """
     marks = [name for name in rows.column_names if name == DELETED]
-    own = rows.drop_columns([*META_COLUMNS, *marks])
+    meta = [name for name in META_COLUMNS if name != FILE_NAME or name in rows.column_names]
+    own = rows.drop_columns([*meta, *marks])
     data = conform(own, context.schema, are_stored=True)
-    fields = [pa.field(name, pa.string()) for name in META_COLUMNS]
-    columns = [*(rows.column(name).cast(pa.string()) for name in META_COLUMNS), *data.columns]
+    fields = [pa.field(name, pa.string()) for name in meta]
+    columns = [*(rows.column(name).cast(pa.string()) for name in meta), *data.columns]
     conformed = pa.table(columns, schema=pa.schema([*fields, *data.schema]))
     return conformed.append_column(DELETED_FIELD, rows.column(DELETED)) if marks else conformed
 

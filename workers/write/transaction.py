@@ -15,7 +15,15 @@ from workers.concurrency.current_outcome import current_outcome
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, RolledBack
 from workers.concurrency.proposal import Condition, Proposal
 from workers.concurrency.sought_keys import Sought
-from workers.errors import LakehouseError, LockTimeout, StorageFailed, WriteOutcomeUnknown
+from workers.errors import (
+    InstantRolledBack,
+    LakehouseError,
+    LockTimeout,
+    MalformedTable,
+    NotFound,
+    StorageFailed,
+    WriteOutcomeUnknown,
+)
 from workers.markers.doom import read_doom
 from workers.options.write_options import WriteOptions
 from workers.recovery.failed_writes import (
@@ -115,7 +123,7 @@ class Transaction:
             outcome = transaction.commit(self._table, self._options, self._started, proposal)
         except Exception as error:
             if not (keeps_on_timeout and isinstance(error, LockTimeout)):
-                self.abort(str(error))
+                self.fail(error)
             raise
         if isinstance(outcome, Conflicted):
             size = sum(one.stat.bytes for one in written)
@@ -164,8 +172,22 @@ class Transaction:
         conflict = conflict.wasting(files, size, lasted_ms)
         return written_in_vain(self._options, self._request, self._instant, conflict, groups)
 
-    def abort(self, reason: str) -> None:
-        """Roll this instant back; its tasks are refused their next marker.
+    def fail(self, error: Exception) -> None:
+        """End a write that `error` cut off, which is for the caller to raise, and roll it back.
+
+        Raises InstantRolledBack where others had done that before: what they archived and cleaned
+        since is no fault of the table.
+        """
+        was_gone = self.abort(f"{type(error).__name__}: {error}")
+        if was_gone and isinstance(error, NotFound | MalformedTable):
+            raise InstantRolledBack(
+                "others rolled the write back while it ran, and what it reads is gone since",
+                instant=self._instant,
+            ) from error
+
+    def abort(self, reason: str) -> bool:
+        """Roll this instant back; its tasks are refused their next marker. True where others had
+        rolled it back before.
 
         When the table lock cannot be had, the next writer does it: nothing beats for this instant
         any more.
@@ -173,11 +195,14 @@ class Transaction:
         self._is_over = True
         self._started.heartbeat.stop()
         try:
-            if self._roll_back(reason).was_gone:  # And the file that this was at came later.
+            was_gone = self._roll_back(reason).was_gone
+            if was_gone:  # And the file that this was at came later.
                 self._started.heartbeat.remove()
                 self._left.drop_all(files_of(self._table, self._instant))
         except LakehouseError as error:
             _log.warning("left to the next writer: instant=%s error=%s", self._instant, error)
+            return False
+        return was_gone
 
     def _tidy(self, outcome: CommitOutcome, written: list[WriteStatus]) -> None:
         self._is_over = True

@@ -6,6 +6,7 @@ import datetime as dt
 import io
 import json
 from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,8 +15,15 @@ import pytest
 from tests.support.base_files import write_base_file
 from tests.workers.files.conftest import OpenGolden
 from workers.errors import InvalidInput, MalformedTable, NotFound
-from workers.files.base_file import highest_in_base_file, read_base_file
+from workers.files.base_file import (
+    highest_in_base_file,
+    read_base_file,
+    read_footer,
+    write_base_parts,
+)
+from workers.files.calendar import PROLEPTIC
 from workers.files.meta_columns import (
+    COMMIT_TIME,
     META_COLUMNS,
     RECORD_KEY,
     with_file_name,
@@ -199,3 +207,35 @@ def test_every_base_file_that_hudi_wrote_is_read_with_its_keys(golden: OpenGolde
     assert {row["_hoodie_record_key"] for row in rows} >= {"id:1,name:Alice", "id:2,name:Bob"}
     assert rows[0]["arrayField"][0].keys() == {"arr_struct_f1", "arr_struct_f2"}
     assert isinstance(rows[0]["decimalField"], Decimal)
+
+
+@pytest.mark.parametrize("times", [["1", "1", "1"], ["1", "1", "2"], ["1", "2", "2"]])
+def test_meta_columns_that_repeat_are_spelled_once_and_the_pages_are_the_same_byte_for_byte(
+    storage: LocalStorage, times: list[str]
+) -> None:
+    plain = with_meta_columns(
+        pa.table({"id": ["a", "b", "c"]}), instant="1", keys=pa.array(["a", "b", "c"]),
+        partition="p", file_name="f.parquet", task_partition=0,
+    ).set_column(0, COMMIT_TIME, pa.array(times))  # fmt: skip
+    groups = [plain.take(pa.array(at * 65_536)) for at in ([0, 0], [1, 1], [1, 2])]
+    parts = [with_file_name(group, "f.parquet") for group in groups]
+    write_base_parts(storage, "once.parquet", parts, avro_schema={})
+    footer = {k: v for k, v in read_footer(storage, "once.parquet").items() if k not in PROLEPTIC}
+
+    spelled_out = io.BytesIO()
+    with pq.ParquetWriter(
+        spelled_out, plain.schema, compression="zstd", compression_level=1, store_schema=False,
+        use_dictionary=True,
+    ) as writer:  # fmt: skip
+        for group in groups:
+            writer.write_table(group, 131_072)
+        writer.add_key_value_metadata(PROLEPTIC | footer)
+
+    assert pages_of(storage.read("once.parquet")) == pages_of(spelled_out.getvalue())
+
+
+def pages_of(content: bytes) -> tuple[bytes, list[Any]]:
+    """What stands before the footer, whose texts have no order, and what it says of that."""
+    metadata = pq.ParquetFile(io.BytesIO(content)).metadata
+    row_groups = [metadata.row_group(at).to_dict() for at in range(metadata.num_row_groups)]
+    return content[: -8 - int.from_bytes(content[-8:-4], "little")], row_groups

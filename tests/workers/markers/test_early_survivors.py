@@ -19,6 +19,7 @@ def test_d9_some_writer_of_any_that_meet_survives(block: int) -> None:
     judge(range(block * 50, (block + 1) * 50))
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(10))
 def test_d9_some_writer_of_any_that_meet_survives_ten_thousand_schedules(block: int) -> None:

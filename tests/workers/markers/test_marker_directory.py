@@ -193,3 +193,34 @@ def test_behind_quick_flushes_who_asks_alone_does_not_wait_for_the_others(
                 await directory.create([name(turn * 10 + 5)], None)
 
     run(troubled, story, BatchSettings(interval_ms=60_000))
+
+
+def test_name_that_is_being_written_is_answered_behind_its_own_flush_alone(
+    troubled: TroubledStorage,
+) -> None:
+    has_begun, release = held(troubled)
+
+    async def story(directory: MarkerDirectory) -> None:
+        first = asyncio.create_task(directory.create([name(1)], "r1"))
+        await until(has_begun)
+        again = asyncio.create_task(directory.create([name(1)], "r1"))
+        for _ in range(20):
+            await asyncio.sleep(0.005)
+            assert not again.done(), "said to be created, and not durable yet"
+        release.set()
+        assert [*await first, *await again] == ["created", "created"]
+
+    run(troubled, story, BatchSettings(interval_ms=1))
+
+
+def test_queue_is_full_at_its_bound_and_not_before(troubled: TroubledStorage) -> None:
+    async def story(directory: MarkerDirectory) -> None:
+        await directory.create([name(0)], None)
+        answers: Answers = []
+        for number in (1, 2, 3):
+            assert directory.submit(name(number), None, answers.append)
+        assert [type(answer) for answer in answers] == [MarkerServerBusy]
+        await directory.finish()
+        assert answers[1:] == ["created", "created"]
+
+    run(troubled, story, BatchSettings(queue_max=3))

@@ -189,6 +189,7 @@ def test_every_order_batching_and_compaction_of_few_versions(name: str) -> None:
     check_everything(name, list(itertools.permutations((KINDS[name] * 2)[:4])))
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_every_order_batching_and_compaction_of_four_versions_of_any_kinds(name: str) -> None:

@@ -17,7 +17,14 @@ from tests.support.scenario_table import schema_of
 from tests.workers.merge.oracle import KEY, ORDERING, Version, merged
 from workers.merge.merge import merge, merge_into, settled
 from workers.merge.rule import MergeRule
-from workers.merge.versions import DELETE, DELETE_NOW, DELETED_FIELD, ROW, without_deletes
+from workers.merge.versions import (
+    DELETE,
+    DELETE_NOW,
+    DELETED_FIELD,
+    ROW,
+    are_rising,
+    without_deletes,
+)
 
 SCHEMA = schema_of(
     _hoodie_record_key=pa.string(),
@@ -309,3 +316,15 @@ def test_a_hundred_thousand_versions_merge_as_the_oracle_says() -> None:
     merged_table = merge(table(versions, chunks=7), RULES["by event time"])
 
     assert rows(merged_table) == expected(versions, RULES["by event time"])
+
+
+@given(st.lists(st.text(max_size=3), max_size=6), st.integers(0, 6))
+@example(["a", "a"], 1)
+@example(["\uffff", "\U00010000"], 0)
+def test_keys_are_rising_only_where_none_stands_twice(keys: list[str], cut: int) -> None:
+    chunks = [pa.array(keys[:cut], pa.string()), pa.array(keys[cut:], pa.string())]
+
+    is_rising = are_rising(pa.chunked_array(chunks))
+
+    in_bytes = [key.encode() for key in keys]
+    assert is_rising == (in_bytes == sorted(set(in_bytes)))

@@ -35,7 +35,7 @@ from workers.files.base_file import write_base_parts
 from workers.files.delete_record import DeleteRecord
 from workers.files.log_block import encode_avro_block, encode_delete_block, encode_parquet_block
 from workers.files.log_file import write_log_file
-from workers.files.meta_columns import META_COLUMNS, with_meta_columns
+from workers.files.meta_columns import META_COLUMNS, RECORD_KEY, with_meta_columns
 from workers.merge.mergers import register_merger
 from workers.options.table_keys import MergeMode
 from workers.options.table_options import TableConfig
@@ -283,6 +283,34 @@ def test_logs_are_not_merged_by_the_first_of_several_ordering_fields() -> None:
     assert read_slice(layout.storage, layout.config, SCHEMA, slice_).num_rows == 1
     with pytest.raises(UnsupportedTable, match="several ordering fields"):
         read_slice(layout.storage, layout.config, SCHEMA, replace(slice_, log_files=("log",)))
+
+
+def of_a_log(layout: Layout, rows: pa.Table) -> FileSlice:
+    """A slice of one log of these rows, without a base file."""
+    block = encode_parquet_block(
+        rows, instant=BASE_INSTANT, avro_schema=SCHEMA.select(COLUMNS.names).with_meta_avro()
+    )
+    write_log_file(layout.storage, "log", [block])
+    return FileSlice("", "f", None, None, ("log",))
+
+
+@configs
+def test_a_log_with_a_row_that_has_no_key_is_broken(config: TableConfig) -> None:
+    rows = with_meta([{"id": "k", "ts": 1, "a": 2, "b": None}], list(COLUMNS.names))
+    at = rows.column_names.index(RECORD_KEY)
+    rows = rows.set_column(at, rows.schema.field(at), pa.nulls(1, pa.string()))
+    layout = Layout(config, seed=0)
+
+    with pytest.raises(MalformedTable, match=r"without a record key.*file_group=f"):
+        read_slice(layout.storage, config, SCHEMA, of_a_log(layout, rows))
+
+
+def test_logs_are_not_merged_by_a_column_that_there_is_not() -> None:
+    layout = Layout(config(ordering=("absent",)), seed=0)
+    rows = with_meta([{"id": "k", "ts": 1, "a": 2, "b": None}], list(COLUMNS.names))
+
+    with pytest.raises(MalformedTable, match=r"ordered by a column.*ordering=absent"):
+        read_slice(layout.storage, layout.config, SCHEMA, of_a_log(layout, rows))
 
 
 def newest(older: pa.Table, newer: pa.Table) -> pa.Table:

@@ -65,7 +65,10 @@ TEXTS = (
     b'"\xff"', b'"not base 64"', b'"YQ=="', b"[" * 300 + b"]" * 300, b'{"\\ud800":1}', b'"d"',
     b'"DELETE"',
 )  # fmt: skip
-NAMES = (*WIDE.names, "op", "new", "New", "_hoodie_x", "\\ud800", "", "a b", "ID", "id", "v")
+NAMES = (
+    *WIDE.names, "op", "new", "New", "_hoodie_x", "_ms_x", "_sluice_deleted", "\\ud800", "", "a b",
+    "ID", "id", "v",
+)  # fmt: skip
 
 
 def broken_headers() -> Any:

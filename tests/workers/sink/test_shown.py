@@ -129,7 +129,7 @@ def test_while_a_commit_hangs_the_last_word_is_said_again(tmp_path: Path) -> Non
 
 def test_what_hangs_for_too_long_falls_silent(tmp_path: Path) -> None:
     storage = LocalStorage(tmp_path)
-    shown = SinkShown(storage, "orders", "orders", "c", SystemClock(), work_told_s_max=1)
+    shown = SinkShown(storage, "orders", "orders", "c", SystemClock(), work_shown_s_max=1)
     shown.state(replace(COMMITTING, work=Work.COMMIT), 1_000)
 
     with shown.at_work():

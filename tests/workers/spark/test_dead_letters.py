@@ -24,6 +24,7 @@ pytestmark = pytest.mark.spark
 OPTIONS = {"hoodie.write.markers.type": "direct"}
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("rows", [200, 20_000], ids=["answered", "staged"])
 def test_tasks_put_bad_rows_aside_and_the_rest_is_committed(

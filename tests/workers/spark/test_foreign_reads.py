@@ -33,7 +33,7 @@ def assert_same(table: LakehouseTable, spark: SparkSession, **request: Any) -> N
     assert counted(theirs.cast(ours.schema)) == counted(ours), request
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=4)
 @pytest.mark.skipif(not ARCHIVES, reason=MISSING)
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.stem)
 def test_golden_table_through_spark(archive: Path, tmp_path: Path, spark: SparkSession) -> None:

@@ -83,6 +83,7 @@ def test_a_frame_that_brings_a_key_under_another_partition_is_refused(
     assert set(rows(table)) == {f"k{n:02d}" for n in MANY}
 
 
+@pytest.mark.slow
 def test_a_frame_that_brings_a_key_for_two_partitions_is_refused(
     tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -94,6 +95,7 @@ def test_a_frame_that_brings_a_key_for_two_partitions_is_refused(
         table.write(frame, options=OPTIONS)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("looks_up", ["in tasks", "in the driver"])
 @pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
 def test_a_frame_moves_rows_whole_and_leaves_late_ones_where_they_stand(

@@ -30,6 +30,14 @@ def job(tmp_path: Path) -> Iterator[WriteJob]:
         kill_driver(run_dir, pid, SystemClock())
 
 
+def drivers_seen(run_dir: Path) -> list[int]:
+    """Once there is any: a process that was started a moment ago has no command line yet."""
+    deadline = time.monotonic() + 10
+    while not (pids := drivers(run_dir)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return pids
+
+
 def drivers(run_dir: Path) -> list[int]:
     """Whose command line carries the job."""
     word = str(run_dir / JOB_FILE)
@@ -46,7 +54,7 @@ def started_by_one_who_dies(job: WriteJob) -> int:
     with pytest.raises(FileNotFoundError):
         launch(job, os.environ)
     (run_dir / DRIVER_FILE).unlink()
-    [pid] = drivers(run_dir)
+    [pid] = drivers_seen(run_dir)
     return pid
 
 
@@ -65,7 +73,7 @@ def test_launcher_that_dies_before_it_notes_the_pid_leaves_one_driver(job: Write
     again = launch(job, os.environ)
 
     assert again is None
-    assert drivers(run_dir) == [first]
+    assert drivers_seen(run_dir) == [first]
     assert wait_until_noted(run_dir) == first
 
 
@@ -77,4 +85,4 @@ def test_driver_that_died_before_its_pid_was_noted_is_launched_again(job: WriteJ
     again = launch(job, os.environ)
 
     assert again is not None
-    assert drivers(run_dir) == [again]
+    assert drivers_seen(run_dir) == [again]

@@ -162,6 +162,7 @@ def test_equal_keys_of_several_tasks_are_one_row(
     assert newest == by_key
 
 
+@pytest.mark.slow
 def test_a_policy_that_refuses_known_keys_leaves_nothing(
     tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -211,6 +212,7 @@ def test_tasks_write_the_file_groups_that_the_driver_planned(
     assert len(snapshot(table)) == 30
 
 
+@pytest.mark.slow
 def test_the_data_source_looks_keys_up(tmp_path: Path, spark: SparkSession) -> None:
     table = made(tmp_path / "t", "MERGE_ON_READ", "GLOBAL_BLOOM")
     spark.dataSource.register(SluiceDataSource)

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("kind", KINDS, ids="-".join)
+@pytest.mark.slow
 def test_spark_reads_what_we_read(
     tmp_path: Path, spark: SparkSession, kind: tuple[str, str]
 ) -> None:

@@ -284,6 +284,7 @@ def test_dropped_column_does_not_come_back_as_its_namesake_nor_widened_ones_chan
     assert {row.n for row in table.read(spark).collect()} == {6, 7}
 
 
+@pytest.mark.slow
 def test_registered_merger_folds_windows_and_changes_on_executors_that_do_not_know_it(
     tmp_path: Path, spark: SparkSession
 ) -> None:

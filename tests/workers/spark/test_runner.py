@@ -264,6 +264,7 @@ def test_a_stream_that_looks_for_rivals_writes_its_round_again_once_the_older_wr
     assert committed(node.table)[-1][ATTEMPTS_KEY] == "2"
 
 
+@pytest.mark.slow
 def test_every_writing_of_a_round_counts_whether_it_met_a_rival_or_was_rolled_back(
     node: Node,
 ) -> None:
@@ -356,6 +357,7 @@ def test_sigterm_ends_a_stream_after_its_round(node: Node) -> None:
     assert all(one.state is State.COMPLETED for one in node.table.timeline())
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     ("values", "said"),
     [

@@ -66,6 +66,7 @@ def test_executors_sort(spark: SparkSession, table: LakehouseTable) -> None:
     assert_referee_agrees(table.location)
 
 
+@pytest.mark.slow
 def test_what_a_task_raises_reaches_the_driver_and_the_plan_stays(
     spark: SparkSession, table: LakehouseTable
 ) -> None:

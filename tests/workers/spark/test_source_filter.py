@@ -11,13 +11,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
+from pyspark.sql.datasource import CaseInsensitiveDict
 
 from workers.errors import InvalidInput
 from workers.lakehouse import LakehouseTable, create_table
+from workers.read.predicate import predicate_of
 from workers.read.request import read_request
-from workers.spark.datasource.options import request_of
+from workers.spark.datasource import SluiceDataSource
+from workers.spark.datasource.options import condition_of, request_of
 from workers.spark.datasource.reader import SluiceReader, plan_work
-from workers.write.predicate import predicate_of
+from workers.spark.types import to_spark
+from workers.spark.work import ScanWork
 
 DIRECT = {"hoodie.write.markers.type": "direct"}
 ENCODED = {"hoodie.datasource.write.partitionpath.urlencode": "true"}
@@ -162,6 +167,53 @@ def test_windows_are_pruned_and_columns_that_only_the_filter_needs_do_not_show(
     assert (slices, narrow.to_pydict()) == (1, {"n": [3]})
 
 
+def test_where_leaves_out_row_groups_and_columns_as_a_scan_does(tmp_path: Path) -> None:
+    rows = pa.table({"id": ["a", "b"], "n": [1, 2], "wide": ["x" * 1000, "y" * 1000]})
+    options = {"hoodie.bucket.index.num.buckets": "1"}
+    table = create_table(
+        tmp_path / "table", name="t", schema=rows.schema, record_key=["id"], options=options
+    )
+    table.write(rows, options=DIRECT)
+    work, schema = plan_work(table.table, read_request(columns=["wide"]), "n > 1")
+    none, _ = plan_work(table.table, read_request(columns=["wide"]), "n > 2")
+    assert isinstance(work, ScanWork)
+    assert isinstance(none, ScanWork)
+    assert cloudpickle.loads(cloudpickle.dumps(work)).predicate.columns == {"n"}
+
+    [base] = [one.slice_.base_file for one in work.planned]
+    path = Path(table.location) / str(base)
+    whole = path.read_bytes()
+    path.write_bytes(b"\0" * (len(whole) - footer_bytes(whole)) + whole[-footer_bytes(whole) :])
+
+    assert [rows.num_rows for rows in none.tables(0)] == []  # By the footer alone.
+    path.write_bytes(whole)
+    assert [rows.to_pydict() for rows in work.tables(0)] == [{"wide": ["y" * 1000]}]
+    assert schema.names == ["wide"]
+
+
+def footer_bytes(parquet: bytes) -> int:
+    return 8 + int.from_bytes(parquet[-8:-4], "little")
+
+
+def test_schema_that_somebody_declares_is_the_tables_or_refused(tmp_path: Path) -> None:
+    rows = pa.table({"id": ["a"], "n": pa.array([1], pa.int64())})
+    table = create_table(tmp_path / "table", name="t", schema=rows.schema, record_key=["id"])
+    table.write(rows, options=DIRECT)
+    given = CaseInsensitiveDict({"path": table.location})
+
+    def read(**declared: pa.DataType) -> list[dict[str, Any]]:
+        reader = SluiceDataSource(given).reader(to_spark(pa.schema(declared)))
+        batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+        return [row for batch in batches for row in batch.to_pylist()]
+
+    assert read(n=pa.int64(), id=pa.string()) == [{"n": 1, "id": "a"}]
+    assert read(n=pa.int64()) == [{"n": 1}]
+    with pytest.raises(InvalidInput, match="declared otherwise, or have changed"):
+        read(id=pa.string(), n=pa.int32())
+    with pytest.raises(InvalidInput, match="no such column"):
+        read(id=pa.string(), m=pa.int64())
+
+
 def test_filter_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     rows = pa.table({"id": ["a"], "n": [1]})
     table = filled(tmp_path, rows, {}, record_key=["id"])
@@ -172,3 +224,6 @@ def test_filter_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="not with changes"):
         planned(table, "n = 1", query="cdc", since="earliest")
     assert request_of({"sluice.read.filter": "n = 1"}) == read_request()
+    assert condition_of({"where": "n = 1"}) == condition_of({"sluice.read.filter": "n = 1"})
+    with pytest.raises(InvalidInput, match="two options of one meaning"):
+        condition_of({"where": "n = 1", "sluice.read.filter": "n = 2"})

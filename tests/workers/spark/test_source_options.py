@@ -17,8 +17,10 @@ INSTANT = "20260131120000007"
     ("options", "expected"),
     [
         ({}, ReadRequest()),
+        ({"columns": "a, b"}, ReadRequest(columns=("a", "b"))),
         ({"query": "read_optimized"}, ReadRequest(Query.READ_OPTIMIZED)),
         ({"as.of.instant": INSTANT}, ReadRequest(as_of=INSTANT)),
+        ({"sluice.writer.name": "of a view's inserts"}, ReadRequest()),
         ({"hoodie.datasource.query.type": "incremental"}, ReadRequest(Query.INCREMENTAL)),
         (
             {
@@ -42,6 +44,7 @@ def test_read_options_make_a_request(options: dict[str, str], expected: ReadRequ
         ({"as.of.instnt": INSTANT}, "unknown read option"),
         ({"query": "all"}, "unknown query"),
         ({"hoodie.datasource.query.incremental.format": "cdc"}, "incremental queries"),
+        ({"columns": "a", "hoodie.read.columns": "b"}, "two options of one meaning"),
     ],
 )
 def test_wrong_read_options_are_refused(options: Any, reason: str) -> None:
@@ -56,6 +59,8 @@ def test_write_options_say_the_operation() -> None:
     assert write_options_of({}, overwrite=True) == ("insert_overwrite_table", {})
     with pytest.raises(InvalidInput, match="unknown write option"):
         write_options_of({"sluice.writer.nme": "w"}, overwrite=False)
+    with pytest.raises(InvalidInput, match=r"unknown write option: key=where is=a read option"):
+        write_options_of({"where": "n = 1"}, overwrite=False)
     with pytest.raises(InvalidInput, match="mode overwrite replaces"):
         write_options_of({"hoodie.datasource.write.operation": "delete"}, overwrite=True)
     with pytest.raises(InvalidInput, match="needs the path"):

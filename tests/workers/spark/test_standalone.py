@@ -69,6 +69,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> LakehouseTable:
     return created
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     ("fault", "strays_least"),
     [

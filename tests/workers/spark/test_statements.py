@@ -65,7 +65,7 @@ def test_both_engines_leave_the_same_rows(spark: SparkSession, tmp_path: Path) -
     assert [one.name for one in spark.catalog.listTables() if "sluice" in one.name] == []
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("name", CASES)
 def test_statement_leaves_the_rows_that_it_leaves_without_spark(
     name: str, spark: SparkSession, tmp_path: Path

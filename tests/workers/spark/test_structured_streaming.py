@@ -108,6 +108,7 @@ def test_a_streaming_query_writes_its_columns_and_a_replay_changes_nothing(
     assert len(table.timeline()) == 5
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("index", ["BLOOM", "GLOBAL_SIMPLE"])
 def test_a_streaming_query_looks_keys_up(tmp_path: Path, remote: str, index: str) -> None:
     schema = pa.schema([SCHEMA.field(name) for name in ("id", "seen_at", "views")])

@@ -14,7 +14,7 @@ import pytest
 
 from workers.storage import timeline_files
 from workers.storage.base import FileInfo
-from workers.storage.directory_mark import DirectoryMark, stamps_tell
+from workers.storage.directory_mark import DirectoryMark, are_stamps_exact
 from workers.storage.local import LocalStorage
 from workers.storage.timeline_files import entry_info
 from workers.table_layout import TIMELINE
@@ -30,7 +30,7 @@ def directory(tmp_path: Path) -> Path:
     made = tmp_path / TIMELINE.path
     made.mkdir(parents=True)
     (made / DONE).write_text("done")
-    if not stamps_tell(made.stat().st_dev):
+    if not are_stamps_exact(made.stat().st_dev):
         pytest.skip(f"{made} is on a file system whose directories are not relied on")
     return made
 
@@ -154,8 +154,8 @@ def test_what_a_caller_was_given_stays_as_it_was(storage: LocalStorage, director
 
 
 def test_stamps_of_file_systems_that_others_write_tell_nothing() -> None:
-    assert not stamps_tell(Path("/proc").stat().st_dev)
-    assert not stamps_tell(os.makedev(4095, 1))
+    assert not are_stamps_exact(Path("/proc").stat().st_dev)
+    assert not are_stamps_exact(os.makedev(4095, 1))
 
 
 def await_another_stamp(directory: Path) -> None:

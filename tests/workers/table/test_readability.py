@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from workers.errors import UnsupportedTable
+from workers.errors import InvalidInput, UnsupportedTable
 from workers.files.properties import load_properties, store_properties
 from workers.lakehouse import create_table, open_table
 from workers.options.table_keys import MergeMode
@@ -37,6 +37,16 @@ def location(tmp_path: Path) -> Path:
 def change(location: Path, changes: dict[str, str]) -> None:
     storage = LocalStorage(location)
     store_properties(storage, {**load_properties(storage), **changes})
+
+
+@pytest.mark.parametrize("buckets", ["many", "-1", "0", "1=e"])
+def test_a_number_of_buckets_that_is_none_is_refused_by_its_key(
+    location: Path, buckets: str
+) -> None:
+    change(location, {"hoodie.bucket.index.num.buckets": buckets})
+
+    with pytest.raises(InvalidInput, match=r"hoodie\.bucket\.index\.num\.buckets"):
+        open_table(location)
 
 
 @pytest.mark.parametrize(

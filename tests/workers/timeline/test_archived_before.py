@@ -9,7 +9,8 @@ import pytest
 from tests.support.crash_ports import StillClock
 from tests.support.memory_storage import MemoryStorage
 from workers.clock import InstantTime, format_instant
-from workers.errors import InstantRolledBack
+from workers.errors import InstantRolledBack, MalformedTable
+from workers.table_layout import ARCHIVED_BEFORE
 from workers.timeline import decisions, transitions
 from workers.timeline.archive import ArchivedInstant
 from workers.timeline.archive_writer import append
@@ -128,3 +129,23 @@ def test_what_is_decided_goes_with_its_undo_once_both_ends_have_passed(
 
     assert decisions.decided_instants(storage) == [at(number) for number in kept]
     assert decisions.undone_instants(storage) == [at(number) for number in kept]
+
+
+@pytest.mark.parametrize("content", [b"", b"2026", b"\xff" * 17, b"20269999999999999", b"nothing"])
+def test_a_damaged_border_is_refused_and_opens_no_fence(
+    storage: MemoryStorage, content: bytes
+) -> None:
+    storage.put(ARCHIVED_BEFORE.path, content)
+
+    with pytest.raises(MalformedTable, match="archived_before"):
+        complete(storage, completion(5))
+    with pytest.raises(MalformedTable, match="archived_before"):
+        decisions.raise_archived_before(storage, at(12))
+    assert Timeline.load(storage).instants == ()
+
+
+def test_a_decision_to_complete_at_no_time_is_damaged(storage: MemoryStorage) -> None:
+    decisions.decide(storage, at(20), CommitDecision("soon", "nonce", "commit", "0"))
+
+    with pytest.raises(MalformedTable, match="damaged"):
+        decisions.read(storage, at(20))

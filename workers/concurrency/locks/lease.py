@@ -174,7 +174,7 @@ class LeaseLock:
 
     def _left_to_next(self, lease: RecordLease, place: Place) -> bool:
         """Only by who is through with what he decides: nobody has to be fenced then."""
-        if not lease.is_standing:
+        if not lease.is_lasting:
             return False
         is_left = LINE.leave_to_next(self._store.place, place, holding_of(lease.owner))
         if is_left:

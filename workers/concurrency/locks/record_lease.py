@@ -75,7 +75,7 @@ class RecordLease:
         return self._waited_ms
 
     @property
-    def is_standing(self) -> bool:
+    def is_lasting(self) -> bool:
         """Whether the lease lasts still, as far as this process knows."""
         with self._changing:
             return not self._has_run_out()

@@ -8,16 +8,18 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from workers.clock import InstantTime
 from workers.concurrency.locks.binding import Binding, read_binding, this_process
-from workers.concurrency.locks.hudi_file import HUDI, file_holder
+from workers.concurrency.locks.hudi_file import FILE_NAME, HUDI, file_holder
 from workers.concurrency.locks.opening import record_store
 from workers.concurrency.locks.record import StoredLock
 from workers.concurrency.locks.waiters import Waiter, read_waiters
 from workers.errors import InvalidInput, LakehouseError
 from workers.options.lock_options import LockProvider, LockSettings
 from workers.storage.base import Storage
+from workers.table_layout import HOODIE, LOCK
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +50,33 @@ class LockView:
     problem: str | None = None
 
 
+UNKNOWN: Final = "unknown"
+_NOWHERE: Final = (
+    "Apache Hudi keeps with its writers which lock they use, and this table shows none: it may be "
+    "in ZooKeeper, DynamoDB or the Hive metastore, which are not looked at here, or there is none"
+)
+
+
 def read_lock(
-    storage: Storage, now_ms: int, environment: Mapping[str, str] | None = None
+    storage: Storage,
+    now_ms: int,
+    environment: Mapping[str, str] | None = None,
+    *,
+    is_foreign: bool = False,
 ) -> LockView:
     """Ask the provider that the table is bound to. What cannot be read is a `problem` of the view,
-    never raised, so that a page shows it.
+    never raised, so that a page shows it. A table of another engine (`is_foreign`) that no writer
+    of Sluice has bound has the lock whose traces it shows, else one that cannot be seen.
     """
     environment = os.environ if environment is None else environment
     try:
         waiters = tuple(read_waiters(storage, now_ms))
-        binding = read_binding(storage) or Binding()
+        binding = read_binding(storage)
+        if binding is None and is_foreign:
+            return _foreign_lock(storage, now_ms)
+        binding = binding or Binding()
     except LakehouseError as error:
-        return LockView("unknown", storage.location, None, (), str(error))
+        return LockView(UNKNOWN, storage.location, None, (), str(error))
     try:
         store = record_store(binding, storage, LockSettings(), environment)
     except InvalidInput as error:
@@ -77,6 +94,26 @@ def read_lock(
     finally:
         store.close()
     return LockView(str(binding.provider), store.place, holder, waiters, problem)
+
+
+def _foreign_lock(storage: Storage, now_ms: int) -> LockView:
+    """By the record of Hudi's storage-based lock, which stays, or its lock file, which is there
+    only while it is held.
+    """
+    file = storage.info(f"{HOODIE}/{FILE_NAME}")
+    if file is not None:
+        hudi = LockHolder(HUDI, None, None, None, file.modified_ms, None)
+        place = f"{storage.location}/{file.path}"
+        return LockView(LockProvider.FILESYSTEM.value, place, hudi, ())
+    if storage.info(LOCK.path) is None:
+        return LockView(UNKNOWN, storage.location, None, (), _NOWHERE)
+    binding = Binding()
+    store = record_store(binding, storage, LockSettings(), {})
+    try:
+        holder = _holder(binding, store.read(), now_ms)
+        return LockView(str(binding.provider), store.place, holder, ())
+    finally:
+        store.close()
 
 
 def _holder(binding: Binding, record: StoredLock | None, now_ms: int) -> LockHolder | None:

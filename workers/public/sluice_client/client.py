@@ -5,28 +5,39 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
-from .connection import Connection, segment
+from .connection import Connection, segment, table_path
+from .people import PeopleCalls
 from .problems import OperationFailed
 from .rows import (
     AlertRow,
+    ApprovalDetail,
+    ApprovalRow,
     AuditRow,
+    ChangedRows,
+    Check,
     ConflictRow,
     InstantRow,
     OperationDetail,
     OperationRow,
+    OverwritePlan,
     PlanView,
+    RowVersions,
+    SavedQueryRow,
+    ScheduleRow,
     ServicePlanView,
     SqlAnswer,
     TableRow,
+    TableRows,
     WriterRow,
 )
+from .sinks import SinkCalls
 
 _WAIT_S = 1.0
 
 
-class Client:
+class Client(SinkCalls, PeopleCalls):
     """One node, asked with one token. Every method raises ProblemError for what the node refuses,
     and NodeUnreachable when it does not answer; a request that got no answer is sent again with the
     same idempotency key, so that it has one effect.
@@ -63,7 +74,7 @@ class Client:
 
     def table(self, slug: str) -> TableRow:
         """One table. Raises ProblemError `not_found` also for one that its owner may not see."""
-        row: TableRow = self._connection.get(_table(slug))
+        row: TableRow = self._connection.get(table_path(slug))
         return row
 
     def register_table(
@@ -88,6 +99,49 @@ class Client:
         )
         return answer
 
+    def rows(
+        self,
+        slug: str,
+        *,
+        where: str = "",
+        columns: Sequence[str] = (),
+        as_of: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> TableRows:
+        """Rows of a table, now or at the completion time `as_of`; `is_cut` says whether there are
+        more, which `next_cursor` brings as `cursor` of the same question. Raises ProblemError:
+        `rows_refused`, whose `values.field` names what does not fit,
+        `rows_gone`, `sql_limit`, `sql_busy`.
+        """
+        query = {"where": where or None, "columns": columns or None, "as_of": as_of, "limit": limit}
+        query["cursor"] = cursor
+        answer: TableRows = self._connection.get(f"{table_path(slug)}rows/", query)
+        return answer
+
+    def row_history(self, slug: str, key: str, *, partition: str | None = None) -> RowVersions:
+        """Every known version of the row with this record key, newest first."""
+        query = {"key": key, "partition": partition}
+        answer: RowVersions = self._connection.get(f"{table_path(slug)}rows/history/", query)
+        return answer
+
+    def changes(self, slug: str, instant: str, *, limit: int = 100) -> ChangedRows:
+        """What one commit inserted, updated and deleted."""
+        path = f"{table_path(slug)}instants/{segment(instant)}/changes/"
+        answer: ChangedRows = self._connection.get(path, {"limit": limit})
+        return answer
+
+    def differences(self, slug: str, earlier: str, later: str, *, limit: int = 100) -> ChangedRows:
+        """Rows that are other ones at the completion time `later` than at `earlier`."""
+        query = {"earlier": earlier, "later": later, "limit": limit}
+        answer: ChangedRows = self._connection.get(f"{table_path(slug)}rows/differences/", query)
+        return answer
+
+    def saved_queries(self) -> list[SavedQueryRow]:
+        """Queries of the token's owner, and those that others share with him."""
+        queries: list[SavedQueryRow] = self._connection.get("saved-queries/")
+        return queries
+
     # History
 
     def instants(
@@ -101,20 +155,30 @@ class Client:
     ) -> Iterator[InstantRow]:
         """Instants of a table, newest first; `since` and `until` as ISO 8601 with a time zone."""
         query = {"actions": actions, "states": states, "since": since, "until": until}
-        return self._connection.pages(f"{_table(slug)}instants/", query)
+        return self._connection.pages(f"{table_path(slug)}instants/", query)
 
     def conflicts(self, slug: str, *, writer: str | None = None) -> Iterator[ConflictRow]:
         """Writes that lost, newest first."""
-        return self._connection.pages(f"{_table(slug)}conflicts/", {"writer": writer})
+        return self._connection.pages(f"{table_path(slug)}conflicts/", {"writer": writer})
 
     def writers(self, slug: str) -> list[WriterRow]:
         """Writers whose heartbeat is there, alive or not."""
-        rows: list[WriterRow] = self._connection.get(f"{_table(slug)}writers/")
+        rows: list[WriterRow] = self._connection.get(f"{table_path(slug)}writers/")
+        return rows
+
+    def health(self, slug: str) -> list[Check]:
+        """The health checks of a table, each with what is so and what to do."""
+        checks: list[Check] = self._connection.get(f"{table_path(slug)}health/")
+        return checks
+
+    def schedules(self, slug: str) -> list[ScheduleRow]:
+        """What is asked for on the table again and again, and when it is due next."""
+        rows: list[ScheduleRow] = self._connection.get(f"{table_path(slug)}schedules/")
         return rows
 
     def alerts(self, *, state: str | None = None) -> list[AlertRow]:
-        """Of the tables that the token's owner sees: `firing` where no state is given, `silenced`
-        or `resolved`.
+        """Alerts of the tables that the token's owner sees: `firing` where no state is given,
+        `silenced` or `resolved`.
         """
         rows: list[AlertRow] = self._connection.get("alerts/", {"state": state})
         return rows
@@ -125,6 +189,17 @@ class Client:
         """The audit, newest first; for admins and auditors."""
         query = {"who": who, "what": what, "object": subject}
         return self._connection.pages("audit/", query)
+
+    # Files
+
+    def save_list(
+        self, address: str, to: IO[bytes], *, file_format: str = "csv", **filters: Any
+    ) -> None:
+        """All rows of a list as a file: `csv`, `jsonl` or `parquet`. `address` as the document has
+        it below `/api/v1/`, such as `operations/` or `tables/trips/instants/`; filters as there,
+        `fields` and `sort` among them.
+        """
+        self._connection.save(address, {**filters, "file_format": file_format}, to)
 
     # Operations
 
@@ -173,12 +248,42 @@ class Client:
             body["stream"] = stream
         if options:
             body["options"] = dict(options)
-        return self._ask(f"{_table(slug)}operations/", body, key)
+        return self._ask(f"{table_path(slug)}operations/", body, key)
+
+    def plan_overwrite(
+        self, slug: str, source: Mapping[str, Any], *, operation: str = "insert_overwrite_table"
+    ) -> OverwritePlan:
+        """What a statement, a topic or JSON lines would overwrite; nothing is changed."""
+        body = {"operation": operation, "source": dict(source)}
+        path = f"{table_path(slug)}operations/plan/"
+        plan: OverwritePlan = self._connection.send("POST", path, body)
+        return plan
+
+    def overwrite(
+        self,
+        slug: str,
+        source: Mapping[str, Any],
+        plan: OverwritePlan,
+        *,
+        reason: str,
+        key: str | None = None,
+    ) -> OperationDetail:
+        """Carry out the plan that was looked at, with the same source. Refused as `plan_changed`
+        once the table moved on.
+        """
+        body = {
+            "operation": plan["operation"],
+            "source": dict(source),
+            "plan_hash": plan["plan_hash"],
+            "reason": reason,
+            "table_name": self.table(slug)["name"],
+        }
+        return self._ask(f"{table_path(slug)}operations/", body, key)
 
     def plan_rollback(self, slug: str, instant: str) -> PlanView:
         """What rolling the instant back would delete; nothing is changed."""
         plan: PlanView = self._connection.send(
-            "POST", f"{_table(slug)}rollbacks/plan/", {"instant": instant}
+            "POST", f"{table_path(slug)}rollbacks/plan/", {"instant": instant}
         )
         return plan
 
@@ -194,13 +299,13 @@ class Client:
             "reason": reason,
             "table_name": self.table(slug)["name"],
         }
-        return self._ask(f"{_table(slug)}rollbacks/", body, key)
+        return self._ask(f"{table_path(slug)}rollbacks/", body, key)
 
     def plan_service(
         self, slug: str, service: str, parameters: Mapping[str, str] | None = None
     ) -> ServicePlanView:
         """What a table service would do; nothing is changed."""
-        path = f"{_table(slug)}services/{segment(service)}/plan/"
+        path = f"{table_path(slug)}services/{segment(service)}/plan/"
         plan: ServicePlanView = self._connection.send(
             "POST", path, {"parameters": dict(parameters or {})}
         )
@@ -222,16 +327,43 @@ class Client:
             body["reason"] = reason
         if plan is not None:
             body |= {"plan_hash": plan["plan_hash"], "table_name": self.table(slug)["name"]}
-        return self._ask(f"{_table(slug)}services/{segment(service)}/", body, key)
+        return self._ask(f"{table_path(slug)}services/{segment(service)}/", body, key)
 
     def cancel(self, operation_id: str, *, reason: str = "") -> OperationDetail:
         """Ask an operation to stop. What has not begun never will."""
         return self._ask(f"operations/{segment(operation_id)}/cancel/", {"reason": reason}, None)
+
+    def approvals(self, *, state: str | None = None) -> list[ApprovalRow]:
+        """What awaits a second person: `pending` where no state is given, or `decided`."""
+        rows: list[ApprovalRow] = self._connection.get("approvals/", {"state": state})
+        return rows
+
+    def approval(self, operation_id: str) -> ApprovalDetail:
+        """What one operation awaits, with its plan as it is now where the token's owner may
+        decide.
+        """
+        detail: ApprovalDetail = self._connection.get(_approval(operation_id))
+        return detail
+
+    def approve(self, detail: ApprovalDetail, *, reason: str) -> ApprovalDetail:
+        """Have it run in its requester's name, as it was looked at. Refused as `plan_changed` once
+        the table moved on, and to whoever asked for it.
+        """
+        body = {"plan_hash": detail["row"]["plan_hash"], "reason": reason}
+        path = f"{_approval(detail['row']['operation'])}approve/"
+        approved: ApprovalDetail = self._connection.send("POST", path, body)
+        return approved
+
+    def decline(self, operation_id: str, *, reason: str) -> ApprovalDetail:
+        """End it before it has begun."""
+        path = f"{_approval(operation_id)}decline/"
+        declined: ApprovalDetail = self._connection.send("POST", path, {"reason": reason})
+        return declined
 
     def _ask(self, path: str, body: Mapping[str, Any], key: str | None) -> OperationDetail:
         detail: OperationDetail = self._connection.send("POST", path, body, key=key)
         return detail
 
 
-def _table(slug: str) -> str:
-    return f"tables/{segment(slug)}/"
+def _approval(operation_id: str) -> str:
+    return f"approvals/{segment(operation_id)}/"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import IO, Any, Final
 from urllib.parse import quote
 
 import requests
@@ -15,6 +15,7 @@ from .problems import NodeUnreachable, ProblemError
 TRIES: Final = 4
 PAUSE_S: Final = 0.5
 PAUSE_S_MAX: Final = 30.0
+_PIECE_BYTES: Final = 1 << 16
 _TRY_AGAIN: Final = frozenset({429, 502, 503, 504})
 
 
@@ -33,6 +34,26 @@ class Connection:
         """
         given = {name: _text(value) for name, value in (query or {}).items() if value is not None}
         return self._send("GET", path, params=given)
+
+    def save(self, path: str, query: Mapping[str, Any], to: IO[bytes]) -> None:
+        """Write the answer's bytes to `to` as they come. Raises ProblemError, NodeUnreachable; what
+        breaks off in the middle is not sent again, since a part of it is written already.
+        """
+        given = {name: _text(value) for name, value in query.items() if value is not None}
+        try:
+            with self._session.get(
+                self._base + path,
+                params=given,
+                timeout=self._timeout_s,
+                allow_redirects=False,
+                stream=True,
+            ) as answer:
+                if answer.status_code != 200:
+                    _content(answer)
+                for piece in answer.iter_content(_PIECE_BYTES):
+                    to.write(piece)
+        except (requests.RequestException, OSError) as error:
+            raise NodeUnreachable(f"{self._base}{path} broke off: {error}") from error
 
     def pages(self, path: str, query: Mapping[str, Any]) -> Iterator[Any]:
         """Every row of a list, page after page, as it is asked for."""
@@ -84,6 +105,11 @@ class Connection:
 def segment(text: str) -> str:
     """One part of a path, whatever stands in it."""
     return quote(text, safe="")
+
+
+def table_path(slug: str) -> str:
+    """The address of one table, with a slash behind it."""
+    return f"tables/{segment(slug)}/"
 
 
 def _text(value: Any) -> str:

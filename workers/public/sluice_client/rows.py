@@ -23,6 +23,36 @@ class AlertRow(TypedDict):
     may_silence: bool
 
 
+class ApprovalDetail(TypedDict):
+    """`ApprovalDetail` of the OpenAPI document."""
+
+    row: ApprovalRow
+    may_decide: bool
+    plan: dict[str, Any]
+    has_changed: bool
+    problem: str
+
+
+class ApprovalRow(TypedDict):
+    """`ApprovalRow` of the OpenAPI document."""
+
+    operation: str
+    table_slug: str
+    table_name: str
+    action: str
+    title: str
+    requested_by: str
+    requested_at: str
+    reason: str
+    plan_hash: str
+    expires_at: str
+    decision: str
+    decided_by: str
+    decided_at: str | None
+    decision_reason: str
+    state: str
+
+
 class AuditRow(TypedDict):
     """`AuditRow` of the OpenAPI document."""
 
@@ -41,6 +71,65 @@ class AuditRow(TypedDict):
     digest: str
     previous_hash: str
     hash: str
+
+
+class CellAnswer(TypedDict):
+    """`CellAnswer` of the OpenAPI document."""
+
+    key: str
+    partition: str
+    file_id: str
+    column: str
+    stream: str
+    verdict: str
+    words: str
+    since: str | None
+    is_since_sure: bool
+    by: str
+    completes: str
+    groups: list[GroupAnswer]
+
+
+class ChangedRow(TypedDict):
+    """`ChangedRow` of the OpenAPI document."""
+
+    op: str
+    key: str
+    partition: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    changed: list[str]
+
+
+class ChangedRows(TypedDict):
+    """`ChangedRows` of the OpenAPI document."""
+
+    columns: list[RowColumn]
+    rows: list[ChangedRow]
+    is_cut: bool
+    cut_by: str
+    took_ms: int
+
+
+class Check(TypedDict):
+    """`Check` of the OpenAPI document."""
+
+    name: str
+    title: str
+    verdict: str
+    sentence: str
+    advice: str
+    instant: str
+    remedy: str
+
+
+class CompletenessPoint(TypedDict):
+    """`CompletenessPoint` of the OpenAPI document."""
+
+    at: str
+    keys: int
+    complete_pct: float
+    by_group: dict[str, Any]
 
 
 class ConflictRow(TypedDict):
@@ -64,6 +153,100 @@ class ConflictRow(TypedDict):
     decided_at: str
 
 
+class CoverageColumn(TypedDict):
+    """`CoverageColumn` of the OpenAPI document."""
+
+    group: str
+    column: str
+    share_pct: list[float]
+
+
+class CoverageMap(TypedDict):
+    """`CoverageMap` of the OpenAPI document."""
+
+    by: str
+    starts_ms: list[int]
+    width_ms: int
+    rows: list[int]
+    columns: list[CoverageColumn]
+    columns_left_out: int
+    rows_beyond: int
+
+
+class GrantRow(TypedDict):
+    """`GrantRow` of the OpenAPI document."""
+
+    id: int
+    user: str
+    group: str
+    role: str
+    namespace: str
+    table: str
+    granted_at: str
+    granted_by: str
+
+
+class GroupAnswer(TypedDict):
+    """`GroupAnswer` of the OpenAPI document."""
+
+    stream: str
+    verdict: str
+    ordering: list[str]
+    age: list[str]
+    since: str | None
+    is_since_sure: bool
+    by: str
+    completes: str
+    versions: list[VersionRow]
+
+
+class GroupCommitRow(TypedDict):
+    """`GroupCommitRow` of the OpenAPI document."""
+
+    group: str
+    instant: str
+    arrived_ms: int
+    greatest_ms: int | None
+    least_ms: int | None
+    rows: int
+    late: int
+    least: str
+    greatest: str
+    writer: str
+
+
+class GroupRow(TypedDict):
+    """`GroupRow` of the OpenAPI document."""
+
+    name: str
+    is_group: bool
+    columns: list[str]
+    ordering: list[str]
+    rules: list[str]
+    is_needed: bool
+    last_event: str | None
+    lag_s: float | None
+    event_at: str | None
+    ahead_s: float
+    processing_lag_s: float | None
+    behind_s: float | None
+    last_commit_at: str | None
+    last_instant: str | None
+    last_writer: str
+    rows_per_s: float | None
+    rows: int
+    deletes: int
+    late: int
+    late_key: str
+    tied: int
+    nulls: int
+    skipped: int
+    tombstones: int
+    rows_with: int
+    rows_without: int
+    coverage_pct: float | None
+
+
 class InstantRow(TypedDict):
     """`InstantRow` of the OpenAPI document."""
 
@@ -84,6 +267,34 @@ class InstantRow(TypedDict):
     undone_by: str | None
 
 
+class JoinStatus(TypedDict):
+    """`JoinStatus` of the OpenAPI document."""
+
+    streams: list[StreamRow]
+    total_rows: int
+    sampled_at: str | None
+    commits_since: int
+
+
+class LetterCommitRow(TypedDict):
+    """`LetterCommitRow` of the OpenAPI document."""
+
+    instant: str
+    completed_at: str
+    records: int
+    files: list[str]
+
+
+class LogGroupRow(TypedDict):
+    """`LogGroupRow` of the OpenAPI document."""
+
+    partition: str
+    file_id: str
+    log_files: int
+    log_bytes: int
+    oldest_at: str
+
+
 class OperationDetail(TypedDict):
     """`OperationDetail` of the OpenAPI document."""
 
@@ -95,6 +306,10 @@ class OperationDetail(TypedDict):
     pid: int | None
     session_id: str
     again_of: str | None
+    repeats: list[str]
+    lost: str
+    stages: list[StageRow]
+    spark_ui_url: str
 
 
 class OperationRow(TypedDict):
@@ -122,6 +337,98 @@ class OperationRow(TypedDict):
     attempts: int
     lasted_s: float | None
     waits_for: Wait | None
+
+
+class OverwritePlan(TypedDict):
+    """`OverwritePlan` of the OpenAPI document."""
+
+    operation: str
+    summary: str
+    partitions: int
+    file_groups: int
+    files: int
+    bytes: int
+    blockers: list[str]
+    replaces: str
+    plan_hash: str
+
+
+class ParticipantRow(TypedDict):
+    """`ParticipantRow` of the OpenAPI document."""
+
+    partition: int
+    participant: str
+    worker: str
+    state: str
+    broker_offset: int | None
+    table_offset: int | None
+    local_offset: int | None
+    lag: int | None
+    agreement: str
+    has_reported: bool
+    seen_at: str | None
+
+
+class PartitionReset(TypedDict):
+    """`PartitionReset` of the OpenAPI document."""
+
+    partition: int
+    stands: int | None
+    next: int
+    first: int
+    end: int
+
+
+class PasswordLink(TypedDict):
+    """`PasswordLink` of the OpenAPI document."""
+
+    path: str
+    hours: int
+
+
+class PendingPlanRow(TypedDict):
+    """`PendingPlanRow` of the OpenAPI document."""
+
+    instant: str
+    requested_ms: int
+    action: str
+    state: str
+    file_groups: int | None
+    files: int | None
+    bytes: int | None
+    strategy: str
+    writer: str
+
+
+class PeopleGroup(TypedDict):
+    """`PeopleGroup` of the OpenAPI document."""
+
+    id: int
+    name: str
+    members: list[str]
+    rights: list[RightRow]
+
+
+class PersonDetail(TypedDict):
+    """`PersonDetail` of the OpenAPI document."""
+
+    person: PersonRow
+    rights: list[RightRow]
+
+
+class PersonRow(TypedDict):
+    """`PersonRow` of the OpenAPI document."""
+
+    id: int
+    name: str
+    email: str
+    is_active: bool
+    roles: list[str]
+    groups: list[str]
+    signs_in_by: str
+    tokens: int
+    joined_at: str
+    last_login: str | None
 
 
 class PlanItemRow(TypedDict):
@@ -155,6 +462,112 @@ class PlannedFileRow(TypedDict):
     bytes: int
 
 
+class PresenceRow(TypedDict):
+    """`PresenceRow` of the OpenAPI document."""
+
+    groups: list[str]
+    lacks: list[str]
+    keys: int
+    share_pct: float
+
+
+class RightRow(TypedDict):
+    """`RightRow` of the OpenAPI document."""
+
+    right: str
+    place: str
+    by_group: str
+
+
+class RowColumn(TypedDict):
+    """`RowColumn` of the OpenAPI document."""
+
+    name: str
+    type: str
+    is_masked: bool
+
+
+class RowVersionRow(TypedDict):
+    """`RowVersionRow` of the OpenAPI document."""
+
+    instant: str
+    completed_at: str | None
+    writer: str
+    stream: str
+    op: str
+    partition: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    changed: list[str]
+
+
+class RowVersions(TypedDict):
+    """`RowVersions` of the OpenAPI document."""
+
+    key: str
+    columns: list[RowColumn]
+    versions: list[RowVersionRow]
+    is_cut: bool
+    cut_by: str
+    took_ms: int
+
+
+class SavedQueryRow(TypedDict):
+    """`SavedQueryRow` of the OpenAPI document."""
+
+    id: int
+    name: str
+    statement: str
+    note: str
+    namespace: str
+    owner: str
+    is_own: bool
+    changed_at: str
+
+
+class ScheduleRow(TypedDict):
+    """`ScheduleRow` of the OpenAPI document."""
+
+    id: str
+    table_slug: str
+    table_name: str
+    name: str
+    kind: str
+    service: str
+    parameters: dict[str, Any]
+    trigger: str
+    every_s: int
+    cron: str
+    time_zone: str
+    words: str
+    after_schedule_id: str | None
+    after_schedule_name: str
+    after_operation_id: str | None
+    after_table: str
+    owner: str
+    is_paused: bool
+    is_over: bool
+    next_due: list[str]
+    waits_for: str | None
+    last_run: ScheduleRunRow | None
+
+
+class ScheduleRunRow(TypedDict):
+    """`ScheduleRunRow` of the OpenAPI document."""
+
+    schedule_id: str
+    schedule_name: str
+    due_at: str
+    at: str
+    outcome: str
+    operation_id: str | None
+    operation_state: str
+    after_operation_id: str | None
+    after_table: str
+    missed: int
+    words: str
+
+
 class ServicePlanView(TypedDict):
     """`ServicePlanView` of the OpenAPI document."""
 
@@ -177,6 +590,100 @@ class SilenceRow(TypedDict):
     until: str
     by: str
     reason: str
+    reach: str
+    namespace: str
+    check: str
+    may_end: bool
+
+
+class SinkReset(TypedDict):
+    """`SinkReset` of the OpenAPI document."""
+
+    sink_id: str
+    instant: str
+
+
+class SinkResetPlan(TypedDict):
+    """`SinkResetPlan` of the OpenAPI document."""
+
+    sink_id: str
+    topic: str
+    to: str
+    is_same_topic: bool
+    topic_id: str
+    standing_topic_id: str
+    standing_instant: str
+    partitions: list[PartitionReset]
+    gone: list[int]
+    read_again: int
+    passed_over: int
+    is_append: bool
+    plan_hash: str
+
+
+class SinkRow(TypedDict):
+    """`SinkRow` of the OpenAPI document."""
+
+    sink_id: str
+    problem: str
+    topic: str
+    state: str
+    is_over: bool
+    epoch: int
+    taken_epoch: int
+    taken_by: str
+    taken_at: str | None
+    instant: str
+    deadline_at: str | None
+    owner: str
+    reason: str
+    updated_at: str | None
+    stop_kind: str
+    stop_by: str
+    stop_at: str | None
+    commit_instant: str
+    commit_completed_at: str
+    partitions: int
+    reported: int
+    lag: int | None
+    counters: dict[str, Any]
+    waits_for: list[WaitedFor]
+    waits_for_count: int
+    last_outcome: str
+
+
+class SinkRun(TypedDict):
+    """`SinkRun` of the OpenAPI document."""
+
+    id: str
+    state: str
+    is_final: bool
+    requested_by: str
+    requested_at: str
+    started_at: str | None
+    finished_at: str | None
+    message: str
+    pid: int | None
+    application: str
+    options: dict[str, Any]
+    relaunches: int
+    relaunches_max: int
+    relaunch_at: str | None
+    stop_by: str
+    stop_kind: str
+    stop_deadline: str | None
+
+
+class SinkSummary(TypedDict):
+    """`SinkSummary` of the OpenAPI document."""
+
+    sink_id: str
+    phase: str
+    is_running: bool
+    topic: str
+    seen: SinkRow | None
+    run: SinkRun | None
+    silent_at: str | None
 
 
 class SqlAnswer(TypedDict):
@@ -198,6 +705,81 @@ class SqlColumn(TypedDict):
     is_masked: bool
 
 
+class StageRow(TypedDict):
+    """`StageRow` of the OpenAPI document."""
+
+    id: int
+    name: str
+    state: str
+    tasks: int
+    done: int
+    running: int | None
+    failed: int | None
+    bytes_read: int
+    pct: float | None
+    left_s: float | None
+
+
+class StoredRow(TypedDict):
+    """`StoredRow` of the OpenAPI document."""
+
+    key: str
+    partition: str
+    commit: str
+    cells: list[Any | None]
+
+
+class StreamRounds(TypedDict):
+    """`StreamRounds` of the OpenAPI document."""
+
+    stream: str
+    writer: str
+    phase: str
+    due_at: str | None
+    last_round_at: str | None
+    last_instant: str | None
+    last_word_at: str
+    interval_s: float | None
+    operation_id: str | None
+    ended_as: str
+    ended_at: str | None
+
+
+class StreamRow(TypedDict):
+    """`StreamRow` of the OpenAPI document."""
+
+    stream: str
+    columns: list[str]
+    rows_with: int
+    rows_without: int
+    coverage_pct: float | None
+    last_event_time: str | None
+    event_at: str | None
+    last_commit_at: str | None
+    lag_s: float | None
+    ahead_s: float
+    processing_lag_s: float | None
+
+
+class StreamsBoard(TypedDict):
+    """`StreamsBoard` of the OpenAPI document."""
+
+    streams: list[GroupRow]
+    join: str
+    sampled_at: str | None
+    is_exact: bool
+    slices: int
+    slices_read: int
+    keys: int
+    hidden: int
+    complete_pct: float | None
+    presence: list[PresenceRow]
+    oldest: list[WaitingKey]
+    coverage: CoverageMap | None
+    points: list[CompletenessPoint]
+    uncompacted: Uncompacted
+
+
 class TableRow(TypedDict):
     """`TableRow` of the OpenAPI document."""
 
@@ -209,6 +791,8 @@ class TableRow(TypedDict):
     is_foreign: bool
     write_refusal: str
     location: str
+    owner: str
+    tags: str
     last_commit_at: str | None
     last_commit_age_s: float | None
     active_writers: int
@@ -223,6 +807,68 @@ class TableRow(TypedDict):
     lock_provider: str
 
 
+class TableRows(TypedDict):
+    """`TableRows` of the OpenAPI document."""
+
+    as_of: str | None
+    is_older: bool
+    next_cursor: str | None
+    columns: list[RowColumn]
+    rows: list[StoredRow]
+    is_cut: bool
+    cut_by: str
+    slices_read: int
+    slices: int
+    took_ms: int
+
+
+class TraceRow(TypedDict):
+    """`TraceRow` of the OpenAPI document."""
+
+    at_ms: int
+    kind: str
+    sender: str
+    partition: int | None
+    instant: str
+    detail: str
+
+
+class TransactionRow(TypedDict):
+    """`TransactionRow` of the OpenAPI document."""
+
+    instant: str
+    outcome: str
+    started_ms: int
+    ended_ms: int
+    took_ms: int
+    rows: int
+    bad_rows: int
+    reason: str
+
+
+class Uncompacted(TypedDict):
+    """`Uncompacted` of the OpenAPI document."""
+
+    log_files: int
+    log_bytes: int
+    file_groups: int
+    delta_commits: int
+    oldest_at: str | None
+    largest: list[LogGroupRow]
+    pending: list[PendingPlanRow]
+
+
+class VersionRow(TypedDict):
+    """`VersionRow` of the OpenAPI document."""
+
+    commit: str
+    stream: str
+    is_in_base: bool
+    age: list[str]
+    is_delete: bool
+    counts: bool
+
+
 class Wait(TypedDict):
     """`Wait` of the OpenAPI document."""
 
@@ -232,6 +878,26 @@ class Wait(TypedDict):
     table: str
 
 
+class WaitedFor(TypedDict):
+    """`WaitedFor` of the OpenAPI document."""
+
+    partition: int
+    participant: str
+    worker: str
+    state: str
+    seen_at: str | None
+
+
+class WaitingKey(TypedDict):
+    """`WaitingKey` of the OpenAPI document."""
+
+    key: str
+    partition: str
+    waits_for: list[str]
+    event_at: str | None
+    commit: str
+
+
 class WriterRow(TypedDict):
     """`WriterRow` of the OpenAPI document."""
 
@@ -239,6 +905,7 @@ class WriterRow(TypedDict):
     stream: str
     instant: str
     operation: str
+    doing: str | str
     mode: str
     host: str
     pid: int | None

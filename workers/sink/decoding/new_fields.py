@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from workers.errors import InvalidInput
 from workers.files.names import check_column_name
+from workers.schema.column_names import OWN_PREFIXES
 
 Fields = tuple[pa.Field, ...]  # type: ignore[type-arg]
 
@@ -57,6 +58,8 @@ def new_fields_of(record_type: Any, schema: pa.Schema, *, is_inferred: bool = Tr
             wider = _wider(column_type, child.type, is_inferred)
             if wider != column_type:
                 new.append(pa.field(child.name, wider))
+        elif child.name.startswith(OWN_PREFIXES):
+            continue
         elif child.name.lower() not in known and _may_be_column(child.name):
             known[child.name.lower()] = child.name
             if (kind := _column_type(child.type, is_inferred)) is not None:

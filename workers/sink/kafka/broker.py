@@ -32,8 +32,8 @@ _CLUSTER_ID: Final = "c2x1aWNlLWthZmthLWRlbQ"  # Any 16 bytes in base 64.
 _RESOLVE_TIMEOUT_S = 900.0
 _FORMAT_TIMEOUT_S = 60.0
 _STOP_WAIT_S = 20.0
-_TOLD_LINES = 5
-_RESOLVER_TELLS = ("Server access error", "unresolved dependency")
+_LINES_SHOWN = 5
+_RESOLVER_CAUSES = ("Server access error", "unresolved dependency")
 _RESOLVE = """
 import os, sys
 
@@ -222,7 +222,7 @@ def free_ports() -> tuple[int, int]:
 def _resolved(within_s: float) -> list[str]:
     command = [sys.executable, "-c", _RESOLVE, PACKAGE]
     step = f"fetch Kafka's jars ({PACKAGE}), which takes a network once"
-    printed = _run(step, command, timeout_s=within_s, tells=_RESOLVER_TELLS)
+    printed = _run(step, command, timeout_s=within_s, cause_words=_RESOLVER_CAUSES)
     jars = [
         one.strip().removeprefix("file://") for one in printed.strip().split("\n")[-1].split(",")
     ]
@@ -246,9 +246,11 @@ def _spark_jars() -> list[str]:
     return [str(jar) for jar in jar_by_name.values()]
 
 
-def _run(step: str, command: list[str], *, timeout_s: float, tells: tuple[str, ...] = ()) -> str:
-    """What it printed; raises KafkaFailed, with the lines that have a word of `tells` where there
-    are any.
+def _run(
+    step: str, command: list[str], *, timeout_s: float, cause_words: tuple[str, ...] = ()
+) -> str:
+    """What it printed; raises KafkaFailed, with the lines that have a word of `cause_words` where
+    there are any.
     """
     without = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
     try:
@@ -258,16 +260,18 @@ def _run(step: str, command: list[str], *, timeout_s: float, tells: tuple[str, .
     except (OSError, subprocess.TimeoutExpired) as error:
         raise KafkaFailed(f"could not {step}", error=error) from error
     if done.returncode:
-        raise KafkaFailed(f"could not {step}", told=_last_lines(done.stdout + done.stderr, tells))
+        raise KafkaFailed(
+            f"could not {step}", told=_last_lines(done.stdout + done.stderr, cause_words)
+        )
     return done.stdout.decode()
 
 
-def _last_lines(output: bytes, tells: tuple[str, ...] = ()) -> str:
+def _last_lines(output: bytes, cause_words: tuple[str, ...] = ()) -> str:
     """The last lines, without Java's traces."""
     lines = output.decode(errors="replace").splitlines()
     said = [one.strip() for one in lines if one.strip() and not one.startswith("\tat ")]
-    telling = [one for one in said if any(word in one for word in tells)]
-    return " | ".join([telling[0], telling[-1]] if telling else said[-_TOLD_LINES:])
+    with_cause = [one for one in said if any(word in one for word in cause_words)]
+    return " | ".join([with_cause[0], with_cause[-1]] if with_cause else said[-_LINES_SHOWN:])
 
 
 @contextmanager

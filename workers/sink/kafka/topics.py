@@ -84,8 +84,8 @@ class Topics:
             self._clock.sleep(_POLL_S)
 
     def offsets_at(self, topic: str, time_ms: int, facts: TopicFacts) -> dict[int, int]:
-        """Of each partition the offset of its first record of this time or later, or its end where
-        there is none. Raises NotFound, KafkaFailed.
+        """The offset of each partition's first record of this time or later, or its end where there
+        is none. Raises NotFound, KafkaFailed.
         """
         known = self._offsets(topic, list(facts.watermarks), OffsetSpec.for_timestamp(time_ms))
         ends = {at: end for at, (_, end) in facts.watermarks.items()}
@@ -191,8 +191,8 @@ class Topics:
     def _unanswered(self, message: str, topic: str, error: KafkaError) -> KafkaFailed:
         """The request itself knows only that nobody answered; the connections know why."""
         self._hear()
-        telling = [one for one in self._complaints if one.code() != KafkaError._ALL_BROKERS_DOWN]
-        return failed(message, telling[-1] if telling else error, topic=topic, **self._address)
+        causes = [one for one in self._complaints if one.code() != KafkaError._ALL_BROKERS_DOWN]
+        return failed(message, causes[-1] if causes else error, topic=topic, **self._address)
 
     def _hear(self) -> None:
         self._admin.poll(0)

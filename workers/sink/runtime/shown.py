@@ -45,9 +45,9 @@ _CHANGED_MS = 250
 _ALWAYS_MS = 2_000
 _TRANSITION = "TRANSITION"
 VOICE = "sink's voice"
-WORK_TOLD_S_MAX = 600
+WORK_SHOWN_S_MAX = 600
 """What takes longer is not said to be under way any more: the sink falls silent."""
-_ASKED = {
+_WORDS_OF_WAITING = {
     Work.COMMIT: "all partitions have reported, and the commit is under way",
     Work.SETTLE: "whether the commit stands is being found out",
     Work.ABORT: "the transaction is being rolled back",
@@ -66,12 +66,12 @@ class SinkShown:
         owner: str,
         clock: Clock,
         *,
-        work_told_s_max: float = WORK_TOLD_S_MAX,
+        work_shown_s_max: float = WORK_SHOWN_S_MAX,
     ) -> None:
         self._storage = storage
         self._sink_id, self._topic, self._owner = sink_id, topic, owner
         self._clock = clock
-        self._work_told_s_max = work_told_s_max
+        self._work_shown_s_max = work_shown_s_max
         before = _former(storage, sink_id)
         self._trace = deque(before.trace if before else (), maxlen=TRACE_MAX)
         self._transactions = deque(before.transactions if before else (), maxlen=TRANSACTIONS_MAX)
@@ -158,7 +158,7 @@ class SinkShown:
         is_news = former is None or former.work is not state.work
         wait_ms = _CHANGED_MS if self._has_changed else _ALWAYS_MS
         # What was asked for is done by this thread: until it is, nothing else is told.
-        is_last_word = state.is_over or (is_news and state.work in _ASKED)
+        is_last_word = state.is_over or (is_news and state.work in _WORDS_OF_WAITING)
         if now_ms - self._written_ms >= wait_ms or is_last_word:
             self._write(state, now_ms)
 
@@ -201,7 +201,7 @@ class SinkShown:
         began_s = self._clock.monotonic_s()
         while not is_done.wait(_ALWAYS_MS / 1000):
             took_s = self._clock.monotonic_s() - began_s
-            if took_s > self._work_told_s_max:
+            if took_s > self._work_shown_s_max:
                 return
             with self._writing:
                 if self._last_state is not None and not is_done.is_set():
@@ -294,8 +294,9 @@ def _worker_of(participant_id: str) -> str:
 
 def _reason(state: CoordinatorState, now_ms: int) -> str:
     """Why it stands as it stands: whom or what it waits for comes first."""
-    if state.work in _ASKED:
-        return f"{_ASKED[state.work]} since {format_instant(now_ms)}: waits for the table's storage"
+    if state.work in _WORDS_OF_WAITING:
+        what = _WORDS_OF_WAITING[state.work]
+        return f"{what} since {format_instant(now_ms)}: waits for the table's storage"
     if state.transaction is not None and not state.transaction.members:
         absent = ", ".join(map(str, state.absent(now_ms)))
         return f"waits for a participant of partition {absent}" if absent else state.reason

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, NoReturn
+from typing import Final
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-
-from workers.errors import InvalidInput, LakehouseError
+from workers.errors import LakehouseError
 
 _HIDE: Final = "SPARK_HIDE_TRACEBACK"
 """PySpark looks at it when it tells of an error."""
@@ -29,32 +27,6 @@ def in_one_sentence() -> Iterator[None]:
         if _is_process_of_spark():
             os.environ[_HIDE] = "true"
         raise error from None
-
-
-class RefusingStreamReader(DataSourceStreamReader):
-    """Refuses where Spark first asks it: of a source that has no reader Spark 4.1 says only that a
-    variable of its own is not bound.
-    """
-
-    def initialOffset(self) -> NoReturn:  # noqa: N802 (Spark's)
-        """Refuse to read as a stream. Raises InvalidInput."""
-        with in_one_sentence():
-            raise InvalidInput(
-                "the sluice source reads no streams; read windows in turn, with "
-                "table.read(spark, since=..., until=...)"
-            )
-
-    def latestOffset(self) -> NoReturn:  # noqa: N802 (Spark's)
-        """Refuse to read as a stream. Raises InvalidInput."""
-        self.initialOffset()
-
-    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> NoReturn:
-        """Refuse to read as a stream. Raises InvalidInput."""
-        self.initialOffset()
-
-    def read(self, partition: InputPartition) -> NoReturn:
-        """Refuse to read as a stream. Raises InvalidInput."""
-        self.initialOffset()
 
 
 def _is_process_of_spark() -> bool:

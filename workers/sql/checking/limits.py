@@ -24,7 +24,7 @@ _UNARY: Final = {TokenType.DASH, TokenType.PLUS, TokenType.TILDE, TokenType.NOT}
 
 
 def check_limits(statement: str) -> None:
-    """Raises StatementRefused for a text that is too long, nested too deeply, or no words."""
+    """Refuse, as StatementRefused, a text that is too long, nested too deeply, or no words."""
     if len(statement) > CHARACTERS_MAX:
         raise StatementRefused(
             "the statement is too long; say less at a time",

@@ -24,7 +24,9 @@ class Origin:
 
 @dataclass(slots=True)
 class Lineage:
-    """Of one qualified query. `tables` by their relations, `names` what the user calls those."""
+    """Where columns of one qualified query come from. `tables` by their relations, `names` what the
+    user calls those.
+    """
 
     query: exp.Query
     tables: Mapping[str, ReadableTable]
@@ -43,7 +45,7 @@ class Lineage:
         return read
 
     def check_masks(self) -> None:
-        """Raises MaskedColumnUsed for a masked column that is more than shown, naming it."""
+        """Refuse, as MaskedColumnUsed with its name, a masked column that is more than shown."""
         for column in self.query.find_all(exp.Column):
             origin = self._origin(column)
             if origin is None or not self._is_masked(origin):

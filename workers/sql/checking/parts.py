@@ -24,8 +24,8 @@ _JOINS: Final = {"", "INNER", "OUTER", "CROSS", "SEMI", "ANTI"}
 
 
 def check_parts(query: exp.Expr, *, owns_names: bool = False) -> None:
-    """Raises StatementRefused, which names the first part that is not allowed. `owns_names`: names
-    of ours have been put in, so these are no harm.
+    """Refuse, as StatementRefused, the first part that is not allowed, by its name. `owns_names`:
+    names of ours have been put in, so these are no harm.
     """
     for node in query.walk():
         kind = type(node)

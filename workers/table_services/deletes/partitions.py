@@ -60,7 +60,7 @@ class DeletePartition:
                 plan = _plan(table, paths, transaction.context.slices.values())
                 plan.check(request)
             except Exception as error:
-                transaction.abort(str(error))
+                transaction.fail(error)
                 raise
             return transaction.commit([])
 

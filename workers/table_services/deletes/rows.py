@@ -124,7 +124,7 @@ def _attempt(
     except EarlyConflict:
         return plan, transaction.lose_early()
     except Exception as error:
-        transaction.abort(f"{type(error).__name__}: {error}")
+        transaction.fail(error)
         raise
     # Of keys it is only known under the lock that none came meanwhile.
     if plan.is_empty and selection.listed is None:

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from workers.errors import InvalidInput
 from workers.options.table_options import TableConfig
+from workers.read.predicate import Predicate, predicate_of
 from workers.schema.table_schema import TableSchema
 from workers.table_services.given_rows import FILE_KEYS, PATH_KEY, rows_of_file, rows_of_text
-from workers.write.predicate import Predicate, predicate_of
 
 PREDICATE_KEY = "predicate"
 KEYS_KEY = "keys"

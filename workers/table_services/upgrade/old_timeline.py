@@ -103,8 +103,14 @@ def old_files(storage: Storage) -> list[FileInfo]:
 def _clusterings(storage: Storage, files: list[tuple[FileInfo, Instant]]) -> Iterator[InstantTime]:
     """Layout 1 has no action of its own for them."""
     for file, instant in files:
-        is_asked = instant.state is State.REQUESTED and instant.action is Action.REPLACECOMMIT
-        if is_asked and file.size and read_clustering_plan(storage.read(file.path)) is not None:
+        may_be_clustering = (
+            instant.state is State.REQUESTED and instant.action is Action.REPLACECOMMIT
+        )
+        if (
+            may_be_clustering
+            and file.size
+            and read_clustering_plan(storage.read(file.path)) is not None
+        ):
             yield instant.requested_at
 
 

@@ -15,7 +15,7 @@ from workers.concurrency.locks.waiters import read_waiters
 from workers.errors import InvalidInput
 from workers.options.lock_options import URL_VARIABLE
 from workers.table.table import Table
-from workers.table_layout import LOCK_WAITERS
+from workers.table_layout import LOCK, LOCK_WAITERS
 
 INSTANT = "20240101000000000"
 
@@ -80,6 +80,31 @@ def test_node_calls_no_server_that_only_the_table_names(
             assert "SLUICE_LOCK_URL" in view.problem
         with pytest.raises(TimeoutError):
             canary.accept()
+
+
+def test_lock_of_another_engine_is_unknown_until_its_traces_show_which_it_is(
+    table: Table,
+) -> None:
+    storage = table.storage
+
+    def look() -> tuple[str, str, bool]:
+        """Provider, owner, and whether the view says why nobody is seen."""
+        view = read_lock(storage, now_ms(), is_foreign=True)
+        return view.provider, view.holder.owner if view.holder else "", bool(view.problem)
+
+    assert look() == ("unknown", "", True)
+    assert read_lock(storage, now_ms()).problem is None, "a table of Sluice has its own lock"
+
+    storage.put(".hoodie/lock", b"")
+    assert look() == ("filesystem", "Apache Hudi", False)
+    storage.delete(".hoodie/lock")
+    assert look() == ("unknown", "", True)
+
+    record = {"owner": "a-uuid", "validUntil": now_ms() + 60_000, "expired": False}
+    storage.put(LOCK.path, json.dumps(record).encode())
+    assert look() == ("storage", "a-uuid", False)
+    storage.put(LOCK.path, json.dumps({**record, "expired": True}).encode())
+    assert look() == ("storage", "", False), "its storage-based lock is free"
 
 
 def test_lock_inside_another_process_cannot_be_seen(table: Table) -> None:

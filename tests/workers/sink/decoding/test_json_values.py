@@ -126,6 +126,7 @@ def test_odd_value_spoils_no_other(value: bytes) -> None:
     check([value, value, good])
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("name", SCHEMA.names)
 def test_every_kind_of_value_in_every_column(name: str) -> None:
     for scalar in SCALARS:

@@ -13,7 +13,7 @@ from workers.sink.kafka.broker import Broker
 from workers.sink.kafka.control_bus import ControlBus
 from workers.sink.kafka.topics import Topics, produce
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 Opens = Callable[[str], ControlBus]
 

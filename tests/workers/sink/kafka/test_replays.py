@@ -34,7 +34,7 @@ from workers.sink.sink_commits import ID_KEY
 from workers.storage.local import LocalStorage
 from workers.table.table import Table, open_
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 AT_MS = int(time.time() * 1000) - 3_600_000
 """Recent: the broker deletes what is older than a week whenever it looks."""

@@ -1,4 +1,4 @@
-"""Secrets in what is logged, put out of sight before anybody stores it (threat T15).
+"""Secrets in lines of logs, messages and traces, put out of sight before they are stored (T15).
 
 Two ways, since neither is enough: by the name that stands before a value, and by the values that
 this process itself holds as secrets, wherever they turn up.
@@ -31,8 +31,12 @@ _NAMED = re.compile(
 _ARGUMENT = re.compile(rf"(--[\w-]{{0,40}}(?:{_NAMES})[\w-]{{0,40}}\s{{1,4}})\S+", re.IGNORECASE)
 _NO_SECRET = ("file", "path", "location", "env", "url", "uri", "enabled", "type")
 """Ends of names whose values only say where a secret is, or which."""
-_BEARER = re.compile(r"\b(bearer\s{1,4})[\w.~+/=-]{16,}", re.IGNORECASE)
-_IN_URL = re.compile(r"(://[^\s/:@]{0,200}:)[^\s/]{1,400}@")
+_BEARER = re.compile(r"\b((?:token|bearer|worker|basic)\s{1,4})[\w.~+/=-]{16,}", re.IGNORECASE)
+_IN_URL = re.compile(r"(://[^\s/:@]{0,256}:)[^\s/]{1,1024}@")
+_SECRET_VARIABLE = re.compile(
+    r"(?:(?:SLUICE|AWS|AZURE|GOOGLE|SPARK).*(?:KEY|SECRET|TOKEN|PASSWORD)|SLUICE_KAFKA_.*|OTEL_.*HEADERS)\Z"
+)
+"""Of variables also a plain KEY, what a sink is given for its Kafka, and what a collector asks."""
 _PEM = re.compile(
     r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}-----|\Z)", re.DOTALL
 )
@@ -63,12 +67,14 @@ class Masker:
 
 
 def secret_values(*named: Mapping[str, object]) -> set[str]:
-    """Of variables and options: what is named like a secret, and the passwords in addresses."""
+    """The values of variables and options that are named like a secret, and the passwords in
+    addresses.
+    """
     values = set()
     for name, value in (pair for mapping in named for pair in mapping.items()):
         if not isinstance(value, str) or not value:
             continue
-        if is_secret_name(name):
+        if is_secret_name(name) or _SECRET_VARIABLE.match(name):
             values.add(value)
         if password := _password_in(value):
             values |= {password, unquote(password)}

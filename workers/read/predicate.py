@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -19,7 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.errors import InvalidInput
+from workers.read.matching_rows import columns_of, matching
 from workers.read.pruning import Condition, among, compares
+from workers.read.row_groups import Opaque
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -41,6 +43,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+_NULL_COMPARISONS = ("is", "is not")
 _KEYWORDS = frozenset(("AND", "OR", "NOT", "IN", "IS", "NULL", "BETWEEN", "LIKE", "TRUE", "FALSE"))
 _LENGTH_MAX = 10_000
 _DEPTH_MAX = 50
@@ -54,27 +57,107 @@ class Predicate:
     """A condition that fits a table's schema: made by `predicate_of`."""
 
     expression: Expression
-    columns: frozenset[str] | None
-    """The columns that it looks at; None when that is not known."""
+    columns: frozenset[str]
+    """Those that it looks at."""
     conditions: tuple[Condition, ...] = ()
     """Some of what must hold of single columns, for telling where matching rows may be."""
+    opaque: Opaque | None = None
+    """What is no conditions."""
 
 
 def predicate_of(given: object, schema: pa.Schema) -> Predicate:
-    """The predicate of a text or a `pyarrow.compute` expression. Raises InvalidInput when it does
-    not fit.
+    """The predicate of a text, of a `pyarrow.compute` expression, or of conditions that must all
+    hold, each (column, comparison, value). Raises InvalidInput when it does not fit.
     """
     if isinstance(given, str):
         predicate = _Parser(given, schema).parse()
     elif isinstance(given, pc.Expression):
-        predicate = Predicate(given, None)
+        looked_at = columns_of(given, schema)
+        predicate = Predicate(given, looked_at, opaque=Opaque(given, looked_at))
+    elif isinstance(given, (list, tuple)) and given:
+        predicate = _of_triples(given, schema)
     else:
-        raise InvalidInput("a predicate is text or a pyarrow expression", type=type(given))
+        forms = "text, a pyarrow expression or a list of (column, comparison, value)"
+        raise InvalidInput(f"a predicate is {forms}", type=type(given).__name__)
     try:
-        schema.empty_table().filter(predicate.expression)
+        matching(schema.empty_table(), predicate.expression)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidInput("the predicate does not fit the table's columns", why=error) from error
     return predicate
+
+
+def _of_triples(given: Sequence[Any], schema: pa.Schema) -> Predicate:
+    conditions: list[Condition] = []
+    expression: Expression = None
+    for triple in given:
+        if not isinstance(triple, (list, tuple)) or len(triple) != 3:
+            raise InvalidInput("a condition is (column, comparison, value)", given=triple)
+        name, sign, value = triple
+        single, condition = _of_triple(name, sign, value, schema)
+        expression = single if expression is None else expression & single
+        conditions += [] if condition is None else [condition]
+    return Predicate(expression, frozenset(one[0] for one in given), tuple(conditions))
+
+
+def _of_triple(
+    name: Any, sign: Any, value: Any, schema: pa.Schema
+) -> tuple[Expression, Condition | None]:
+    if name not in schema.names:
+        raise InvalidInput("predicate names no column", column=name, known=schema.names)
+    column: Any = pc.field(name)
+    sign = str(sign).lower()
+    if value is None:
+        if sign not in _NULL_COMPARISONS:
+            raise InvalidInput("for missing values say 'is' or 'is not'", column=name, given=sign)
+        is_null = sign == "is"
+        condition = among(name, None) if is_null else Condition(name, _is_there)
+        return (column.is_null() if is_null else column.is_valid()), condition
+    if sign in ("in", "not in"):
+        if not isinstance(value, (list, tuple, set, frozenset)) or not value or None in value:
+            raise InvalidInput(
+                "'in' takes a list of values, none of them missing", column=name, given=value
+            )
+        values = [_scalar(name, one, schema) for one in value]
+        expression = column == values[0]
+        for scalar in values[1:]:
+            expression = expression | (column == scalar)
+        if sign == "not in":
+            return ~expression, None
+        return expression, among(name, *(scalar.as_py() for scalar in values))
+    if sign not in _COMPARISONS:
+        known = sorted({*_COMPARISONS, *_NULL_COMPARISONS, "in", "not in"})
+        raise InvalidInput("predicate knows no such comparison", given=sign, known=known)
+    compare, scalar = _COMPARISONS[sign], _scalar(name, value, schema)
+    plain = scalar.as_py()
+    is_equal = compare is operator.eq
+    return (
+        compare(column, scalar),
+        among(name, plain) if is_equal else compares(name, compare, plain),
+    )
+
+
+def _scalar(name: str, value: Any, schema: pa.Schema) -> Any:
+    """Text that is compared with a column of another type is taken for a value of that type."""
+    if isinstance(value, str):
+        return _typed_text(name, value, schema)
+    try:
+        return pa.scalar(value)
+    except pa.ArrowException as error:
+        raise InvalidInput("predicate has a value of no known type", column=name) from error
+
+
+def _typed_text(name: str, text: str, schema: pa.Schema) -> Any:
+    """The scalar that `text` says, of the column's type. Raises InvalidInput for none."""
+    target: Any = schema.field(name).type
+    try:
+        return pa.scalar(text) if pa.types.is_string(target) else pa.scalar(text).cast(target)
+    except pa.ArrowException as error:
+        raise InvalidInput(
+            "predicate compares a column with no value of its type",
+            column=name,
+            type=target,
+            value=text,
+        ) from error
 
 
 def _is_there(value: Any) -> bool:
@@ -221,19 +304,7 @@ class _Parser:
             return pa.scalar(int(text) if text.lstrip("-").isdigit() else float(text))
         if self._peek("keyword"):
             raise self._error("a value was expected; for missing values say IS NULL")
-        return self._typed(name, self._next("text").replace("''", "'"))
-
-    def _typed(self, name: str, text: str) -> Any:
-        target: Any = self.schema.field(name).type
-        try:
-            return pa.scalar(text) if pa.types.is_string(target) else pa.scalar(text).cast(target)
-        except pa.ArrowException as error:
-            raise InvalidInput(
-                "predicate compares a column with no value of its type",
-                column=name,
-                type=target,
-                value=text,
-            ) from error
+        return _typed_text(name, self._next("text").replace("''", "'"), self.schema)
 
     def _peek(self, kind: str, value: str | None = None) -> bool:
         if self.at >= len(self.tokens):

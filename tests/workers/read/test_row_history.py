@@ -1,0 +1,154 @@
+"""Every version of one row: by which commit, and what it changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from workers import LakehouseTable, create_table, open_table
+from workers.errors import InvalidInput
+from workers.read.row_history import RowHistory, row_history
+
+COLUMNS: list[pa.Field[Any]] = [
+    pa.field("id", pa.string()),
+    pa.field("ts", pa.int64()),
+    pa.field("city", pa.string()),
+    pa.field("day", pa.string()),
+]
+SCHEMA = pa.schema(COLUMNS)
+KINDS = ["COPY_ON_WRITE", "MERGE_ON_READ"]
+INDEXES = [
+    {"hoodie.bucket.index.num.buckets": "2"},
+    {"hoodie.index.type": "BLOOM"},
+]
+
+
+def made(root: Path, kind: str, options: dict[str, str]) -> LakehouseTable:
+    return create_table(
+        root / "t",
+        name="t",
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["day"],
+        ordering=["ts"],
+        table_type=kind,
+        options=options,
+    )
+
+
+def write(table: LakehouseTable, *rows: tuple[str, int, str | None], day: str = "d1") -> str:
+    made_rows = [{"id": id_, "ts": ts, "city": city, "day": day} for id_, ts, city in rows]
+    outcome = table.write(pa.Table.from_pylist(made_rows, schema=SCHEMA))
+    return str(outcome.instant)
+
+
+def summary(history: RowHistory) -> list[tuple[str, Any, Any, tuple[str, ...]]]:
+    def city(row: pa.Table | None) -> Any:
+        return None if row is None else row.column("city")[0].as_py()
+
+    return [
+        (one.instant, city(one.before), city(one.after), one.changed) for one in history.versions
+    ]
+
+
+@pytest.mark.parametrize("options", INDEXES, ids=["bucket", "bloom"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_versions_of_a_key_are_those_of_its_own_commits_newest_first(
+    tmp_path: Path, kind: str, options: dict[str, str]
+) -> None:
+    table = made(tmp_path, kind, options)
+    first = write(table, ("a", 1, "Oslo"), ("b", 1, "Rome"))
+    write(table, ("b", 2, "Paris"))
+    third = write(table, ("a", 3, "Bergen"))
+    same = write(table, ("a", 4, "Bergen"))
+    gone = str(table.delete(pa.table({"id": ["a"], "day": ["d1"]})).instant)
+    again = write(table, ("a", 6, None))
+
+    history = row_history(table.table, "a")
+
+    assert summary(history) == [
+        (again, None, None, ()),
+        (gone, "Bergen", None, ()),
+        (same, "Bergen", "Bergen", ("ts",)),
+        (third, "Oslo", "Bergen", ("ts", "city")),
+        (first, None, "Oslo", ()),
+    ]
+    assert history.cut_by == ""
+    assert [one.after is None for one in history.versions] == [False, True, False, False, False]
+
+
+def test_what_compaction_and_clustering_rewrite_is_no_version(tmp_path: Path) -> None:
+    table = made(tmp_path, "MERGE_ON_READ", INDEXES[0])
+    first = write(table, ("a", 1, "Oslo"), ("b", 1, "Rome"))
+    table.compact()
+    second = write(table, ("a", 2, "Bergen"))
+    table.compact()
+    table.cluster(["city"])
+
+    assert [one.instant for one in row_history(table.table, "a").versions] == [second, first]
+
+
+def test_history_stops_at_as_many_versions_as_are_wanted_and_says_so(tmp_path: Path) -> None:
+    table = made(tmp_path, "COPY_ON_WRITE", INDEXES[0])
+    instants = [write(table, ("a", at, f"c{at}")) for at in range(4)]
+
+    history = row_history(table.table, "a", versions_max=2)
+
+    assert [one.instant for one in history.versions] == [instants[3], instants[2]]
+    assert history.cut_by == "versions"
+
+
+def test_history_whose_time_is_up_shows_what_it_read(tmp_path: Path) -> None:
+    table = made(tmp_path, "COPY_ON_WRITE", INDEXES[0])
+    for at in range(3):
+        write(table, ("a", at, f"c{at}"))
+    reads = iter([True, True, False])
+
+    history = row_history(table.table, "a", may_go_on=lambda: next(reads))
+
+    assert len(history.versions) == 1
+    assert history.cut_by == "time"
+
+
+def test_history_behind_a_cleaned_file_says_that_it_was_cleaned(tmp_path: Path) -> None:
+    table = made(tmp_path, "COPY_ON_WRITE", INDEXES[0])
+    for at in range(4):
+        write(table, ("a", at, f"c{at}"))
+    table.clean({"hoodie.clean.commits.retained": "1"})
+
+    history = row_history(open_table(tmp_path / "t").table, "a")
+
+    assert history.cut_by == "cleaned"
+    assert 1 <= len(history.versions) < 4
+
+
+def test_key_is_looked_for_in_one_partition_alone_where_one_is_named(tmp_path: Path) -> None:
+    table = made(tmp_path, "COPY_ON_WRITE", INDEXES[0])
+    here = write(table, ("a", 1, "Oslo"), day="d1")
+    write(table, ("a", 1, "Rome"), day="d2")
+
+    assert len(row_history(table.table, "a").versions) == 2
+    (version,) = row_history(table.table, "a", partition="d1").versions
+    assert version.instant == here
+
+
+def test_column_that_may_not_be_compared_changes_nothing(tmp_path: Path) -> None:
+    table = made(tmp_path, "COPY_ON_WRITE", INDEXES[0])
+    write(table, ("a", 1, "Oslo"))
+    write(table, ("a", 2, "Bergen"))
+
+    newest, _ = row_history(table.table, "a", compared=lambda name: name != "city").versions
+
+    assert newest.changed == ("ts",)
+
+
+def test_key_that_nobody_wrote_has_no_version(tmp_path: Path) -> None:
+    table = made(tmp_path, "COPY_ON_WRITE", INDEXES[1])
+    write(table, ("a", 1, "Oslo"))
+
+    assert row_history(table.table, "z").versions == ()
+    with pytest.raises(InvalidInput, match="sensible length"):
+        row_history(table.table, "")

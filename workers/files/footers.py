@@ -1,0 +1,42 @@
+"""Footers of base files, kept for the next read: such a file is written once and never changes."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow.parquet as pq
+
+_BYTES_MAX: Final = 32 << 20
+"""Of all footers of one table, as they are spelled in their files."""
+
+_Key = tuple[str, int]
+
+
+@dataclass(slots=True)
+class Footers:
+    """The footers of one table's base files by path and size, those used last. Thread-safe."""
+
+    _kept: OrderedDict[_Key, pq.FileMetaData] = field(default_factory=OrderedDict)
+    _bytes: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def of(self, path: str, size: int) -> pq.FileMetaData | None:
+        """The footer of the file, where it is known."""
+        with self._lock:
+            footer = self._kept.get((path, size))
+            if footer is not None:
+                self._kept.move_to_end((path, size))
+            return footer
+
+    def keep(self, path: str, size: int, footer: pq.FileMetaData) -> None:
+        """Remembers it, and forgets what was not used for longest when there are too many."""
+        with self._lock:
+            if (path, size) not in self._kept:
+                self._kept[path, size] = footer
+                self._bytes += footer.serialized_size
+            while self._bytes > _BYTES_MAX:
+                _, oldest = self._kept.popitem(last=False)
+                self._bytes -= oldest.serialized_size

@@ -1,0 +1,90 @@
+"""Records of the metadata table's partition `files`, and how two of one key merge (metadata page
+3.1 and 4).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Any
+
+import fastavro
+
+from workers.errors import MalformedTable, UnsupportedTable
+from workers.files.avro_container import parsed
+
+ALL_PARTITIONS = "__all_partitions__"
+"""The key of the record that lists the table's partitions."""
+UNPARTITIONED = "."
+"""The path of the only partition, where a table has none."""
+
+
+class RecordType(IntEnum):
+    """What a record of `files` lists."""
+
+    PARTITIONS = 1
+    FILES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """A file of a partition, or a partition, as one record says it."""
+
+    size: int
+    """In bytes; 0 for partitions and for what was deleted."""
+    is_deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FilesRecord:
+    """What the record of one key lists: partition paths, or names of one partition's files."""
+
+    kind: RecordType
+    listed: Mapping[str, ListedFile]
+
+    @classmethod
+    def decode(cls, value: bytes, avro_schema: str) -> FilesRecord:
+        """From the value in the HFile. Raises MalformedTable, UnsupportedTable for a record of
+        another partition.
+        """
+        record = _decoded(value, avro_schema)
+        try:
+            kind = RecordType(record["type"])
+        except ValueError as error:
+            raise UnsupportedTable("record lists no files", type=record["type"]) from error
+        listed = record["filesystemMetadata"] or {}
+        return cls(kind, {name: ListedFile(**_fields(one)) for name, one in listed.items()})
+
+    def under(self, newer: FilesRecord) -> FilesRecord:
+        """This record once `newer` was written over it: what it deletes and is here goes, and what
+        both list has the larger size.
+        """
+        listed = dict(self.listed)
+        for name, file in newer.listed.items():
+            known = listed.get(name)
+            if file.is_deleted and known is not None and not known.is_deleted:
+                del listed[name]
+            elif known is not None and not known.is_deleted:
+                listed[name] = replace(file, size=max(file.size, known.size))
+            else:
+                listed[name] = file
+        return FilesRecord(newer.kind, listed)
+
+    def sizes(self) -> dict[str, int]:
+        """Size in bytes by name, of what is not deleted."""
+        return {name: file.size for name, file in self.listed.items() if not file.is_deleted}
+
+
+def _decoded(value: bytes, avro_schema: str) -> dict[str, Any]:
+    schema = parsed(avro_schema)
+    try:
+        record: Any = fastavro.schemaless_reader(io.BytesIO(value), schema, None)
+        return {"type": record["type"], "filesystemMetadata": record["filesystemMetadata"]}
+    except Exception as error:  # fastavro raises what it stumbled on
+        raise MalformedTable("record of the metadata table is not readable") from error
+
+
+def _fields(file: Mapping[str, Any]) -> dict[str, Any]:
+    return {"size": file["size"], "is_deleted": file["isDeleted"]}

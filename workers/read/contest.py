@@ -1,0 +1,92 @@
+"""Rows of logs against those of their base file, row group by row group: whole rows, one of which
+lives. By the keys, or by what is remembered of an earlier read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from workers.files.base_file import highest_of
+from workers.files.meta_columns import RECORD_KEY
+from workers.merge.merge import LaterRows
+from workers.merge.versions import Mask, Positions
+from workers.read.beside import are_all_newer
+from workers.read.verdicts import Verdict
+
+
+class Contest:
+    """The contest of one slice. Call `begin` before anything else where there is a base file."""
+
+    def __init__(self, newer: pa.Table, ordering: str | None, verdict: Verdict | None) -> None:
+        self._newer = newer
+        self._ordering = ordering
+        self._verdict = verdict
+        self._later = LaterRows(newer, ordering) if verdict is None else None
+        self._dead: dict[int, list[Mask]] = {}
+        self._groups = 0
+        self.is_open = False
+        """Whether a row of the base may be greater than those of the logs."""
+
+    def begin(self, footer: pq.FileMetaData, stored: pa.Schema) -> None:
+        """Looks at the footer: it may say that all rows of the logs are newer."""
+        self._groups = footer.num_row_groups
+        if self._verdict is not None or self._ordering is None:
+            return
+        orderings = self._newer.column(self._ordering)
+        highest = highest_of(footer, stored, pa.field(self._ordering, orderings.type))
+        self.is_open = not are_all_newer(orderings, highest)
+
+    @property
+    def deciding(self) -> set[str]:
+        """Columns of the base that are needed to judge its rows."""
+        if self._verdict is not None:
+            return set()
+        return {RECORD_KEY, self._ordering} if self._ordering and self.is_open else {RECORD_KEY}
+
+    def of_group(self, number: int) -> GroupContest:
+        """For the rows of this row group, which pass once and in their order."""
+        if self._verdict is not None:
+            return GroupContest(None, False, known=self._verdict.dead_in(number))
+        group = GroupContest(self._later, self.is_open)
+        self._dead[number] = group.masks
+        return group
+
+    def kept(self) -> Positions:
+        """Versions of the logs that live, deletes among them, once all of the base has passed."""
+        if self._verdict is not None:
+            return self._verdict.kept_versions()
+        assert self._later is not None
+        return self._later.kept()
+
+    def judged(self) -> Verdict | None:
+        """What is worth remembering; None where it is known, or not all of the base has passed."""
+        if self._verdict is not None or len(self._dead) < self._groups or not self._groups:
+            return None
+        dead = {number: np.concatenate(masks) for number, masks in self._dead.items() if masks}
+        return Verdict.of(dead, self.kept()) if len(dead) == self._groups else None
+
+
+@dataclass(slots=True)
+class GroupContest:
+    """The contest of one row group."""
+
+    later: LaterRows | None
+    competes: bool
+    masks: list[Mask] = field(default_factory=list)
+    known: Mask | None = None
+    _passed: int = 0
+
+    def dead(self, rows: pa.Table) -> Mask:
+        """Which of the next rows give way."""
+        if self.known is not None:
+            start = self._passed
+            self._passed += rows.num_rows
+            return self.known[start : self._passed]
+        assert self.later is not None
+        mask = self.later.beaten(rows, competes=self.competes)
+        self.masks.append(mask)
+        return mask

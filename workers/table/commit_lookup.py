@@ -1,0 +1,36 @@
+"""Metadata of one commit: where its file was repaired meanwhile, and where it was archived."""
+
+from __future__ import annotations
+
+from workers.clock import InstantTime
+from workers.errors import MalformedTable, NotFound
+from workers.table.table import Table
+from workers.timeline.instant import Instant
+from workers.timeline.metadata import CommitMetadata, read_commit_metadata
+
+
+def metadata_in(content: bytes, table: Table, instant: Instant) -> CommitMetadata:
+    """What `content` says, which storage may have remembered of the completed instant's file; what
+    the file says now, where nothing can be made of that: whoever copies the right file over a
+    damaged one must not have to restart whoever looked at it before. Raises MalformedTable.
+    """
+    try:
+        return read_commit_metadata(content)
+    except MalformedTable:
+        try:
+            current = table.storage.read(table.layout.path(instant))
+        except NotFound:
+            current = content
+        if current == content:
+            raise
+    return read_commit_metadata(current)
+
+
+def archived_content(
+    table: Table, requested_at: InstantTime, completed_at: InstantTime | None = None
+) -> bytes | None:
+    """The metadata, as stored, that the history has of the write of these times; None where it has
+    none. Raises MalformedTable.
+    """
+    archived = table.archived_as(requested_at, completed_at)
+    return next((one.metadata for one in archived if one.instant.action.writes_data), None)

@@ -1,0 +1,85 @@
+"""The newest completed commit whose metadata says something to whoever looks, archived or not.
+
+Other writers' commits, compaction, clustering, cleaning and archiving come between and hide nothing
+(K6): commits are looked through by completion time, the active ones and those of the history. What
+was read of a commit is remembered, as a completed one never changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
+
+from workers.clock import InstantTime
+from workers.table.schema_history import read_instant
+from workers.table.table import Table
+from workers.timeline import decisions
+from workers.timeline.instant import Instant
+from workers.timeline.metadata import read_commit_metadata
+from workers.timeline.timeline import Timeline
+
+Said = TypeVar("Said")
+Reading = Callable[[Mapping[str, str], InstantTime], Said | None]
+"""What extra metadata says, with the instant whose it is; None where it says nothing."""
+
+
+class NewestCommit(Generic[Said]):
+    """Looks for the newest commit of one table that says something, again and again."""
+
+    def __init__(self, table: Table, reading: Reading[Said]) -> None:
+        self._table = table
+        self._reading = reading
+        self._read: dict[Instant, Said | None] = {}
+        self._mark = -1
+        self._archived_times: list[InstantTime] = []
+        self._archived: dict[InstantTime, Said] | None = None
+        """Completion time to what a commit says; None while nobody had to know."""
+
+    def of(self, timeline: Timeline) -> Said | None:
+        """None where no commit said anything. Raises MalformedTable, and as the reading."""
+        completed_at, active = self._newest_active(timeline)
+        # Read after the active timeline: what an archiver moves meanwhile is here or there.
+        archived = self._newest_archived(completed_at)
+        return active if archived is None else archived
+
+    def _newest_active(self, timeline: Timeline) -> tuple[InstantTime, Said | None]:
+        writes = timeline.completed_writes()
+        self._read = {one: self._read[one] for one in writes if one in self._read}
+        for instant in reversed(writes):
+            if instant not in self._read:
+                extra = read_instant(self._table, instant).extra_metadata
+                self._read[instant] = self._reading(extra, instant.requested_at)
+            said = self._read[instant]
+            # Decided to go, though its file may still be there.
+            if said is not None and not decisions.is_undone(
+                self._table.storage, instant.requested_at
+            ):
+                return instant.completed_at, said
+        return "", None
+
+    def _newest_archived(self, since: InstantTime) -> Said | None:
+        """Of those that completed after `since`: archivers go by request time."""
+        mark = self._table.archive_mark()
+        if mark != self._mark:
+            self._archived = None
+            self._archived_times = [
+                one.completed_at for one in self._table.archived_times() if one.action.writes_data
+            ]
+            self._mark = mark
+        if max(self._archived_times, default="") <= since:
+            return None
+        if self._archived is None:
+            self._archived = self._read_archived()
+        newest = max(self._archived, default="")
+        return self._archived[newest] if newest > since else None
+
+    def _read_archived(self) -> dict[InstantTime, Said]:
+        by_completion: dict[InstantTime, Said] = {}
+        for archived in self._table.archived_instants(with_content=True):
+            if archived.metadata is None or not archived.instant.action.writes_data:
+                continue
+            extra = read_commit_metadata(archived.metadata).extra_metadata
+            said = self._reading(extra, archived.instant.requested_at)
+            if said is not None:
+                by_completion[archived.instant.completed_at] = said
+        return by_completion

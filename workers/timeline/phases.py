@@ -1,0 +1,47 @@
+"""When a commit went through its phases, as its writer says it in the commit's extra metadata.
+
+Files of the timeline show when an instant was requested, inflight and completed. When it had been
+validated and when it was decided its writer alone knows. It says so by its own clock, by which the
+instant's times are as well. Apache Hudi carries extra metadata along and looks at none of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from workers.json_text import read_json
+
+PHASES_KEY: Final = "sluice.phases"
+"""JSON object: epoch ms by name of the phase."""
+INFLIGHT: Final = "inflight"
+VALIDATED: Final = "validated"
+"""No conflict was seen, under the lock."""
+DECIDED: Final = "decided"
+"""The last moment before its content goes to storage, to be decided there."""
+WRITERS: Final = (INFLIGHT, VALIDATED, DECIDED)
+_MS_MAX: Final = 253_402_300_800_000
+"""The end of the year 9999."""
+
+
+def encoded_phases(at_ms: Mapping[str, int]) -> str:
+    """The text under `PHASES_KEY`, of epoch ms by phase."""
+    return json.dumps(dict(at_ms))
+
+
+def read_phases(text: str | None) -> dict[str, int]:
+    """Epoch ms by phase; only of the phases in `WRITERS`, and of times that a calendar has. Empty
+    for a text that is no such object: whoever wrote it, nothing rests on it.
+    """
+    try:
+        phases = read_json(text or "")
+    except ValueError:
+        return {}
+    if not isinstance(phases, dict):
+        return {}
+    return {name: phases[name] for name in WRITERS if _is_time(phases.get(name))}
+
+
+def _is_time(at_ms: object) -> bool:
+    return type(at_ms) is int and 0 < at_ms < _MS_MAX

@@ -1,0 +1,123 @@
+"""Spans for OpenTelemetry, for who asks for them: where the time goes between a request and the
+file that a commit publishes.
+
+Off, and nothing of OpenTelemetry is loaded, unless `OTEL_EXPORTER_OTLP_ENDPOINT` or `SLUICE_TRACES`
+is set. Attributes are names, times and numbers: no path of a request, no text of an error, no value
+of a row; what looks like a secret is masked all the same.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Final, Literal, Protocol
+
+TRACES_VARIABLE: Final = "SLUICE_TRACES"
+"""`0`: no traces; anything else: traces, to where OpenTelemetry's own variables say."""
+ENDPOINT_VARIABLES: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+OTEL_PREFIX: Final = "OTEL_"
+"""Of the variables that OpenTelemetry reads by itself."""
+PARENT_VARIABLE: Final = "TRACEPARENT"
+"""By which a process learns which span it was started in."""
+PARENT: Final = "sluice_traceparent"
+"""The header of a job's message that says the same; the message's signature covers it."""
+
+Kind = Literal["internal", "server", "producer", "consumer"]
+Attributes = Mapping[str, str | int | float | bool | None]
+
+_PARENT_CHARS_MAX = 64
+_log = logging.getLogger(__name__)
+
+
+class Span(Protocol):
+    """What is measured, while it lasts."""
+
+    def note(self, attributes: Attributes) -> None:
+        """Add attributes; those that are None are left out."""
+
+
+class Tracing(Protocol):
+    """Makes spans and sends them away; one in a process."""
+
+    def span(
+        self, name: str, attributes: Attributes, kind: Kind, parent: str
+    ) -> AbstractContextManager[Span]:
+        """See `span` below."""
+
+    def parent(self) -> str:
+        """See `current_parent`."""
+
+    def flush(self, timeout_ms: int) -> None:
+        """See `flush_traces`."""
+
+
+class _Silent:
+    def note(self, attributes: Attributes) -> None:
+        """Nobody wants to know."""
+
+
+_SILENT: Final = _Silent()
+_of_process: list[Tracing] = []
+"""Empty as long as no traces are wanted; one at most."""
+
+
+def are_wanted(environment: Mapping[str, str]) -> bool:
+    """Whether the environment asks for traces."""
+    if given := environment.get(TRACES_VARIABLE, ""):
+        return given != "0"
+    return any(environment.get(name) for name in ENDPOINT_VARIABLES)
+
+
+def configure_traces(environment: Mapping[str, str], service: str) -> None:
+    """From now on this process traces as the service of this name, if it is to trace. Where
+    OpenTelemetry is not installed it says so and goes on without.
+    """
+    if _of_process or not are_wanted(environment):
+        return
+    try:
+        from workers.trace_export import ExportedTracing
+    except ModuleNotFoundError as missing:
+        if not (missing.name or "").startswith("opentelemetry"):
+            raise
+        _log.warning(
+            "no traces: OpenTelemetry is not installed; run `pip install -r requirements-otel.txt`"
+            " in the node's environment, or set %s=0",
+            TRACES_VARIABLE,
+        )
+        return
+    _of_process.append(ExportedTracing(environment, service))
+
+
+@contextmanager
+def span(
+    name: str,
+    attributes: Attributes | None = None,
+    *,
+    kind: Kind = "internal",
+    parent: str = "",
+) -> Iterator[Span]:
+    """A span around the block; below the one at hand, or below `parent`, as `current_parent` of
+    another process gave it. An error that leaves the block is named by its class alone.
+    """
+    if not _of_process:
+        yield _SILENT
+        return
+    with _of_process[0].span(name, attributes or {}, kind, parent) as entered:
+        yield entered
+
+
+def current_parent() -> str:
+    """The span at hand, in the form of the W3C's `traceparent`; empty where there is none."""
+    return _of_process[0].parent() if _of_process else ""
+
+
+def sent_parent(header: object) -> str:
+    """The parent that a message names in its header; a message is somebody else's word."""
+    return header if isinstance(header, str) and len(header) <= _PARENT_CHARS_MAX else ""
+
+
+def flush_traces(timeout_ms: int = 3_000) -> None:
+    """Send what is left, in a process that ends without Python's own way of ending."""
+    for tracing in _of_process:
+        tracing.flush(timeout_ms)
