@@ -19,6 +19,7 @@ from kombu import Queue
 
 from workers.log_lines import log_uncaught
 from workers.task_logs import follow_requests
+from workers.traces import configure_traces
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.prod")
 
@@ -83,6 +84,7 @@ app.conf.update(
 def _configure_logs() -> None:
     logging.config.dictConfig(settings.LOGGING)
     log_uncaught()
+    configure_traces(os.environ, "sluice-worker")
 
 
 follow_requests(_configure_logs)

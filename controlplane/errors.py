@@ -39,6 +39,12 @@ class NotAllowedNow(ControlPlaneError):
     code = "not_allowed_now"
 
 
+class StateChanged(ControlPlaneError):
+    """The object is no longer in the state that the change was meant for. Read it again."""
+
+    code = "state_changed"
+
+
 class KeyReused(ControlPlaneError):
     """An idempotency key came with another request before. Take a new key."""
 

@@ -90,8 +90,8 @@ class ProviderIdentity(models.Model):
 
 
 class Token(models.Model):
-    """Of the API. Knox finds it again by a hash of its secret, which is not kept. It may what its
-    owner may at that moment, and no more than `limits`.
+    """A token of the API. Knox finds it again by a hash of its secret, which is not kept. It may
+    what its owner may at that moment, and no more than `limits`.
     """
 
     digest = models.CharField(max_length=CONSTANTS.DIGEST_LENGTH, primary_key=True)

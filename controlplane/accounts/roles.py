@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 from django.apps import apps
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group, User
-from django.db.models import BigIntegerField, CharField, Q, Value
+from django.db.models import BigIntegerField, CharField, Q, QuerySet, Value
 from django.db.models.functions import Coalesce
 
 from controlplane.accounts.models import Grant
@@ -29,6 +30,7 @@ from controlplane.accounts.role_names import (
     greatest,
 )
 from controlplane.accounts.scopes import ADMINISTER, Limits
+from controlplane.kept_sql import KeptQuery
 
 __all__ = [
     "ADMIN",
@@ -50,6 +52,8 @@ __all__ = [
 
 _REMEMBERED = "_sluice_reach"
 _LIMITS = "_sluice_limits"
+_USER_MARK: Final = 2_000_000_001
+"""Within what an id of a user may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +111,9 @@ def limit_to_token(user: User, limits: Limits) -> None:
 
 
 def limits_of(user: AbstractBaseUser | AnonymousUser) -> Limits | None:
-    """Of the token that this object signed in with; None where it has signed in otherwise."""
+    """The limits of the token that this object signed in with; None where it has signed in
+    otherwise.
+    """
     return getattr(user, _LIMITS, None)
 
 
@@ -187,7 +193,7 @@ def _held(user: User) -> Reach:
     everywhere: set[str] = set()
     namespaces: dict[str, str] = {}
     tables: dict[int, str] = {}
-    for role, namespace, table_key in _held_roles(user):
+    for role, namespace, table_key in _HELD_ROLES.rows(user.pk):
         if namespace:
             namespaces[namespace] = greatest(role, namespaces.get(namespace, ""))
         elif table_key:
@@ -197,11 +203,14 @@ def _held(user: User) -> Reach:
     return Reach(everywhere=frozenset(everywhere), namespaces=namespaces, tables=tables)
 
 
-def _held_roles(user: User) -> list[tuple[str, str, int]]:
+def _held_roles(user_key: int) -> QuerySet[Any, Any]:
     """(role, namespace, table's primary key): both empty for a role that holds everywhere."""
     nowhere = Value("", output_field=CharField()), Value(0, output_field=BigIntegerField())
-    own_groups = Group.objects.filter(user=user)
+    own_groups = Group.objects.filter(user=user_key)
     everywhere = own_groups.filter(name__in=ROLES).values_list("name", *nowhere)
-    grants = Grant.objects.filter(Q(user=user) | Q(group__in=own_groups)).order_by()
+    grants = Grant.objects.filter(Q(user=user_key) | Q(group__in=own_groups)).order_by()
     granted = grants.values_list("role", "namespace", Coalesce("table_id", nowhere[1]))
-    return list(everywhere.union(granted))
+    return everywhere.union(granted)
+
+
+_HELD_ROLES: Final = KeptQuery[tuple[str, str, int]](_held_roles, _USER_MARK)

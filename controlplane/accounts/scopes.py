@@ -18,7 +18,7 @@ _MOST: Final = {READ: VIEWER, OPERATE: OPERATOR, ADMINISTER: ADMIN}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Of one token."""
+    """What one token may, at most."""
 
     scope: str
     namespaces: frozenset[str] = frozenset()

@@ -13,8 +13,26 @@ from drf_spectacular.generators import SchemaGenerator
 
 FILE = Path(__file__).resolve().parents[2] / "workers" / "public" / "sluice_client" / "rows.py"
 WANTED = (
-    *("AlertRow", "AuditRow", "ConflictRow", "InstantRow", "OperationDetail", "OperationRow"),
-    *("PlanView", "ServicePlanView", "SqlAnswer", "TableRow", "WriterRow"),
+    *("AlertRow", "ApprovalDetail", "ApprovalRow", "AuditRow", "ChangedRows"),
+    *("CellAnswer", "Check", "ConflictRow", "GrantRow", "GroupCommitRow", "JoinStatus"),
+    *("LetterCommitRow", "ParticipantRow", "PasswordLink", "PeopleGroup", "PersonDetail"),
+    *("PersonRow", "SinkReset", "SinkResetPlan", "SinkSummary", "StreamRounds", "StreamsBoard"),
+    *("TraceRow", "TransactionRow"),
+    *(
+        "InstantRow",
+        "OperationDetail",
+        "OperationRow",
+        "OverwritePlan",
+        "PlanView",
+        "RowVersions",
+        "SavedQueryRow",
+        "ScheduleRow",
+        "ServicePlanView",
+        "SqlAnswer",
+        "TableRow",
+        "TableRows",
+        "WriterRow",
+    ),
 )
 """What the client's methods give; whatever stands in these is made as well."""
 _HEAD = '''"""What the node answers, by its OpenAPI document. Made by `manage.py client_rows`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from controlplane.api.if_match import IF_MATCH
 from controlplane.api.problems import MEDIA_TYPE, PROBLEMS, Problem, problem
 
 _SCHEMA = {"$ref": "#/components/schemas/Problem"}
@@ -43,6 +44,8 @@ def _statuses(method: str, operation: Mapping[str, Any]) -> Iterator[int]:
     if method != "get":
         yield from _OF_A_CHANGE
         yield 429
+    if any(parameter["name"] == IF_MATCH for parameter in operation.get("parameters", ())):
+        yield 412
     if "requestBody" in operation:
         yield from _OF_A_BODY
     if "text/event-stream" in operation["responses"].get("200", {}).get("content", {}):

@@ -30,6 +30,13 @@ _NO_PASSWORDS = (
 )
 
 
+ANSWERED = (
+    *(ControlPlaneError, exceptions.APIException, Http404, PermissionDenied, RequestDataTooBig),
+    *(DatabaseError, InterfaceError, RedisError, OperationalError),
+)
+"""What `answer` has a response for."""
+
+
 def answer(error: Exception, context: Mapping[str, Any]) -> Response | None:
     """The response for `error`; None leaves it to Django, which hides it behind a plain 500."""
     if isinstance(error, Http404):

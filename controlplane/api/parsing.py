@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from rest_framework import serializers
 from rest_framework.request import Request
 
+from controlplane.api.selection import sort_choices
 from controlplane.errors import InvalidRequest
 
 
@@ -27,6 +29,20 @@ def validated(serializer: type[Strict], request: Request) -> dict[str, Any]:
 def validated_query(serializer: type[Strict], request: Request) -> dict[str, Any]:
     """The query's values; a repeated parameter counts once, lists are separated by commas."""
     return _checked(serializer(data=request.query_params.dict()))
+
+
+class SortKey(serializers.ChoiceField):
+    """`key`, or `-key` for the greatest first; None for the list's own order."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        known = list(keys)
+        super().__init__(
+            choices=sort_choices(known),
+            required=False,
+            default=None,
+            help_text=f"By this field; `-{known[0]}` has the greatest first.",
+            error_messages={"invalid_choice": f"sorted by {', '.join(known)} alone"},
+        )
 
 
 class CommaList(serializers.CharField):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workers.reporting.masking import Masker
+from workers.masking import Masker
 
 _MASKER = Masker()
 MEDIA_TYPE = "application/problem+json"
@@ -54,6 +54,11 @@ PROBLEMS: Mapping[str, ProblemKind] = {
         "The statement says what is not allowed",
         "Leave out what `detail` names; nothing of it ran. The page on SQL lists what there is.",
     ),
+    "rows_refused": ProblemKind(
+        400,
+        "The question does not fit the table",
+        "`values.field` names the part of it, and `detail` what is wrong with that.",
+    ),
     "not_authenticated": ProblemKind(
         401, "Nobody is signed in", "Send `Authorization: Token <token>`, or sign in."
     ),
@@ -90,12 +95,22 @@ PROBLEMS: Mapping[str, ProblemKind] = {
     "plan_changed": ProblemKind(
         409, "The table moved on since the plan", "Ask for the plan again and look at it."
     ),
+    "state_changed": ProblemKind(
+        412,
+        "Somebody changed it first",
+        "Read it again, and send the change with the new ETag if you still want it.",
+    ),
     "too_large": ProblemKind(413, "The body is too large", "Send at most a megabyte."),
     "unsupported_media_type": ProblemKind(
         415, "The body has another media type", "Send `Content-Type: application/json`."
     ),
     "idempotency_key_reused": ProblemKind(
         422, "The key came with another request", "Take a new `Idempotency-Key`."
+    ),
+    "rows_gone": ProblemKind(
+        422,
+        "The table does not go back that far",
+        "Ask for a later moment; `hoodie.cleaner.commits.retained` says how far back files stay.",
     ),
     "sql_limit": ProblemKind(
         422,

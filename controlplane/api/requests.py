@@ -20,7 +20,7 @@ def actor(request: Request) -> User:
 
 
 def idempotency_key(request: Request) -> str | None:
-    """Raises InvalidRequest for one that is too long or not printable."""
+    """The header's. Raises InvalidRequest for one that is too long or not printable."""
     key = request.headers.get(IDEMPOTENCY_KEY)
     if key is not None and not (0 < len(key) <= KEY_CHARS_MAX and key.isprintable()):
         raise InvalidRequest("the idempotency key is too long or not printable")

@@ -11,7 +11,11 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 
 from controlplane.api import (
     alert_urls,
+    bulk_urls,
     openapi,  # noqa: F401 - imported for what it registers
+    operation_urls,
+    people_urls,
+    row_urls,
 )
 from controlplane.api.reports import urls as reports
 from controlplane.api.v1 import (
@@ -19,22 +23,16 @@ from controlplane.api.v1 import (
     audit,
     events,
     files,
-    grants,
     new_tables,
-    operation_again,
-    operation_logs,
     operations,
-    people,
-    row_grants,
+    rows,
     schedules,
     sinks,
     source_previews,
-    sql,
     streams,
     table_services,
     tables,
     timeline,
-    tokens,
     writers,
 )
 
@@ -96,6 +94,11 @@ urlpatterns = [
     path(
         f"{_TABLE}instants/<instant:requested_at>/", timeline.InstantApi.as_view(), name="instant"
     ),
+    path(
+        f"{_TABLE}instants/<instant:requested_at>/changes/",
+        rows.InstantChangesApi.as_view(),
+        name="instant_changes",
+    ),
     path(f"{_TABLE}schemas/", timeline.SchemaListApi.as_view(), name="schemas"),
     path(f"{_TABLE}schemas/diff/", timeline.SchemaDiffApi.as_view(), name="schema_diff"),
     path(f"{_TABLE}partitions/", files.PartitionListApi.as_view(), name="partitions"),
@@ -124,7 +127,6 @@ urlpatterns = [
         table_services.ServiceSettingApi.as_view(),
         name="service_schedule",
     ),
-    path(f"{_TABLE}masked-columns/", row_grants.MaskedColumnsApi.as_view(), name="masked_columns"),
     path(f"{_TABLE}savepoints/", table_services.SavepointListApi.as_view(), name="savepoints"),
     path(f"{_TABLE}markers/", timeline.MarkerListApi.as_view(), name="markers"),
     path(
@@ -188,6 +190,7 @@ urlpatterns = [
     path(
         f"{_TABLE}operations/", operations.TableOperationListApi.as_view(), name="table_operations"
     ),
+    path(f"{_TABLE}operations/plan/", operations.OverwritePlanApi.as_view(), name="overwrite_plan"),
     path(f"{_TABLE}schedules/", schedules.TableScheduleListApi.as_view(), name="table_schedules"),
     path(_SCHEDULE, schedules.ScheduleApi.as_view(), name="schedule"),
     path(f"{_SCHEDULE}pause/", schedules.SchedulePauseApi.as_view(), name="schedule_pause"),
@@ -207,22 +210,7 @@ urlpatterns = [
         operations.OperationCancelApi.as_view(),
         name="operation_cancel",
     ),
-    path(
-        "operations/<uuid:operation_id>/again/",
-        operation_again.OperationAgainApi.as_view(),
-        name="operation_again",
-    ),
-    path(
-        "operations/<uuid:operation_id>/log/",
-        operation_logs.OperationLogApi.as_view(),
-        name="operation_log",
-    ),
-    path(
-        "operations/<uuid:operation_id>/log/download/",
-        operation_logs.OperationLogDownloadApi.as_view(),
-        name="operation_log_download",
-    ),
-    path("sql/", sql.SqlApi.as_view(), name="sql"),
+    *operation_urls.urlpatterns,
     path("marker-server/", writers.MarkerServerApi.as_view(), name="marker_server"),
     path(
         "marker-server/restart/",
@@ -234,21 +222,8 @@ urlpatterns = [
     path("audit/export/", audit.AuditExportApi.as_view(), name="audit_export"),
     path("audit/<int:event_id>/", audit.AuditEventApi.as_view(), name="audit_event"),
     *alert_urls.urlpatterns,
-    path("grants/", grants.GrantListApi.as_view(), name="grants"),
-    path("grants/<int:grant_id>/", grants.GrantApi.as_view(), name="grant"),
-    path("users/", people.UserListApi.as_view(), name="users"),
-    path("users/<str:username>/", people.UserApi.as_view(), name="user"),
-    path("users/<str:username>/link/", people.UserLinkApi.as_view(), name="user_link"),
-    path("groups/", people.GroupListApi.as_view(), name="groups"),
-    path("groups/<int:group_id>/", people.GroupApi.as_view(), name="group"),
-    path(
-        "groups/<int:group_id>/members/<str:username>/",
-        people.GroupMemberApi.as_view(),
-        name="group_member",
-    ),
-    path("row-grants/", row_grants.RowGrantListApi.as_view(), name="row_grants"),
-    path("row-grants/<int:grant_id>/", row_grants.RowGrantApi.as_view(), name="row_grant"),
-    path("tokens/", tokens.TokenListApi.as_view(), name="tokens"),
-    path("tokens/<slug:token_key>/", tokens.TokenApi.as_view(), name="token"),
+    *bulk_urls.urlpatterns,
+    *people_urls.urlpatterns,
+    *row_urls.urlpatterns,
     *reports.urlpatterns,
 ]

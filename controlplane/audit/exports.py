@@ -1,86 +1,79 @@
-"""The audit as a file: CSV for spreadsheets, JSON for programs, streamed page by page.
+"""The audit as a file, streamed page by page: CSV for spreadsheets, JSON for programs, Parquet for
+engines.
 
-In CSV a cell that a spreadsheet would take for a formula begins with an apostrophe (threat T18);
-JSON has every value as it is stored, so that hashes can be made again from it.
+CSV is defused (`row_files`); JSON has every value as it is stored, so that hashes can be made again
+from it.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, fields
 from datetime import UTC
 from typing import Any, Literal
 
+import pyarrow as pa
+
 from controlplane.audit.actions import do_record
 from controlplane.audit.queries import AuditFilter, AuditRow, audit_page
 from controlplane.paging import PAGE_ROWS_MAX
+from controlplane.row_files import CONTENT_TYPES as FILE_TYPES
+from controlplane.row_files import MOMENT, Column, row_file
 
-Format = Literal["csv", "json"]
-FORMATS: tuple[Format, ...] = ("csv", "json")
-CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
-COLUMNS = tuple(field.name for field in fields(AuditRow))
+Format = Literal["csv", "json", "parquet"]
+FORMATS: tuple[Format, ...] = ("csv", "json", "parquet")
+CONTENT_TYPES = {
+    "csv": FILE_TYPES["csv"],
+    "json": "application/json",
+    "parquet": FILE_TYPES["parquet"],
+}
+_TYPES = {"at": MOMENT, "id": pa.int64(), "sequence": pa.int64(), "version": pa.int64()}
+COLUMNS = [Column(field.name, _TYPES.get(field.name, pa.string())) for field in fields(AuditRow)]
 WHAT = "audit.export"
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\0")
 
 
-def do_export(wanted: AuditFilter, as_format: Format, *, by: str) -> Iterator[str]:
+def do_export(wanted: AuditFilter, as_format: Format, *, by: str) -> Iterator[bytes]:
     """The file in pieces, newest rows first. That it is taken is itself recorded: before the first
     piece, and with the number of rows after the last.
     """
     details = {"as": as_format, "filter": wanted.named()}
     do_record(who=by, what=WHAT, subject="audit", result="requested", details=details)
-    rows = 0
-    yield _head(as_format)
-    for page in _pages(wanted):
-        yield _piece(as_format, page, is_first=rows == 0)
-        rows += len(page)
+    pages = _Pages(wanted)
     if as_format == "json":
-        yield "\n]\n"
-    done = {**details, "rows": rows}
+        yield from _json_pieces(pages)
+    else:
+        as_rows = ([list(row.values()) for row in page] for page in pages)
+        yield from row_file(as_format, COLUMNS, as_rows)
+    done = {**details, "rows": pages.rows}
     do_record(who=by, what=WHAT, subject="audit", result="done", details=done)
 
 
-def defused(text: str) -> str:
-    """The text as a cell that no spreadsheet computes."""
-    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+class _Pages:
+    """Page by page as JSON has them, with the number of rows so far."""
+
+    def __init__(self, wanted: AuditFilter) -> None:
+        self._wanted = wanted
+        self.rows = 0
+
+    def __iter__(self) -> Iterator[list[dict[str, Any]]]:
+        cursor: str | None = None
+        while True:
+            page = audit_page(self._wanted, cursor=cursor, limit=PAGE_ROWS_MAX)
+            if page.rows:
+                yield [_plain(row) for row in page.rows]
+                self.rows += len(page.rows)
+            if page.next_cursor is None:
+                return
+            cursor = page.next_cursor
 
 
-def _pages(wanted: AuditFilter) -> Iterator[list[AuditRow]]:
-    cursor: str | None = None
-    while True:
-        page = audit_page(wanted, cursor=cursor, limit=PAGE_ROWS_MAX)
-        if page.rows:
-            yield page.rows
-        if page.next_cursor is None:
-            return
-        cursor = page.next_cursor
-
-
-def _head(as_format: Format) -> str:
-    return "[\n" if as_format == "json" else _csv_lines([list(COLUMNS)])
-
-
-def _piece(as_format: Format, rows: list[AuditRow], *, is_first: bool) -> str:
-    if as_format == "json":
-        lines = ",\n".join(json.dumps(_plain(row), sort_keys=True) for row in rows)
-        return lines if is_first else f",\n{lines}"
-    return _csv_lines([[_cell(text) for text in _plain(row).values()] for row in rows])
-
-
-def _csv_lines(lines: list[list[str]]) -> str:
-    text = io.StringIO()
-    csv.writer(text).writerows(lines)
-    return text.getvalue()
-
-
-def _cell(content: Any) -> str:
-    if content is None:
-        return ""
-    text = content if isinstance(content, str) else json.dumps(content, sort_keys=True)
-    return defused(text)
+def _json_pieces(pages: _Pages) -> Iterator[bytes]:
+    yield b"[\n"
+    for rows in pages:
+        lines = ",\n".join(json.dumps(row, sort_keys=True) for row in rows)
+        yield (lines if pages.rows == 0 else f",\n{lines}").encode()
+    yield b"\n]\n"
 
 
 def _plain(row: AuditRow) -> dict[str, Any]:

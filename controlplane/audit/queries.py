@@ -14,12 +14,15 @@ from django.utils import timezone
 from controlplane.audit.canonical import GENESIS_HASH
 from controlplane.audit.guards import missing_guards
 from controlplane.audit.models import AuditCheck, AuditEvent, AuditHead
-from controlplane.paging import PAGE_ROWS, Page, newest_first
+from controlplane.paging import PAGE_ROWS, Page, chosen_order, in_order, newest_first
 
 OVERDUE_AFTER = timedelta(minutes=10)
 """Without a verification for so long, or a row that waits for the chain, something stands still."""
 
 Verdict = Literal["good", "warn", "bad", "quiet"]
+
+SORTED_BY = {key: key for key in ("at", "who", "what", "object", "result")}
+"""What audit rows may be sorted by, and the columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +96,20 @@ class ChainState:
 
 
 def audit_page(
-    wanted: AuditFilter, *, cursor: str | None = None, limit: int = PAGE_ROWS
+    wanted: AuditFilter,
+    *,
+    sort: str | None = None,
+    cursor: str | None = None,
+    limit: int = PAGE_ROWS,
 ) -> Page[AuditRow]:
-    """Raises InvalidRequest for a cursor that is none."""
-    page = newest_first(_events(wanted), by="at", cursor=cursor, limit=limit)
+    """Newest first, or as a key of `SORTED_BY` says. Raises InvalidRequest for a cursor that is
+    none.
+    """
+    order = chosen_order(sort, SORTED_BY)
+    if order is None:
+        page = newest_first(_events(wanted), by="at", cursor=cursor, limit=limit)
+    else:
+        page = in_order(_events(wanted), order, cursor=cursor, limit=limit)
     return Page([audit_row(event) for event in page.rows], page.next_cursor)
 
 

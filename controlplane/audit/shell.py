@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import getpass
 
+SHELL_SUFFIX = " (shell)"
+
 
 def shell_user() -> str:
     """The name on this machine, marked so that no user of the node has it."""
-    return f"{getpass.getuser()} (shell)"
+    return f"{getpass.getuser()}{SHELL_SUFFIX}"

@@ -15,7 +15,7 @@ from kombu.exceptions import OperationalError
 
 from controlplane.audit.actions import do_record
 from controlplane.celery import app
-from controlplane.demo.source_kinds import BACKFILL, EVOLVE, is_of_demo
+from controlplane.demo.source_kinds import BACKFILL, EVOLVE, LATE, is_of_demo
 from controlplane.errors import NotAllowedNow, QueueUnavailable
 from controlplane.mirror.storage import storage_of
 from controlplane.operations.kinds import write
@@ -34,6 +34,14 @@ HEARTBEAT = {
     "hoodie.client.heartbeat.tolerable.misses": "5",
 }
 OPTIMISTIC = {"hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL", **HEARTBEAT}
+EARLY = {**OPTIMISTIC, "hoodie.write.concurrency.early.conflict.detection.enable": "true"}
+NON_BLOCKING = {
+    "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
+    **HEARTBEAT,
+}
+SPARK_CONF = {"spark.sql.shuffle.partitions": "2"}
+"""A handful of rows."""
+LATE_S = 45.0
 KILL_TASK = "controlplane.demo.kill_writer"
 KILL_WAIT_S = 20.0
 KILL_POLL_S = 0.05
@@ -47,6 +55,39 @@ def do_start_demo_conflict(table: Table, by: User) -> tuple[Operation, Operation
     first = _write(table, by, "backfill-a", {"kind": BACKFILL, "seed": 1}, OPTIMISTIC)
     second = _write(table, by, "backfill-b", {"kind": BACKFILL, "seed": 2}, OPTIMISTIC)
     return first, second
+
+
+def do_start_demo_early_conflict(table: Table, by: User) -> tuple[Operation, Operation]:
+    """The same two, who look at each other's markers while they write: one is stopped before it has
+    written all that would be in vain.
+    """
+    _refuse_while_running(table, BACKFILL)
+    first = _write(table, by, "backfill-a", {"kind": BACKFILL, "seed": 1, "hold_s": 6.0}, EARLY)
+    second = _write(table, by, "backfill-b", {"kind": BACKFILL, "seed": 2, "hold_s": 6.0}, EARLY)
+    return first, second
+
+
+def do_start_demo_late_clicks(table: Table, by: User) -> tuple[Operation, Operation]:
+    """A burst of requests whose clicks come most of a minute late: the coverage of the clicks'
+    columns falls, and heals.
+    """
+    _refuse_while_running(table, LATE)
+    run = SystemClock().now_ms() // 1000
+    operations = [
+        do_request_write(
+            table=table,
+            parameters={
+                "source": {"kind": LATE, "stream": stream, "run": run, "hold_s": hold_s},
+                "stream": stream,
+                "options": {**NON_BLOCKING, "sluice.writer.name": f"late-{stream}"},
+                "spark_conf": SPARK_CONF,
+            },
+            by=by,
+            reason="demo",
+        )
+        for stream, hold_s in (("impression", 0.0), ("click", LATE_S))
+    ]
+    return operations[0], operations[1]
 
 
 def do_start_demo_schema_conflict(table: Table, by: User) -> tuple[Operation, Operation]:
@@ -140,13 +181,13 @@ def _write(
     table: Table,
     by: User,
     writer: str,
-    source: Mapping[str, str | int],
+    source: Mapping[str, str | float],
     options: Mapping[str, str],
 ) -> Operation:
     parameters = {
         "source": dict(source),
         "operation": "upsert",
         "options": {**options, "sluice.writer.name": writer},
-        "spark_conf": {"spark.sql.shuffle.partitions": "2"},  # A handful of rows.
+        "spark_conf": SPARK_CONF,
     }
     return do_request_write(table=table, parameters=parameters, by=by, reason="demo")

@@ -20,7 +20,7 @@ from workers.sink.kafka.broker import PACKAGE, known_jars
 
 
 def probes(places: Places, supervisor: Supervisor) -> dict[str, Probe]:
-    """Of what the demo has started and what has not ended by itself."""
+    """One probe for each process that the demo has started and that has not ended by itself."""
     states = supervisor.states()
     own: dict[str, Probe] = {}
     if KAFKA in states and not states[KAFKA].is_over and (ports := read_ports(broker_home(places))):

@@ -33,7 +33,7 @@ from workers.demo.ports import chosen_ports, read_ports
 from workers.errors import KafkaFailed, TableNotFound
 from workers.lakehouse import LakehouseTable, create_table, open_table
 from workers.sink.config import sink_config
-from workers.sink.kafka.broker import await_broker, kafka_class_path
+from workers.sink.kafka.broker import await_broker, kafka_class_path, known_jars
 from workers.sink.kafka.client_config import connection
 from workers.sink.kafka.topics import Topics
 from workers.spark.process import is_driver, read_pid
@@ -136,8 +136,9 @@ def _supervisor(places: Places) -> Supervisor:
 def _broker(places: Places, supervisor: Supervisor, clock: Clock, say: Say) -> str:
     """Where it listens, once it answers and has the topic."""
     try:
-        say("looking for Apache Kafka (fetched once, which may take minutes)")
         home = broker_home(places)
+        if not known_jars(home):
+            say("fetching Apache Kafka, once, which may take minutes")
         kafka_class_path(home, within_s=_RESOLVE_S)
         runs = supervisor.states()[KAFKA].is_running
         ports = (read_ports(home) if runs else None) or chosen_ports(home)

@@ -10,10 +10,12 @@ from controlplane.operations.source_kinds import SourceKind
 STREAM: Final = "demo_stream"
 BACKFILL: Final = "demo_backfill"
 EVOLVE: Final = "demo_evolve"
+LATE: Final = "demo_late"
 SOURCE_KINDS: Final = (
     SourceKind(STREAM, has_numbered_rounds=True, restarts_max=3),
     SourceKind(BACKFILL),
     SourceKind(EVOLVE),
+    SourceKind(LATE),
 )
 
 

@@ -13,7 +13,8 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import User
 
-from controlplane.demo.actions import HEARTBEAT
+from controlplane.demo.actions import NON_BLOCKING as WRITE_OPTIONS
+from controlplane.demo.actions import SPARK_CONF
 from controlplane.demo.source_kinds import STREAM
 from controlplane.errors import NotAllowedNow
 from controlplane.operations.actions import do_request_write
@@ -32,18 +33,13 @@ from workers.spark.process import ENDING_FILE, is_driver, read_pid
 NAME = "ad_requests"
 SLUG = "ad-requests"
 BUCKETS = 2
-WRITE_OPTIONS = {
-    "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
-    **HEARTBEAT,
-}
-SPARK_CONF = {"spark.sql.shuffle.partitions": "2"}
 _RUNS_LOOKED_AT = 50
 """Operations of streams: of several runs, with those that took a dead one's place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoRun:
-    """Of a run that begins anew."""
+    """What a run of the demo takes that begins anew."""
 
     rounds: int = 40
     requests_per_round: int = 40
@@ -185,7 +181,7 @@ def unfinished_run(row: TableRow, table: LakehouseTable) -> dict[str, Any] | Non
     ]
     if not sources:
         return None
-    source: dict[str, Any] = max(sources, key=lambda asked_for: int(asked_for["run"]))
+    source: dict[str, Any] = max(sources, key=lambda parameters: int(parameters["run"]))
     done = rounds_done(table)
     is_finished = all(done.get(one, (0, 0)) >= (source["run"], source["rounds"]) for one in STREAMS)
     return None if is_finished else source

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import logging
+
+from django.contrib.auth.models import User
+
 from controlplane.celery import app
 from controlplane.demo.actions import KILL_TASK, kill_in_the_middle
+from controlplane.demo.restart import RESTART_TASK
 from controlplane.tables.models import Table
+
+_log = logging.getLogger(__name__)
 
 
 @app.task(name=KILL_TASK)
 def kill_writer(slug: str) -> None:
     if table := Table.objects.filter(slug=slug).first():
         kill_in_the_middle(table)
+
+
+@app.task(name=RESTART_TASK)
+def begin_anew(user_id: int, *, deletes: bool) -> None:
+    from controlplane.demo.reset import delete_all, start_all
+    from controlplane.demo.streams import DemoRun
+    from workers.clock import SystemClock
+
+    by, clock = User.objects.get(pk=user_id), SystemClock()
+    if deletes:
+        delete_all(by, clock)
+    start_all(by, DemoRun(), clock, _log.info)

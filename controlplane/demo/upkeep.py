@@ -8,13 +8,17 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 
 from controlplane.accounts.roles import ADMIN
+from controlplane.monitoring.thresholds import do_set_threshold
 from controlplane.operations.actions import do_update_service_setting
 from controlplane.operations.models import ServiceSetting
 from controlplane.tables.models import Table as TableRow
+from controlplane.tables.scopes import Scope
 
 SERVICES = {"compaction": (60, 15), "clean": (120, 30)}
-"""Service -> (at most every so many seconds, after so many commits). Compaction comes before the
-table's health complains of its backlog.
+"""Service -> (at most every so many seconds, after so many commits)."""
+DELTA_COMMITS_MAX = 60
+"""Before the table's health warns: three streams commit some 22 times a minute, and a visitor who
+has done nothing yet is to see nothing that needs a person.
 """
 CANCEL_WAIT_S = 90.0
 POLL_S = 0.5
@@ -33,6 +37,13 @@ def keep_small(row: TableRow, by: User) -> None:
             trigger_commits=trigger_commits,
             by=by,
         )
+    do_set_threshold(
+        "compaction-commits",
+        DELTA_COMMITS_MAX,
+        scope=Scope(table=row),
+        by=by,
+        reason="the demo's streams commit every few seconds",
+    )
 
 
 def admin() -> User:

@@ -96,7 +96,7 @@ class Hub:
                     if message is not None and message["type"] == "psubscribe":
                         self._is_subscribed.set()
                     elif message is not None:
-                        self._tell(message)
+                        self._announce(message)
         except redis.RedisError as error:
             log.warning("live streams end, Redis is not heard: error=%s", error)
         finally:
@@ -112,7 +112,7 @@ class Hub:
         while self._ears:
             self._ears.pop().go_deaf()
 
-    def _tell(self, message: dict[str, Any]) -> None:
+    def _announce(self, message: dict[str, Any]) -> None:
         kind = _kind(message)
         if not kind:
             return
@@ -126,7 +126,7 @@ _hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Hub]] = WeakKeyDic
 
 
 def hub_at(address: str) -> Hub:
-    """Of the running event loop and this Redis."""
+    """The hub of the running event loop and this Redis; made when it is first wanted."""
     hubs = _hubs.setdefault(asyncio.get_running_loop(), {})
     if address not in hubs:
         hubs[address] = Hub(address)

@@ -7,6 +7,7 @@ holds it any more, so that a request that was broken off half-way keeps none.
 
 from __future__ import annotations
 
+from threading import Lock
 from weakref import WeakSet, finalize
 
 from django.conf import settings
@@ -46,10 +47,16 @@ class Seat:
 
 
 _taken: WeakSet[Seat] = WeakSet()
+_counting = Lock()
 
 
 def take_seat(user: object) -> Seat:
     """For the user of this key. Raises NoStream, NoSeat."""
+    with _counting:
+        return _take_seat(user)
+
+
+def _take_seat(user: object) -> Seat:
     instead = "close one; until then this page asks every few seconds"
     most = settings.SLUICE_LIVE_STREAMS_MAX
     if len(_taken) >= most:

@@ -13,13 +13,12 @@ import json
 from collections.abc import AsyncIterator
 
 import redis.asyncio as redis
-from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.http import StreamingHttpResponse
 
 from controlplane.live.hub import Ear, hub_at
 from controlplane.live.seats import NoStream, Seat, free_seat, take_seat
-from controlplane.live.watching import Listener, Watched, give_back_connections, watch_of
+from controlplane.live.watching import Listener, Watched, watch_of
 
 CONTENT_TYPE = "text/event-stream"
 PING_S = 4.0
@@ -56,8 +55,6 @@ async def _event_stream(seat: Seat, listener: Listener, watched: Watched) -> Asy
     ends_at = loop.time() + STREAM_S_MAX
     hub, ear, watch = hub_at(settings.SLUICE_REDIS_URL), Ear(watched), watch_of(listener, watched)
     try:
-        # The thread of the request would else keep its connection until the stream ends.
-        await sync_to_async(give_back_connections)()
         await hub.join(ear)
         yield f"retry: {RETRY_MS}\n{_event('start', {})}"
         while loop.time() < ends_at:

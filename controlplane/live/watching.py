@@ -70,8 +70,9 @@ def watched_by(listener: Listener) -> Watched:
 
 
 def give_back_connections() -> None:
-    """Of this thread, to the database. Django does so when an answer ends, and a stream lasts: as
-    many streams as the pool has connections would stop all others."""
+    """Give the connections of this thread back to the database. Django does so when an answer ends,
+    and a stream lasts: as many streams as the pool has connections would stop all others.
+    """
     for connection in connections.all(initialized_only=True):
         if not connection.in_atomic_block:
             connection.close()

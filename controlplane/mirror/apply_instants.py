@@ -31,6 +31,7 @@ _INSTANT_COLUMNS = (
     "partitions",
     "operation_ref",
     "metadata",
+    "file_times",
 )
 
 
@@ -79,7 +80,7 @@ def apply_instants(
     moved = [records[key].pk for key in sorted(archive.moved) if key in records]
     for start in range(0, len(moved), BATCH_ROWS):
         batch = moved[start : start + BATCH_ROWS]
-        InstantRecord.objects.filter(pk__in=batch).update(is_archived=True)
+        InstantRecord.objects.filter(pk__in=batch).update(is_archived=True, file_times=None)
     has_moved, has_moved_schemas = _apply_archive(table, archive, newest)
     return AppliedInstants(
         is_changed=bool(gone or new or changed) or has_moved,
@@ -146,6 +147,7 @@ def _instant_columns(facts: InstantFacts) -> dict[str, Any]:
         "partitions": facts.partitions,
         "operation_ref": facts.operation_ref[:64],
         "metadata": {**facts.metadata, **fingerprint_of(facts)},
+        "file_times": dict(facts.file_times) or None,
     }
 
 

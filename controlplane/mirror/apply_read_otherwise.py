@@ -36,8 +36,8 @@ def read_otherwise_now(table: Table) -> dict[str, Any]:
     counts = remaining_counts(keys_by_commit, _base_instants(table))
     if not counts:
         return {}
-    tells = (commit.counts.keys() & counts.keys() for commit in keys_by_commit)
-    newest = max(row[0] for row, groups in zip(commits, tells, strict=True) if groups)
+    shared_groups = (commit.counts.keys() & counts.keys() for commit in keys_by_commit)
+    newest = max(row[0] for row, groups in zip(commits, shared_groups, strict=True) if groups)
     return {"keys": sum(counts.values()), "file_groups": len(counts), "told_by": newest}
 
 

@@ -16,7 +16,7 @@ from workers.clock import InstantTime
 _BATCH_ROWS = 500
 _SEEN = ("operation_type", "stream", "rows", "files", "bytes", "operation_ref")
 """What only the mirror knows of an instant that is gone."""
-_TOLD = ("action", "ended_at", "undone_by")
+_CHANGING_FIELDS = ("action", "ended_at", "undone_by")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def apply_undone(
         row.action = row.action or _usual_action(table)
     # What was undone twice is there already, by the first.
     UndoneRecord.objects.bulk_create(new.values(), batch_size=_BATCH_ROWS, ignore_conflicts=True)
-    UndoneRecord.objects.bulk_update(changed, _TOLD, batch_size=_BATCH_ROWS)
+    UndoneRecord.objects.bulk_update(changed, _CHANGING_FIELDS, batch_size=_BATCH_ROWS)
     return is_changed or bool(new or changed)
 
 

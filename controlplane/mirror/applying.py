@@ -25,6 +25,7 @@ from controlplane.mirror.apply_read_otherwise import read_otherwise_now
 from controlplane.mirror.apply_schemas import rebuild_schemas
 from controlplane.mirror.apply_sinks import apply_sinks
 from controlplane.mirror.apply_undone import apply_undone
+from controlplane.mirror.history_counts import keep_counts
 from controlplane.mirror.models import SyncMark
 from controlplane.mirror.observing import PROJECTION, Observed, held_by, listing_hash
 from controlplane.mirror.problems import note_files_problem
@@ -82,6 +83,7 @@ def apply_observed(
             changed.add("instants")
         mark.synced_at, mark.made_by = began, PROJECTION
         note_sums(table, mark, [*written, *OF_BOTH], history)
+        keep_counts(table, mark, observed.archive)
         mark.save(update_fields=_columns(turn))
         Table.objects.filter(pk=table.pk).update(**synced)
         for kind in sorted(changed):
@@ -143,6 +145,15 @@ def _apply_claims(table: Table, opened: engine.Table, observed: Observed) -> set
 
 def _columns(turn: Turn) -> list[str]:
     """All of the mark but whose turn it is, and what its rounds note."""
-    others = {"id", "table", "running_until", "tried_at", "changed_at", "look_at", "measured_at"}
+    others = {
+        "id",
+        "table",
+        "running_until",
+        "running_by",
+        "tried_at",
+        "changed_at",
+        "look_at",
+        "measured_at",
+    }
     others |= {"sight", "repaired_at", *turn.ending}
     return [one.name for one in SyncMark._meta.concrete_fields if one.name not in others]

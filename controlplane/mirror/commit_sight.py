@@ -33,8 +33,8 @@ _ENDS: Final = ("least", "greatest")
 def seen_metadata(
     table: Table, access: RowAccess, metadata: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Of an instant as it is mirrored; the same names. A key in it is a look at rows that is in the
-    audit.
+    """An instant's metadata as it is mirrored; the same names. A key in it is a look at rows that
+    is in the audit.
     """
     groups: Mapping[str, Any] = metadata.get("groups") or {}
     if access.sees_all:

@@ -44,7 +44,7 @@ class ConflictFacts:
 def conflict_of_decision(
     loser: InstantTime, decision: RollbackDecision, decided_ms: int
 ) -> ConflictFacts:
-    """Of a decision that has a conflict."""
+    """What a decision that has a conflict says of it."""
     conflict = decision.conflict or {}
     groups = _groups(conflict.get("file_groups"))
     details = {key: _small(conflict[key]) for key in _DETAILS if conflict.get(key) is not None}

@@ -16,6 +16,7 @@ from typing import Any
 from controlplane.mirror.conflict_facts import ConflictFacts, conflict_of_decision
 from controlplane.mirror.conflict_facts import text as _text
 from controlplane.mirror.group_facts import groups_of_commit
+from controlplane.mirror.pending_facts import pending_operation
 from controlplane.mirror.plan_facts import (
     completed_clean,
     completed_restore,
@@ -51,6 +52,7 @@ from workers.timeline.metadata import (
     read_rollback_targets,
     read_rolled_back,
 )
+from workers.timeline.phases import PHASES_KEY, read_phases
 from workers.timeline.read_otherwise import READ_OTHERWISE_KEY
 from workers.timeline.timeline import Timeline
 
@@ -64,7 +66,9 @@ _SHOWN_ELSEWHERE = (
     GROUP_FACTS_KEY,
     OFFSETS_KEY,
     READ_OTHERWISE_KEY,
+    PHASES_KEY,
 )
+_REWRITES = ("COMPACT", "CLUSTER", "LOG_COMPACT")
 Key = tuple[str, str]
 """(requested time, action): what tells two instants of one table apart."""
 
@@ -81,6 +85,8 @@ class InstantFacts:
     partitions: int | None = None
     operation_ref: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    file_times: Mapping[str, int] = field(default_factory=dict)
+    """When the files of its states were made, epoch ms by state; empty in the history."""
     schema_json: str | None = None
     """Only of commits that can set the table's schema."""
 
@@ -220,12 +226,16 @@ def _pending(table: Table, instant: Instant, beat: Heartbeat | None) -> InstantF
     except (MalformedTable, UnsupportedTable) as error:
         return _damaged(instant, error)
     metadata = {"plan": plan} if plan else {}
+    if beat is None or not beat.operation:
+        operation_type = pending_operation(table, instant)
+    else:
+        operation_type = _text(beat.operation)
     if beat is None:
-        return InstantFacts(instant=instant, metadata=metadata)
+        return InstantFacts(instant=instant, metadata=metadata, operation_type=operation_type)
     return InstantFacts(
         instant=instant,
         metadata=metadata,
-        operation_type=_text(beat.operation),
+        operation_type=operation_type,
         writer=_text(beat.writer),
         stream=_text(beat.stream),
         operation_ref=_text(beat.operation_id),
@@ -295,6 +305,7 @@ def _small_metadata(commit: CommitMetadata) -> dict[str, Any]:
         "partition_bytes": _partition_bytes(commit),
         "extra": shown,
         "process": _process(extra.get(PROCESS_KEY, "")),
+        "phases": read_phases(extra.get(PHASES_KEY)),
         **groups_of_commit(extra.get(GROUP_FACTS_KEY)),
         **read_otherwise_of_commit(extra),
         **sink_of_commit(extra),
@@ -327,8 +338,17 @@ def _partition_bytes(commit: CommitMetadata) -> dict[str, int]:
 
 
 def _rows(commit: CommitMetadata) -> int:
+    """Rows that it changed. Apache Hudi counts those of the same file as written, too, that it
+    copied; a rewrite changes none, and all that it wrote count.
+    """
     given = commit.extra_metadata.get(ROWS_KEY, "")
-    return int(given) if given.isdigit() else sum(stat.num_writes for stat in commit.stats)
+    if given.isdigit():
+        return int(given)
+    stats = commit.stats
+    changed = sum(stat.num_inserts + stat.num_updates + stat.num_deletes for stat in stats)
+    if changed and commit.operation_type not in _REWRITES:
+        return changed
+    return sum(stat.num_writes for stat in stats)
 
 
 def _sets_schema(table: Table, instant: Instant, commit: CommitMetadata) -> bool:

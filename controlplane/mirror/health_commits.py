@@ -13,10 +13,10 @@ from django.db.models.functions import Cast, Coalesce
 from controlplane.mirror.health_check import Check
 from controlplane.mirror.health_words import age_of, many, spoken
 from controlplane.mirror.thresholds import Limits
+from controlplane.tables.queries import DATA_ACTIONS
 from workers.clock import InstantTime
 
 ROWS_JUDGED_LEAST: Final = 1_000_000
-_OF_ROWS: Final = ("commit", "deltacommit", "replacecommit")
 _CHANGES: Final = ("inserts", "updates", "deletes")
 _SERVICES: Final = ("COMPACT", "LOG_COMPACT", "CLUSTER")
 
@@ -27,7 +27,7 @@ def commit_check(newest: Mapping[str, InstantTime], limits: Limits, now: datetim
     if not most_s:
         return []
     title = "Commits keep their SLA"
-    last = max((newest.get(action, "") for action in _OF_ROWS), default="")
+    last = max((newest.get(action, "") for action in DATA_ACTIONS), default="")
     if not last:
         return [
             Check(name="commits", title=title, verdict="warn", sentence="nothing was committed yet")

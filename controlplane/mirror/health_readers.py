@@ -13,7 +13,7 @@ READ_ALIKE: Final = "read-alike"
 
 
 def read_alike(read_otherwise: Mapping[str, Any]) -> Check:
-    """Of what `SyncMark.read_otherwise` says."""
+    """Whether readers agree, by what `SyncMark.read_otherwise` says."""
     title = "Other engines read the same rows"
     if not read_otherwise:
         sentence = "no commit tells of a key that they read otherwise"

@@ -52,7 +52,7 @@ def _moved() -> list[tuple[Table, InstantTime]]:
     measured = StreamStatus.objects.filter(table=OuterRef("pk"))
     tables = (
         Table.objects.select_related("sync_mark", "join_measure")
-        .defer("join_measure__found")
+        .defer("join_measure__sample")
         .annotate(newest=Subquery(newest))
         .filter(
             ~Q(groups=[]) | Exists(named) | Exists(measured),

@@ -11,6 +11,7 @@ from typing import Final, Literal
 from django.db import models
 
 from controlplane.fields import InstantTimeField, OptionalInstantTimeField
+from controlplane.mirror.count_models import HistoryCount
 from controlplane.mirror.sink_models import SinkParticipant, SinkRecord
 from controlplane.mirror.sync_models import SyncMark
 from controlplane.tables.models import Table
@@ -18,6 +19,7 @@ from controlplane.tables.models import Table
 __all__ = [
     "FileGroupRecord",
     "HeartbeatRecord",
+    "HistoryCount",
     "InstantRecord",
     "JoinMeasure",
     "JoinPoint",
@@ -68,6 +70,8 @@ class InstantRecord(models.Model):
     partitions = models.PositiveIntegerField(null=True)
     operation_ref = models.CharField(max_length=64, blank=True)
     metadata = models.JSONField(default=dict)
+    file_times = models.JSONField(null=True)
+    """Epoch ms by state of its files; none in the history."""
     is_archived = models.BooleanField(default=False)
     """Moved from the active timeline into the history."""
     has_content = models.BooleanField(default=True)
@@ -353,7 +357,7 @@ class JoinMeasure(models.Model):
     sampled_at = models.DateTimeField()
     sampled_instant = InstantTimeField(blank=True)
     took_ms = models.PositiveIntegerField(default=0)
-    found = models.JSONField(default=dict)
+    sample = models.JSONField(default=dict)
 
     def __str__(self) -> str:
         return f"{self.table} {self.sampled_at:%H:%M:%S}"

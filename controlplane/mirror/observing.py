@@ -14,6 +14,7 @@ from controlplane.mirror.conflict_facts import ConflictFacts
 from controlplane.mirror.facts import InstantFacts, Key, Listing, MarkerFacts, key_of
 from controlplane.mirror.file_facts import FileListing, list_file_groups
 from controlplane.mirror.models import InstantRecord, SyncMark
+from controlplane.mirror.phase_facts import file_times, phase_key
 from controlplane.mirror.sink_facts import SinkFacts, observe_sinks
 from controlplane.mirror.undone_facts import UndoneFacts, read_undone
 from controlplane.tables.models import Table
@@ -31,7 +32,7 @@ from workers.timeline.instant import Instant, State
 INSTANTS_PER_PASS_MAX = 2000
 """More than this are read over several passes, newest first, so that no pass outlives its turn."""
 ERROR_CHARS_MAX = 500
-PROJECTION = "9"
+PROJECTION = "10"
 """Changes with what is mirrored: a mirror that an older program made is read again, whole."""
 
 
@@ -78,14 +79,15 @@ def observe(table: Table, opened: engine.Table, mark: SyncMark) -> Observed:
     beats = read_heartbeats(opened.storage)
     names = facts.marker_names(opened.storage)
     markers = facts.marker_facts(names)
+    lock = read_lock(opened.storage, opened.ports.clock.now_ms(), is_foreign=opened.is_foreign)
     claims = Claims(
         [directory_facts(opened.storage, instant, names[instant]) for instant in names],
-        read_lock(opened.storage, opened.ports.clock.now_ms()),
+        lock,
         observe_sinks(opened.storage),
         overtaken_commits(table, opened),
         late_writer_hold(opened, listing.timeline),
     )
-    provider = lock_provider(opened.storage)
+    provider = lock.provider if opened.is_foreign else lock_provider(opened.storage)
     if mark.listing_hash == listing_hash(listing, beats):
         return Observed(listing, beats, markers, claims, provider, mark, None)
     by_instant = {beat.instant: beat for beat in beats}
@@ -101,7 +103,12 @@ def observe(table: Table, opened: engine.Table, mark: SyncMark) -> Observed:
         for loser in _undone(table, listing)
         if (conflict := facts.conflict_facts(opened.storage, loser))
     ]
-    present = [one for one in read if one is not None]
+    times = file_times(opened)
+    present = [
+        replace(one, file_times=times.get(phase_key(one.instant), {}))
+        for one in read
+        if one is not None
+    ]
     completed = [key for key, (state, _) in known.items() if state == State.COMPLETED.value]
     archive = read_archive(table, opened, listing, mark, completed)
     files, problem = _list_files(opened, listing)
@@ -171,7 +178,9 @@ def listing_hash(listing: Listing, beats: list[Heartbeat]) -> str:
 
 
 def claims_hash(opened: engine.Table, observed: Observed) -> str:
-    """Of all that a pass applies besides the listing. No sets are among it: they have no order."""
+    """A hash of all that a pass applies besides the listing. No sets are among it: they have no
+    order.
+    """
     claims = observed.claims
     said = (
         PROJECTION,

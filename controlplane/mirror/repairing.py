@@ -95,5 +95,6 @@ def forget_rows(table: Table, kinds: Collection[str]) -> None:
     forgotten: dict[str, Any] = dict.fromkeys(("listing_hash", "claims_hash", "sight"), "")
     forgotten |= {"sums": {}, "look_at": None}
     if HISTORY in kinds:
-        forgotten |= {"history_version": "", "names_only": 0}
+        table.history_counts.all().delete()
+        forgotten |= {"history_version": "", "names_only": 0, "is_history_counted": False}
     SyncMark.objects.filter(table=table).update(**forgotten)

@@ -27,6 +27,7 @@ from controlplane.mirror.sync import Looked, look
 from controlplane.mirror.turns import given_back, take_turn
 from controlplane.tables.models import Table
 from workers.clock import Clock, SystemClock
+from workers.traces import span
 
 BUDGET_S = 1.5
 WHOLE_EVERY = timedelta(minutes=2)
@@ -40,6 +41,8 @@ LOOK_EVERY_FEW = timedelta(seconds=2)
 LOOK_EVERY_MAX = timedelta(seconds=60)
 QUIET_PER_LOOK = 30
 """A bucket's table that was quiet for ten minutes is looked at every twenty seconds."""
+QUIET_PER_LOOK_OF_MANY = 10
+"""A directory's table that was quiet for a minute is looked at every four seconds in a fleet."""
 LOOKS_PER_ROUND = 400
 """Of more tables those that are still are looked at the less often, as a bucket's are."""
 _BEATS_LATE = timedelta(milliseconds=250)
@@ -129,7 +132,8 @@ def _look_less_often(tables: list[Table], now: datetime, longest: timedelta) -> 
     """By powers of two, so that a few queries tell all; none of those that are busy."""
     by_pause: dict[timedelta, list[int]] = {}
     for table in tables:
-        pause, wanted = LOOK_EVERY_MIN, min(longest, _pause(table.sync_mark.changed_at, now))
+        wanted = min(longest, _pause(table.sync_mark.changed_at, now, QUIET_PER_LOOK_OF_MANY))
+        pause = LOOK_EVERY_MIN
         while pause * 2 <= wanted:
             pause *= 2
         by_pause.setdefault(pause, []).append(table.sync_mark.pk)
@@ -139,10 +143,12 @@ def _look_less_often(tables: list[Table], now: datetime, longest: timedelta) -> 
         SyncMark.objects.filter(pk__in=marks).update(look_at=look_at)
 
 
-def _pause(changed_at: datetime | None, now: datetime) -> timedelta:
+def _pause(
+    changed_at: datetime | None, now: datetime, quiet_per_look: int = QUIET_PER_LOOK
+) -> timedelta:
     """Until the next look at a table to which nothing has happened since."""
-    quiet_for = now - changed_at if changed_at else LOOK_EVERY_MAX * QUIET_PER_LOOK
-    return min(LOOK_EVERY_MAX, max(LOOK_EVERY_MIN, quiet_for / QUIET_PER_LOOK))
+    quiet_for = now - changed_at if changed_at else LOOK_EVERY_MAX * quiet_per_look
+    return min(LOOK_EVERY_MAX, max(LOOK_EVERY_MIN, quiet_for / quiet_per_look))
 
 
 def _sync(table: Table, sight: str, began: datetime) -> bool:
@@ -153,7 +159,7 @@ def _sync(table: Table, sight: str, began: datetime) -> bool:
     turn = take_turn(table, untried_since=began)
     if turn is None:
         return False
-    with given_back(turn):
+    with given_back(turn), span("mirror sync", {"sluice.table": table.slug}):
         looked, now = look(turn), timezone.now()
         # What was left is read in the next round, although nothing happens meanwhile.
         turn.ending["sight"] = sight if looked.is_whole else ""

@@ -37,7 +37,7 @@ KINDS: Final = (*OF_LISTING, HISTORY, *OF_CLAIMS, *OF_BOTH)
 _NO_PROJECTION: Final = frozenset(
     {
         *("slug", "name", "namespace", "location", "registered_at", "registered_by"),
-        *("synced_at", "sync_error"),
+        *("synced_at", "sync_error", "owner", "tags"),
     }
 )
 """Columns of a table that people fill in, or that every look writes."""
@@ -77,7 +77,7 @@ def row_sums(tables: Collection[int], kinds: Iterable[str] = KINDS) -> dict[int,
 
 
 def history_sum(table: Table, first: str, last: str) -> RowSum:
-    """Of the archived instants that were requested from `first` to `last`."""
+    """The sum over the archived instants that were requested from `first` to `last`."""
     statement = _select(HISTORY, "AND r.requested_at >= %s AND r.requested_at <= %s")
     for _, _, rows, hashes in _rows(statement, [[table.pk], first, last]):
         return RowSum(rows, int(hashes))

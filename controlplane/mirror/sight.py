@@ -5,11 +5,11 @@ is a new name there. So the stamps of that folder's files tell it, without a fil
 ten calls for a quiet table.
 
 That a folder's own stamp tells of its names is relied on where this machine's kernel alone keeps
-the folder (`stamps_tell`: ext3, ext4, tmpfs, xfs). On every other file system (overlay, btrfs, zfs,
-NFS, SMB, 9p, FUSE, whatever is no Linux) the names themselves are listed, with size and time of the
-files that change in place: the calls by which a read begins, without its opening of files. What
-they miss, a file of the same size and time, is found when the table is read as a whole, and there
-that is soon (`is_by_names`).
+the folder (`are_stamps_exact`: ext3, ext4, tmpfs, xfs). On every other file system (overlay, btrfs,
+zfs, NFS, SMB, 9p, FUSE, whatever is no Linux) the names themselves are listed, with size and time
+of the files that change in place: the calls by which a read begins, without its opening of files.
+What they miss, a file of the same size and time, is found when the table is read as a whole, and
+there that is soon (`is_by_names`).
 
 No sight, so that the table is read each time: in a bucket, so soon after a file changed that
 another change might have the same stamp, with thousands of files that change in place.
@@ -25,7 +25,7 @@ from hashlib import sha256
 from controlplane.errors import ControlPlaneError
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table
-from workers.storage.directory_mark import stamps_tell
+from workers.storage.directory_mark import are_stamps_exact
 from workers.table_layout import DECISIONS, HOODIE, METADATA_TABLE, TIMELINE
 
 ENTRIES_MAX = 2000
@@ -122,5 +122,5 @@ def _line(path: str, status: os.stat_result) -> tuple[int, str]:
 
 def _is_trusted(device: int) -> bool:
     if device not in _devices:
-        _devices[device] = stamps_tell(device)
+        _devices[device] = are_stamps_exact(device)
     return _devices[device]

@@ -90,7 +90,7 @@ def sink_of_commit(extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def committed_offsets(sink: Mapping[str, Any]) -> dict[int, int]:
-    """Of a `sink` of `sink_of_commit`. Raises MalformedTable."""
+    """Offsets by partition, of a `sink` of `sink_of_commit`. Raises MalformedTable."""
     return parse_offsets(str(sink.get("offsets") or ""))
 
 

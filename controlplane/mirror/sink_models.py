@@ -63,7 +63,7 @@ class SinkParticipant(models.Model):
     broker_offset = models.BigIntegerField(null=True)
     table_offset = models.BigIntegerField(null=True)
     """As the newest commit says; of a partition that no commit names, as the coordinator says."""
-    told_offset = models.BigIntegerField(null=True)
+    coordinator_offset = models.BigIntegerField(null=True)
     """What the coordinator took the table's to be."""
     local_offset = models.BigIntegerField(null=True)
     has_reported = models.BooleanField(default=False)

@@ -13,10 +13,12 @@ from workers.table import table as engine
 
 
 def storage_of(table: Table) -> Storage:
-    """Raises InvalidRequest when the location no longer lies under a configured root."""
+    """The storage of a registered table. Raises InvalidRequest when the location no longer lies
+    under a configured root.
+    """
     return open_storage(checked_location(table.location))
 
 
 def engine_table(table: Table) -> engine.Table:
-    """Raises TableNotFound, UnsupportedTable, MalformedTable of the engine."""
+    """As the engine opens it. Raises its TableNotFound, UnsupportedTable, MalformedTable."""
     return engine.open_(storage_of(table), system_ports())

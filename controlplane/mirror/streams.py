@@ -92,7 +92,7 @@ def measure_now(table: Table, newest: InstantTime, at: datetime) -> bool:
 
 
 def _is_due(table: Table, newest: str, at: datetime) -> bool:
-    last = JoinMeasure.objects.filter(table=table).defer("found").first()
+    last = JoinMeasure.objects.filter(table=table).defer("sample").first()
     if last is None:
         return True
     return last.sampled_instant != newest and at - last.sampled_at >= rest_after(last.took_ms)
@@ -126,7 +126,7 @@ def _store(
             "sampled_at": at,
             "sampled_instant": newest,
             "took_ms": took_ms,
-            "found": sample,
+            "sample": sample,
         },
     )
     if table.groups and sample["keys"]:

@@ -18,6 +18,7 @@ from django.utils import timezone
 from controlplane.errors import ControlPlaneError
 from controlplane.events import Kind
 from controlplane.mirror.applying import apply_observed
+from controlplane.mirror.history_counts import is_count_due
 from controlplane.mirror.models import SyncMark
 from controlplane.mirror.observing import ERROR_CHARS_MAX, PROJECTION, claims_hash, observe
 from controlplane.mirror.problems import note_problem
@@ -109,7 +110,7 @@ def _look(turn: Turn, mark: SyncMark | None) -> Looked:
         note_problem(table, mark, damaged, began)
         return Looked(is_applied=False, error=str(damaged)[:ERROR_CHARS_MAX])
     claims = claims_hash(opened, observed)
-    is_known = observed.instants is None and mark.claims_hash == claims
+    is_known = observed.instants is None and mark.claims_hash == claims and not is_count_due(mark)
     if is_known and (mark.claims_until is None or began < mark.claims_until):
         turn.ending["synced_at"] = began
         Table.objects.filter(pk=table.pk).update(synced_at=began)

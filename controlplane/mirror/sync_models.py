@@ -33,6 +33,8 @@ class SyncMark(models.Model):
     synced_at = models.DateTimeField(null=True)
     running_until = models.DateTimeField(null=True)
     """While in the future, another process is syncing; a process that died lets it pass."""
+    running_by = models.JSONField(default=dict)
+    """That process, as `workers.processes` names it."""
     tried_at = models.DateTimeField(null=True)
     """When a round last began to read it."""
     changed_at = models.DateTimeField(null=True)
@@ -48,6 +50,8 @@ class SyncMark(models.Model):
     """The projection (`observing.PROJECTION`) by which its rows were made."""
     names_only = models.PositiveIntegerField(default=0)
     """Instants of the history whose content is still to be read."""
+    is_history_counted = models.BooleanField(default=False)
+    """`HistoryCount` has all of its history; a short one is not counted beforehand."""
     sums = models.JSONField(default=dict)
     """Of its rows by kind, when they were written: see `row_sums.py`. Empty while unknown."""
     compare_at = models.DateTimeField(null=True)

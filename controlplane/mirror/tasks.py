@@ -10,12 +10,21 @@ from controlplane.celery import app
 from controlplane.instruments import count_round
 from controlplane.mirror.measuring import measure_round
 from controlplane.mirror.rounds import sync_round
+from workers.traces import span
 
 
 @app.task(name="controlplane.mirror.sync_tables")
 def sync_tables() -> None:
     began_s = time.monotonic()
-    ended = sync_round()
+    with span("mirror round") as current:
+        ended = sync_round()
+        current.note(
+            {
+                "sluice.tables.looked_at": ended.looked_at,
+                "sluice.tables.synced": ended.synced,
+                "sluice.tables.left": ended.left,
+            }
+        )
     count_round(
         looked_at=ended.looked_at,
         synced=ended.synced,

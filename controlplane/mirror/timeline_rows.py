@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 
 from controlplane.errors import InvalidRequest
 from controlplane.fields import INSTANT_TIME
-from controlplane.mirror.models import InstantRecord, UndoneRecord
+from controlplane.mirror.models import HistoryCount, InstantRecord, SyncMark, UndoneRecord
 from controlplane.tables.models import Table
 from workers.clock import InstantTime, parse_instant
 from workers.timeline.instant import Action, State
@@ -24,6 +24,8 @@ UNDONE = (CONFLICTED, ROLLED_BACK)
 STATES = (*(state.value for state in State), *UNDONE)
 BORROWING = ("savepoint",)
 """Actions whose instant time is that of the commit that they are about."""
+_DAY = 8
+"""Digits of an instant that name its day."""
 _Record = TypeVar("_Record", InstantRecord, UndoneRecord)
 
 
@@ -94,7 +96,29 @@ class TimelineWindow:
     """Newest request first."""
     next_cursor: str | None
     """Hand it back for older rows."""
-    total_in_window: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryReach:
+    """What is known of a table's history beforehand, for a search in it."""
+
+    is_counted: bool
+    """Whether the sync keeps counts of it, as of a long one."""
+    first: str
+    """No archived instant that was requested before this touches the window."""
+
+
+def history_reach(table: Table, since: InstantTime | None = None) -> HistoryReach:
+    """For windows from `since` on. One query."""
+    days = HistoryCount.objects.filter(table=table, digits=_DAY)
+    if since is not None:
+        days = days.filter(stretch__lte=since[:_DAY], last_ended__gte=since)
+    counted = SyncMark.objects.filter(table=table, is_history_counted=True)
+    firsts = counted.annotate(first=Subquery(days.order_by("stretch").values("stretch")[:1]))
+    for day in firsts.values_list("first", flat=True):
+        # Where no day reaches so far, nothing before `since` does.
+        return HistoryReach(is_counted=True, first=day or since or "")
+    return HistoryReach(is_counted=False, first="")
 
 
 def timeline_window(
@@ -107,31 +131,39 @@ def timeline_window(
     archived: bool | None = None,
     limit: int = WINDOW_ROWS_MAX,
     cursor: str | None = None,
+    history: HistoryReach | None = None,
 ) -> TimelineWindow:
     """Instants whose bar touches [since, until], newest request first, `limit` at a time; those of
-    the history and those that were taken back among them, unless `archived` says otherwise.
+    the history and those that were taken back among them, unless `archived` says otherwise. Two
+    queries, one more of a history that is counted, and one where `history` is not given.
 
     Raises InvalidRequest for a cursor that is none.
     """
     limit = max(1, min(limit, WINDOW_ROWS_MAX))
     wanted = None if actions is None else list(actions)
     shown = None if states is None else list(states)
-    kept_instants = instants_in(
-        table, since=since, until=until, actions=wanted, states=shown, archived=archived
-    )
-    undone = undone_in(table, since=since, until=until, actions=wanted, states=shown)
-    if archived is not None:
-        undone = undone.none()  # They are on neither timeline.
-    newest = _newest(kept_instants, cursor, limit + 1).values_list(*_READ, named=True)
-    rows = [instant_row(record) for record in newest]
-    rows += [_undone_row(one) for one in _newest(undone, cursor, limit + 1)]
+    place = read_cursor(cursor)
+    reach = history or history_reach(table, since)
+    rows: list[InstantRow] = []
+    # Of both together no index has the order, and a long history is not to be sorted.
+    for part in (False, True) if archived is None and reach.is_counted else (archived,):
+        if part and shown is not None and State.COMPLETED.value not in shown:
+            continue
+        instants = instants_in(
+            table, since=since, until=until, actions=wanted, states=shown, archived=part
+        )
+        if part and reach.is_counted:
+            instants = instants.filter(requested_at__gte=reach.first)
+        newest = newest_after(instants, place, limit + 1).values_list(*_READ, named=True)
+        rows += [instant_row(record) for record in newest]
+    if archived is None:  # What was taken back is on neither timeline.
+        undone = undone_in(table, since=since, until=until, actions=wanted, states=shown)
+        rows += [_undone_row(record) for record in newest_after(undone, place, limit + 1)]
     rows.sort(key=lambda row: (row.requested_at, row.action), reverse=True)
     page, more = rows[:limit], len(rows) > limit
-    is_counted = more or cursor
     return TimelineWindow(
         rows=page,
         next_cursor=f"{page[-1].requested_at}.{page[-1].action}" if more else None,
-        total_in_window=kept_instants.count() + undone.count() if is_counted else len(page),
     )
 
 
@@ -231,16 +263,25 @@ def _undone_row(record: UndoneRecord) -> InstantRow:
     )
 
 
-def _newest(window: QuerySet[_Record], cursor: str | None, limit: int) -> QuerySet[_Record]:
-    return _after(window, cursor).order_by("-requested_at", "-action")[:limit]
+def newest_after(
+    window: QuerySet[_Record], place: tuple[InstantTime, str] | None, limit: int
+) -> QuerySet[_Record]:
+    """The newest of them, or the newest behind the place that a cursor names."""
+    if place is not None:
+        at, action = place
+        behind = Q(requested_at__lt=at) | Q(requested_at=at, action__lt=action)
+        window = window.filter(behind)
+    return window.order_by("-requested_at", "-action")[:limit]
 
 
-def _after(window: QuerySet[_Record], cursor: str | None) -> QuerySet[_Record]:
+def read_cursor(cursor: str | None) -> tuple[InstantTime, str] | None:
+    """Instant time and action of the last row before a page; None for the first page.
+
+    Raises InvalidRequest for what is no cursor.
+    """
     if not cursor:
-        return window
+        return None
     requested_at, _, action = cursor.partition(".")
     if not INSTANT_TIME.match(requested_at) or not action.isalpha():
         raise InvalidRequest("this is no cursor", cursor=cursor[:64])
-    return window.filter(
-        Q(requested_at__lt=requested_at) | Q(requested_at=requested_at, action__lt=action)
-    )
+    return requested_at, action

@@ -1,6 +1,7 @@
 """Whose turn it is to read a table: one process at a time, and only it may apply what it read.
 
-A turn that its process does not give back runs out by itself. What a process says when it gives
+A turn that its process does not give back runs out by itself, and is free at once where that
+process has provably ended, on this host. What a process says when it gives
 its turn back is stored only while the turn is still its own.
 """
 
@@ -18,6 +19,7 @@ from django.utils import timezone
 
 from controlplane.mirror.models import SyncMark
 from controlplane.tables.models import Table
+from workers.processes import ProcessName, SystemProcesses, this_process
 
 TURN = timedelta(seconds=60)
 
@@ -34,18 +36,37 @@ class Turn:
 def take_turn(table: Table, *, untried_since: datetime | None = None) -> Turn | None:
     """None while another process has it, or, where a moment is given, when the table was tried
     since then, or for a table that was unregistered meanwhile; else this notes the trial. One
-    query, but for a table that was never synced.
+    query where it is free.
     """
     now = timezone.now()
-    columns = {"running_until": now + TURN}
+    columns: dict[str, Any] = {
+        "running_until": now + TURN,
+        "running_by": this_process().to_json(),
+    }
     free = Q(running_until__isnull=True) | Q(running_until__lt=now)
+    untried = Q()
     if untried_since is not None:
-        free &= Q(tried_at__isnull=True) | Q(tried_at__lt=untried_since)
+        untried = Q(tried_at__isnull=True) | Q(tried_at__lt=untried_since)
         columns["tried_at"] = now
-    is_taken = bool(SyncMark.objects.filter(free, table=table).update(**columns))
+    is_taken = bool(SyncMark.objects.filter(free, untried, table=table).update(**columns))
     if not is_taken:  # Never synced, or another one's turn.
-        is_taken = _first_mark(table, columns)
+        is_taken = _first_mark(table, columns) or _from_who_ended(table, untried, columns)
     return Turn(table, columns["running_until"]) if is_taken else None
+
+
+def _from_who_ended(table: Table, untried: Q, columns: dict[str, Any]) -> bool:
+    """A process that was killed gives nothing back, and the table would be old until its turn ran
+    out.
+    """
+    held = SyncMark.objects.filter(untried, table=table, running_until__isnull=False)
+    turn = held.values_list("running_until", "running_by").first()
+    if turn is None:
+        return False
+    until, running_by = turn
+    process = ProcessName.from_json(running_by)
+    if process is None or not SystemProcesses().has_ended(process):
+        return False
+    return bool(SyncMark.objects.filter(table=table, running_until=until).update(**columns))
 
 
 def _first_mark(table: Table, columns: dict[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
@@ -20,44 +20,74 @@ from controlplane.monitoring.alert_rules import (
     made_rule,
     read_fires,
 )
-from controlplane.monitoring.models import AlertRule, Silence
+from controlplane.monitoring.models import Alert, AlertRule, Silence
+from controlplane.monitoring.queries import may_silence
 from controlplane.monitoring.severities import read_severity
-from controlplane.tables.access import Permission, may, may_everywhere
+from controlplane.monitoring.silencing import EVERY_CHECK, Reach, Silences, reach_of
+from controlplane.tables.access import Permission, may_everywhere
 from controlplane.tables.models import Table
 
 HOURS_MAX = 7 * 24
 REASON_CHARS_MAX = 500
 
 
-def do_silence(*, table: Table, check: str, hours: int, reason: str, by: User) -> Silence:
-    """Until so many hours from now, in place of a silence that there is.
+def do_silence(
+    *,
+    table: Table,
+    check: str,
+    hours: int,
+    reason: str,
+    by: User,
+    reach: Reach = "table",
+    every_check: bool = False,
+) -> Silence:
+    """Until so many hours from now, in place of a silence that there is: the check, or every check,
+    of the table, of all tables of its namespace, or of all tables.
 
-    Raises PermissionDenied, InvalidRequest.
+    Raises PermissionDenied for whoever is no operator as far as it reaches, InvalidRequest.
     """
-    _refuse_others(table, by)
+    _refuse_others(table, by, reach)
     _refuse_unknown(check)
     if not 1 <= hours <= HOURS_MAX:
         raise InvalidRequest(f"a silence lasts 1 to {HOURS_MAX} hours", hours=hours)
     if not reason.strip() or len(reason) > REASON_CHARS_MAX:
         raise InvalidRequest(f"a silence needs a reason of up to {REASON_CHARS_MAX} characters")
     until = timezone.now() + timedelta(hours=hours)
+    name = EVERY_CHECK if every_check else check
+    namespace = table.namespace if reach == "namespace" else ""
     with transaction.atomic():
         silence, _ = Silence.objects.update_or_create(
-            table=table,
-            check_name=check,
+            table=table if reach == "table" else None,
+            namespace=namespace,
+            check_name=name,
             defaults={"until": until, "by": by.get_username(), "reason": reason.strip()},
         )
-        _record(by, "alert.silence", table.slug, reason, check=check, until=until.isoformat())
+        _record(by, "alert.silence", table.slug, reason, **_details(silence, until=until))
     return silence
 
 
-def do_end_silence(*, table: Table, check: str, by: User) -> None:
-    """It is over at once; one that is not there is over already. Raises PermissionDenied."""
-    _refuse_others(table, by)
+def do_end_silence(*, alert_id: int, by: User) -> None:
+    """The narrowest silence over this alert is over at once; where none is, nothing happens.
+
+    Raises PermissionDenied for whoever is no operator as far as it reaches.
+    """
+    alert = Alert.objects.select_related("table").get(pk=alert_id)
+    _refuse_others(alert.table, by, "table")
+    silence = Silences.holding(timezone.now()).over(alert)
+    if silence is None:
+        return
+    _refuse_others(alert.table, by, reach_of(silence))
     with transaction.atomic():
-        ended, _ = Silence.objects.filter(table=table, check_name=check).delete()
+        ended, _ = Silence.objects.filter(pk=silence.pk).delete()
         if ended:
-            _record(by, "alert.unsilence", table.slug, "", check=check)
+            _record(by, "alert.unsilence", alert.table.slug, "", **_details(silence))
+
+
+def _details(silence: Silence, *, until: datetime | None = None) -> dict[str, object]:
+    """What the audit has of it; the slug is of the table where it was asked for."""
+    ends = {"until": until.isoformat()} if until is not None else {}
+    place = {"reach": reach_of(silence), "namespace": silence.namespace}
+    return {"check": silence.check_name or "every check", **place, **ends}
 
 
 def do_change_rule(
@@ -103,9 +133,10 @@ def do_change_rule(
         _record(by, "alert.rule", check, "", **fields)
 
 
-def _refuse_others(table: Table, by: User) -> None:
-    if not may(by, Permission.OPERATE, table):
-        raise PermissionDenied("this needs the role operator")
+def _refuse_others(table: Table, by: User, reach: Reach) -> None:
+    if not may_silence(by, reach, table, table.namespace):
+        where = {"table": "", "namespace": " in the whole namespace", "everywhere": " everywhere"}
+        raise PermissionDenied(f"this needs the role operator{where[reach]}")
 
 
 def _refuse_unknown(check: str) -> None:

@@ -11,6 +11,8 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Literal
 
+from django.http import Http404
+
 from controlplane.errors import InvalidRequest
 from controlplane.mirror.health_check import Check, Verdict
 from controlplane.mirror.health_readers import READ_ALIKE
@@ -45,11 +47,13 @@ CHECKS: Mapping[str, str] = MappingProxyType(
         "skew": "No file group is far larger",
         "write-amplification": "Rows are not written too often",
         "orphans": "No markers are left behind",
+        "masks": "Masks are of its columns",
     }
 )
 """Every health check of a table, with a title for the list of rules."""
 EVENTS: Mapping[str, str] = MappingProxyType(
     {
+        "event-approval": "An action awaits approval",
         "event-conflict": "A write lost a conflict",
         "event-failed-operation": "An operation failed",
         "event-rollback": "A commit was rolled back",
@@ -84,6 +88,7 @@ EVENT_RULES: Mapping[str, Rule] = MappingProxyType(
     {
         # A conflict is what optimistic writers expect, so nobody is called unless he asks for it.
         "event-conflict": Rule(fires="never", hold=timedelta()),
+        "event-approval": Rule(hold=timedelta()),
         "event-failed-operation": Rule(hold=timedelta()),
         "event-rollback": Rule(hold=timedelta()),
         "event-sink-stopped": Rule(hold=timedelta()),
@@ -127,12 +132,12 @@ def rules() -> dict[str, Rule]:
 
 
 def rule_of(name: str, changed: Mapping[str, Rule]) -> Rule:
-    """Of all that were `changed`, as `rules` has them, else as it was made."""
+    """The rule as it was changed, where it is among `changed`, else as it was made."""
     return changed.get(name) or made_rule(name)
 
 
 def read_fires(text: str) -> Fires:
-    """Raises InvalidRequest."""
+    """From which state on a rule fires. Raises InvalidRequest."""
     for fires in FIRES:
         if fires == text:
             return fires
@@ -143,6 +148,13 @@ def rule_rows() -> list[RuleRow]:
     """Every check with its rule, in the order of `CHECKS`, then every kind of events."""
     changed = rules()
     return [_row(name, title, rule_of(name, changed)) for name, title in TITLES.items()]
+
+
+def rule_row(name: str) -> RuleRow:
+    """The check with its rule. Raises Http404 for a check that there is not."""
+    if name not in TITLES:
+        raise Http404(f"there is no check {name[:64]}")
+    return _row(name, TITLES[name], rule_of(name, rules()))
 
 
 def _row(name: str, title: str, rule: Rule) -> RuleRow:

@@ -24,6 +24,8 @@ FAILED_STATES = (OperationState.FAILED.value, OperationState.REFUSED.value)
 STOPPED_STATES = (*FAILED_STATES, OperationState.LOST.value)
 """Of a sink that nobody stopped and no other launch took over."""
 _SINK = "sink"
+_NEVER_SENT = Q(approval__isnull=False, sent_at__isnull=True)
+"""Nobody approved of it: that is a decision and no failure."""
 
 
 def event_checks(table: Table, now: datetime, changed: Mapping[str, Rule]) -> list[Check]:
@@ -60,10 +62,12 @@ def _operations(table: Table, now: datetime, wanted: Mapping[str, Rule]) -> list
     counts: dict[str, Q] = {}
     if failed is not None:
         is_failed = Q(state__in=FAILED_STATES, finished_at__gt=now - failed.window)
-        counts["event-failed-operation"] = is_failed & ~Q(kind=_SINK)
+        counts["event-failed-operation"] = is_failed & ~Q(kind=_SINK) & ~_NEVER_SENT
     if stopped is not None:
         is_stopped = Q(state__in=STOPPED_STATES, finished_at__gt=now - stopped.window)
         counts["event-sink-stopped"] = is_stopped & Q(kind=_SINK)
+    if "event-approval" in wanted:
+        counts["event-approval"] = Q(state=OperationState.AWAITING.value)
     if not counts:
         return []
     keys = {name: f"n{at}" for at, name in enumerate(counts)}
@@ -80,9 +84,14 @@ def _operations(table: Table, now: datetime, wanted: Mapping[str, Rule]) -> list
         ),
     }
     checks = []
+    if awaiting := known.get(keys.get("event-approval", "")):
+        verb = "awaits" if awaiting == 1 else "await"
+        sentence = f"{many(awaiting, 'operation')} {verb} the approval of a second person"
+        advice = "The page Approvals shows what was asked for, and by whom."
+        checks.append(_event("event-approval", "warn", sentence, advice))
     for name, key in keys.items():
-        noun, verb, verdict, advice = words[name]
-        if known[key]:
+        if known[key] and name in words:
+            noun, verb, verdict, advice = words[name]
             sentence = f"{many(known[key], noun)} {verb} in {spoken(_window_s(wanted[name]))}"
             checks.append(_event(name, verdict, sentence, advice))
     return checks

@@ -19,6 +19,7 @@ from controlplane.monitoring.events import event_checks
 from controlplane.monitoring.models import Alert, TableHealth
 from controlplane.monitoring.thresholds import table_checks
 from controlplane.operations.models import Operation
+from controlplane.operations.states import OperationState
 from controlplane.tables.models import Table
 from workers.clock import Clock, SystemClock
 
@@ -50,8 +51,10 @@ def _due(now: datetime) -> list[Table]:
     has_changed = Q(sync_mark__changed_at__gt=last, health__looked_at__lte=now - CHANGED_EVERY)
     alerts = Alert.objects.filter(table=OuterRef("pk"), resolved_at__isnull=True)
     is_alerting = Q(Exists(alerts), health__looked_at__lte=now - ALERTING_EVERY)
+    looked_at = OuterRef("health__looked_at")
+    is_waiting = Q(state=OperationState.AWAITING.value, requested_at__gt=looked_at)
     ended = Operation.objects.filter(
-        table=OuterRef("pk"), finished_at__gt=OuterRef("health__looked_at")
+        Q(finished_at__gt=looked_at) | is_waiting, table=OuterRef("pk")
     )
     has_ended = Q(Exists(ended), health__looked_at__lte=now - CHANGED_EVERY)
     tables = Table.objects.filter(is_old | has_changed | is_alerting | has_ended)

@@ -19,14 +19,22 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 _began_s: ContextVar[float] = ContextVar("request_began_s", default=0.0)
 
 
+def route_of(request: HttpRequest) -> str:
+    """The name of its route, once it was resolved."""
+    match = request.resolver_match
+    return match.view_name if match is not None else NO_ROUTE
+
+
+def known_method(request: HttpRequest) -> str:
+    return request.method if request.method in _METHODS else "other"
+
+
 class CountRequestsMiddleware(AroundRequest):
     def _begin(self, request: HttpRequest) -> None:
         _began_s.set(time.monotonic())
 
     def _end(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        match = request.resolver_match
-        route = match.view_name if match is not None else NO_ROUTE
-        method = request.method if request.method in _METHODS else "other"
+        route, method = route_of(request), known_method(request)
         HTTP_REQUESTS.labels(route, method, str(response.status_code)).inc()
         HTTP_SECONDS.labels(route).observe(time.monotonic() - _began_s.get())
         return response

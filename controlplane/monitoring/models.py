@@ -72,8 +72,12 @@ class Alert(models.Model):
 class Silence(models.Model):
     """Somebody knows of a check that is unwell. It fires all the same, and nobody is called."""
 
-    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="silences")
-    check_name = models.CharField(max_length=64)
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="silences", null=True)
+    """None for one of a whole namespace, or of everything."""
+    namespace = models.CharField(max_length=64, blank=True, default="")
+    """Where there is no table; empty is everywhere."""
+    check_name = models.CharField(max_length=64, blank=True)
+    """Empty for every check."""
     until = models.DateTimeField()
     by = models.CharField(max_length=150)
     reason = models.CharField(max_length=500)
@@ -81,11 +85,17 @@ class Silence(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["table", "check_name"], name="one_silence_per_check")
+            models.UniqueConstraint(fields=["table", "check_name"], name="one_silence_per_check"),
+            models.UniqueConstraint(
+                fields=["namespace", "check_name"],
+                condition=models.Q(table__isnull=True),
+                name="one_wide_silence_per_check",
+            ),
         ]
 
     def __str__(self) -> str:
-        return f"{self.table} {self.check_name} until {self.until}"
+        place = self.table or self.namespace or "everywhere"
+        return f"{place} {self.check_name or 'every check'} until {self.until}"
 
 
 class Channel(models.Model):

@@ -6,11 +6,19 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.contrib.auth.models import User
-from django.db.models import Q
 from django.http import Http404
 
+from controlplane.monitoring.alert_rules import TITLES
 from controlplane.monitoring.models import Alert, Silence
-from controlplane.tables.access import Permission, may, visible_tables
+from controlplane.monitoring.silencing import Reach, Silences, over, reach_of
+from controlplane.tables.access import (
+    Permission,
+    may,
+    may_everywhere,
+    may_in_namespace,
+    visible_tables,
+)
+from controlplane.tables.models import Table
 
 FIRING_MAX = 500
 RESOLVED_MAX = 100
@@ -23,6 +31,12 @@ class SilenceRow:
     until: datetime
     by: str
     reason: str
+    reach: Reach
+    namespace: str
+    """Where it reaches over a namespace."""
+    check: str
+    """The title of the check; empty for every check."""
+    may_end: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +61,8 @@ class AlertBoard:
     firing: list[AlertRow]
     """What is bad first, then what fires longest. Without those that are silenced."""
     silenced: list[AlertRow]
+    wide_silences: list[SilenceRow]
+    """Those of namespaces that `user` sees, and of everything, whether or not something fires."""
     resolved: list[AlertRow]
     """Of the last day, the newest first."""
     is_cut: bool
@@ -54,22 +70,24 @@ class AlertBoard:
 
 
 def alert_board(user: User, now: datetime) -> AlertBoard:
-    """Of the tables that `user` may see. Three queries, beside those for his roles."""
+    """Alerts of the tables that `user` may see. Three queries, beside those for his roles."""
     shown = Alert.objects.filter(
         table__in=visible_tables(user), fired_at__isnull=False
     ).select_related("table")
     fires = shown.filter(resolved_at__isnull=True).order_by("verdict", "fired_at")
     ended = shown.filter(resolved_at__gte=now - RESOLVED_SHOWN_FOR).order_by("-resolved_at")
-    silences = {
-        (silence.table_id, silence.check_name): silence
-        for silence in Silence.objects.filter(until__gt=now)
-    }
+    silences = Silences.holding(now)
     rows = [_row(alert, silences, user) for alert in fires[: FIRING_MAX + 1]]
     rows.sort(key=lambda row: (_ORDER.get(row.verdict, 2), row.fired_at))
     return AlertBoard(
         firing=[row for row in rows[:FIRING_MAX] if row.silence is None],
         silenced=[row for row in rows[:FIRING_MAX] if row.silence is not None],
-        resolved=[_row(alert, {}, user) for alert in ended[:RESOLVED_MAX]],
+        wide_silences=[
+            _silence_row(silence, user)
+            for silence in silences.wide
+            if not silence.namespace or may_in_namespace(user, Permission.VIEW, silence.namespace)
+        ],
+        resolved=[_row(alert, Silences(()), user) for alert in ended[:RESOLVED_MAX]],
         is_cut=len(rows) > FIRING_MAX,
     )
 
@@ -83,13 +101,13 @@ def alert_row(user: User, alert_id: int, now: datetime) -> AlertRow:
     )
     if alert is None:
         raise Http404(f"there is no alert {alert_id}")
-    known = Silence.objects.filter(Q(until__gt=now), table=alert.table, check_name=alert.check_name)
-    silences = {(silence.table_id, silence.check_name): silence for silence in known}
-    return _row(alert, silences, user)
+    table = alert.table
+    of_alert = over(table=table, namespace=table.namespace, check=alert.check_name)
+    return _row(alert, Silences.holding(now, of_alert), user)
 
 
-def _row(alert: Alert, silences: dict[tuple[int, str], Silence], user: User) -> AlertRow:
-    silence = silences.get((alert.table_id, alert.check_name))
+def _row(alert: Alert, silences: Silences, user: User) -> AlertRow:
+    silence = silences.over(alert)
     assert alert.fired_at is not None, alert
     return AlertRow(
         id=alert.pk,
@@ -103,8 +121,30 @@ def _row(alert: Alert, silences: dict[tuple[int, str], Silence], user: User) -> 
         advice=alert.advice,
         fired_at=alert.fired_at,
         resolved_at=alert.resolved_at,
-        silence=SilenceRow(until=silence.until, by=silence.by, reason=silence.reason)
-        if silence
-        else None,
+        silence=_silence_row(silence, user, alert.table) if silence is not None else None,
         may_silence=may(user, Permission.OPERATE, alert.table),
     )
+
+
+def _silence_row(silence: Silence, user: User, table: Table | None = None) -> SilenceRow:
+    """`table` is the alert's."""
+    return SilenceRow(
+        until=silence.until,
+        by=silence.by,
+        reason=silence.reason,
+        reach=reach_of(silence),
+        namespace=silence.namespace,
+        check=TITLES.get(silence.check_name, silence.check_name),
+        may_end=may_silence(user, reach_of(silence), table, silence.namespace),
+    )
+
+
+def may_silence(user: User, reach: Reach, table: Table | None, namespace: str) -> bool:
+    """An operator's, where the silence reaches; without a query once his roles are read, but for a
+    table that was not read.
+    """
+    if reach == "everywhere":
+        return may_everywhere(user, Permission.OPERATE)
+    if reach == "namespace":
+        return may_in_namespace(user, Permission.OPERATE, namespace)
+    return table is not None and may(user, Permission.OPERATE, table)

@@ -28,7 +28,7 @@ def _with_database(probe: Callable[[], Answer]) -> Callable[[], Answer]:
     """In a thread that ends after it, so its connection ends as well."""
 
     @wraps(probe)
-    def asked_of_database() -> Answer:
+    def in_a_thread_of_its_own() -> Answer:
         try:
             return probe()
         except DatabaseError as error:
@@ -36,7 +36,7 @@ def _with_database(probe: Callable[[], Answer]) -> Callable[[], Answer]:
         finally:
             connections.close_all()
 
-    return asked_of_database
+    return in_a_thread_of_its_own
 
 
 @_with_database

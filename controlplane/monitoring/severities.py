@@ -28,7 +28,7 @@ def rank(severity: str) -> int:
 
 
 def read_severity(text: str) -> Severity:
-    """Raises InvalidRequest."""
+    """The severity of this name. Raises InvalidRequest."""
     for severity in SEVERITIES:
         if severity == text:
             return severity

@@ -16,6 +16,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord
 from controlplane.monitoring.models import Alert, Silence, TableHealth
+from controlplane.monitoring.silencing import over
 from controlplane.tables.models import Table
 from controlplane.tables.queries import DATA_ACTIONS, OPEN_INSTANTS
 from workers.clock import InstantTime, parse_instant
@@ -65,7 +66,7 @@ def table_figures(labelled: dict[int, Labels], now: datetime) -> Iterable[Metric
 
 
 def mirror_figures(labelled: dict[int, Labels]) -> Iterable[Metric]:
-    """Of all tables together, labelled or not. One query."""
+    """Figures of the mirror, of all tables together, labelled or not. One query."""
     sums = Table.objects.aggregate(
         tables=Count("pk"),
         failing=Count("pk", filter=~Q(sync_error="")),
@@ -157,9 +158,12 @@ def _health(labelled: dict[int, Labels]) -> Metric:
 
 def _alerts(now: datetime) -> Metric:
     """Of all tables, labelled or not."""
-    silences = Silence.objects.filter(
-        table=OuterRef("table"), check_name=OuterRef("check_name"), until__gt=now
+    of_alert = over(
+        table=OuterRef("table"),
+        namespace=OuterRef("table__namespace"),
+        check=OuterRef("check_name"),
     )
+    silences = Silence.objects.filter(of_alert, until__gt=now)
     firing = Alert.objects.filter(fired_at__isnull=False, resolved_at__isnull=True)
     counted = firing.filter(~Exists(silences)).order_by().values("verdict").annotate(n=Count("pk"))
     counts = dict(counted.values_list("verdict", "n"))

@@ -23,34 +23,11 @@ from controlplane.mirror.queries.health import health_checks
 from controlplane.mirror.thresholds import THRESHOLDS, Limits, defaults
 from controlplane.monitoring.alert_rules import CHECKS
 from controlplane.monitoring.models import HealthThreshold
-from controlplane.tables.access import (
-    Permission,
-    may,
-    may_everywhere,
-    may_in_namespace,
-    visible_tables,
-)
 from controlplane.tables.models import Table
+from controlplane.tables.scopes import Scope, may_administer
 
 Source = Literal["default", "everywhere", "namespace", "table"]
 _RANKS: dict[Source, int] = {"default": 0, "everywhere": 1, "namespace": 2, "table": 3}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
-    """Where a threshold holds: on a table, in a namespace, or everywhere where both are absent."""
-
-    table: Table | None = None
-    namespace: str = ""
-
-    @property
-    def kind(self) -> Source:
-        if self.table is not None:
-            return "table"
-        return "namespace" if self.namespace else "everywhere"
-
-    def __str__(self) -> str:
-        return self.table.slug if self.table is not None else self.namespace or "everywhere"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,24 +67,11 @@ def threshold_rows(scope: Scope) -> list[ThresholdRow]:
     return [_row(name, nearest.get(name), made[name], scope) for name in THRESHOLDS]
 
 
-def visible_scope(user: User, namespace: str) -> Scope:
-    """Of a namespace in which `user` sees a table, or may set something; everywhere for the empty
-    name. Raises Http404, without a difference for one that there is not.
-    """
-    scope = Scope(namespace=namespace)
-    is_hidden = namespace and not may_set_thresholds(user, scope)
-    if is_hidden and not visible_tables(user).filter(namespace=namespace).exists():
-        raise Http404("there is no such namespace")
-    return scope
-
-
-def may_set_thresholds(user: User, scope: Scope) -> bool:
-    """An admin's, of the table, of the namespace, or of everything."""
-    if scope.table is not None:
-        return may(user, Permission.ADMINISTER, scope.table)
-    if scope.namespace:
-        return may_in_namespace(user, Permission.ADMINISTER, scope.namespace)
-    return may_everywhere(user, Permission.ADMINISTER)
+def threshold_row(name: str, scope: Scope) -> ThresholdRow:
+    """As it holds there. Raises Http404 for a threshold that there is not."""
+    if name not in THRESHOLDS:
+        raise Http404(f"there is no threshold {name[:64]}")
+    return _row(name, _nearest(scope).get(name), defaults()[name], scope)
 
 
 def do_set_threshold(
@@ -116,7 +80,7 @@ def do_set_threshold(
     """It holds from the next look at each table on; None takes away what was set there, so that the
     next wider one holds. Raises PermissionDenied, InvalidRequest.
     """
-    if not may_set_thresholds(by, scope):
+    if not may_administer(by, scope):
         raise PermissionDenied("this needs the role admin")
     threshold = THRESHOLDS.get(name)
     if threshold is None:

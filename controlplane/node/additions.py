@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """Of one app."""
+    """What one app brings to the node."""
 
     name: str
     """With `up --no-<name>` the node starts without it."""

@@ -29,7 +29,7 @@ from controlplane.node.secrets_file import (
 )
 
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "TERM")
-_PASSED_ON_PREFIXES = ("SLUICE_", "LC_", "AWS_", "GOOGLE_", "AZURE_")
+_PASSED_ON_PREFIXES = ("SLUICE_", "LC_", "AWS_", "GOOGLE_", "AZURE_", "OTEL_")
 _JAVA = ("JAVA_HOME", "JAVA_TOOL_OPTIONS")
 _SPARK_TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105  (a name, not a token)
 SECRET_VARIABLES = frozenset(
@@ -46,7 +46,9 @@ SECRET_VARIABLES = frozenset(
         _SPARK_TOKEN,
     }
 )
-_NEEDS_NO_NODE = frozenset({"down", "status", "doctor", "write", "sink", "help"})
+_NEEDS_NO_NODE = frozenset(
+    {"down", "status", "doctor", "write", "sink", "sbom", "advisories", "help"}
+)
 
 
 def settings_of(environ: Mapping[str, str], places: Places, identity: Identity) -> dict[str, str]:
@@ -150,9 +152,9 @@ def adopt(environ: MutableMapping[str, str], *, command: str) -> None:
     """Give a shell command the settings and secrets of this checkout's node, before Django reads
     its settings.
 
-    `up` makes them when they are missing; `down`, `status`, `doctor`, `write`, `sink` and `help`
-    work without, and `doctor` judges what the caller has set. Raises BadSetting when a variable or
-    the node's home cannot be used.
+    `up` makes them when they are missing; `down`, `status`, `doctor`, `write`, `sink`, `sbom`,
+    `advisories` and `help` work without, and `doctor` judges what the caller has set. Raises
+    BadSetting when a variable or the node's home cannot be used.
     """
     places = places_from(environ)
     try:

@@ -23,7 +23,7 @@ UNUSED_STATIC = ["redoc"]
 
 
 def prepare(places: Places, secrets: NodeSecrets, say: Callable[[str], None]) -> None:
-    """Raises HomeTooOld."""
+    """Bring database, static files, roles and users up to date. Raises HomeTooOld."""
     migrate()
     say("  database migrated")
     collect_static(places, say)
@@ -42,7 +42,9 @@ def collect_static(places: Places, say: Callable[[str], None]) -> None:
 
 
 def static_fingerprint() -> str:
-    """Of every file's name, size and time: reading them all would take as long as collecting."""
+    """A hash of every file's name, size and time: reading them all would take as long as
+    collecting.
+    """
     digest = hashlib.sha256()
     for finder in get_finders():
         for name, storage in sorted(finder.list([]), key=lambda listed: str(listed[0])):

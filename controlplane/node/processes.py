@@ -74,7 +74,7 @@ def processes(
             for_web,
             PROJECT,
             _WEB_GRACE_S + 5,
-            memory_bytes_max=_memory_bytes_max(environ),
+            memory_bytes_max=memory_bytes_max(environ),
         ),
         *(
             Process(
@@ -84,7 +84,7 @@ def processes(
                 PROJECT,
                 30,
                 # Its jobs work on whole tables; what reads for the pages does not.
-                memory_bytes_max=0 if queue == "engine" else _memory_bytes_max(environ),
+                memory_bytes_max=0 if queue == "engine" else memory_bytes_max(environ),
             )
             for name, (queue, processes) in WORKERS.items()
         ),
@@ -93,7 +93,10 @@ def processes(
     return tuple(own)
 
 
-def _memory_bytes_max(environ: Mapping[str, str]) -> int:
+def memory_bytes_max(environ: Mapping[str, str]) -> int:
+    """How much data each process that reads for pages may hold: `SLUICE_MEMORY_MB`, else the
+    default.
+    """
     given = environ.get("SLUICE_MEMORY_MB", "")
     return (int(given) if given.isdecimal() else _MEMORY_MB) << 20
 

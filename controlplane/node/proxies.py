@@ -30,7 +30,7 @@ def trusted_proxies(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def proxy_options(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Of uvicorn, which would else believe everything that comes from this machine."""
+    """Options of uvicorn, which would else believe everything that comes from this machine."""
     if proxies := trusted_proxies(environ):
         return ("--proxy-headers", "--forwarded-allow-ips", ",".join(proxies))
     return ("--no-proxy-headers",)

@@ -22,9 +22,8 @@ from controlplane.operations.kinds.rollback import rollback_job
 from controlplane.operations.models import Operation
 from controlplane.operations.requesting import Given, do_request
 from controlplane.tables.models import Table
+from controlplane.tables.queries import DATA_ACTIONS
 from workers.clock import InstantTime
-
-WRITES = ("commit", "deltacommit", "replacecommit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class AbortAsk(Ask[None]):
 
     def plan(self) -> None:
         pending = InstantRecord.objects.filter(
-            table=self.table, requested_at=self.instant, action__in=WRITES
+            table=self.table, requested_at=self.instant, action__in=DATA_ACTIONS
         ).exclude(state="completed")
         if not pending.exists():
             raise NotAllowedNow("no write of this instant is pending", instant=self.instant)

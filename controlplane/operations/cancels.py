@@ -50,7 +50,8 @@ def do_request_cancel(*, operation: Operation, by: User, reason: str = "") -> Op
             "this is carried to its end once it began", kind=operation.service or operation.kind
         )
     is_by_job = kind.cancelling is Cancelling.BY_JOB
-    is_begun = is_by_job or operation.state != _S.QUEUED.value
+    is_awaiting = operation.state == _S.AWAITING.value
+    is_begun = not is_awaiting and (is_by_job or operation.state != _S.QUEUED.value)
     with transaction.atomic():
         message = "cancelling" if is_begun else "cancelled before it began"
         moved = move(operation.pk, _S.CANCELLING if is_begun else _S.CANCELLED, message=message)
@@ -64,7 +65,7 @@ def do_request_cancel(*, operation: Operation, by: User, reason: str = "") -> Op
             reason=reason,
             details={"operation": str(operation.pk)},
         )
-        if is_by_job:
+        if is_by_job and is_begun:
             job = cancel_job(moved, by=by.get_username(), reason=reason or "cancelled")
             send_cancel(moved, job)
         else:
@@ -77,6 +78,8 @@ def is_cancellable(operation: Cancellable) -> bool:
     """Whether `do_request_cancel` would take it in this state."""
     if _S(operation.state) in FINAL | {_S.CANCELLING}:
         return False
+    if operation.state == _S.AWAITING.value:
+        return True
     kind = kind_named(operation.kind)
     match kind.cancelling:
         case Cancelling.BY_JOB:

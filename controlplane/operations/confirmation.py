@@ -24,7 +24,7 @@ def check_words(
     typed_name: str,
     needed: Confirmation = Confirmation.NAME_AND_REASON,
 ) -> None:
-    """Raises InvalidRequest for a name that is not the table's, and for no reason or a long one."""
+    """Refuse, as InvalidRequest, a name that is not the table's, and no reason or a long one."""
     is_name_needed = needed is Confirmation.NAME_AND_REASON
     if (is_name_needed or typed_name) and typed_name.strip() not in (table.slug, table.name):
         raise InvalidRequest("the typed name is not the name of this table", expected=table.slug)

@@ -43,6 +43,7 @@ def correct_ends(now: datetime) -> int:
             state__in=_CORRECTABLE,
             finished_at__gt=now - TRACED_FOR,
         )
+        .exclude(approval__isnull=False, sent_at__isnull=True)  # Nobody ever sent it.
         .select_related("table", "requested_by")
         .order_by("-finished_at")[:LOOKED_AT_MAX]
     )

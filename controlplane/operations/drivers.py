@@ -37,7 +37,9 @@ def was_launched(operation: Operation) -> bool:
 
 
 def driver_is_gone(operation: Operation, now: datetime) -> bool:
-    """Raises LakehouseError when it is on another machine and storage does not answer."""
+    """Whether its process has ended. Raises LakehouseError when it is on another machine and
+    storage does not answer.
+    """
     silent_for = now - operation.changed_at
     if silent_for < QUIET:
         return False

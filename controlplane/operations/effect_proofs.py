@@ -19,7 +19,7 @@ from controlplane.operations.table_service_effects import written_gaps
 from controlplane.operations.written_sample import written_sample
 from workers.errors import LakehouseError
 from workers.sink.offsets import SinkCommit
-from workers.sink.replays import Replay, read_replays
+from workers.sink.replays import Replay, claims_of, read_replays
 from workers.sink.sink_commits import SinkCommits
 from workers.sink.state_file import SinkState, read_state
 from workers.table.table import Table
@@ -148,7 +148,7 @@ def _nothing_written(seen: _Seen) -> tuple[bool | None, str]:
 
 def _replay(seen: _Seen) -> _Verdicts:
     sink_id, token = seen.operation.sink_id, str(seen.operation.pk)
-    replays = [one for one in read_replays(seen.table.storage, sink_id) if one.token == token]
+    replays = claims_of(read_replays(seen.table.storage, sink_id), token)
     letters = [letter for one in replays for letter in one.letters]
     is_sent = bool(replays) and all(one.is_sent for one in replays)
     words = "no letter is marked as sent by this operation"

@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from controlplane.operations.models import Operation
-from controlplane.operations.states import FINAL, OPEN
+from controlplane.operations.states import FINAL, OPEN, OperationState
 
 NOBODY = "schedule"
 """As `who`: what no person asked for."""
 TEXT_CHARS_MAX = 200
 STATE_GROUPS = {"open": OPEN, "ended": FINAL}
 """Names for several states at once."""
+BROKEN = frozenset({OperationState.FAILED, OperationState.LOST, OperationState.UNKNOWN})
+UNANSWERED = "unanswered"
+"""As a state: it broke, and nobody asked for it again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,7 @@ def filtered(operations: QuerySet[Operation], wanted: OperationFilter) -> QueryS
     if wanted.kinds is not None:
         conditions &= Q(kind__in=wanted.kinds) | Q(service__in=wanted.kinds)
     if wanted.states is not None:
-        conditions &= Q(state__in=_states(wanted.states))
+        conditions &= _in_states(wanted.states)
     if wanted.who == NOBODY:
         conditions &= Q(requested_by=None)
     elif wanted.who:
@@ -62,6 +65,17 @@ def filtered(operations: QuerySet[Operation], wanted: OperationFilter) -> QueryS
     if wanted.text:
         conditions &= Q(reason__icontains=wanted.text) | Q(message__icontains=wanted.text)
     return operations.filter(conditions)
+
+
+def unanswered() -> Q:
+    """Operations that broke, and that nobody asked for again."""
+    repeats = Operation.objects.filter(again_of=OuterRef("pk"))
+    return Q(state__in=sorted(BROKEN)) & ~Q(Exists(repeats))
+
+
+def _in_states(names: frozenset[str]) -> Q:
+    in_states = Q(state__in=_states(names - {UNANSWERED}))
+    return in_states | unanswered() if UNANSWERED in names else in_states
 
 
 def _states(names: frozenset[str]) -> list[str]:

@@ -10,7 +10,7 @@ from workers.sink.sink_commits import ID_KEY
 
 
 def letters_left(operation: Operation) -> int:
-    """Raises LakehouseError when storage does not answer."""
+    """How many of the chosen letters are not sent. Raises LakehouseError without storage."""
     from workers.sink.letter_choice import chosen_letters, letter_choice  # Late: it reads Parquet.
 
     job, table = operation.parameters["job"], engine_table(operation.table)

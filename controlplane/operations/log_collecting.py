@@ -29,16 +29,16 @@ _ATTEMPT = re.compile(r"-(\d{1,4})\.log\Z")
 
 
 def do_collect_ended(*, now: datetime) -> int:
-    """Of operations that ended a moment ago. How many pieces were stored; two queries where there
-    is nothing to do.
+    """Store what is left of the logs of operations that ended a moment ago. How many pieces were
+    stored; two queries where there is nothing to do.
     """
     ended = Operation.objects.filter(finished_at__gte=now - ENDED_WITHIN)
     return do_collect(list(ended.only("pk", "attempts")))
 
 
 def do_collect_of_gone(operation: Operation) -> None:
-    """Of one that nobody is at any more. Where its files are elsewhere, its log says that its end
-    may be missing.
+    """Store the log of one that nobody is at any more. Where its files are elsewhere, its log says
+    that its end may be missing.
     """
     if Path(run_dir(operation.pk)).is_dir():
         do_collect([operation])

@@ -19,8 +19,8 @@ from django.db import IntegrityError
 
 from controlplane.operations.log_limits import do_trim
 from controlplane.operations.models import LogLine, Operation
+from workers.masking import Masker, secret_values
 from workers.reporting import stored_lines
-from workers.reporting.masking import Masker, secret_values
 from workers.reporting.stored_lines import one_line, shortened
 
 OWN_STREAM = "control plane"

@@ -1,5 +1,6 @@
 """Operation: one thing somebody asked for, in the database before it is in any queue. LogLine: what
-its processes said meanwhile.
+its processes said meanwhile. Approval: what a second person said of it, where an ApprovalRule wants
+one.
 
 ServiceSetting: what runs by itself. Schedule: what is asked for again and again in somebody's name,
 and ScheduleRun: each of its turns. MarkerServer: the one we run.
@@ -59,6 +60,8 @@ class Operation(models.Model):
     """Parameters of its source that its driver has settled, such as offsets; whoever comes in its
     place is given them.
     """
+    stages = models.JSONField(default=dict)
+    """What its driver said last of its Spark stages, and when (`spark_stages`)."""
     attempts = models.PositiveSmallIntegerField(default=0)
     idempotency_key = models.CharField(max_length=100, null=True)
     request_digest = models.CharField(max_length=64, blank=True)
@@ -110,6 +113,71 @@ class Operation(models.Model):
     def is_bound_to_plan(self) -> bool:
         """Whether it may do only what the plan says that its requester was shown."""
         return bool(self.plan_hash)
+
+
+class Approval(models.Model):
+    """What a second person says of an operation that needs one. Withdrawn is an operation that was
+    cancelled while this was pending.
+    """
+
+    class Decision(models.TextChoices):
+        PENDING = "pending"
+        APPROVED = "approved"
+        DECLINED = "declined"
+        EXPIRED = "expired"
+        VOID = "void"
+
+    operation = models.OneToOneField(
+        Operation, primary_key=True, on_delete=models.CASCADE, related_name="approval"
+    )
+    action = models.CharField(max_length=32)
+    """As rules name it: a service, or the kind of an operation."""
+    expires_at = models.DateTimeField()
+    decision = models.CharField(max_length=16, choices=Decision, default=Decision.PENDING)
+    decided_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    decided_in_shell = models.BooleanField(default=False)
+    """By whoever had the shell, who has no user of the node."""
+    decided_by_name = models.CharField(max_length=200, blank=True, default="")
+    decided_at = models.DateTimeField(null=True)
+    reason = models.CharField(max_length=500, blank=True, default="")
+    """Of whoever decided."""
+
+    class Meta:
+        indexes = [models.Index(fields=["expires_at"], name="approval_by_expiry")]
+
+    def __str__(self) -> str:
+        return f"{self.operation_id} {self.action} {self.decision}"
+
+
+class ApprovalRule(models.Model):
+    """That an action needs a second approver: on one table, in one namespace, or everywhere where
+    both are empty. A narrower place takes no wider rule away.
+    """
+
+    action = models.CharField(max_length=32)
+    table = models.ForeignKey(Table, null=True, on_delete=models.CASCADE, related_name="+")
+    namespace = models.CharField(max_length=64, blank=True, default="")
+    set_by = models.CharField(max_length=200)
+    set_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["action", "table"],
+                condition=models.Q(table__isnull=False),
+                name="one_approval_rule_per_table",
+            ),
+            models.UniqueConstraint(
+                fields=["action", "namespace"],
+                condition=models.Q(table__isnull=True),
+                name="one_approval_rule_per_namespace",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.action} ({self.table or self.namespace or 'everywhere'})"
 
 
 class LogLine(models.Model):

@@ -22,6 +22,7 @@ from controlplane.audit.actions import do_record
 from controlplane.celery import app
 from controlplane.events import publish_change
 from controlplane.instruments import count_ended
+from controlplane.operations.engine_queue import QUEUE, SENT_AT
 from controlplane.operations.kinds.kind import kind_of
 from controlplane.operations.log_storing import do_note
 from controlplane.operations.models import Operation
@@ -30,11 +31,16 @@ from controlplane.tables.masks import without_row_values
 from workers.jobs import CancelJob
 from workers.reporting.tokens import SIGNATURE, message_signature
 from workers.task_logs import HEADER
+from workers.traces import PARENT, current_parent
 
 log = logging.getLogger(__name__)
 
 REQUEST_ID = "request_id"
 """Of an operation's parameters: the request that asked for it, also when its job is sent again."""
+TRACE = "trace"
+"""Of an operation's parameters: the span that asked for it, where traces are wanted."""
+REQUESTED_IN_SHELL = "asked_in_shell"
+"""Of an operation's parameters: a worker carries it out once somebody has approved of it."""
 _BEGUN = frozenset(
     {
         OperationState.STARTING,
@@ -111,24 +117,38 @@ def send(operation: Operation) -> None:
     if "attempt" in message:
         message["attempt"] = operation.attempts
     if message.get("report_url"):  # Else its worker reaches nobody whom it could ask.
-        message["asks_leave"] = operation.requested_by_id is not None
+        is_of_person = operation.requested_by_id is not None
+        message["asks_leave"] = is_of_person or bool(operation.parameters.get(REQUESTED_IN_SHELL))
     request_id = str(operation.parameters.get(REQUEST_ID, ""))
-    transaction.on_commit(lambda: _send_now(operation.pk, task, message, request_id))
+    parent = str(operation.parameters.get(TRACE, ""))
+    transaction.on_commit(lambda: _send_now(operation.pk, task, message, request_id, parent))
 
 
 def send_cancel(operation: Operation, job: CancelJob) -> None:
-    transaction.on_commit(lambda: _send_now(operation.pk, CancelJob.TASK, job.to_message()))
+    parent = current_parent()
+    transaction.on_commit(
+        lambda: _send_now(operation.pk, CancelJob.TASK, job.to_message(), parent=parent)
+    )
 
 
 def _send_now(
-    operation_id: UUID, task: str, message: Mapping[str, Any], request_id: str = ""
+    operation_id: UUID,
+    task: str,
+    message: Mapping[str, Any],
+    request_id: str = "",
+    parent: str = "",
 ) -> None:
     """Without an id, in the name of the request at hand, if there is one."""
     body = dict(message)
-    signature = message_signature(settings.SLUICE_WORKER_TOKEN, task, body)
-    headers = {HEADER: request_id, SIGNATURE: signature}
+    signature = message_signature(settings.SLUICE_WORKER_TOKEN, task, body, parent)
+    headers = {
+        HEADER: request_id,
+        SIGNATURE: signature,
+        SENT_AT: timezone.now().isoformat(),
+        **({PARENT: parent} if parent else {}),
+    }
     try:
-        app.send_task(task, args=[body], queue="engine", retry=False, headers=headers)
+        app.send_task(task, args=[body], queue=QUEUE, retry=False, headers=headers)
     except OperationalError as error:
         log.warning("the queue is away: operation=%s error=%s", operation_id, error)
         return

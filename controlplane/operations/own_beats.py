@@ -10,6 +10,8 @@ from workers.concurrency.heartbeat import Heartbeat, read_heartbeats
 
 
 def own_beats(operation: Operation) -> list[Heartbeat]:
-    """Of what it has pending. Raises LakehouseError, OSError when storage does not answer."""
+    """Heartbeats of what it has pending. Raises LakehouseError, OSError when storage does not
+    answer.
+    """
     beats = read_heartbeats(storage_of(operation.table))
     return [one for one in beats if one.operation_id == str(operation.pk)]

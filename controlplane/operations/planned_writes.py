@@ -16,7 +16,7 @@ from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from workers.table_services.given_rows import FILE_KEYS
 
-_KINDS = ("csv", "parquet")
+FILE_KINDS = ("csv", "parquet")
 
 
 def do_request_planned_write(
@@ -53,8 +53,11 @@ def planned_parameters(
         raise InvalidRequest("this operation takes rows and no partitions", operation=operation)
     given = {key: value for key, value in source.items() if key != "kind"}
     unknown = sorted(set(given) - set(FILE_KEYS))
-    if source.get("kind") not in _KINDS or unknown:
+    if source.get("kind") not in FILE_KINDS or unknown:
         raise InvalidRequest(
-            "rows of this operation come from a file", kinds=_KINDS, known=FILE_KEYS, other=unknown
+            "rows of this operation come from a file",
+            kinds=FILE_KINDS,
+            known=FILE_KEYS,
+            other=unknown,
         )
     return {key: str(value) for key, value in given.items()}

@@ -18,17 +18,31 @@ from controlplane.operations.checks import Check
 from controlplane.operations.filters import ANY, OperationFilter, filtered
 from controlplane.operations.kinds.kind import kind_of
 from controlplane.operations.models import MarkerServer, Operation
+from controlplane.operations.moves import REQUESTED_IN_SHELL
 from controlplane.operations.query_sources import without_statement
 from controlplane.operations.queueing import IS_SHELL
+from controlplane.operations.spark_stages import StageRow, spark_ui_url, stage_rows
 from controlplane.operations.states import FINAL, OperationState
 from controlplane.operations.waiting import Wait, waits_of
-from controlplane.paging import PAGE_ROWS, Page, newest_first
+from controlplane.paging import PAGE_ROWS, Page, chosen_order, in_order, newest_first
 from controlplane.tables.access import Permission, access_table, visible_tables
 from controlplane.tables.masks import without_row_choices
 from controlplane.tables.models import Table
 from controlplane.tables.row_access import row_access
+from controlplane.writers.models import Conflict
 
 SAMPLES_SHOWN_FOR = timedelta(minutes=5)
+REPEATS_SHOWN = 5
+
+SORTED_BY = {
+    "requested_at": "requested_at",
+    "started_at": "started_at",
+    "finished_at": "finished_at",
+    "kind": "kind",
+    "state": "state",
+    "table_slug": "table__slug",
+}
+"""What operations may be sorted by, and the columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +72,7 @@ class OperationRow:
     lasted_s: float | None
     """From its start to its end, or to now; None before it began."""
     waits_for: Wait | None
-    """Looked up for lists of all tables only."""
+    """Looked up for lists of all tables, and for one operation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +87,14 @@ class OperationDetail:
     session_id: str
     again_of: UUID | None
     """The operation that it was asked for after, with the same or changed parameters."""
+    repeats: list[UUID]
+    """Operations that were asked for after it, the newest first."""
+    lost: str
+    """The instant of its write that lost a conflict; empty where none is known."""
+    stages: list[StageRow]
+    """Of its Spark jobs, the newest, oldest first."""
+    spark_ui_url: str
+    """Of the Spark that runs it, where the node knows one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +135,9 @@ def operation_detail(
     if operation is None:
         return None
     sees_all = user is None or row_access(user, operation.table).sees_all
+    waits = waits_of([operation], timezone.now())
     return OperationDetail(
-        row=operation_row(operation),
+        row=replace(operation_row(operation), waits_for=waits.get(operation.pk)),
         heading=kind_of(operation).heading(operation),
         parameters=_shown_parameters(
             operation.parameters if sees_all else without_row_choices(operation.parameters)
@@ -124,7 +147,27 @@ def operation_detail(
         pid=operation.pid,
         session_id=operation.session_id,
         again_of=operation.again_of_id,
+        repeats=_repeats(operation),
+        lost=_lost(operation),
+        stages=stage_rows(operation, timezone.now()),
+        spark_ui_url=spark_ui_url(operation),
     )
+
+
+def _repeats(operation: Operation) -> list[UUID]:
+    """Of what has not ended there is none."""
+    if OperationState(operation.state) not in FINAL:
+        return []
+    repeats = operation.repeats.order_by("-requested_at").values_list("pk", flat=True)
+    return list(repeats[:REPEATS_SHOWN])
+
+
+def _lost(operation: Operation) -> str:
+    """By the decision object that names the operation's instant, as the mirror has it."""
+    if not operation.instant or operation.state != OperationState.CONFLICTED:
+        return ""
+    lost = Conflict.objects.filter(table=operation.table_id, loser_instant=operation.instant)
+    return operation.instant if lost.exists() else ""
 
 
 def operation_checks(operation_id: UUID) -> list[Check]:
@@ -153,11 +196,12 @@ def operations_page(
     *,
     states: Iterable[str] | None = None,
     kinds: Iterable[str] | None = None,
+    sort: str | None = None,
     cursor: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[OperationRow]:
-    """Operations of one table, or of several such as `visible_tables` gives, newest first. One
-    query.
+    """Operations of one table, or of several such as `visible_tables` gives, newest first, or as a
+    key of `SORTED_BY` says. One query.
     """
     wanted = OperationFilter(
         states=None if states is None else frozenset(states),
@@ -168,7 +212,7 @@ def operations_page(
         operations = operations.filter(table=of)
     else:
         operations = operations.filter(table__in=of.order_by())
-    page = newest_first(operations, by="requested_at", cursor=cursor, limit=limit)
+    page = _page(operations, sort, cursor, limit)
     return Page([operation_row(operation) for operation in page.rows], page.next_cursor)
 
 
@@ -176,21 +220,31 @@ def listed_operations(
     tables: QuerySet[Table],
     wanted: OperationFilter = ANY,
     *,
+    sort: str | None = None,
     cursor: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[OperationRow]:
-    """Operations of these tables, such as `visible_tables` gives, newest first, each with what it
-    waits for. Three queries at most, however many there are. Raises InvalidRequest for a cursor
-    that is none.
+    """Operations of these tables, such as `visible_tables` gives, newest first or as a key of
+    `SORTED_BY` says, each with what it waits for. Three queries at most, however many there are.
+    Raises InvalidRequest for a cursor that is none.
     """
     operations = filtered(_operations(), wanted).filter(table__in=tables.order_by())
-    page = newest_first(operations, by="requested_at", cursor=cursor, limit=limit)
+    page = _page(operations, sort, cursor, limit)
     waits = waits_of(page.rows, timezone.now())
     rows = [
         replace(operation_row(operation), waits_for=waits.get(operation.pk))
         for operation in page.rows
     ]
     return Page(rows, page.next_cursor)
+
+
+def _page(
+    operations: QuerySet[Operation], sort: str | None, cursor: str | None, limit: int
+) -> Page[Operation]:
+    order = chosen_order(sort, SORTED_BY)
+    if order is None:
+        return newest_first(operations, by="requested_at", cursor=cursor, limit=limit)
+    return in_order(operations, order, cursor=cursor, limit=limit)
 
 
 def recent_operations(table: Table, limit: int = 20) -> list[OperationRow]:
@@ -238,7 +292,7 @@ def operation_row(operation: Operation) -> OperationRow:
         service=operation.service,
         state=operation.state,
         is_final=OperationState(operation.state) in FINAL,
-        requested_by=_requested_by(operation),
+        requested_by=requested_by(operation),
         requested_at=operation.requested_at,
         started_at=operation.started_at,
         finished_at=operation.finished_at,
@@ -270,11 +324,13 @@ def _lasted_s(operation: Operation) -> float | None:
     return max(0.0, (until - operation.started_at).total_seconds())
 
 
-def _requested_by(operation: Operation) -> str:
+def requested_by(operation: Operation) -> str:
     """Empty for what a schedule started. Whoever has a shell is a user of the system."""
     if operation.requested_by is not None:
         return operation.requested_by.get_username()
-    return str(operation.parameters["job"]["by"]) if operation.parameters.get(IS_SHELL) else ""
+    parameters = operation.parameters
+    is_shell = parameters.get(IS_SHELL) or parameters.get(REQUESTED_IN_SHELL)
+    return str(parameters["job"]["by"]) if is_shell else ""
 
 
 def _operations() -> QuerySet[Operation]:

@@ -7,23 +7,42 @@ from typing import Any
 from django.db import transaction
 
 from controlplane.audit.actions import do_record
+from controlplane.operations.approvals.awaiting import do_await
 from controlplane.operations.ask import Ask, P, Request, Wanted
 from controlplane.operations.log_storing import do_note
 from controlplane.operations.models import Operation
-from controlplane.operations.moves import REQUEST_ID, move, publish_state, send
+from controlplane.operations.moves import (
+    REQUEST_ID,
+    REQUESTED_IN_SHELL,
+    TRACE,
+    move,
+    publish_state,
+    send,
+)
 from controlplane.operations.registered import hold_registered
 from controlplane.operations.states import OperationState
 from controlplane.tables.masks import without_row_choices
 from workers.log_lines import current_request_id
+from workers.traces import current_parent, span
 
 IS_SHELL = "is_shell"
 """Of an operation's parameters: no worker ever gets it."""
 
 
-def queue(ask: Ask[P], wanted: Wanted, request: Request) -> Operation:
-    """Raises IntegrityError where the database allows only one, and NotAllowedNow for a table that
+def queue(
+    ask: Ask[P], wanted: Wanted, request: Request, *, needs_approval: bool = False
+) -> Operation:
+    """What needs approval is sent only once it has it.
+
+    Raises IntegrityError where the database allows only one, and NotAllowedNow for a table that
     was unregistered or relocated meanwhile.
     """
+    facts = {"sluice.table": ask.table.slug, "sluice.operation": str(request.operation_id)}
+    with span(f"operation {ask.kind.name}", facts, kind="producer"):
+        return _queued(ask, wanted, request, needs_approval=needs_approval)
+
+
+def _queued(ask: Ask[P], wanted: Wanted, request: Request, *, needs_approval: bool) -> Operation:
     with transaction.atomic():
         hold_registered(ask.table)
         operation = Operation.objects.create(
@@ -34,7 +53,8 @@ def queue(ask: Ask[P], wanted: Wanted, request: Request) -> Operation:
             reason=request.reason,
             plan=dict(wanted.plan),
             plan_hash=request.plan_hash,
-            parameters=_parameters(wanted, request),
+            state=(OperationState.AWAITING if needs_approval else OperationState.QUEUED).value,
+            parameters=_parameters(wanted, request, is_own=not needs_approval),
             idempotency_key=request.idempotency_key or None,
             request_digest=request.digest,
             **wanted.columns,
@@ -50,6 +70,10 @@ def queue(ask: Ask[P], wanted: Wanted, request: Request) -> Operation:
         )
         words = f"asked for by {request.by.name}"
         do_note(operation, f"{words}: {request.reason}" if request.reason else words)
+        if needs_approval:
+            do_await(operation, by=request.by.name)
+            publish_state(operation)
+            return operation
         if request.by.is_shell:
             begun = move(operation.pk, OperationState.RUNNING, message="in a shell of this machine")
             assert begun is not None, operation
@@ -59,8 +83,11 @@ def queue(ask: Ask[P], wanted: Wanted, request: Request) -> Operation:
     return operation
 
 
-def _parameters(wanted: Wanted, request: Request) -> dict[str, Any]:
-    where = {IS_SHELL: True} if request.by.is_shell else {}
+def _parameters(wanted: Wanted, request: Request, *, is_own: bool) -> dict[str, Any]:
+    """`is_own`: what a shell asks for, it carries out itself."""
+    where = {IS_SHELL if is_own else REQUESTED_IN_SHELL: True} if request.by.is_shell else {}
     request_id = current_request_id.get()
-    asked_by = {REQUEST_ID: request_id} if request_id else {}
-    return {"job": wanted.job.to_message(), **wanted.parameters, **where, **asked_by}
+    correlated = {REQUEST_ID: request_id} if request_id else {}
+    parent = current_parent()
+    traced = {TRACE: parent} if parent else {}
+    return {"job": wanted.job.to_message(), **wanted.parameters, **where, **correlated, **traced}

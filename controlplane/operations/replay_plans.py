@@ -13,11 +13,13 @@ from controlplane.errors import InvalidRequest, NotAllowedNow, StorageUnavailabl
 from controlplane.fields import INSTANT_TIME
 from controlplane.mirror.sink_letters import letter_files
 from controlplane.mirror.storage import engine_table, storage_of
+from controlplane.operations.brokers import check_brokers
 from controlplane.operations.sink_stops import newest_operation, own_options
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
 from workers.errors import InvalidInput, LakehouseError, StorageFailed
+from workers.sink.config import sink_config
 from workers.sink.letter_choice import letter_choice
 from workers.sink.letters import committed_letters
 from workers.sink.replays import Replay, read_replays, sent_letters
@@ -72,10 +74,10 @@ def plan_replay(
     cause: str = "",
     given: OwnSink | None = None,
 ) -> ReplayPlan:
-    """Of the letters of one commit, or of all of them, those that are named `partition:offset` and
-    that have the cause. What is empty chooses nothing away, but all of it would choose everything:
-    only the shell may, which shows them first, and names the sink and any directory of this machine
-    as `given`. Changes nothing.
+    """What a replay would send: of the letters of one commit, or of all of them, those that are
+    named `partition:offset` and that have the cause. What is empty chooses nothing away, but all of
+    it would choose everything: only the shell may, which shows them first, and names the sink and
+    any directory of this machine as `given`. Changes nothing.
 
     Raises InvalidRequest, NotAllowedNow for a sink that was not launched here, StorageUnavailable.
     """
@@ -125,6 +127,7 @@ def launched_sink(table: Table, sink_id: str) -> OwnSink:
             sink=sink_id,
         )
     options = own_options(operation.parameters["job"]["sink_options"])
+    check_brokers(sink_config(options))
     directory = options.get("hoodie.sink.dead.letter.path", "") or f"{table.location}-dead-letters"
     return OwnSink(options, checked_location(directory))
 

@@ -58,7 +58,9 @@ def are_keys_known(table: Table) -> bool:
 def replayed_rows(
     table: Table, sink_id: str, directory: str, replays: Iterable[Replay]
 ) -> ReplayedRows:
-    """Of an append-only table, and of replays that have landed. Raises LakehouseError."""
+    """The rows that a replay made, of an append-only table, and of replays that have landed. Raises
+    LakehouseError.
+    """
     sent = [one for replay in replays for one in _sent(table, replay)]
     chosen = sent
     if len(sent) > LETTERS_LOOKED_UP_MAX:

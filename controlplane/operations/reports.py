@@ -18,6 +18,7 @@ from controlplane.operations.kinds.kind import kind_of
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move
 from controlplane.operations.outcomes import Outcome
+from controlplane.operations.spark_stages import reported_stages
 from controlplane.operations.states import FINAL, OperationState, may_move
 from controlplane.writers.actions import do_record_hint
 from workers.errors import LakehouseError
@@ -51,7 +52,7 @@ def do_record_report(payload: Mapping[str, Any]) -> bool:
         return False
     kind = kind_of(operation)
     message = _text(payload.get("message"))
-    values = {**_progress(payload), **_facts(payload)}
+    values = {**_progress(payload), **_facts(payload), **reported_stages(payload)}
     with transaction.atomic():
         if payload["state"] != "progress":
             do_record_hint(

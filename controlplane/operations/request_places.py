@@ -26,14 +26,14 @@ _BESIDE_A_TABLE = "-dead-letters"
 
 
 def check_source(source: Mapping[str, Any]) -> None:
-    """Raises InvalidRequest for a file that the writer would not be let at."""
+    """Refuse, as InvalidRequest, a file that the writer would not be let at."""
     path = source.get("path")
     if source.get("kind") in _FILE_KINDS and path is not None:
         checked_rows_place(str(path))
 
 
 def check_places(options: Mapping[str, str]) -> None:
-    """Raises InvalidRequest for a directory outside the table roots."""
+    """Refuse, as InvalidRequest, a directory outside the table roots."""
     for key in (DEAD_LETTERS, FILESYSTEM_PATH):
         path = options.get(key, "")
         if not path:
@@ -45,9 +45,9 @@ def check_places(options: Mapping[str, str]) -> None:
 
 
 def check_own_places(user: User, body: object) -> None:
-    """Raises InvalidRequest for any text in `body` that names a place below the table roots, unless
-    it lies in a table that `user` operates, or in its dead letters. It says the same of another's
-    table and of a place where there is none.
+    """Refuse, as InvalidRequest, any text in `body` that names a place below the table roots,
+    unless it lies in a table that `user` operates, or in its dead letters. It says the same of
+    another's table and of a place where there is none.
     """
     if may_everywhere(user, Permission.OPERATE):
         return

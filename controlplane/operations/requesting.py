@@ -14,6 +14,7 @@ from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError
 
 from controlplane.errors import KeyReused, NotAllowedNow, PlanVoid
+from controlplane.operations.approvals.rules import action_named, is_approval_needed
 from controlplane.operations.ask import Ask, P, Plan, Request, Requester
 from controlplane.operations.confirmation import check_words
 from controlplane.operations.models import Operation
@@ -33,7 +34,7 @@ class Given:
 
 
 def do_request(ask: Ask[P], by: Requester, given: Given) -> Operation:
-    """Queue what is asked for, once.
+    """Queue what is asked for, once; where a rule wants a second approver, it awaits him first.
 
     Raises PermissionDenied; KeyReused for a key that came with another request before;
     InvalidRequest for its words and parameters; PlanVoid when the table moved on since the plan
@@ -56,8 +57,11 @@ def do_request(ask: Ask[P], by: Requester, given: Given) -> Operation:
         idempotency_key=given.idempotency_key,
         digest=digest,
     )
+    needs_approval = ask.is_bound_to_plan and is_approval_needed(
+        ask.table, action_named(ask.kind.name, ask.service)
+    )
     try:
-        return queue(ask, ask.wanted(request, plan), request)
+        return queue(ask, ask.wanted(request, plan), request, needs_approval=needs_approval)
     except IntegrityError as error:
         # The same request, twice at once.
         if known := _known(by, given.idempotency_key, digest):
@@ -88,7 +92,7 @@ def _check_role(ask: Ask[P], by: Requester) -> None:
 
 
 def check_plan(ask: Ask[P], plan: Plan, plan_hash: str) -> None:
-    """Raises PlanVoid, NotAllowedNow."""
+    """Refuse a plan that is not the one shown (PlanVoid), is blocked or empty (NotAllowedNow)."""
     is_bound = bool(plan_hash) or ask.is_bound_to_plan
     if is_bound and plan.plan_hash != plan_hash:
         raise PlanVoid("the table changed since the plan was shown", table=ask.table.slug)

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.http import Http404
 from django.utils import timezone
 
 from controlplane.audit.actions import do_record
@@ -26,6 +27,7 @@ from controlplane.operations.registered import hold_registered
 from controlplane.operations.request_places import check_own_places
 from controlplane.operations.states import OPEN
 from controlplane.tables.models import Table
+from controlplane.tables.queries import DATA_ACTIONS
 from workers.clock import InstantTime, format_instant
 
 log = logging.getLogger(__name__)
@@ -34,7 +36,6 @@ EVERY_S_DEFAULT = 3600
 EVERY_S_MIN = 10
 EVERY_S_MAX = 30 * 86_400
 TRIGGER_COMMITS_MAX = 100_000
-_WRITES = ("commit", "deltacommit", "replacecommit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,14 @@ def service_settings(table: Table) -> list[ServiceSettingRow]:
     ]
 
 
+def service_setting(table: Table, service: str) -> ServiceSettingRow:
+    """As it holds. Raises Http404 for a service that cannot be scheduled."""
+    for row in service_settings(table):
+        if row.service == service:
+            return row
+    raise Http404(f"no service {service[:64]} can be scheduled")
+
+
 def do_update_service_setting(
     *,
     table: Table,
@@ -69,7 +78,7 @@ def do_update_service_setting(
     parameters: Mapping[str, str] | None = None,
     by: User | None,
 ) -> ServiceSettingRow:
-    """Raises InvalidRequest; parameters are checked by the service itself."""
+    """Change what is set. Raises InvalidRequest; the service itself checks parameters."""
     if service not in schedulable_services():
         raise InvalidRequest(
             "this service cannot be scheduled", service=service[:64], known=schedulable_services()
@@ -155,7 +164,7 @@ def _commits_since(setting: ServiceSetting) -> int:
     if setting.service == "compaction":
         return backlog(setting.table).delta_commits
     writes = InstantRecord.objects.filter(
-        table=setting.table, state="completed", action__in=_WRITES, files__gt=0
+        table=setting.table, state="completed", action__in=DATA_ACTIONS, files__gt=0
     )
     if setting.last_run_at is not None:
         writes = writes.filter(completed_at__gt=_instant(setting.last_run_at))

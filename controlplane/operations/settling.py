@@ -19,7 +19,9 @@ from pathlib import Path
 from django.utils import timezone
 
 from controlplane.errors import ControlPlaneError
+from controlplane.operations.approvals.awaiting import do_expire_if_due
 from controlplane.operations.drivers import was_launched
+from controlplane.operations.engine_queue import waits_in_queue
 from controlplane.operations.kinds.kind import Kind, kind_of
 from controlplane.operations.leave import may_still, refuse
 from controlplane.operations.living import QUIET
@@ -36,7 +38,9 @@ from workers.reporting.at_work import was_taken
 log = logging.getLogger(__name__)
 
 LOST_AFTER = timedelta(seconds=20)
-"""No worker took the job, or none said so: it is sent again. Tasks are safe to run twice."""
+"""No worker took the job, or none said so: it is sent again, unless its message still waits behind
+others. Tasks are safe to run twice.
+"""
 ATTEMPTS_MAX = 10
 
 
@@ -55,6 +59,9 @@ def do_reconcile(*, now: datetime | None = None) -> int:
 
 
 def _reconcile_one(operation: Operation, now: datetime) -> None:
+    if operation.state == OperationState.AWAITING.value:
+        do_expire_if_due(operation, now)
+        return
     kind = kind_of(operation)
     if operation.state == OperationState.QUEUED.value:
         _send_again_if_lost(kind, operation, now)
@@ -84,6 +91,8 @@ def _send_again_if_lost(kind: Kind, operation: Operation, now: datetime) -> None
 def _send_again(operation: Operation, now: datetime) -> None:
     if operation.parameters.get(IS_SHELL):
         move(operation.pk, OperationState.FAILED, message="the shell that was at it has ended")
+        return
+    if waits_in_queue(operation):
         return
     if operation.attempts >= ATTEMPTS_MAX:
         move(operation.pk, OperationState.FAILED, message="no worker took it")

@@ -101,7 +101,7 @@ def sinks_board(table: Table, now: datetime | None = None) -> list[SinkSummary]:
 
 
 def sink_summary(table: Table, sink_id: str, now: datetime | None = None) -> SinkSummary:
-    """Raises Http404."""
+    """The sink of this id as pages show it. Raises Http404."""
     for summary in sinks_board(table, now):
         if summary.sink_id == sink_id:
             return summary
@@ -140,8 +140,8 @@ def _phase(seen: SinkRow | None, operation: Operation | None, now: datetime) -> 
     if operation is not None and is_open:
         if operation.state in _OPEN_PHASES:
             return _OPEN_PHASES[operation.state]
-        told_at = seen.updated_at if seen else None
-        if told_at is None or told_at < operation.requested_at:
+        shown_at = seen.updated_at if seen else None
+        if shown_at is None or shown_at < operation.requested_at:
             return "starting" if seen is None or not seen.problem else "unreadable"
     if seen is not None and _is_fresh(seen, now):
         return "stuck" if _is_stuck(seen, now) else "stopping" if seen.stop_kind else "running"

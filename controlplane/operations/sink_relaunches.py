@@ -56,7 +56,7 @@ def _relaunch_when_due(operation: Operation, now: datetime) -> Operation | None:
     by = operation.requested_by
     if by is None or not may(by, sink.KIND.permission(operation), operation.table):
         return None
-    if _another_runs(operation) or _was_asked_to_stop(operation):
+    if _another_runs(operation) or _is_stop_wanted(operation):
         return None
     done = _relaunches(operation) + 1
     most = operation.parameters["relaunches_max"]
@@ -77,7 +77,7 @@ def _another_runs(operation: Operation) -> bool:
     return seen.updated_at - ended > TAKEN_OVER_AFTER
 
 
-def _was_asked_to_stop(operation: Operation) -> bool:
+def _is_stop_wanted(operation: Operation) -> bool:
     """By a file beside the table, of which no operation knows; the next launch would clear it."""
     try:
         stop = read_stop(storage_of(operation.table), operation.sink_id)

@@ -17,6 +17,7 @@ from controlplane.audit.actions import do_record
 from controlplane.audit.models import AuditEvent
 from controlplane.errors import InvalidRequest, NotAllowedNow, PlanVoid, StorageUnavailable
 from controlplane.mirror.storage import engine_table
+from controlplane.operations.brokers import check_brokers
 from controlplane.operations.confirmation import check_words
 from controlplane.operations.sink_stops import newest_operation, open_operation, own_options
 from controlplane.tables.models import Table
@@ -133,7 +134,7 @@ def do_reset_sink(
 def plan_from_broker(
     table: EngineTable, config: SinkConfig, environment: Mapping[str, str], to: str
 ) -> ResetPlan:
-    """Raises LakehouseError."""
+    """What the reset would change, as the broker stands now. Raises LakehouseError."""
     from workers.sink.kafka.client_config import connection
     from workers.sink.kafka.topics import Topics
 
@@ -209,7 +210,9 @@ def _config(table: Table, sink_id: str) -> SinkConfig:
             "`manage.py sink reset` takes the options",
             sink=sink_id,
         )
-    return sink_config(own_options(before.parameters["job"]["sink_options"]))
+    config = sink_config(own_options(before.parameters["job"]["sink_options"]))
+    check_brokers(config)
+    return config
 
 
 def _known(

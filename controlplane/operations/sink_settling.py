@@ -45,12 +45,12 @@ def confirm_sink(operation: Operation, claimed: OperationState) -> Outcome | Non
         case OperationState.FENCED if _is_fenced(operation):
             return Outcome(claimed)
         case OperationState.SUCCEEDED | OperationState.CANCELLED:
-            return Outcome(claimed) if _was_asked_to_stop(operation) else None
+            return Outcome(claimed) if _is_stop_for_this_launch(operation) else None
         case _:
             return Outcome(OperationState.FAILED)
 
 
-def _was_asked_to_stop(operation: Operation) -> bool:
+def _is_stop_for_this_launch(operation: Operation) -> bool:
     """A request that is older than the wish for this launch was meant for an earlier one."""
     stop = read_stop(storage_of(operation.table), operation.sink_id)
     wanted_at_ms = operation.parameters["job"].get("wanted_at_ms") or 0
@@ -88,8 +88,8 @@ def _has_shown_state(operation: Operation) -> bool:
     """Not one that was launched before it. A sink tells it every two seconds, but for the time of a
     commit or a compaction, in which its heart beats.
     """
-    told_at, started_at = _state_written_at(operation), operation.started_at
-    return told_at is not None and started_at is not None and told_at > started_at
+    shown_at, started_at = _state_written_at(operation), operation.started_at
+    return shown_at is not None and started_at is not None and shown_at > started_at
 
 
 def _state_written_at(operation: Operation) -> datetime | None:

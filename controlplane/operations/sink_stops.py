@@ -44,11 +44,11 @@ def do_stop_sink(
     kind = StopKind.HARD if is_hard else StopKind.GRACEFUL
     if operation is not None and operation.state == OperationState.CANCELLING.value:
         raise NotAllowedNow("this sink is being stopped already", sink=sink_id)
-    asked_at = timezone.now()
-    put_stop(table, sink_id, kind, by=by, at=asked_at)
+    stop_at = timezone.now()
+    put_stop(table, sink_id, kind, by=by, at=stop_at)
     with transaction.atomic():
         if operation is not None:
-            _note_stop(operation, kind, by, asked_at)
+            _note_stop(operation, kind, by, stop_at)
         do_record(
             who=by,
             what="sink.stop",
@@ -79,7 +79,7 @@ def own_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def put_stop(table: Table, sink_id: str, kind: StopKind, *, by: str, at: datetime) -> None:
-    """Raises StorageUnavailable."""
+    """Put the request beside the table, where the sink looks. Raises StorageUnavailable."""
     stop_request = StopRequest(kind, by, int(at.timestamp() * 1000))
     try:
         request_stop(storage_of(table), sink_id, stop_request)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controlplane.errors import InvalidRequest
+from controlplane.operations.brokers import check_brokers
 from workers.errors import InvalidInput
 from workers.sink.bounded import bounded_read
 from workers.sink.kafka.client_config import connection
@@ -41,15 +42,15 @@ def add_source_kind(kind: SourceKind) -> None:
 
 
 def source_kind(source: Mapping[str, Any]) -> SourceKind:
-    """Of a source that was asked for at any time; of a kind that is not known any more, one without
-    rounds and restarts.
+    """The kind of a source that was asked for at any time; of a kind that is not known any more,
+    one without rounds and restarts.
     """
     return _KINDS.get(str(source.get("kind")), _OTHER)
 
 
 def check_source_kind(source: Mapping[str, Any]) -> None:
-    """Raises InvalidRequest for a kind that no driver would open, and for a topic that is not named
-    as it would be read. What offsets are settled is not for a request to say.
+    """Refuse, as InvalidRequest, a kind that no driver would open, and for a topic that is not
+    named as it would be read. What offsets are settled is not for a request to say.
     """
     kind = source.get("kind")
     if not isinstance(kind, str) or kind not in _KINDS:
@@ -66,3 +67,4 @@ def _check_topic(source: Mapping[str, Any]) -> None:
         connection(read.config, {str(source.get("password_env", "")): "known there"})
     except InvalidInput as error:
         raise InvalidRequest(error.message, **error.values) from error
+    check_brokers(read.config)

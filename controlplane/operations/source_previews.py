@@ -1,5 +1,5 @@
-"""What a write of a file would bring, looked at before it is asked for: the file's columns beside
-the table's, and what the write would be refused for. The same check begins the write itself.
+"""What a write of a file or a statement would bring, looked at before it is asked for: its columns
+beside the table's, and what the write would be refused for. The same check begins the write itself.
 """
 
 from __future__ import annotations
@@ -8,20 +8,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from django.contrib.auth.models import User
 
 from controlplane.errors import InvalidRequest, StorageUnavailable
 from controlplane.mirror.storage import engine_table
-from controlplane.operations.table_creation.suggesting import sampled_rows
+from controlplane.operations.query_sources import SQL, checked_query
+from controlplane.operations.table_creation.suggesting import (
+    COPIED_BYTES_MAX,
+    sampled_rows,
+    sampled_statement,
+)
 from controlplane.tables.locations import checked_rows_place
 from controlplane.tables.models import Table
 from workers.errors import InvalidInput, LakehouseError, NotFound
 from workers.jobs import OPERATIONS
 from workers.storage.copying import file_here
 
-_KINDS = ("csv", "json", "parquet")
-COPIED_BYTES_MAX = 256_000_000
-"""Of an object of a bucket; a larger one is written without a look at it."""
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_FILES = ("csv", "json", "parquet")
+STATEMENT_ROWS = 1_000
+"""Of a statement, so many are computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,44 +46,62 @@ class PreviewColumn:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePreview:
     path: str
+    """Empty of a statement."""
     columns: list[PreviewColumn]
     rows_sampled: int
     is_whole: bool
-    """The sample was the whole file."""
+    """The sample was the whole file, or the whole answer."""
     problem: str
     """Why the write would be refused; empty when nothing stands against it."""
 
 
 def preview_source(
-    table: Table, source: Mapping[str, Any], *, operation: str = "upsert", stream: str | None = None
+    table: Table,
+    source: Mapping[str, Any],
+    *,
+    by: User,
+    operation: str = "upsert",
+    stream: str | None = None,
 ) -> SourcePreview:
-    """Reads the file, or the beginning of a Parquet file, and the table's schema; changes nothing.
+    """Reads the file, or the beginning of a Parquet file, or computes the first rows of a statement
+    as `by` may read them; then the table's schema. Changes nothing; a statement is in the audit.
 
-    Raises InvalidRequest: a source that is no file, outside the roots, not there, not readable;
+    Raises InvalidRequest: a source of another kind, a file outside the roots, not there, not
+    readable, a statement that may not be written; PermissionDenied, what `do_run_sql` raises;
     StorageUnavailable.
     """
-    if source.get("kind") not in _KINDS:
-        raise InvalidRequest("only files are shown before they are written", kinds=_KINDS)
+    if source.get("kind") not in (*_FILES, SQL):
+        raise InvalidRequest(
+            "only files and statements are shown before they are written", kinds=(*_FILES, SQL)
+        )
     if operation not in OPERATIONS:
         raise InvalidRequest("no such operation", operation=operation[:32], known=OPERATIONS)
     path = str(source.get("path", ""))
-    place = checked_rows_place(path)
     try:
-        with TemporaryDirectory(prefix="sluice-preview-") as scratch:
-            file = file_here(place, Path(scratch), bytes_max=COPIED_BYTES_MAX)
-            rows, is_whole = sampled_rows(str(file), str(source.get("missing", "NA")))
-        return _preview(table, path, rows, is_whole, operation, stream, str(source.get("key", "")))
+        if source["kind"] == SQL:
+            query = checked_query(by, source)
+            sample = sampled_statement(query.statement, by, STATEMENT_ROWS)
+        else:
+            sample = _file_sample(path, str(source.get("missing", "NA")))
+        return _preview(table, path, sample, operation, stream, str(source.get("key", "")))
     except (InvalidInput, NotFound) as error:
         raise InvalidRequest(error.message, **{**error.values, "path": path}) from error
     except LakehouseError as error:
         raise StorageUnavailable(error.message, **error.values) from error
 
 
+def _file_sample(path: str, missing: str) -> tuple[pa.Table, bool]:
+    """The first rows, and whether these are all. An object of a bucket is copied first."""
+    place = checked_rows_place(path)
+    with TemporaryDirectory(prefix="sluice-preview-") as scratch:
+        file = file_here(place, Path(scratch), bytes_max=COPIED_BYTES_MAX)
+        return sampled_rows(str(file), missing)
+
+
 def _preview(
     table: Table,
     path: str,
-    rows: Any,
-    is_whole: bool,
+    sample: tuple[pa.Table, bool],
     operation: str,
     stream: str | None,
     made_key: str,
@@ -86,6 +114,7 @@ def _preview(
     from workers.write.columns import writer_schema
     from workers.write.request import WriteRequest
 
+    rows, is_whole = sample
     engine = engine_table(table)
     known = current_schema(engine)
     types = {field.name: name_of_type(field.type) for field in known.declared} if known else {}

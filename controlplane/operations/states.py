@@ -11,6 +11,8 @@ from enum import StrEnum
 
 
 class OperationState(StrEnum):
+    AWAITING = "awaiting"
+    """A second person has to approve of it before it is queued."""
     QUEUED = "queued"
     STARTING = "starting"
     RUNNING = "running"
@@ -28,7 +30,7 @@ class OperationState(StrEnum):
     FENCED = "fenced"
     """A sink that another launch has taken over."""
     REFUSED = "refused"
-    """Nobody began it: whoever asked for it might not any more."""
+    """Nobody began it: whoever asked for it might not any more, or nobody approved of it."""
 
 
 _S = OperationState
@@ -48,6 +50,7 @@ OPEN: frozenset[OperationState] = frozenset(_S) - FINAL
 _ENDS = FINAL - {_S.LOST, _S.REFUSED} | {_S.UNKNOWN}
 
 ALLOWED: dict[OperationState, frozenset[OperationState]] = {
+    _S.AWAITING: frozenset({_S.QUEUED, _S.CANCELLED, _S.REFUSED}),
     _S.QUEUED: frozenset({_S.STARTING, _S.RUNNING, _S.CANCELLING, _S.REFUSED}) | _ENDS,
     _S.STARTING: frozenset({_S.QUEUED, _S.RUNNING, _S.STOPPING, _S.CANCELLING, _S.LOST}) | _ENDS,
     _S.RUNNING: frozenset({_S.STOPPING, _S.CANCELLING, _S.LOST}) | _ENDS,

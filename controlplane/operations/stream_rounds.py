@@ -104,8 +104,8 @@ class _Seen:
 
 
 def stream_rounds(table: Table, now: datetime | None = None) -> list[StreamRounds]:
-    """Of every stream that commits, heartbeats or operations name, by its name. Three queries; what
-    a sink writes is told with the sink.
+    """Rounds of every stream that commits, heartbeats or operations name, by its name. Three
+    queries; what a sink writes is told with the sink.
     """
     at = now or timezone.now()
     seen: dict[str, _Seen] = {}

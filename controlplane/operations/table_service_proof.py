@@ -61,6 +61,8 @@ def service_proof(operation: Operation) -> ServiceProof:
         table = engine_table(operation.table)
         timeline = table.timeline()
         own = _own(table, timeline, operation)
+        if own is not None and _made_its_own_plan(operation):
+            planned = []
         left = gaps(operation.service, _effect(table, timeline, operation, planned, own))
     except (LakehouseError, ControlPlaneError, OSError):
         return _unread(operation, len(planned))
@@ -74,6 +76,13 @@ def service_proof(operation: Operation) -> ServiceProof:
         left_count=len(left),
         left=tuple(left[:LEFT_SHOWN_MAX]),
     )
+
+
+def _made_its_own_plan(operation: Operation) -> bool:
+    """What is not bound to the plan that was shown plans anew when it runs: the table has moved on
+    by then, and its own instant says what it did.
+    """
+    return operation.service in _ACTIONS and not operation.is_bound_to_plan
 
 
 def _effect(

@@ -25,8 +25,8 @@ class Wait:
 
     words: str
     page: str = ""
-    """Where that is shown: `locks` of its table, an `operation`, `running` operations; empty for
-    nowhere.
+    """Where that is shown: `locks` of its table, an `operation`, `running` operations, its
+    `approval`; empty for nowhere.
     """
     operation: str = ""
     """Of the page `operation`: which."""
@@ -56,7 +56,7 @@ def waits_of(operations: Iterable[Operation], now: datetime) -> Mapping[UUID, Wa
 def _at_work() -> list[Operation]:
     """What keeps a worker busy from start to end: all but what has a driver of its own."""
     driven = {name for name, kind in kinds().items() if kind.cancelling in _HAS_DRIVER}
-    begun = OPEN - {_S.QUEUED, _S.UNKNOWN}
+    begun = OPEN - {_S.AWAITING, _S.QUEUED, _S.UNKNOWN}
     rows = Operation.objects.filter(state__in=sorted(begun)).exclude(kind__in=driven)
     return list(rows.select_related("table").order_by("started_at")[:50])
 
@@ -90,6 +90,8 @@ def _queued(operation: Operation, at_work: list[Operation], now: datetime) -> Wa
 
 def _begun(operation: Operation, lock: LockRecord | None) -> Wait | None:
     match _S(operation.state):
+        case _S.AWAITING:
+            return Wait(words="a second person to approve", page="approval")
         case _S.CANCELLING:
             return Wait(words="its worker, which is being ended")
         case _S.STOPPING:

@@ -93,7 +93,7 @@ def _undone(operation: Operation, table: engine.Table, claimed: OperationState) 
 
 
 def write_outcome(operation: Operation) -> Outcome:
-    """Of a write whose driver is gone without a word."""
+    """What became of a write whose driver is gone without a word."""
     table = engine_table(operation.table)
     timeline = table.timeline()
     instant = newest_instant(operation)
@@ -138,8 +138,8 @@ def _committed(
 
 
 def newest_instant(operation: Operation) -> InstantTime:
-    """Of a write: the newest one that it, the mirror or a heartbeat names. The mirror may not know
-    yet what a driver began right before it died.
+    """The newest instant of a write that it, the mirror or a heartbeat names. The mirror may not
+    know yet what a driver began right before it died.
     """
     named = operation.instant
     return max(_newest_seen(operation), "" if is_foreign(operation, named) else named)

@@ -96,7 +96,9 @@ class _Place:
 
 
 def read_allowed(text: str) -> Allowed:
-    """Of `host:port` and networks such as `10.1.0.0/16`, separated by commas. Raises ValueError."""
+    """The addresses and networks of a list of `host:port` and networks such as `10.1.0.0/16`,
+    separated by commas. Raises ValueError.
+    """
     hosts: set[tuple[str, int]] = set()
     networks: list[Network] = []
     for part in filter(None, (part.strip() for part in text.split(","))):

@@ -5,18 +5,25 @@ default.
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 from csp.constants import NONE, SELF
 
 from controlplane.outgoing.addresses import read_allowed
-from controlplane.settings.connections import database, redis_for_celery, redis_for_clients
+from controlplane.settings.connections import (
+    database,
+    page_address,
+    redis_for_celery,
+    redis_for_clients,
+)
 from controlplane.settings.logs import logging_settings
 from controlplane.settings.oidc import read_oidc
 from controlplane.settings.secrets import read_secrets
 from controlplane.sql.limits import SqlLimits
 from workers.locations import listed_roots
+from workers.options.option_values import listed
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 SLUICE_HOME = Path(os.environ.get("SLUICE_HOME") or BASE_DIR / "var").resolve()
@@ -34,7 +41,11 @@ SLUICE_PORT = int(os.environ.get("SLUICE_WEB_PORT") or 8000)
 SLUICE_MARKER_PORT = int(os.environ.get("SLUICE_MARKER_PORT") or 8766)
 SLUICE_PUBLIC_URL = os.environ.get("SLUICE_PUBLIC_URL") or f"http://127.0.0.1:{SLUICE_PORT}"
 SLUICE_SPARK_REMOTE = os.environ.get("SLUICE_SPARK_REMOTE") or "sc://127.0.0.1:15002"
+SLUICE_SPARK_UI_URL = page_address(os.environ, "SLUICE_SPARK_UI_URL")
 SLUICE_REDIS_URL = redis_for_clients(os.environ.get("SLUICE_REDIS_URL") or "")
+
+SLUICE_KAFKA_BROKERS = listed(os.environ.get("SLUICE_KAFKA_BROKERS"))
+"""Those that requests may name; any when there are none, but to none of them a password."""
 
 SLUICE_OUTGOING_ALLOWED = read_allowed(os.environ.get("SLUICE_OUTGOING_ALLOWED") or "")
 
@@ -91,8 +102,10 @@ INSTALLED_APPS = [
     "controlplane.accounts",
     "controlplane.audit",
     "controlplane.tables",
+    "controlplane.preferences",
     "controlplane.mirror",
     "controlplane.writers",
+    "controlplane.sql",
     "controlplane.operations",
     "controlplane.api",
     "controlplane.node",
@@ -110,6 +123,7 @@ MIDDLEWARE = [
     "controlplane.compression.CompressionMiddleware",
     "controlplane.monitoring.middleware.CountRequestsMiddleware",
     "controlplane.audit.middleware.RequestIdMiddleware",
+    "controlplane.monitoring.tracing.TraceRequestsMiddleware",
     "controlplane.api.middleware.JsonErrorsMiddleware",
     "controlplane.api.conditional.ConditionalAnswersMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -118,6 +132,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "controlplane.tables.former_slugs.FormerSlugMiddleware",
+    "web.cards.CardTablesMiddleware",
 ]
 
 ROOT_URLCONF = "controlplane.urls"
@@ -134,6 +149,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.contrib.messages.context_processors.messages",
                 "csp.context_processors.nonce",
                 "web.shell.shell",
+                "web.additions.strips",
             ],
             "builtins": [
                 "django.templatetags.static",
@@ -148,6 +164,7 @@ DATABASES = {
     "default": database(
         os.environ.get("SLUICE_DATABASE") or str(SLUICE_HOME / "db.sqlite3"),
         pool_max=int(os.environ.get("SLUICE_DATABASE_POOL") or 0),
+        is_prepared=os.environ.get("SLUICE_DATABASE_PREPARED") != "0",
     )
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -218,7 +235,7 @@ STATICFILES_FINDERS = [
 ]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+    "staticfiles": {"BACKEND": "web.static_files.RememberedAddresses"},
 }
 # Some packaged stylesheets name source maps that they do not ship.
 WHITENOISE_MANIFEST_STRICT = False
@@ -238,7 +255,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["controlplane.api.auth.IsViewer"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["controlplane.api.bodies.BoundedJSONParser"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "controlplane.api.openapi.Schema",
     "EXCEPTION_HANDLER": "controlplane.api.errors.answer",
     "DEFAULT_THROTTLE_CLASSES": ["rest_framework.throttling.ScopedRateThrottle"],
     "DEFAULT_THROTTLE_RATES": {"rollback": "5/min", "service": "30/min"},
@@ -252,11 +269,13 @@ SPECTACULAR_SETTINGS = {
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "controlplane.api.documented_problems.add_problems",
+        "controlplane.api.list_files.add_files",
     ],
     "SERVE_PERMISSIONS": ["controlplane.api.auth.IsViewer"],
     "ENUM_NAME_OVERRIDES": {
         "SeverityEnum": ["info", "warning", "critical"],
         "ChannelKindEnum": ["mail", "webhook", "apprise"],
+        "ReachEnum": ["table", "namespace", "everywhere"],
     },
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
@@ -272,7 +291,11 @@ SLUICE_TOKEN_DAYS = min(int(os.environ.get("SLUICE_TOKEN_DAYS") or 90), SLUICE_T
 
 CELERY_BROKER_URL = redis_for_celery(SLUICE_REDIS_URL) or "memory://"
 
-LOGGING = logging_settings(os.environ)
+_is_shell = Path(sys.argv[0]).name == "manage.py"
+"""The node's own processes are started otherwise."""
+LOGGING = logging_settings(
+    os.environ, shell_log=SLUICE_HOME / "log" / "shell.log" if _is_shell else None
+)
 
 SLUICE_REPORT_URL = (
     os.environ.get("SLUICE_REPORT_URL")

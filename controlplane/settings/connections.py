@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -12,15 +13,33 @@ _BUSY_TIMEOUT_S = 5
 _POOL_WAIT_S = 10
 
 
-def database(address: str, *, pool_max: int = 0) -> dict[str, Any]:
+def page_address(environ: Mapping[str, str], name: str) -> str:
+    """The address of pages that people are sent to, from the variable of this name; empty where it
+    is not set. Raises ImproperlyConfigured for anything but a plain http or https address.
+    """
+    address = environ.get(name) or ""
+    if not address:
+        return ""
+    parts = urlsplit(address)
+    is_plain = parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc
+    if not is_plain or not address.isprintable() or " " in address:
+        raise ImproperlyConfigured(f"{name} must be http:// or https:// and a host, no password")
+    return address
+
+
+def database(address: str, *, pool_max: int = 0, is_prepared: bool = True) -> dict[str, Any]:
     """Django's database settings for a path, a `sqlite:` URL or a `postgres:` URL.
 
     `pool_max` is how many connections to PostgreSQL all threads of this process share; with 0 each
     thread keeps one of its own for a minute, as suits processes of few threads that fork.
+    `is_prepared`: PostgreSQL keeps the plans of the statements that ask for it
+    (`controlplane.prepared`), and compiles none of them: what its JIT makes for a page of a fleet
+    takes six times as long as the statement does. Not every pooler between lets either through.
     """
     parts = urlsplit(address)
     if parts.scheme in ("postgres", "postgresql"):
         pool = {"min_size": 1, "max_size": pool_max, "timeout": _POOL_WAIT_S}
+        direct = {"prepare_threshold": 0, "options": "-c jit=off"} if is_prepared else {}
         return {
             "ENGINE": "django.db.backends.postgresql",
             "NAME": unquote(parts.path.lstrip("/")),
@@ -30,7 +49,7 @@ def database(address: str, *, pool_max: int = 0) -> dict[str, Any]:
             "PORT": str(parts.port or ""),
             "CONN_MAX_AGE": 0 if pool_max else 60,
             "CONN_HEALTH_CHECKS": True,
-            "OPTIONS": {"pool": pool} if pool_max else {},
+            "OPTIONS": {**direct, **({"pool": pool} if pool_max else {})},
         }
     if parts.scheme == "sqlite":
         return sqlite(parts.path)

@@ -43,7 +43,7 @@ class OidcSettings:
 
 
 def read_oidc(environ: Mapping[str, str]) -> OidcSettings | None:
-    """Raises ImproperlyConfigured with the variable that is wrong."""
+    """The provider that the variables describe. Raises ImproperlyConfigured naming a wrong one."""
     issuer = environ.get("SLUICE_OIDC_ISSUER", "")
     if not issuer:
         return None

@@ -1,21 +1,24 @@
-"""`do_run_sql`: a statement of a person, checked, computed and in the audit."""
+"""A statement of a person, checked, computed and in the audit."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 
 from controlplane.audit.actions import do_record
 from controlplane.errors import ControlPlaneError
+from controlplane.row_files import RowFormat
 from controlplane.sql.cells import cells
 from controlplane.sql.errors import SqlMaskedColumn, SqlRefused, SqlTableUnknown
+from controlplane.sql.exports import rows_file
 from controlplane.sql.limits import ROWS_DEFAULT, STATEMENT_KEPT_CHARS, sql_limits
 from controlplane.sql.readable import ReadableTables
 from controlplane.sql.running import TableToRead, run_statement
@@ -59,28 +62,78 @@ class SqlAnswer:
     """Slugs of those that were read."""
 
 
-def do_run_sql(statement: str, *, by: User, rows_max: int = ROWS_DEFAULT) -> SqlAnswer:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRows:
+    """The rows of one statement as Arrow has them."""
+
+    rows: pa.Table
+    """Masked where they are."""
+    cut_by: str
+    """As of `SqlAnswer`."""
+    masked: list[bool]
+    """Of each column."""
+    tables: list[str]
+    """Slugs of those that were read."""
+
+
+def do_run_sql(
+    statement: str, *, by: User, rows_max: int = ROWS_DEFAULT, wall_s: float | None = None
+) -> SqlAnswer:
     """The answer of one SELECT, as `by` may see it; the audit holds who asked what of which tables.
+    `wall_s` ends it earlier than the node would.
+
+    Raises what `do_read_rows` raises.
+    """
+    begun_s = time.monotonic()
+    read = do_read_rows(statement, by=by, rows_max=rows_max, wall_s=wall_s)
+    columns = [
+        SqlColumn(name=field.name, type=name_of_type(field.type), is_masked=is_masked)
+        for field, is_masked in zip(read.rows.schema, read.masked, strict=True)
+    ]
+    return SqlAnswer(
+        columns=columns,
+        rows=cells(read.rows),
+        is_cut=bool(read.cut_by),
+        cut_by=read.cut_by,
+        took_ms=round((time.monotonic() - begun_s) * 1000),
+        tables=read.tables,
+    )
+
+
+def do_export_sql(
+    statement: str,
+    file_format: RowFormat,
+    *,
+    by: User,
+    rows_max: int = ROWS_DEFAULT,
+    wall_s: float | None = None,
+) -> bytes:
+    """As `do_run_sql`, as a file."""
+    return rows_file(
+        do_read_rows(statement, by=by, rows_max=rows_max, wall_s=wall_s).rows, file_format
+    )
+
+
+def do_read_rows(
+    statement: str, *, by: User, rows_max: int, wall_s: float | None = None
+) -> ReadRows:
+    """As `do_run_sql`, with the rows as they came.
 
     Raises SqlRefused, SqlTableUnknown, SqlMaskedColumn and PermissionDenied before anything runs,
     SqlBusy; SqlLimitHit and SqlFailed. All of them are in the audit as well.
     """
-    begun_s = time.monotonic()
-    tables = ReadableTables(by)
+    tables, limits = ReadableTables(by), sql_limits()
+    if wall_s is not None:
+        limits = replace(limits, wall_s=min(wall_s, limits.wall_s))
     with _recording_refusals(statement, by, tables):
         checked = _checked(statement, tables)
-        with slot(settings.SLUICE_HOME, str(by.pk), sql_limits()):
+        with slot(settings.SLUICE_HOME, str(by.pk), limits):
             answer = run_statement(
                 checked.text("duckdb"),
                 _to_read(checked, tables),
                 rows_max=rows_max,
-                limits=sql_limits(),
+                limits=limits,
             )
-    types = [name_of_type(column.type) for column in answer.rows.schema]
-    columns = [
-        SqlColumn(name=column.name, type=type_, is_masked=column.is_masked)
-        for column, type_ in zip(checked.columns, types, strict=True)
-    ]
     if not tables.named:
         _record(statement, by, tables, result="done", rows=answer.rows.num_rows)
     for named in {named.row.slug: named for named in tables.named.values()}.values():
@@ -90,12 +143,10 @@ def do_run_sql(statement: str, *, by: User, rows_max: int = ROWS_DEFAULT) -> Sql
             rows=answer.rows.num_rows,
             statement=statement[:STATEMENT_KEPT_CHARS],
         )
-    return SqlAnswer(
-        columns=columns,
-        rows=cells(answer.rows),
-        is_cut=bool(answer.cut_by),
+    return ReadRows(
+        rows=answer.rows.rename_columns([column.name for column in checked.columns]),
         cut_by=answer.cut_by,
-        took_ms=round((time.monotonic() - begun_s) * 1000),
+        masked=[column.is_masked for column in checked.columns],
         tables=_slugs(tables),
     )
 

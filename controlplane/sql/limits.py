@@ -16,7 +16,7 @@ STATEMENT_KEPT_CHARS: Final = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlLimits:
-    """Of one statement, and of all that run."""
+    """Limits of one statement, and of all that run."""
 
     memory_bytes: int = 1_024 * 1024 * 1024
     """Beyond what the process has before it reads anything."""

@@ -26,7 +26,7 @@ class NamedTable:
 
     @property
     def location(self) -> str:
-        """Raises InvalidRequest when it lies under no configured root any more."""
+        """Where it is. Raises InvalidRequest when it lies under no configured root any more."""
         return checked_location(self.row.location)
 
 

@@ -1,10 +1,9 @@
-"""One statement in a process of its own: started, bounded from outside, and ended with its group
-whatever happens.
+"""One statement, or one read of rows, in a process of its own: started, bounded from outside, and
+ended with its group whatever happens.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import selectors
@@ -22,6 +21,7 @@ from django.conf import settings
 
 from controlplane.sql.errors import SqlFailed, SqlLimitHit
 from controlplane.sql.limits import SqlLimits
+from workers.files.arrow_streams import arrow_stream
 from workers.locations import is_bucket_location
 from workers.storage.s3_settings import VARIABLES as BUCKET_VARIABLES
 
@@ -50,6 +50,22 @@ class Rows:
     """`rows`, `bytes`; empty for a whole answer."""
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a process said of its job."""
+
+    head: Mapping[str, Any]
+    rows: pa.Table
+    """Without columns where it said nothing but its head."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    limits: SqlLimits
+    work: str
+    ends_at_s: float
+
+
 def run_statement(
     text: str, tables: Sequence[TableToRead], *, rows_max: int, limits: SqlLimits
 ) -> Rows:
@@ -60,33 +76,64 @@ def run_statement(
         "text": text,
         "tables": [asdict(table) for table in tables],
         "rows_max": rows_max,
+    }
+    said = run_job(
+        "controlplane.sql.child",
+        job,
+        locations=[table.location for table in tables],
+        limits=limits,
+        work="the statement",
+    )
+    if said.head["cut_by"] == "bytes" and not said.rows.num_rows:
+        raise SqlLimitHit(
+            "one row of the answer is larger than an answer may be; ask for fewer columns, or for "
+            "a part of the text",
+            limit="answer_bytes",
+            bytes=limits.answer_bytes,
+        )
+    return Rows(said.rows, said.head["cut_by"])
+
+
+def run_job(
+    module: str,
+    job: Mapping[str, Any],
+    *,
+    locations: Sequence[str],
+    limits: SqlLimits,
+    work: str,
+) -> Said:
+    """What a module that is a process says of its job, whose limits are added to it. `work`: what
+    sentences call it. Raises SqlLimitHit, SqlFailed.
+    """
+    job = {
+        **job,
         "memory_bytes": limits.memory_bytes,
         "cpu_s": limits.cpu_s,
         "wall_s": limits.wall_s,
         "answer_bytes": limits.answer_bytes,
     }
-    ends_at_s = time.monotonic() + limits.wall_s
+    run = _Run(limits, work, time.monotonic() + limits.wall_s)
     process = subprocess.Popen(
-        [sys.executable, "-m", "controlplane.sql.child"],
+        [sys.executable, "-m", module],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         cwd=settings.BASE_DIR,
-        env=_environment(os.environ, tables),
+        env=_environment(os.environ, locations),
         start_new_session=True,
         close_fds=True,
     )
     try:
-        said = _exchange(process, json.dumps(job).encode(), ends_at_s, limits)
-        return _rows(said, process, limits)
+        said = _exchange(process, json.dumps(job).encode(), run)
+        return _heard(said, process, run)
     finally:
         _end(process)
 
 
-def _environment(environ: Mapping[str, str], tables: Sequence[TableToRead]) -> dict[str, str]:
+def _environment(environ: Mapping[str, str], locations: Sequence[str]) -> dict[str, str]:
     """No secret, but for those that open a bucket where one of the tables is in one."""
     names = list(_PASSED_ON)
-    if any(is_bucket_location(table.location) for table in tables):
+    if any(is_bucket_location(location) for location in locations):
         names += BUCKET_VARIABLES
     passed_on = {name: environ[name] for name in names if name in environ}
     return {
@@ -98,9 +145,7 @@ def _environment(environ: Mapping[str, str], tables: Sequence[TableToRead]) -> d
     }
 
 
-def _exchange(
-    process: subprocess.Popen[bytes], job: bytes, ends_at_s: float, limits: SqlLimits
-) -> bytes:
+def _exchange(process: subprocess.Popen[bytes], job: bytes, run: _Run) -> bytes:
     """The job goes in, and all that comes out is read, while there is time and not beyond what an
     answer may be.
     """
@@ -112,15 +157,16 @@ def _exchange(
     except BrokenPipeError:
         return b""  # It ended before it read; its exit code says why.
     # The columns' names and types, and what Arrow fills up, come on top.
+    limits = run.limits
     said_max = 2 * limits.answer_bytes + (4 << 20)
     said = bytearray()
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         while True:
-            left_s = ends_at_s - time.monotonic()
+            left_s = run.ends_at_s - time.monotonic()
             if left_s <= 0 or not selector.select(left_s):
                 raise SqlLimitHit(
-                    f"the statement took more than {limits.wall_s:g} s and was ended; ask for less "
+                    f"{run.work} took more than {limits.wall_s:g} s and was ended; ask for less "
                     "at a time, with a WHERE or over fewer rows",
                     limit="time",
                     seconds=limits.wall_s,
@@ -137,45 +183,39 @@ def _exchange(
                 )
 
 
-def _rows(said: bytes, process: subprocess.Popen[bytes], limits: SqlLimits) -> Rows:
+def _heard(said: bytes, process: subprocess.Popen[bytes], run: _Run) -> Said:
     head_text, newline, stream = said.partition(b"\n")
     if not newline or len(head_text) > _HEAD_BYTES_MAX:
-        raise _ended(process.wait(), limits)
+        raise _ended(process.wait(), run)
     head: dict[str, Any] = json.loads(head_text)
     if head.get("failed") == "memory":
-        raise _memory(limits)
-    if "failed" in head:
-        raise SqlFailed("the statement cannot be computed", why=head["why"])
-    with pa.ipc.open_stream(io.BytesIO(stream)) as reader:
-        rows = reader.read_all()
-    if head["cut_by"] == "bytes" and not rows.num_rows:
-        raise SqlLimitHit(
-            "one row of the answer is larger than an answer may be; ask for fewer columns, or for "
-            "a part of the text",
-            limit="answer_bytes",
-            bytes=limits.answer_bytes,
-        )
-    return Rows(rows, head["cut_by"])
+        raise _memory(run)
+    if head.get("failed") == "statement":
+        raise SqlFailed(f"{run.work} cannot be computed", why=head["why"])
+    if not stream:
+        return Said(head, pa.table({}))
+    with arrow_stream(stream) as reader:
+        return Said(head, reader.read_all())
 
 
-def _ended(code: int, limits: SqlLimits) -> SqlLimitHit | SqlFailed:
+def _ended(code: int, run: _Run) -> SqlLimitHit | SqlFailed:
     """What a process died of that could not say so itself."""
     if -code in (signal.SIGXCPU, signal.SIGKILL):
         return SqlLimitHit(
-            f"the statement took more than {limits.cpu_s} s of processor time and was ended; ask "
+            f"{run.work} took more than {run.limits.cpu_s} s of processor time and was ended; ask "
             "for less at a time, with a WHERE or over fewer rows",
             limit="cpu",
-            seconds=limits.cpu_s,
+            seconds=run.limits.cpu_s,
         )
     if -code in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS):
-        return _memory(limits)
-    return SqlFailed("the process that computed the statement ended", code=code)
+        return _memory(run)
+    return SqlFailed(f"the process that computed {run.work} ended", code=code)
 
 
-def _memory(limits: SqlLimits) -> SqlLimitHit:
-    megabytes = limits.memory_bytes >> 20
+def _memory(run: _Run) -> SqlLimitHit:
+    megabytes = run.limits.memory_bytes >> 20
     return SqlLimitHit(
-        f"the statement needs more than {megabytes} MB of memory and was ended; ask for fewer "
+        f"{run.work} needs more than {megabytes} MB of memory and was ended; ask for fewer "
         "columns, filter before joining and sorting, or aggregate",
         limit="memory",
         megabytes=megabytes,

@@ -22,12 +22,12 @@ def slot(home: Path, user_key: str, limits: SqlLimits) -> Iterator[None]:
     with ExitStack() as held:
         if not _taken(held, directory, f"user-{user_key}", limits.per_user):
             raise SqlBusy(
-                f"{limits.per_user} statements of yours are running; wait for one to end",
+                f"{limits.per_user} statements or reads of yours are running; wait for one to end",
                 running=limits.per_user,
             )
         if not _taken(held, directory, "node", limits.per_node):
             raise SqlBusy(
-                f"{limits.per_node} statements are running on this node; try again in a moment",
+                f"{limits.per_node} statements and reads are running on this node; try again soon",
                 running=limits.per_node,
             )
         yield

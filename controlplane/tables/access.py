@@ -5,6 +5,7 @@ and whoever may not see a table does not learn that there is one.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.core.exceptions import PermissionDenied
@@ -13,9 +14,11 @@ from django.http import Http404
 
 from controlplane.accounts.role_names import ADMIN, GRANTED, OPERATOR, RANKS, VIEWER
 from controlplane.accounts.roles import Reach, reach_of, remember_reach
+from controlplane.kept_sql import KeptQuery
 from controlplane.tables.models import Table
 
 _VISITED = "_sluice_tables"
+_OF_SLUG: Final = KeptQuery[Table](lambda slug: Table.objects.filter(slug=slug), "the slug")
 Caller = AbstractBaseUser | AnonymousUser
 
 
@@ -59,6 +62,13 @@ def may_see_some(user: Caller) -> bool:
     return reach_of(user).is_somewhere
 
 
+def may_operate_somewhere(user: Caller) -> bool:
+    """Whether there may be a table that `user` operates."""
+    reach = reach_of(user)
+    held = (*reach.everywhere, *reach.namespaces.values(), *reach.tables.values())
+    return any(_is_enough(role, Permission.OPERATE) for role in held)
+
+
 def role_on(user: Caller, table: Table) -> str:
     """The greatest role of `user` on `table`; empty for none."""
     return reach_of(user).role_on(table.namespace, table.pk)
@@ -86,7 +96,7 @@ def access_table(user: Caller, slug: str, permission: Permission) -> Table:
     reach = reach_of(user)
     if not reach.is_somewhere:
         raise PermissionDenied(f"this needs the role {permission.role}")
-    table = visited_table(user, slug) or Table.objects.filter(slug=slug).first()
+    table = visited_table(user, slug) or _OF_SLUG.first(slug)
     if table is None or not _has(reach, Permission.VIEW, table):
         raise Http404(f"there is no table {slug}")
     if not _has(reach, permission, table):

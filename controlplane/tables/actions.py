@@ -79,13 +79,13 @@ def registrations_held() -> Iterator[None]:
 
 
 def check_slug_is_free(slug: str, *, but: Table | None = None) -> None:
-    """Raises InvalidRequest for the slug of another table than `but`. A former slug is free."""
+    """Refuse, as InvalidRequest, the slug of another table than `but`. A former slug is free."""
     if _others(but).filter(slug=slug).exists():
         raise InvalidRequest("the slug is taken", slug=slug)
 
 
 def check_no_overlap(resolved: str, *, but: Table | None = None) -> None:
-    """Raises InvalidRequest for a location that is, holds or lies in that of another table."""
+    """Refuse, as InvalidRequest, a location that is, holds or lies in that of another table."""
     for slug, location in _others(but).values_list("slug", "location"):
         if overlap(location, resolved):
             raise InvalidRequest(

@@ -23,7 +23,7 @@ _LIKE_LATIN = {
 
 
 def refuse_deceptive(text: str) -> None:
-    """Raises InvalidRequest, which names the character instead of showing it."""
+    """Refuse, as InvalidRequest, text that deceives; the character is named instead of shown."""
     if text.isascii() and text.isprintable():
         return  # Of most locations, and the mirror asks for all of them every two seconds.
     for character in text:

@@ -17,6 +17,9 @@ Verdict = Literal["fresh", "stale", "unread", "partial", "unreadable"]
 VERDICTS: Final[tuple[Verdict, ...]] = ("fresh", "stale", "unread", "partial", "unreadable")
 
 
+_KNOWN = "_sluice_failing"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freshness:
     verdict: Verdict
@@ -43,9 +46,14 @@ class Freshness:
 
 
 def freshness(table: Table, *, now: datetime | None = None) -> Freshness:
-    """One query for a table that cannot be read, else none."""
-    failing = failing_tables([table.pk]) if table.sync_error else {}
-    return freshness_of(table, now or timezone.now(), failing.get(table.pk, ("", None)))
+    """One query for a table that cannot be read, else none; a page asks of the same one twice."""
+    if not table.sync_error:
+        return freshness_of(table, now or timezone.now(), ("", None))
+    of_error, failing = vars(table).get(_KNOWN, ("", ("", None)))
+    if of_error != table.sync_error:
+        failing = failing_tables([table.pk]).get(table.pk, ("", None))
+        vars(table)[_KNOWN] = table.sync_error, failing
+    return freshness_of(table, now or timezone.now(), failing)
 
 
 def failing_tables(keys: list[int] | None = None) -> dict[int, tuple[str, datetime | None]]:

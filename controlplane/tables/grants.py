@@ -86,6 +86,16 @@ def grants_shown_to(user: User) -> list[GrantRow]:
     return [_row(grant) for grant in _shown_to(user)]
 
 
+def grant_shown_to(user: User, grant_id: int) -> GrantRow:
+    """The grant of this key. Raises Http404, alike for one that there is not and for one that
+    `user` is not shown.
+    """
+    grant = _shown_to(user).filter(pk=grant_id).first()
+    if grant is None:
+        raise Http404(f"there is no grant {grant_id}")
+    return _row(grant)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EverywhereRow:
     """A user with roles that hold everywhere."""
@@ -171,14 +181,14 @@ def do_revoke(grant_id: int, *, by: Granter, reason: str = "") -> GrantRow:
 
 
 def check_grants_in(namespace: str, by: Granter) -> None:
-    """Raises PermissionDenied for whoever is no admin of the namespace."""
+    """Refuse, as PermissionDenied, whoever is no admin of the namespace."""
     if by.user is not None and not may_in_namespace(by.user, Permission.ADMINISTER, namespace):
         raise PermissionDenied(f"this needs the role {ADMIN} in the namespace {namespace[:64]}")
 
 
 def granted_table(slug: str, by: Granter) -> Table:
-    """Raises Http404 for one that the granter may not see, InvalidRequest for one that a shell
-    names and that there is not.
+    """The table of this slug. Raises Http404 for one that the granter may not see, InvalidRequest
+    for one that a shell names and that there is not.
     """
     if by.user is not None:
         return access_table(by.user, slug, Permission.VIEW)

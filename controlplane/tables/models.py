@@ -59,6 +59,10 @@ class Table(models.Model):
     """Commits that were published while another engine changed it, with what it changed."""
     time_units = models.CharField(max_length=2000, blank=True)
     """What numbers of its ordering columns count, as `sluice.event.time.unit` declares it."""
+    owner = models.CharField(max_length=150, blank=True, default="")
+    """Whom to ask about it: a person or a team, as somebody wrote it down."""
+    tags = models.CharField(max_length=300, blank=True, default="")
+    """Words that it is filtered by, in order, with a space between two."""
     registered_at = models.DateTimeField(auto_now_add=True)
     registered_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"

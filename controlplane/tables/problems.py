@@ -88,7 +88,7 @@ def problem_of(error: Exception, location: str) -> Problem:
 
 
 def words_of(problem: str) -> ProblemWords:
-    """Of a stored problem; a mirror that an older program made did not store any."""
+    """The words of a stored problem; a mirror that an older program made did not store any."""
     return _WORDS[Problem(problem or Problem.UNAVAILABLE)]
 
 

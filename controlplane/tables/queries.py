@@ -16,6 +16,8 @@ from controlplane.tables.freshness import Freshness, failing_tables, freshness, 
 from controlplane.tables.models import Table
 from workers.clock import InstantTime, parse_instant
 
+_NOT_SHOWN = ("groups", "join_needs", "properties", "property_changes", "overtaken")
+"""Of a list: long, and to be decoded."""
 PENDING = ("requested", "inflight")
 OPEN_INSTANTS = Q(instants__state__in=PENDING, instants__completed_at__isnull=True)
 """Of a table. The second says what the first does, as the index has it."""
@@ -35,6 +37,10 @@ class TableRow:
     write_refusal: str
     """Why Sluice does not write into it; empty when it does."""
     location: str
+    owner: str
+    """Whom to ask about it; empty where nobody said."""
+    tags: str
+    """Words with a space between two."""
     last_commit_at: InstantTime | None
     last_commit_age_s: float | None
     active_writers: int
@@ -57,7 +63,8 @@ class TableRow:
 
 def table_rows(tables: QuerySet[Table], at: datetime) -> list[TableRow]:
     """A row for each of these tables, in their order. Five queries, however many there are."""
-    listed = list(tables.annotate(last_commit_at=_last_commit()).prefetch_related("heartbeats"))
+    shown = tables.annotate(last_commit_at=_last_commit()).defer(*_NOT_SHOWN)
+    listed = list(shown.prefetch_related("heartbeats"))
     keys = [table.pk for table in listed]
     pending = _counts("mirror", "InstantRecord", keys, completed_at__isnull=True)
     conflicts = _counts("writers", "Conflict", keys, decided_at__gte=at - timedelta(days=1))
@@ -72,6 +79,8 @@ def table_rows(tables: QuerySet[Table], at: datetime) -> list[TableRow]:
             is_foreign=table.is_foreign,
             write_refusal=table.write_refusal,
             location=table.location,
+            owner=table.owner,
+            tags=table.tags,
             last_commit_at=table.last_commit_at,
             last_commit_age_s=instant_age_s(table.last_commit_at, at),
             active_writers=_active_writers(table, at),
@@ -121,6 +130,8 @@ def table_row(
         is_foreign=table.is_foreign,
         write_refusal=table.write_refusal,
         location=table.location,
+        owner=table.owner,
+        tags=table.tags,
         last_commit_at=last,
         last_commit_age_s=instant_age_s(last, at),
         active_writers=_active_writers(table, at) if active_writers is None else active_writers,

@@ -78,13 +78,13 @@ class RowAccess:
         )
 
     def check(self) -> None:
-        """Raises PermissionDenied for whoever may not read rows; it says what to ask for."""
+        """Refuse, as PermissionDenied, whoever may not read rows; it says what to ask for."""
         if not self.may_read:
             raise PermissionDenied(self.needed)
 
     def check_column(self, column: str) -> None:
-        """Raises PermissionDenied also for a column of which any part is masked: for questions that
-        say something of a value without showing it.
+        """Refuse, as PermissionDenied, also a column of which any part is masked: for questions
+        that say something of a value without showing it.
         """
         self.check()
         if column and masks_part(column, self.masked):
@@ -94,8 +94,8 @@ class RowAccess:
             )
 
     def check_all(self) -> None:
-        """Raises PermissionDenied unless every value may be seen: for questions about rows that may
-        be of any column, and for text that may hold any value.
+        """Refuse, as PermissionDenied, unless every value may be seen: for questions about rows
+        that may be of any column, and for text that may hold any value.
         """
         if not self.sees_all:
             raise PermissionDenied(self.needed)

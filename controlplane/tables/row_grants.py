@@ -70,6 +70,16 @@ def row_grants_shown_to(user: User) -> list[RowGrantRow]:
     return [_row(grant) for grant in _shown_to(user)]
 
 
+def row_grant_shown_to(user: User, grant_id: int) -> RowGrantRow:
+    """The grant of this key. Raises Http404, alike for one that there is not and for one that
+    `user` is not shown.
+    """
+    grant = _shown_to(user).filter(pk=grant_id).first()
+    if grant is None:
+        raise Http404(f"there is no right to rows {grant_id}")
+    return _row(grant)
+
+
 def all_row_grants() -> list[RowGrantRow]:
     """For whoever has a shell."""
     return [_row(grant) for grant in _ordered()]

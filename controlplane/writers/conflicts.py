@@ -13,7 +13,7 @@ from typing import Any, Literal
 from django.db.models import Count, Q, QuerySet
 
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord
-from controlplane.paging import PAGE_ROWS, Page, newest_first
+from controlplane.paging import PAGE_ROWS, Page, chosen_order, in_order, newest_first
 from controlplane.tables.masks import MASK, without_row_values
 from controlplane.tables.models import Table
 from controlplane.tables.row_access import RowAccess, do_record_rows_glanced_at
@@ -23,6 +23,11 @@ from workers.clock import InstantTime, parse_instant
 Ending = Literal["committed", "pending", "rolled_back", "gone"]
 """`gone`: on the timeline no more, and by whom it was taken away is not known here."""
 ELSEWHERE_SHOWN = 200
+
+SORTED_BY = {
+    key: key for key in ("decided_at", "loser_writer", "winner_writer", "wasted_bytes", "lasted_ms")
+}
+"""What conflicts may be sorted by, and the columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,12 +131,19 @@ def conflicts_page(
     kind: str | None = None,
     detected: str | None = None,
     writer: str | None = None,
+    sort: str | None = None,
     cursor: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[ConflictRow]:
-    """Conflicts of a table, newest first. `writer`: part of the name of either side."""
+    """Conflicts of a table, newest first or as a key of `SORTED_BY` says. `writer`: part of the
+    name of either side.
+    """
     conflicts = _filtered(table, kind=kind, detected=detected, writer=writer)
-    page = newest_first(conflicts, by="decided_at", cursor=cursor, limit=limit)
+    order = chosen_order(sort, SORTED_BY)
+    if order is None:
+        page = newest_first(conflicts, by="decided_at", cursor=cursor, limit=limit)
+    else:
+        page = in_order(conflicts, order, cursor=cursor, limit=limit)
     return Page([conflict_row(conflict, access) for conflict in page.rows], page.next_cursor)
 
 

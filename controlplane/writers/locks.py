@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from controlplane.mirror.models import InstantRecord, LockRecord, SyncMark
 from controlplane.tables.models import Table
+from controlplane.tables.queries import DATA_ACTIONS
 from workers.clock import InstantTime, parse_instant
 from workers.options.lock_options import LockProvider
 
@@ -17,6 +18,12 @@ LockState = Literal["held", "free", "overdue", "unknown"]
 """Overdue: its lease ran out and nobody took it over."""
 HISTORY_MAX = 300
 LOCK_KEY = "sluice.lock"
+VALIDATED_PHASE = "validated"
+"""No conflict was seen, under the lock: as the mirror names that phase of a commit."""
+COMMITS_LOOKED_AT = 1_000
+HOLD_MS_MAX = 600_000
+STAMP_MS = 20
+"""So much older than it is may a file look whose stamps are as coarse as a kernel's ticks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +81,14 @@ class LockWait:
     epoch: int | None
     waited_ms: int
     decided_ms: int
+    had_it_ms: int
+    """The earliest moment of which it is known that it held the lock: it was validated, or else
+    decided.
+    """
+    held_ms: int | None
+    """From then until its completed file was there, so at least; None where the commit or its file
+    does not say.
+    """
 
 
 def lock_status(table: Table, now: datetime) -> LockStatus | None:
@@ -100,19 +115,25 @@ def lock_status(table: Table, now: datetime) -> LockStatus | None:
 
 
 def lock_waits(table: Table, limit: int = HISTORY_MAX) -> list[LockWait]:
-    """Of the newest commits, newest first. One query."""
+    """How long the newest commits waited for the lock, newest first. One query, which reads a
+    bounded number of them: those that say nothing are passed over here, because a filter would read
+    a whole history for them.
+    """
     commits = (
-        InstantRecord.objects.filter(
-            table=table, state="completed", metadata__extra__has_key=LOCK_KEY
-        )
+        InstantRecord.objects.filter(table=table, state="completed", action__in=DATA_ACTIONS)
         .order_by("-completed_at")
-        .values_list("requested_at", "writer_name", "completed_at", "metadata__extra")
+        .values_list(
+            *("requested_at", "writer_name", "completed_at"),
+            *("metadata__extra", "metadata__phases", "file_times"),
+        )
     )
     waits = [
-        _wait(instant, writer, completed_at or instant, extra)
-        for instant, writer, completed_at, extra in commits[: max(1, min(limit, HISTORY_MAX))]
+        _wait(instant, writer, completed_at or instant, extra, _hold_times(phases, file_times))
+        for instant, writer, completed_at, extra, phases, file_times in commits[:COMMITS_LOOKED_AT]
+        if extra and LOCK_KEY in extra
     ]
-    return [one for one in waits if one is not None]
+    known = [wait for wait in waits if wait is not None]
+    return known[: max(1, min(limit, HISTORY_MAX))]
 
 
 def _sampled_at(lock: LockRecord) -> datetime:
@@ -167,8 +188,26 @@ def _hold(hold: Mapping[str, Any]) -> LockHold:
     )
 
 
+def _hold_times(
+    phases: Mapping[str, Any] | None, file_times: Mapping[str, Any] | None
+) -> tuple[int | None, int | None]:
+    """(validated, completed) by the clocks of writer and storage. A file that is much older or
+    younger than its commit was copied here, and says nothing of when.
+    """
+    validated, completed = (phases or {}).get(VALIDATED_PHASE), (file_times or {}).get("completed")
+    if not isinstance(validated, int):
+        return None, None
+    if not isinstance(completed, int) or not -STAMP_MS <= completed - validated <= HOLD_MS_MAX:
+        return validated, None
+    return validated, max(completed, validated)
+
+
 def _wait(
-    instant: InstantTime, writer: str, completed_at: InstantTime, extra: Mapping[str, Any]
+    instant: InstantTime,
+    writer: str,
+    completed_at: InstantTime,
+    extra: Mapping[str, Any],
+    hold: tuple[int | None, int | None],
 ) -> LockWait | None:
     """None where the commit's words cannot be read."""
     try:
@@ -177,11 +216,16 @@ def _wait(
         epoch = lock_facts.get("epoch")
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
+    validated_ms, completed_ms = hold
+    decided_ms = parse_instant(completed_at)
+    had_it_ms = decided_ms if validated_ms is None else validated_ms
     return LockWait(
         instant=instant,
         writer=writer,
         provider=str(lock_facts.get("provider") or "")[:32],
         epoch=epoch if isinstance(epoch, int) else None,
         waited_ms=min(waited_ms, 10**10),
-        decided_ms=parse_instant(completed_at),
+        decided_ms=decided_ms,
+        had_it_ms=had_it_ms,
+        held_ms=None if completed_ms is None else completed_ms - had_it_ms,
     )

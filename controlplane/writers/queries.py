@@ -17,6 +17,10 @@ WriterEnding = Literal["", "committed", "rolled_back", "conflicted", "ended"]
 """What became of the instant of a writer that is gone; empty while it is not, `ended` as long as
 nobody knows.
 """
+Doing = Literal["", "preparing", "beginning", "writing", "tidying"]
+"""By how far its instant is: requested, when Hudi looks its keys up; inflight, without markers of
+files yet, or with them; completed, when it removes those.
+"""
 GONE_SHOWN_FOR = timedelta(minutes=2)
 """A writer that ended stays on the board this long, so that a short write can be seen at all."""
 _ORDER: dict[Liveness, int] = {"expired": 0, "suspect": 1, "alive": 2, "gone": 3}
@@ -28,6 +32,9 @@ class WriterRow:
     stream: str
     instant: InstantTime
     operation: str
+    """As its heartbeat says it, else as the files of its pending instant do."""
+    doing: Doing
+    """Empty where the timeline does not tell."""
     mode: str
     host: str
     pid: int | None
@@ -56,6 +63,7 @@ def writers_board(table: Table, now: datetime) -> list[WriterRow]:
         .annotate(
             marked=Subquery(markers.values("instant").annotate(n=Sum("count")).values("n")),
             instant_state=Subquery(instants.values("state")[:1]),
+            instant_operation=Subquery(instants.values("operation_type")[:1]),
             has_lost=Exists(
                 Conflict.objects.filter(table=table, loser_instant=OuterRef("instant"))
             ),
@@ -66,6 +74,8 @@ def writers_board(table: Table, now: datetime) -> list[WriterRow]:
             beat,
             now,
             markers=beat.marked or 0,
+            operation=beat.operation or beat.instant_operation or "",
+            instant_state=beat.instant_state or "",
             ending=_ending(beat.instant_state, has_lost=beat.has_lost),
         )
         for beat in beats
@@ -93,7 +103,13 @@ def _last_of_each_ended(rows: list[WriterRow]) -> list[WriterRow]:
 
 
 def _writer_row(
-    beat: HeartbeatRecord, now: datetime, *, markers: int, ending: WriterEnding
+    beat: HeartbeatRecord,
+    now: datetime,
+    *,
+    markers: int,
+    operation: str,
+    instant_state: str,
+    ending: WriterEnding,
 ) -> WriterRow:
     age_s = (now - beat.beat_at).total_seconds()
     state = beat.liveness(age_s=age_s)
@@ -101,7 +117,8 @@ def _writer_row(
         writer=beat.writer_name,
         stream=beat.stream,
         instant=beat.instant,
-        operation=beat.operation,
+        operation=operation,
+        doing="" if state == "gone" else _doing(instant_state, markers),
         mode=beat.mode,
         host=beat.host,
         pid=beat.pid,
@@ -114,3 +131,15 @@ def _writer_row(
         operation_id=beat.operation_ref,
         ending=ending if state == "gone" else "",
     )
+
+
+def _doing(instant_state: str, markers: int) -> Doing:
+    match instant_state:
+        case "requested":
+            return "preparing"
+        case "inflight":
+            return "writing" if markers else "beginning"
+        case "completed":
+            return "tidying"
+        case _:
+            return ""

@@ -15,6 +15,7 @@ from controlplane.mirror.models import InstantRecord
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake
+from tests.support.metadata_tables import keep_files
 from workers.lakehouse import LakehouseTable, open_table
 
 
@@ -155,6 +156,35 @@ def test_a_table_is_looked_at_without_a_node(lake: Lake) -> None:
     assert "added    city" in schema
 
 
+def test_metadata_table_is_held_against_storage(lake: Lake) -> None:
+    lake.commit(OSLO)
+    with pytest.raises(CommandError, match="no metadata table"):
+        run("table", "validate", "trips")
+    location = Path(lake.row.location)
+    [file] = location.glob("*.parquet")
+    keep_files(location, {"": {file.name: file.stat().st_size}})
+    assert "1 files in 1 partitions compared; the metadata table lists them" in run(
+        "table", "validate", "trips"
+    )
+    file.unlink()
+    with pytest.raises(CommandError, match="files=1 differing=1"):
+        run("table", "validate", "trips")
+
+
+def test_rows_are_shown_as_far_as_they_are_asked_for(lake: Lake) -> None:
+    lake.commit(OSLO, BERGEN)
+
+    said = run("table", "show", "trips", "--where", "city = 'Oslo'", "--columns", "city, id")
+    plan = run("table", "show", "trips", "--where", "id = '1'", "--explain")
+
+    assert [json.loads(line) for line in said.splitlines()] == [{"city": "Oslo", "id": "1"}]
+    assert len(run("table", "show", "trips", "--limit", "1").splitlines()) == 1
+    assert "filtered on id" in plan
+    assert "bytes to read" in plan
+    with pytest.raises(CommandError, match="predicate names no column"):
+        run("table", "show", "trips", "--where", "no = 1")
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -176,7 +206,8 @@ def test_what_cannot_be_meant_is_said(lake: Lake, words: tuple[str, ...]) -> Non
     "action",
     ["compact", "cluster", "clean", "archive", "savepoint", "delete-savepoint", "restore",
      "rollback", "delete", "delete-partition",
-     "insert-overwrite", "insert-overwrite-table", "file-groups", "schema", "services"],
+     "insert-overwrite", "insert-overwrite-table", "file-groups", "schema", "services",
+     "validate"],
 )  # fmt: skip
 def test_every_action_explains_itself(action: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -19,6 +19,7 @@ from bench.support.postgres import postgres_cluster
 ROOT = Path(__file__).parents[2]
 _TRIED = (
     "tests/controlplane/api/test_audit.py",
+    "tests/controlplane/api/test_known_answers.py",
     "tests/controlplane/audit/test_audit_command.py",
     "tests/controlplane/audit/test_chain.py",
     "tests/controlplane/audit/test_recording.py",
@@ -27,10 +28,12 @@ _TRIED = (
     "tests/controlplane/mirror/test_comparing.py",
     "tests/controlplane/mirror/test_files.py",
     "tests/controlplane/mirror/test_fleet.py",
+    "tests/controlplane/mirror/test_history_counts.py",
     "tests/controlplane/mirror/test_measuring.py",
     "tests/controlplane/mirror/test_quiet_looks.py",
     "tests/controlplane/mirror/test_rounds.py",
     "tests/controlplane/mirror/test_sinks.py",
+    "tests/controlplane/operations/test_approvals.py",
     "tests/controlplane/operations/test_lost_sinks.py",
     "tests/controlplane/operations/test_schedules.py",
     "tests/controlplane/tables/test_creation.py",

@@ -28,7 +28,7 @@ from django.core.management import call_command  # noqa: E402
 from controlplane.errors import ControlPlaneError  # noqa: E402
 from controlplane.operations.ask import Requester  # noqa: E402
 from controlplane.operations.requesting import Given  # noqa: E402
-from controlplane.operations.table_changes.actions import do_rename_table  # noqa: E402
+from controlplane.operations.table_changes.actions import TableChange, do_change_table  # noqa: E402
 from controlplane.tables.actions import do_register_table  # noqa: E402
 from controlplane.tables.models import FormerSlug, Table  # noqa: E402
 
@@ -48,7 +48,9 @@ def contenders(root: str, other: Table) -> list[tuple[str, Callable[[], Table]]]
         ("same", register("t1", "wanted")),
         (
             "renamed",
-            lambda: do_rename_table(other, slug="wanted", by=SHELL, given=Given(reason="a race")),
+            lambda: do_change_table(
+                other, TableChange(slug="wanted"), by=SHELL, given=Given(reason="a race")
+            ),
         ),
         ("apart", register("t10", "apart")),
     ]

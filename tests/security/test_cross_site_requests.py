@@ -10,6 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from controlplane.tables.row_access import READ_ROWS
 from tests.controlplane.api.test_permissions import CASES, REPORTS
 from tests.security.test_tables_of_others import addresses as all_addresses
 from tests.security.test_tables_of_others import hidden, known  # noqa: F401 - fixtures
@@ -118,11 +119,17 @@ def test_a_get_changes_nothing(
             status = strict.get(address.made_of(known)).status_code
         if address.name in only and status != 405:
             let_in[address.name] = status
-        if writes := [query["sql"][:80] for query in queries if is_ours(query["sql"])]:
+        statements = [query["sql"] for query in queries if is_ours(query["sql"])]
+        if writes := [text[:80] for text in statements if not says_who_looked(text)]:
             written[address.name] = writes
 
     assert len(only) > 30
     assert (let_in, written) == ({}, {})
+
+
+def says_who_looked(statement: str) -> bool:
+    """Whoever reads rows is in the audit, also where another site made his browser do it."""
+    return statement.startswith('INSERT INTO "audit_auditevent"') and f"'{READ_ROWS}'" in statement
 
 
 def is_ours(statement: str) -> bool:

@@ -12,10 +12,13 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.core.management import CommandError, call_command
 from django.test import Client
+from django.utils import timezone
 
 from controlplane.accounts.models import Grant
 from controlplane.audit.models import AuditEvent
 from controlplane.mirror.masking import masked_columns
+from controlplane.mirror.queries.health import health_checks
+from controlplane.monitoring.alert_rules import CHECKS
 from controlplane.operations.actions import do_request_service, plan_service
 from controlplane.tables.masks import MASK, without_row_values
 from controlplane.tables.models import MaskedColumn, RowGrant, Table
@@ -185,6 +188,15 @@ def test_masked_column_that_is_gone_is_said(trips: Table, as_admin: Client) -> N
 
     assert masked_columns(trips).unknown == ["town"]
     assert "masked no longer" in as_admin.get("/t/trips/settings/masks").content.decode()
+    (check,) = [check for check in health_checks(trips, timezone.now()) if check.name == "masks"]
+    assert (check.verdict, check.sentence.split(":")[0]) == ("bad", "town")
+    assert "masks" in CHECKS
+
+    MaskedColumn.objects.update(path="city")
+    (check,) = [check for check in health_checks(trips, timezone.now()) if check.name == "masks"]
+    assert check.verdict == "good"
+    MaskedColumn.objects.all().delete()
+    assert "masks" not in {check.name for check in health_checks(trips, timezone.now())}
 
 
 def test_nobody_counts_rows_by_a_condition_who_may_not_see_all_of_them(

@@ -23,7 +23,7 @@ TAKES_NO_BODY = {
     # What they do is all in the address, so a body is not even read.
     "grant DELETE", "row_grant DELETE", "group DELETE", "group_member PUT", "group_member DELETE",
     "token DELETE", "marker_server_restart POST", "schedule DELETE", "alert_silence DELETE",
-    "channel DELETE", "channel_test POST",
+    "channel DELETE", "channel_test POST", "saved_query DELETE",
 }  # fmt: skip
 OURS = ("accounts", "auth", "audit", "tables", "mirror", "writers", "operations", "monitoring")
 

@@ -20,7 +20,7 @@ from bench.support.postgres import postgres_cluster
 from controlplane.errors import InvalidRequest
 from controlplane.operations.ask import Requester
 from controlplane.operations.requesting import Given
-from controlplane.operations.table_changes.actions import do_relocate_table
+from controlplane.operations.table_changes.actions import TableChange, do_change_table
 from controlplane.operations.table_creation.actions import do_create_table
 from controlplane.operations.table_creation.definition import Column, NewTable
 from controlplane.tables.actions import do_register_table
@@ -42,7 +42,9 @@ def placing(trips: Table, admin: User, root: Path) -> dict[str, Placed]:
 
     def relocate(place: str) -> object:
         shutil.copytree(root / "trips", root / place, dirs_exist_ok=True)
-        return do_relocate_table(trips, f"{root}/{place}", by=by, given=Given(reason="a test"))
+        return do_change_table(
+            trips, TableChange(location=f"{root}/{place}"), by=by, given=Given(reason="a test")
+        )
 
     def create(place: str) -> object:
         new = NewTable(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group, User
 from django.core.management import CommandError, call_command
+from django.db.models.signals import pre_save
 from django.test import Client
 
 from controlplane.accounts.models import Grant, Token
@@ -70,6 +71,29 @@ def test_admin_makes_a_user_who_sets_a_password_by_the_link_once(as_admin: Clien
         ("user.create", "ada"), ("user.link", "ada"), ("user.password", "pia"),
     ]  # fmt: skip
     assert path not in str([row.details for row in noted])
+
+
+@pytest.mark.parametrize(
+    ("kind", "row", "address"),
+    [(User, {"username": "pia"}, USERS), (Group, {"name": "pia"}, "/api/v1/groups/")],
+)
+def test_name_that_somebody_else_takes_at_the_same_moment_is_refused(
+    kind: Any, row: dict[str, str], address: str, as_admin: Client
+) -> None:
+    """After it was looked for, and before it is stored."""
+
+    def take(**_: object) -> None:
+        pre_save.disconnect(take, sender=kind)
+        kind.objects.bulk_create([kind(**row)])
+
+    pre_save.connect(take, sender=kind)
+    try:
+        answer = as_admin.post(address, {"name": "pia"}, "application/json")
+    finally:
+        pre_save.disconnect(take, sender=kind)
+
+    assert answer.status_code == 400, answer.content
+    assert "of this name" in answer.json()["detail"]
 
 
 def test_link_ends_with_a_lock_out(admin: User) -> None:

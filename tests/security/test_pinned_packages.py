@@ -43,7 +43,12 @@ def test_every_requirement_is_locked_in_its_version_with_hashes() -> None:
 
 
 def test_nothing_comes_from_elsewhere_than_the_index() -> None:
-    for name in ("requirements.txt", "requirements-dev.txt"):
+    for name in (
+        "requirements.txt",
+        "requirements-otel.txt",
+        "requirements-polars.txt",
+        "requirements-dev.txt",
+    ):
         text = (ROOT / name).read_text()
         assert not re.search(r"^\s*(--|-[a-qs-z]|git\+|https?:|file:)| @ ", text, re.MULTILINE), (
             name

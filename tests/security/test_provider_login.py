@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import jwt
 import pytest
 import requests
 from django.contrib.auth.models import Group, User
@@ -235,7 +236,7 @@ def test_error_of_the_provider_signs_nobody_out(provider: OidcProvider, as_admin
     assert who(as_admin) == "ada"
 
 
-def test_role_follows_the_claim_at_the_next_login(provider: OidcProvider) -> None:
+def test_role_follows_the_claim_at_the_next_login(provider: OidcProvider, admin: User) -> None:
     provider.person = PIA | {"groups": ["lake-admins", "night"]}
     sign_in()
     pia = User.objects.get(username="pia")
@@ -251,6 +252,26 @@ def test_role_follows_the_claim_at_the_next_login(provider: OidcProvider) -> Non
         assert (row.roles, row.groups) == (["auditor"], ["given here"])
     followed = AuditEvent.objects.filter(what="user.follow").latest("pk")
     assert followed.details["lost"] == ["admin", "night shift"]
+
+
+def test_claim_never_takes_the_role_of_the_last_admin(
+    provider: OidcProvider, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider.person = PIA | {"groups": ["lake-admins", "night"]}
+    sign_in()
+    provider.person = PIA | {"groups": []}
+
+    sign_in()
+    alone = person_detail("pia").person
+    kept = AuditEvent.objects.filter(what="user.follow").latest("pk")
+    another = User.objects.create(username="ada")
+    another.groups.add(Group.objects.get(name="admin"))
+    sign_in()
+
+    assert (alone.roles, alone.groups) == (["admin"], [])
+    assert (kept.details["kept"], kept.details["lost"]) == (["admin"], ["night shift"])
+    assert "pia stays one" in caplog.text
+    assert person_detail("pia").person.roles == []
 
 
 def test_who_is_locked_out_gets_in_no_more_and_loses_the_session(provider: OidcProvider) -> None:
@@ -358,7 +379,11 @@ def test_sign_out_ends_the_session_and_offers_to_end_the_providers(provider: Oid
     assert "Sign out of Example ID too" in client.get(out["Location"]).content.decode()
     assert who(client) == ""
     assert there.startswith(f"{provider.issuer}/logout?")
-    assert parse_qs(urlsplit(there).query)["post_logout_redirect_uri"] == [f"{HOST}/login/"]
+    query = parse_qs(urlsplit(there).query)
+    assert query["post_logout_redirect_uri"] == [f"{HOST}/login/"]
+    claims = jwt.decode(query["id_token_hint"][0], options={"verify_signature": False})
+    assert claims["sub"] == PIA["sub"]
+    assert "id_token_hint" not in client.get("/login/oidc/leave/")["Location"]
 
 
 def test_password_form_is_not_taken_for_a_code(provider: OidcProvider) -> None:

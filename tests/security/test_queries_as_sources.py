@@ -20,6 +20,8 @@ from controlplane.operations.actions import do_give_leave, do_request_again, do_
 from controlplane.operations.models import Operation
 from controlplane.operations.queries import operation_detail
 from controlplane.operations.requesting import Given
+from controlplane.operations.source_previews import preview_source
+from controlplane.operations.table_creation.suggesting import suggest_from_statement
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import READS_ROWS, MaskedColumn, RowGrant, Table
 from tests.controlplane.conftest import SCHEMA
@@ -172,3 +174,25 @@ def test_others_who_see_the_target_do_not_read_the_statement(
     assert detail.parameters["job"]["source"] == {"kind": "sql"}
     again = do_request_again(Operation.objects.get(pk=operation.pk), {}, Given(), admin)
     assert again.parameters["job"]["source"] == operation.parameters["job"]["source"]
+
+
+def test_a_look_at_a_statement_shows_no_more_than_a_write_would_read(
+    synced: Table, target: Table, guest: User
+) -> None:
+    def look(statement: str) -> object:
+        source = {"kind": "sql", "statement": statement}
+        return preview_source(target, source, by=guest).columns
+
+    with pytest.raises(InvalidRequest, match="no such table, or you do not see it"):
+        look(COPY)
+    may_see(guest, synced)
+    with pytest.raises(PermissionDenied, match="right to read rows"):
+        look(COPY)
+    may_read(guest, synced)
+    MaskedColumn.objects.create(table=synced, path="city")
+    with pytest.raises(PermissionDenied, match="mask"):
+        look(COPY)
+    with pytest.raises(PermissionDenied, match="mask"):
+        suggest_from_statement("SELECT id, city FROM trips", by=guest)
+
+    assert look("SELECT id, ts FROM trips")

@@ -31,6 +31,7 @@ from controlplane.tables.masks import MASK
 from controlplane.tables.models import MaskedColumn, RowGrant, Table
 from controlplane.writers.models import Conflict
 from tests.controlplane import left_out
+from tests.controlplane.approvals import awaiting
 from tests.security.test_tables_of_others import OF_NO_TABLE, PARTS, Address, addresses
 from tests.support.joined import commit, make
 from tests.support.schedules import nightly
@@ -53,6 +54,8 @@ ALL_PARTS: dict[str, tuple[str, ...]] = {
     "streams-part": streams.PARTS,
 }
 """Of addresses with parts those that may show rows; of the others one part is tried."""
+OF_ONE_ROW = ("api:row_history", "data-row-versions")
+BEFORE_ALL = "20200101000000000"
 DOORS = {
     *("api:conflict", "api:conflicts", "conflict", "conflict-part"),
     *("api:instant", "timeline", "timeline-instant"),
@@ -61,6 +64,9 @@ DOORS = {
     *("api:sink_letter", "sinks"),
     *("api:stream_cell", "api:stream_commits", "api:streams", "api:streams_join"),
     *("live", "live-part", "overview", "streams", "streams-part", "streams-why"),
+    *("api:rows", "api:rows_export", "api:row_history", "api:row_differences"),
+    *("api:instant_changes", "data-rows", "data-export", "data-row-versions"),
+    *("data-changes-rows", "data-compare-rows"),
 }
 """Every address that shows values of rows to whoever may see them."""
 
@@ -144,9 +150,11 @@ def known(watched: Table, operation: Operation, admin: User) -> dict[str, str]:
     assert file_group is not None
     return {
         "slug": watched.slug,
+        "later": str(watched.instants.latest("completed_at").completed_at),
         "instant": Conflict.objects.get(table=watched).loser_instant,
         "requested_at": left,
         "operation_id": str(operation.pk),
+        "approval_id": str(awaiting(watched, predicate=f"road = '{CHOSEN}'").pk),
         "sink_id": SINK,
         "file_id": file_group.file_id,
         "service": "delete",
@@ -169,8 +177,14 @@ def questions(address: Address, known: Mapping[str, str], instants: list[str]) -
     """What is asked of an address, besides nothing at all."""
     if not address.is_of_table:
         return [""]
+    if address.name in OF_ONE_ROW:
+        return [f"?key={KEY}"]
+    if address.name in ("api:row_differences", "data-compare-rows"):
+        return [f"?earlier={BEFORE_ALL}&later={known['later']}"]
+    if "changes" in address.name or address.name.startswith(("api:rows", "data")):
+        return [""]
     if address.name.startswith("api:"):
-        return ["", f"?key={KEY}&column=price"]
+        return ["", f"?key={KEY}&column=price", "?file_format=jsonl"]
     letters = known["requested_at"]
     of_json = {"sel": instants[0], "tab": "json", "key": KEY, "letters": letters}
     of_summary = {"sel": instants[1], "tab": "summary", "key": LATE_KEY, "predicate": "price > 0"}
@@ -196,7 +210,7 @@ def answers(
         for path in sorted(paths(address, known, instants)):
             for question in questions(address, known, instants):
                 status, text = answer_to(client, "GET", path + question)
-                echo = KEY if KEY in question else LATE_KEY if question else ""
+                echo = next((key for key in (KEY, LATE_KEY) if key in question), "")
                 yield address.name, status, text.replace(echo, "") if echo else text
             if address.is_of_table:
                 yield address.name, *answer_to(client, "POST", path)

@@ -17,12 +17,13 @@ from django.utils import timezone
 
 from controlplane.accounts.models import Grant
 from controlplane.accounts.tokens import new_token
+from controlplane.home.tables import Sums
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
 from controlplane.monitoring.models import Alert
 from controlplane.operations.actions import do_request_write
-from controlplane.tables.listing import TableSums
 from controlplane.tables.models import Table
+from tests.controlplane.approvals import awaiting
 from tests.support.schedules import followed
 from tests.support.sinks import SINK, stuck_state
 from tests.web.conftest import fill
@@ -30,7 +31,7 @@ from workers.sink.state_file import put_state
 
 METHODS = ("GET", "POST", "PUT", "DELETE", "OPTIONS")
 SECRET = "hushhush"
-OF_A_TABLE = {"alert_id", "slug", "operation_id"}
+OF_A_TABLE = {"alert_id", "approval_id", "slug", "operation_id"}
 """What an address takes that names a table, or something that only one table has."""
 ALERT = 70_000_001
 """No other number on a page is like it."""
@@ -44,19 +45,23 @@ PARTS = {
     "streams-part": "board",
 }
 OF_NO_TABLE = {
+    "action": "restore",
     "button": "kill",
     "channel_id": "1",
     "check": "mirror",
     "event_id": "1",
     "grant_id": "1",
+    "query_id": "1",
     "group_id": "1",
     "group_key": "1",
+    "name": "rollback",
     "threshold": "skew",
     "token": "set-password",
     "token_key": "0" * 15,
     "uidb64": "MQ",
     "user_key": "1",
     "username": "gus",
+    "what": "hide",
 }
 """What an address takes besides, in any test that looks through all addresses."""
 LEADS_NOWHERE = {
@@ -133,6 +138,7 @@ def known(hidden: list[Table]) -> dict[str, str]:
         "instant": newest.requested_at,
         "requested_at": newest.requested_at,
         "operation_id": str(operation.pk),
+        "approval_id": str(awaiting(trips).pk),
         "sink_id": SINK,
         "file_id": file_group.file_id,
         "service": "compaction",
@@ -180,6 +186,7 @@ def test_table_of_others_is_answered_as_one_that_there_is_not(
     Grant.objects.update(role=role)
     nothing = known | {"slug": "no-such-table", "operation_id": str(uuid.uuid4())}
     nothing["alert_id"] = str(ALERT + 1)
+    nothing["approval_id"] = nothing["operation_id"]
 
     differing = {}
     for address in addresses():
@@ -229,6 +236,7 @@ def test_lists_name_it_to_whoever_may_see_it(traces: list[str], as_admin: Client
     """Otherwise the test above would look for what no list ever says."""
     lists = (
         "/",
+        "/tables/",
         "/tables/rows",
         "/alerts",
         "/api/v1/tables/",
@@ -244,13 +252,11 @@ def test_lists_name_it_to_whoever_may_see_it(traces: list[str], as_admin: Client
 def test_sums_and_search_count_own_tables_only(
     hidden: list[Table], as_guest: Client, as_admin: Client
 ) -> None:
-    own, every = (client.get("/").context["sums"] for client in (as_guest, as_admin))
+    own, every = (client.get("/tables/").context["sums"] for client in (as_guest, as_admin))
     found_none = as_guest.get("/tables/rows?q=lake").content.decode()
 
-    assert own == TableSums(
-        tables=1, active_writers=0, pending_instants=0, conflicts_24h=0, behind=1
-    )
-    assert min(every.pending_instants, every.conflicts_24h) > 0
+    assert own == Sums(tables=1, active_writers=0, pending=0, conflicts_24h=0, late=1)
+    assert min(every.pending, every.conflicts_24h) > 0
     assert "theirs" in found_none
     assert "hidden-ads" not in found_none
 
@@ -259,7 +265,7 @@ def test_sums_and_search_count_own_tables_only(
 def test_search_for_a_table_of_others_leads_where_that_for_nothing_does(
     question: str, hidden: list[Table], as_guest: Client
 ) -> None:
-    assert as_guest.get(f"/go?q={question}")["Location"] == f"/?q={question}"
+    assert as_guest.get(f"/go?q={question}")["Location"] == f"/tables/?q={question}"
     assert as_guest.get(f"/go?q=Oslo&table={question}").status_code == 404
 
 

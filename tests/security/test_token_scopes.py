@@ -28,9 +28,16 @@ CHANGE_NOTHING = {"service_plan", "sql"}
 """What is asked by a POST because a question may be long."""
 OF_ADMINS = {"channels", "channel", "channel_messages"}
 """What only whoever administers may read."""
-OF_ROWS = {"operation_log", "operation_log_download", "sink_letter"}
+OF_ROWS = {
+    *("operation_log", "operation_log_download", "sink_letter"),
+    *("instant_changes", "rows", "rows_export"),
+}
 """An admin reads rows as an admin; to a lesser token he needs the right to read rows."""
-BODIES_NAME_PLACES = {"POST grants", "POST row_grants", "POST sql", "PUT threshold"}
+BODIES_NAME_PLACES = {
+    *("POST bulk_cancel", "POST bulk_service", "POST bulk_silence"),
+    *("POST grants", "POST row_grants", "POST sql", "PUT approval_rule", "PUT threshold"),
+    *("POST saved_queries", "PUT saved_query"),
+}
 """Where they are is in what they are sent."""
 
 

@@ -17,6 +17,7 @@ from rest_framework.views import APIView
 from controlplane.api.auth import IsWorker, Worker, WorkerAuthentication
 from controlplane.api.parsing import Strict, validated
 from controlplane.operations.actions import do_give_leave, do_record_report
+from controlplane.operations.spark_stages import STAGE_STATES, STAGES_MAX
 
 INTEGER_MAX = 2**31 - 1
 
@@ -31,6 +32,17 @@ class OperationReportApi(APIView):
             total = serializers.IntegerField(min_value=0, max_value=INTEGER_MAX)
             unit = serializers.CharField(max_length=32, allow_blank=True)
 
+        class SparkStage(Strict):
+            id = serializers.IntegerField(min_value=0, max_value=INTEGER_MAX)
+            name = serializers.CharField(max_length=80, allow_blank=True)
+            state = serializers.ChoiceField(choices=STAGE_STATES)
+            tasks = serializers.IntegerField(min_value=0, max_value=INTEGER_MAX)
+            done = serializers.IntegerField(min_value=0, max_value=INTEGER_MAX)
+            running = serializers.IntegerField(min_value=0, max_value=INTEGER_MAX, allow_null=True)
+            failed = serializers.IntegerField(min_value=0, max_value=INTEGER_MAX, allow_null=True)
+            bytes_read = serializers.IntegerField(min_value=0, max_value=2**62)
+            elapsed_ms = serializers.IntegerField(min_value=0, max_value=2**53)
+
         operation_id = serializers.UUIDField()
         state = serializers.CharField(max_length=16)
         message = serializers.CharField(required=False, allow_blank=True, allow_null=True)
@@ -43,6 +55,7 @@ class OperationReportApi(APIView):
         settled = serializers.DictField(
             child=serializers.CharField(max_length=100_000), required=False, allow_null=True
         )
+        stages = serializers.ListField(child=SparkStage(), required=False, max_length=STAGES_MAX)
 
     @extend_schema(operation_id="reports_operation", request=OperationReport, responses={204: None})
     def post(self, request: Request) -> Response:

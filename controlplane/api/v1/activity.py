@@ -10,12 +10,12 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.api.auth import IsOperator
 from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated, validated_query
 from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
+from controlplane.api.views import ApiView
 from controlplane.mirror.marker_tree import MarkerTree, marker_tree
 from controlplane.operations.actions import do_request_abort
 from controlplane.operations.queries import OperationDetail, operation_detail
@@ -31,14 +31,14 @@ from controlplane.writers.locks import (
 from controlplane.writers.markers import MarkerDirectoryRow, marker_directories
 
 
-class WriterActivityApi(APIView):
+class WriterActivityApi(ApiView):
     @extend_schema(operation_id="writers_activity", responses=output(WriterActivity)(many=True))
     def get(self, request: Request, slug: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)
         return Response(shown_list(writers_activity(table, timezone.now())))
 
 
-class WriterAbortApi(APIView):
+class WriterAbortApi(ApiView):
     """By its pending instant, which is rolled back unless it commits first."""
 
     permission_classes = [IsOperator]
@@ -65,7 +65,7 @@ class WriterAbortApi(APIView):
         return Response(shown(operation_detail(operation.pk, request.user)), status=202)
 
 
-class LockApi(APIView):
+class LockApi(ApiView):
     @extend_schema(operation_id="lock_read", responses=output(LockStatus))
     def get(self, request: Request, slug: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)
@@ -75,7 +75,7 @@ class LockApi(APIView):
         return Response(shown(status))
 
 
-class LockWaitListApi(APIView):
+class LockWaitListApi(ApiView):
     class Query(Strict):
         limit = serializers.IntegerField(
             min_value=1, max_value=HISTORY_MAX, required=False, default=HISTORY_MAX
@@ -90,7 +90,9 @@ class LockWaitListApi(APIView):
         return Response(shown_list(lock_waits(table, **query)))
 
 
-class MarkerDirectoryListApi(APIView):
+class MarkerDirectoryListApi(ApiView):
+    sort_keys = ("instant", "markers", "age_s")
+
     @extend_schema(
         operation_id="markers_directories", responses=output(MarkerDirectoryRow)(many=True)
     )
@@ -99,7 +101,7 @@ class MarkerDirectoryListApi(APIView):
         return Response(shown_list(marker_directories(table, timezone.now())))
 
 
-class MarkerTreeApi(APIView):
+class MarkerTreeApi(ApiView):
     """Read from storage, now."""
 
     @extend_schema(operation_id="markers_tree", responses=output(MarkerTree))

@@ -7,12 +7,13 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.api.auth import IsAdminToWrite, IsViewer
+from controlplane.api.if_match import if_unchanged
 from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated, validated_query
 from controlplane.api.requests import actor
+from controlplane.api.views import ApiView
 from controlplane.monitoring.actions import (
     HOURS_MAX,
     REASON_CHARS_MAX,
@@ -26,6 +27,7 @@ from controlplane.monitoring.alert_rules import (
     WINDOW_MINUTES_DEFAULT,
     WINDOW_MINUTES_MAX,
     RuleRow,
+    rule_row,
     rule_rows,
 )
 from controlplane.monitoring.queries import AlertRow, alert_board, alert_row
@@ -33,7 +35,9 @@ from controlplane.monitoring.severities import SEVERITIES
 from controlplane.tables.access import Permission, access_table
 
 
-class AlertListApi(APIView):
+class AlertListApi(ApiView):
+    sort_keys = ("fired_at", "resolved_at", "slug", "check", "severity")
+
     class Query(Strict):
         state = serializers.ChoiceField(
             choices=["firing", "silenced", "resolved"], required=False, default="firing"
@@ -52,24 +56,33 @@ class AlertListApi(APIView):
         return Response(shown_list(rows[state]))
 
 
-class AlertApi(APIView):
+class AlertApi(ApiView):
     @extend_schema(operation_id="alerts_read", responses=output(AlertRow))
     def get(self, request: Request, alert_id: int) -> Response:
         return Response(shown(alert_row(actor(request), alert_id, timezone.now())))
 
 
-class AlertSilenceApi(APIView):
+class AlertSilenceApi(ApiView):
     permission_classes = [IsViewer]  # The table of the alert says who may.
 
     class NewSilence(Strict):
         hours = serializers.IntegerField(min_value=1, max_value=HOURS_MAX)
         reason = serializers.CharField(max_length=REASON_CHARS_MAX)
+        reach = serializers.ChoiceField(
+            choices=["table", "namespace", "everywhere"],
+            required=False,
+            default="table",
+            help_text="The alert's table, all tables of its namespace, or all tables.",
+        )
+        every_check = serializers.BooleanField(required=False, default=False)
 
     @extend_schema(
         operation_id="alerts_silence", request=NewSilence, responses={201: output(AlertRow)}
     )
     def post(self, request: Request, alert_id: int) -> Response:
-        """For so many hours, the check of this alert on its table. An operator's, there."""
+        """For so many hours, the check of this alert, or every check, as far as `reach` says. An
+        operator's, there.
+        """
         alert = alert_row(actor(request), alert_id, timezone.now())
         table = access_table(request.user, alert.slug, Permission.OPERATE)
         body = validated(self.NewSilence, request)
@@ -80,20 +93,23 @@ class AlertSilenceApi(APIView):
     @extend_schema(operation_id="alerts_unsilence", responses={204: None})
     def delete(self, request: Request, alert_id: int) -> Response:
         alert = alert_row(actor(request), alert_id, timezone.now())
-        table = access_table(request.user, alert.slug, Permission.OPERATE)
-        do_end_silence(table=table, check=alert.check, by=actor(request))
+        access_table(request.user, alert.slug, Permission.OPERATE)
+        do_end_silence(alert_id=alert.id, by=actor(request))
         return Response(status=204)
 
 
-class AlertRuleListApi(APIView):
+class AlertRuleListApi(ApiView):
+    sort_keys = ("check", "title")
+
     @extend_schema(operation_id="alert_rules_list", responses=output(RuleRow)(many=True))
     def get(self, request: Request) -> Response:
         """One for each health check and each kind of events, for all tables."""
         return Response(shown_list(rule_rows()))
 
 
-class AlertRuleApi(APIView):
+class AlertRuleApi(ApiView):
     permission_classes = [IsAdminToWrite]
+    edited_fields = ("fires", "hold_minutes", "severity", "window_minutes")
 
     class ChangedRule(Strict):
         fires = serializers.ChoiceField(choices=list(FIRES))
@@ -115,10 +131,15 @@ class AlertRuleApi(APIView):
             help_text="Of events: how long one of them keeps its alert open.",
         )
 
+    @extend_schema(operation_id="alert_rules_read", responses=output(RuleRow))
+    def get(self, request: Request, check: str) -> Response:
+        return Response(shown(rule_row(check)))
+
+    @if_unchanged
     @extend_schema(
         operation_id="alert_rules_change", request=ChangedRule, responses=output(RuleRow)
     )
     def put(self, request: Request, check: str) -> Response:
         body = validated(self.ChangedRule, request)
         do_change_rule(check=check, by=actor(request), **body)
-        return Response(shown(next(row for row in rule_rows() if row.check == check)))
+        return Response(shown(rule_row(check)))

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-
-from asgiref.sync import sync_to_async
-from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, StreamingHttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.api.auth import IsAuditor
+from controlplane.api.list_files import file_response
 from controlplane.api.outputs import output, page_of, shown, shown_page
-from controlplane.api.parsing import Strict, validated_query
+from controlplane.api.parsing import SortKey, Strict, validated_query
 from controlplane.api.requests import actor
+from controlplane.api.views import ApiView
 from controlplane.audit.exports import CONTENT_TYPES, FORMATS, do_export
 from controlplane.audit.queries import (
+    SORTED_BY,
     AuditFilter,
     AuditRow,
     ChainState,
@@ -26,7 +24,7 @@ from controlplane.audit.queries import (
     audit_page,
     chain_state,
 )
-from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX
+from controlplane.paging import CURSOR_CHARS_MAX, PAGE_ROWS, PAGE_ROWS_MAX
 
 
 class AuditQuery(Strict):
@@ -52,27 +50,29 @@ class AuditListQuery(AuditQuery):
     limit = serializers.IntegerField(
         min_value=1, max_value=PAGE_ROWS_MAX, required=False, default=PAGE_ROWS
     )
-    cursor = serializers.CharField(max_length=120, required=False, default=None)
+    cursor = serializers.CharField(max_length=CURSOR_CHARS_MAX, required=False, default=None)
+    sort = SortKey(SORTED_BY)
 
 
 class AuditExportQuery(AuditQuery):
     file_format = serializers.ChoiceField(choices=FORMATS, required=False, default="csv")
 
 
-class AuditListApi(APIView):
+class AuditListApi(ApiView):
     permission_classes = [IsAuditor]
+    is_taken_as_file = False  # Its file has an address of its own: who takes it is recorded.
 
     @extend_schema(
         operation_id="audit_list", parameters=[AuditListQuery], responses=page_of(AuditRow)
     )
     def get(self, request: Request) -> Response:
         query = validated_query(AuditListQuery, request)
-        limit, cursor = query.pop("limit"), query.pop("cursor")
-        page = audit_page(AuditFilter(**query), cursor=cursor, limit=limit)
+        shown_part = {name: query.pop(name) for name in ("cursor", "limit", "sort")}
+        page = audit_page(AuditFilter(**query), **shown_part)
         return Response(shown_page(page.rows, page.next_cursor))
 
 
-class AuditEventApi(APIView):
+class AuditEventApi(ApiView):
     permission_classes = [IsAuditor]
 
     @extend_schema(operation_id="audit_read", responses=output(AuditRow))
@@ -83,7 +83,7 @@ class AuditEventApi(APIView):
         return Response(shown(row))
 
 
-class AuditChainApi(APIView):
+class AuditChainApi(ApiView):
     permission_classes = [IsAuditor]
 
     @extend_schema(operation_id="audit_chain", responses=output(ChainState))
@@ -91,7 +91,7 @@ class AuditChainApi(APIView):
         return Response(shown(chain_state()))
 
 
-class AuditExportApi(APIView):
+class AuditExportApi(ApiView):
     """Streamed, newest rows first; that it is taken is recorded in the audit itself."""
 
     permission_classes = [IsAuditor]
@@ -99,27 +99,19 @@ class AuditExportApi(APIView):
     @extend_schema(
         operation_id="audit_export",
         parameters=[AuditExportQuery],
-        responses={(200, "text/csv"): str, (200, "application/json"): output(AuditRow)(many=True)},
+        responses={
+            (200, "text/csv"): str,
+            (200, "application/json"): output(AuditRow)(many=True),
+            (200, CONTENT_TYPES["parquet"]): bytes,
+        },
     )
     def get(self, request: Request) -> StreamingHttpResponse:
         query = validated_query(AuditExportQuery, request)
         file_format = query.pop("file_format")
         pieces = do_export(AuditFilter(**query), file_format, by=actor(request).get_username())
-        is_async = isinstance(request._request, ASGIRequest)
-        response = StreamingHttpResponse(
-            _without_blocking(pieces) if is_async else pieces,
+        return file_response(
+            request,
+            pieces,
             content_type=CONTENT_TYPES[file_format],
+            name=f"audit.{file_format}",
         )
-        response.headers["Content-Disposition"] = f'attachment; filename="audit.{file_format}"'
-        response.headers["Cache-Control"] = "no-store"
-        return response
-
-
-async def _without_blocking(pieces: Iterator[str]) -> AsyncIterator[str]:
-    """Each piece is fetched on a thread, so that the server goes on meanwhile."""
-
-    def next_piece() -> str | None:
-        return next(pieces, None)
-
-    while (piece := await sync_to_async(next_piece)()) is not None:
-        yield piece

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.api.auth import IsAdmin
+from controlplane.api.if_match import if_unchanged
 from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated, validated_query
 from controlplane.api.requests import actor
+from controlplane.api.views import ApiView
 from controlplane.monitoring.channels.actions import (
     GROUP_S_MAX,
     NAME_CHARS_MAX,
@@ -78,8 +81,9 @@ class WantedChannel(Strict):
     is_paused = serializers.BooleanField(required=False, default=False)
 
 
-class ChannelListApi(APIView):
+class ChannelListApi(ApiView):
     permission_classes = [IsAdmin]
+    sort_keys = ("name", "kind", "made_at")
 
     @extend_schema(operation_id="channels_list", responses=output(ChannelRow)(many=True))
     def get(self, request: Request) -> Response:
@@ -95,8 +99,9 @@ class ChannelListApi(APIView):
         return Response(shown(do_create_channel(wish, by=actor(request))), status=201)
 
 
-class ChannelApi(APIView):
+class ChannelApi(ApiView):
     permission_classes = [IsAdmin]
+    edited_fields = tuple(field.name for field in fields(ChannelRow))
 
     class ChangedChannel(WantedChannel):
         wants_new_secret = serializers.BooleanField(required=False, default=False)
@@ -105,6 +110,7 @@ class ChannelApi(APIView):
     def get(self, request: Request, channel_id: int) -> Response:
         return Response(shown(channel_row(actor(request), channel_id)))
 
+    @if_unchanged
     @extend_schema(
         operation_id="channels_change", request=ChangedChannel, responses=output(NewChannel)
     )
@@ -117,6 +123,7 @@ class ChannelApi(APIView):
         )
         return Response(shown(changed))
 
+    @if_unchanged
     @extend_schema(operation_id="channels_delete", responses={204: None})
     def delete(self, request: Request, channel_id: int) -> Response:
         """With its messages, sent or not."""
@@ -124,7 +131,7 @@ class ChannelApi(APIView):
         return Response(status=204)
 
 
-class ChannelTestApi(APIView):
+class ChannelTestApi(ApiView):
     permission_classes = [IsAdmin]
 
     class TestMessage(serializers.Serializer[dict[str, str]]):
@@ -137,7 +144,7 @@ class ChannelTestApi(APIView):
         return Response({"message_id": message_id}, status=202)
 
 
-class MessageListApi(APIView):
+class MessageListApi(ApiView):
     permission_classes = [IsAdmin]
 
     class Query(Strict):

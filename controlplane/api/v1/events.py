@@ -8,10 +8,10 @@ from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from controlplane.accounts.models import Token
 from controlplane.api.requests import actor
+from controlplane.api.views import ApiView
 from controlplane.live.stream import CONTENT_TYPE, stream_to
 from controlplane.live.watching import Listener, watched_by
 
@@ -23,7 +23,7 @@ class EventStreamRenderer(JSONRenderer):
     format = "events"
 
 
-class EventsApi(APIView):
+class EventsApi(ApiView):
     """`start` once every later change is heard, `ping` every four seconds, `change` with the kinds
     of rows that changed: `data: {"kinds": ["instants", "writers"]}`. Of every table that the caller
     sees. Ends after ten minutes, and when roles or the token change: come back then.
@@ -36,7 +36,7 @@ class EventsApi(APIView):
         return _stream(request, "")
 
 
-class TableEventsApi(APIView):
+class TableEventsApi(ApiView):
     """The same of one table. `gone` when it has another slug or is not registered any more."""
 
     renderer_classes = [EventStreamRenderer]

@@ -9,10 +9,10 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.api.outputs import output, page_of, shown, shown_list, shown_page
 from controlplane.api.parsing import Strict, validated_query
+from controlplane.api.views import ApiView
 from controlplane.mirror.queries.files import (
     SEARCH_CHARS_MAX,
     FileGroupDetail,
@@ -28,7 +28,7 @@ from controlplane.tables.access import Permission, access_table
 PATH_CHARS_MAX = 1024
 
 
-class FileGroupListApi(APIView):
+class FileGroupListApi(ApiView):
     class Query(Strict):
         partition = serializers.CharField(
             max_length=PATH_CHARS_MAX, required=False, default=None, allow_blank=True
@@ -54,7 +54,7 @@ class FileGroupListApi(APIView):
         return Response(shown_page(page.rows, page.next_cursor))
 
 
-class FileGroupApi(APIView):
+class FileGroupApi(ApiView):
     class Query(Strict):
         partition = serializers.CharField(
             max_length=PATH_CHARS_MAX, required=False, default="", allow_blank=True
@@ -72,7 +72,9 @@ class FileGroupApi(APIView):
         return Response(shown(detail))
 
 
-class PartitionListApi(APIView):
+class PartitionListApi(ApiView):
+    sort_keys = ("partition", "bytes", "file_groups", "log_bytes", "small_files", "last_instant")
+
     @extend_schema(operation_id="partitions_list", responses=output(PartitionRow)(many=True))
     def get(self, request: Request, slug: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)

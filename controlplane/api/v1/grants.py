@@ -6,25 +6,28 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.accounts.role_names import GRANTED
 from controlplane.api.auth import IsGranterToWrite
+from controlplane.api.if_match import if_unchanged
 from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated
 from controlplane.api.requests import actor
+from controlplane.api.views import ApiView
 from controlplane.tables.grants import (
     Granter,
     GrantRequest,
     GrantRow,
     do_grant,
     do_revoke,
+    grant_shown_to,
     grants_shown_to,
 )
 
 
-class GrantListApi(APIView):
+class GrantListApi(ApiView):
     permission_classes = [IsGranterToWrite]
+    sort_keys = ("user", "group", "role", "namespace", "table", "granted_at")
 
     class NewGrant(Strict):
         role = serializers.ChoiceField(choices=GRANTED)
@@ -53,9 +56,16 @@ class GrantListApi(APIView):
         return Response(shown(do_grant(GrantRequest(**body), by=by, reason=reason)), status=201)
 
 
-class GrantApi(APIView):
+class GrantApi(ApiView):
     permission_classes = [IsGranterToWrite]
+    edited_fields = ("role", "granted_at")
 
+    @extend_schema(operation_id="grants_read", responses=output(GrantRow))
+    def get(self, request: Request, grant_id: int) -> Response:
+        """One of those that the list shows you."""
+        return Response(shown(grant_shown_to(actor(request), grant_id)))
+
+    @if_unchanged
     @extend_schema(operation_id="grants_delete", responses={204: None})
     def delete(self, request: Request, grant_id: int) -> Response:
         do_revoke(grant_id, by=Granter.person(actor(request)))

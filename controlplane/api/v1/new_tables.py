@@ -1,4 +1,4 @@
-"""Making tables: what a file suggests, and the table itself."""
+"""Making tables: what a file or a statement suggests, and the table itself."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.api.auth import IsAdmin
 from controlplane.api.outputs import output, shown
 from controlplane.api.parsing import Strict, validated
 from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
+from controlplane.api.views import ApiView
+from controlplane.errors import InvalidRequest
 from controlplane.operations.ask import Requester
 from controlplane.operations.requesting import Given
 from controlplane.operations.table_creation.actions import do_create_table
@@ -21,7 +22,11 @@ from controlplane.operations.table_creation.definition import (
     Column,
     NewTable,
 )
-from controlplane.operations.table_creation.suggesting import TableSuggestion, suggest_table
+from controlplane.operations.table_creation.suggesting import (
+    TableSuggestion,
+    suggest_from_statement,
+    suggest_table,
+)
 from controlplane.tables.models import DEFAULT_NAMESPACE
 from controlplane.tables.queries import TableRow, table_row
 
@@ -34,7 +39,7 @@ class NewColumn(Strict):
     required = serializers.BooleanField(required=False, default=False)  # type: ignore[assignment]  # the name of a base's attribute
 
 
-class NewTableApi(APIView):
+class NewTableApi(ApiView):
     permission_classes = [IsAdmin]
 
     class Creation(Strict):
@@ -77,18 +82,42 @@ class NewTableApi(APIView):
         return Response(shown(table_row(table)), status=201)
 
 
-class TableSuggestionApi(APIView):
+class TableSuggestionApi(ApiView):
     permission_classes = [IsAdmin]
 
     class Question(Strict):
         path = serializers.CharField(
-            max_length=700, help_text="A .csv or .parquet file below a source or table root."
+            max_length=700,
+            required=False,
+            default="",
+            help_text="A .csv, .json or .parquet file below a source or table root, or an object "
+            "of a bucket. Either this or a statement.",
         )
         missing = serializers.CharField(max_length=50, required=False, default="NA")
+        statement = serializers.CharField(
+            max_length=20_000,
+            required=False,
+            default="",
+            help_text="One SELECT over tables whose rows you may read.",
+        )
+        record_key = serializers.ListField(
+            child=serializers.CharField(max_length=255),
+            required=False,
+            default=list,
+            max_length=20,
+            help_text="Tried before any other key.",
+        )
 
     @extend_schema(
         operation_id="tables_suggest", request=Question, responses=output(TableSuggestion)
     )
     def post(self, request: Request) -> Response:
         body = validated(self.Question, request)
-        return Response(shown(suggest_table(body["path"], missing=body["missing"])))
+        key, path, statement = body["record_key"], body["path"], body["statement"]
+        if bool(path) == bool(statement):
+            raise InvalidRequest("name a file (path) or a statement, one of the two")
+        if statement:
+            suggestion = suggest_from_statement(statement, by=actor(request), key=key)
+        else:
+            suggestion = suggest_table(path, missing=body["missing"], key=key)
+        return Response(shown(suggestion))

@@ -8,11 +8,11 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.api.outputs import output, shown
 from controlplane.api.parsing import Strict, validated
 from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
+from controlplane.api.views import ApiView
 from controlplane.operations.actions import do_request_again
 from controlplane.operations.kinds.kind import kind_of
 from controlplane.operations.queries import OperationDetail, access_operation, operation_detail
@@ -20,7 +20,7 @@ from controlplane.operations.requesting import Given
 from controlplane.tables.access import Permission, access_table
 
 
-class OperationAgainApi(APIView):
+class OperationAgainApi(ApiView):
     """With the same parameters, or with some of them changed. What takes data away needs the hash
     of a plan made now, the table's name and a reason, as at first.
     """

@@ -10,10 +10,10 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.api.outputs import output, shown
 from controlplane.api.parsing import Strict, validated_query
+from controlplane.api.views import ApiView
 from controlplane.operations.log_queries import (
     LEVELS,
     LINES_MAX,
@@ -54,7 +54,7 @@ class LogQuery(LogTextQuery):
     )
 
 
-class OperationLogApi(APIView):
+class OperationLogApi(ApiView):
     """The newest lines in the order of their arrival; `older` and `newer` lead on, and `newer` may
     be asked again until there are more.
     """
@@ -67,7 +67,7 @@ class OperationLogApi(APIView):
         return Response(shown(log_page(operation_id, access, **query)))
 
 
-class OperationLogDownloadApi(APIView):
+class OperationLogDownloadApi(ApiView):
     """Every line that is kept, as text."""
 
     @extend_schema(

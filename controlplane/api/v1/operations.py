@@ -5,6 +5,7 @@ The list of all tables has the filters of its page (`OperationFilter`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -12,12 +13,12 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.api.auth import IsAdmin, IsOperatorToWrite
 from controlplane.api.outputs import output, page_of, shown, shown_page
-from controlplane.api.parsing import CommaList, Strict, validated, validated_query
+from controlplane.api.parsing import CommaList, SortKey, Strict, validated, validated_query
 from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
+from controlplane.api.views import ApiView
 from controlplane.errors import InvalidRequest
 from controlplane.fields import InstantTimeSerializerField
 from controlplane.operations.actions import (
@@ -35,12 +36,16 @@ from controlplane.operations.filters import (
     NOBODY,
     STATE_GROUPS,
     TEXT_CHARS_MAX,
+    UNANSWERED,
     OperationFilter,
 )
 from controlplane.operations.kinds.kind import kinds
 from controlplane.operations.kinds.rollback import PlanView
 from controlplane.operations.models import Operation
+from controlplane.operations.overwrites import OVERWRITES, OverwritePlan, plan_overwrite
+from controlplane.operations.planned_writes import FILE_KINDS
 from controlplane.operations.queries import (
+    SORTED_BY,
     OperationDetail,
     OperationRow,
     access_operation,
@@ -49,7 +54,7 @@ from controlplane.operations.queries import (
     operations_page,
 )
 from controlplane.operations.states import OperationState
-from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX
+from controlplane.paging import CURSOR_CHARS_MAX, PAGE_ROWS, PAGE_ROWS_MAX
 from controlplane.tables.access import Permission, access_table, visible_tables
 
 
@@ -67,15 +72,17 @@ class OperationQuery(Strict):
     limit = serializers.IntegerField(
         min_value=1, max_value=PAGE_ROWS_MAX, required=False, default=PAGE_ROWS
     )
-    cursor = serializers.CharField(max_length=120, required=False, default=None)
+    cursor = serializers.CharField(max_length=CURSOR_CHARS_MAX, required=False, default=None)
+    sort = SortKey(SORTED_BY)
 
 
 class AllOperationsQuery(OperationQuery):
     states = CommaList(
-        choices=[*STATE_GROUPS, *(one.value for one in OperationState)],
+        choices=[*STATE_GROUPS, UNANSWERED, *(one.value for one in OperationState)],
         required=False,
         default=None,
-        help_text="`open` and `ended` stand for several.",
+        help_text="`open` and `ended` stand for several; `unanswered` is what broke and was not "
+        "run again.",
     )
     kinds = KindList(
         required=False, default=None, with_services=True, help_text="Kinds, or services by name."
@@ -97,7 +104,7 @@ class AllOperationsQuery(OperationQuery):
     )
 
 
-class OperationListApi(APIView):
+class OperationListApi(ApiView):
     @extend_schema(
         operation_id="operations_list",
         parameters=[AllOperationsQuery],
@@ -105,15 +112,15 @@ class OperationListApi(APIView):
     )
     def get(self, request: Request) -> Response:
         query = validated_query(AllOperationsQuery, request)
-        cursor, limit = query.pop("cursor"), query.pop("limit")
+        shown_part = {name: query.pop(name) for name in ("cursor", "limit", "sort")}
         for name in ("states", "kinds"):
             query[name] = frozenset(query[name]) if query[name] else None
         tables = visible_tables(request.user)
-        page = listed_operations(tables, OperationFilter(**query), cursor=cursor, limit=limit)
+        page = listed_operations(tables, OperationFilter(**query), **shown_part)
         return Response(shown_page(page.rows, page.next_cursor))
 
 
-class TableOperationListApi(APIView):
+class TableOperationListApi(ApiView):
     permission_classes = [IsOperatorToWrite]
 
     class WriteRequest(Strict):
@@ -156,20 +163,36 @@ class TableOperationListApi(APIView):
     )
     def post(self, request: Request, slug: str) -> Response:
         body = validated(self.WriteRequest, request)
-        ask = _planned_write if body["operation"] in PLANNED_OPERATIONS else _write
+        ask = _planned_write if _is_of_a_service(body) else _write
         return Response(_shown_operation(request, ask(request, slug, body).pk), status=202)
 
 
+def _is_of_a_service(body: Mapping[str, Any]) -> bool:
+    """What overwrites from a file that one worker holds, and what takes away without rows."""
+    is_file = body["source"].get("kind") in FILE_KINDS
+    return body["operation"] in PLANNED_OPERATIONS and (
+        is_file or body["operation"] not in OVERWRITES
+    )
+
+
 def _write(request: Request, slug: str, body: dict[str, Any]) -> Operation:
-    table = access_table(request.user, slug, Permission.OPERATE)
-    reason = body.pop("reason")
-    if given := [name for name in ("partitions", "plan_hash", "table_name") if body.pop(name)]:
+    is_overwrite = body["operation"] in OVERWRITES
+    permission = Permission.ADMINISTER if is_overwrite else Permission.OPERATE
+    table = access_table(request.user, slug, permission)
+    reason, plan_hash, typed_name = (
+        body.pop(name) for name in ("reason", "plan_hash", "table_name")
+    )
+    words = {"plan_hash": plan_hash, "table_name": typed_name} if not is_overwrite else {}
+    given = [name for name, word in words.items() if word]
+    if given or body.pop("partitions"):
         raise InvalidRequest("this operation takes nothing away and no plan", unknown=given)
     return do_request_write(
         table=table,
         parameters=body,
         by=actor(request),
         reason=reason,
+        plan_hash=plan_hash,
+        typed_name=typed_name,
         idempotency_key=idempotency_key(request),
     )
 
@@ -191,14 +214,34 @@ def _planned_write(request: Request, slug: str, body: dict[str, Any]) -> Operati
     )
 
 
-class OperationApi(APIView):
+class OverwritePlanApi(ApiView):
+    """What a write that overwrites would take away, from whatever its rows come."""
+
+    permission_classes = [IsOperatorToWrite]
+    changes_nothing = True
+
+    class OverwriteRequest(Strict):
+        source = serializers.DictField()  # type: ignore[assignment]  # the name of a base's attribute
+        operation = serializers.ChoiceField(choices=OVERWRITES)
+
+    @extend_schema(
+        operation_id="writes_plan", request=OverwriteRequest, responses=output(OverwritePlan)
+    )
+    def post(self, request: Request, slug: str) -> Response:
+        """Changes nothing. `plan_hash` of the answer goes with the write."""
+        table = access_table(request.user, slug, Permission.OPERATE)
+        body = validated(self.OverwriteRequest, request)
+        return Response(shown(plan_overwrite(table, body["operation"], body)))
+
+
+class OperationApi(ApiView):
     @extend_schema(operation_id="operations_read", responses=output(OperationDetail))
     def get(self, request: Request, operation_id: UUID) -> Response:
         operation = access_operation(request.user, operation_id, Permission.VIEW)
         return Response(_shown_operation(request, operation.pk))
 
 
-class OperationCancelApi(APIView):
+class OperationCancelApi(ApiView):
     class CancelRequest(Strict):
         reason = serializers.CharField(max_length=500, required=False, default="")
 
@@ -214,7 +257,7 @@ class OperationCancelApi(APIView):
         return Response(_shown_operation(request, operation_id), status=202)
 
 
-class RollbackPlanApi(APIView):
+class RollbackPlanApi(ApiView):
     permission_classes = [IsAdmin]
 
     class PlanRequest(Strict):
@@ -227,7 +270,7 @@ class RollbackPlanApi(APIView):
         return Response(shown(plan_rollback(table, body["instant"])))
 
 
-class RollbackCreateApi(APIView):
+class RollbackCreateApi(ApiView):
     permission_classes = [IsAdmin]
     throttle_scope = "rollback"
 

@@ -9,13 +9,14 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.accounts.role_names import ROLES
 from controlplane.api.auth import KeepsPeople
+from controlplane.api.if_match import if_unchanged
 from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated, validated_query
 from controlplane.api.requests import actor
+from controlplane.api.views import ApiView
 from controlplane.people.actions.groups import (
     NAME_CHARS_MAX,
     do_add_member,
@@ -35,6 +36,7 @@ from controlplane.people.queries.users import (
     PeopleGroup,
     PersonDetail,
     PersonRow,
+    group_row,
     groups,
     people,
     person_detail,
@@ -59,11 +61,17 @@ class _Reasoned(Strict):
     reason = serializers.CharField(max_length=500, required=False, default="", allow_blank=True)
 
 
-class UserListApi(APIView):
+class UserListApi(ApiView):
     permission_classes = [KeepsPeople]
 
     class UserListQuery(Strict):
         search = serializers.CharField(max_length=150, required=False, default="")
+        after = serializers.CharField(
+            max_length=150,
+            required=False,
+            default="",
+            help_text="The last name of the answer before: the next ones.",
+        )
 
     class NewUser(_Reasoned):
         name = serializers.CharField(max_length=150)
@@ -76,8 +84,8 @@ class UserListApi(APIView):
         responses=output(PersonRow)(many=True),
     )
     def get(self, request: Request) -> Response:
-        """By name; the first 500 of those that `search` fits."""
-        return Response(shown_list(people(validated_query(self.UserListQuery, request)["search"])))
+        """By name; the first 500 of those that `search` fits, behind the name `after`."""
+        return Response(shown_list(people(**validated_query(self.UserListQuery, request))))
 
     @extend_schema(operation_id="users_create", request=NewUser, responses={201: output(PersonRow)})
     def post(self, request: Request) -> Response:
@@ -87,8 +95,9 @@ class UserListApi(APIView):
         return Response(shown(do_create_user(body.pop("name"), by=by, **body)), status=201)
 
 
-class UserApi(APIView):
+class UserApi(ApiView):
     permission_classes = [KeepsPeople]
+    edited_fields = ("person.roles", "person.is_active")
 
     class UserChange(_Reasoned):
         roles = _roles(required=False, help_text="In place of those that held everywhere.")
@@ -101,6 +110,7 @@ class UserApi(APIView):
         """With all that this person may, and why."""
         return Response(shown(person_detail(username)))
 
+    @if_unchanged
     @extend_schema(operation_id="users_change", request=UserChange, responses=output(PersonDetail))
     def patch(self, request: Request, username: str) -> Response:
         """All of it happens, or nothing."""
@@ -115,7 +125,7 @@ class UserApi(APIView):
         return Response(shown(person_detail(username)))
 
 
-class UserLinkApi(APIView):
+class UserLinkApi(ApiView):
     permission_classes = [KeepsPeople]
 
     class LinkRequest(_Reasoned):
@@ -134,8 +144,9 @@ class UserLinkApi(APIView):
         return response
 
 
-class GroupListApi(APIView):
+class GroupListApi(ApiView):
     permission_classes = [KeepsPeople]
+    sort_keys = ("name", "id")
 
     class NewPeopleGroup(_Reasoned):
         name = serializers.CharField(max_length=NAME_CHARS_MAX)
@@ -155,9 +166,16 @@ class GroupListApi(APIView):
         return Response(shown(row), status=201)
 
 
-class GroupApi(APIView):
+class GroupApi(ApiView):
     permission_classes = [KeepsPeople]
+    edited_fields = ("name", "members", "rights")
 
+    @extend_schema(operation_id="groups_read", responses=output(PeopleGroup))
+    def get(self, request: Request, group_id: int) -> Response:
+        """With its members and what it gives them."""
+        return Response(shown(group_row(group_id)))
+
+    @if_unchanged
     @extend_schema(operation_id="groups_delete", responses={204: None})
     def delete(self, request: Request, group_id: int) -> Response:
         """With its roles, which its members lose."""
@@ -165,7 +183,7 @@ class GroupApi(APIView):
         return Response(status=204)
 
 
-class GroupMemberApi(APIView):
+class GroupMemberApi(ApiView):
     permission_classes = [KeepsPeople]
 
     @extend_schema(operation_id="groups_add_member", request=None, responses=output(PeopleGroup))

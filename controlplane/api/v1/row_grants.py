@@ -6,12 +6,13 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.api.auth import IsAdminToWrite, IsGranterToWrite
+from controlplane.api.if_match import if_unchanged
 from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated
 from controlplane.api.requests import actor
+from controlplane.api.views import ApiView
 from controlplane.mirror.masking import (
     MASKED_MAX,
     MaskedColumns,
@@ -26,12 +27,14 @@ from controlplane.tables.row_grants import (
     RowGrantRow,
     do_give_rows,
     do_take_rows,
+    row_grant_shown_to,
     row_grants_shown_to,
 )
 
 
-class RowGrantListApi(APIView):
+class RowGrantListApi(ApiView):
     permission_classes = [IsGranterToWrite]
+    sort_keys = ("user", "group", "right", "namespace", "table", "granted_at")
 
     class NewRowGrant(Strict):
         right = serializers.ChoiceField(
@@ -64,17 +67,25 @@ class RowGrantListApi(APIView):
         return Response(shown(given), status=201)
 
 
-class RowGrantApi(APIView):
+class RowGrantApi(ApiView):
     permission_classes = [IsGranterToWrite]
+    edited_fields = ("right", "granted_at")
 
+    @extend_schema(operation_id="row_grants_read", responses=output(RowGrantRow))
+    def get(self, request: Request, grant_id: int) -> Response:
+        """One of those that the list shows you."""
+        return Response(shown(row_grant_shown_to(actor(request), grant_id)))
+
+    @if_unchanged
     @extend_schema(operation_id="row_grants_delete", responses={204: None})
     def delete(self, request: Request, grant_id: int) -> Response:
         do_take_rows(grant_id, by=Granter.person(actor(request)))
         return Response(status=204)
 
 
-class MaskedColumnsApi(APIView):
+class MaskedColumnsApi(ApiView):
     permission_classes = [IsAdminToWrite]
+    edited_fields = ("columns",)
 
     class NewMask(Strict):
         columns = serializers.ListField(
@@ -89,6 +100,7 @@ class MaskedColumnsApi(APIView):
         table = access_table(request.user, slug, Permission.VIEW)
         return Response(shown(masked_columns(table)))
 
+    @if_unchanged
     @extend_schema(
         operation_id="masked_columns_set", request=NewMask, responses=output(MaskedColumns)
     )

@@ -9,12 +9,13 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.api.auth import IsOperatorToWrite
+from controlplane.api.if_match import if_unchanged
 from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated, validated_query
 from controlplane.api.requests import actor
+from controlplane.api.views import ApiView
 from controlplane.operations.ask import Requester
 from controlplane.operations.kinds.kind import kinds
 from controlplane.operations.scheduled.actions import (
@@ -41,7 +42,7 @@ _SCHEDULED = sorted(name for name, kind in kinds().items() if kind.scheduled is 
 
 
 class ScheduleRequest(Strict):
-    """Of `every_s`, `cron`, `after_schedule` and `after_operation` one is given."""
+    """A schedule: one of `every_s`, `cron`, `after_schedule` and `after_operation` is given."""
 
     name = serializers.CharField(max_length=64)
     kind = serializers.ChoiceField(choices=_SCHEDULED)
@@ -71,15 +72,18 @@ class ScheduleRequest(Strict):
     reason = serializers.CharField(max_length=500, required=False, default="")
 
 
-class ScheduleListApi(APIView):
+class ScheduleListApi(ApiView):
+    sort_keys = ("name", "table_slug", "kind", "owner")
+
     @extend_schema(operation_id="schedules_list", responses=output(ScheduleRow)(many=True))
     def get(self, request: Request) -> Response:
-        """Of all tables that you see."""
+        """Schedules of all tables that you see."""
         return Response(shown_list(visible_schedules(request.user)))
 
 
-class TableScheduleListApi(APIView):
+class TableScheduleListApi(ApiView):
     permission_classes = [IsOperatorToWrite]
+    sort_keys = ("name", "kind", "owner")
 
     @extend_schema(operation_id="table_schedules_list", responses=output(ScheduleRow)(many=True))
     def get(self, request: Request, slug: str) -> Response:
@@ -102,14 +106,19 @@ class TableScheduleListApi(APIView):
         return Response(shown(schedule_row(schedule, request.user)), status=201)
 
 
-class ScheduleApi(APIView):
+class ScheduleApi(ApiView):
     permission_classes = [IsOperatorToWrite]
+    edited_fields = (
+        *("name", "kind", "service", "parameters", "every_s", "cron", "time_zone"),
+        *("after_schedule_id", "after_operation_id", "owner", "is_paused"),
+    )
 
     @extend_schema(operation_id="schedules_read", responses=output(ScheduleRow))
     def get(self, request: Request, slug: str, schedule_id: UUID) -> Response:
         schedule = access_schedule(request.user, slug, schedule_id, Permission.VIEW)
         return Response(shown(schedule_row(schedule, request.user)))
 
+    @if_unchanged
     @extend_schema(
         operation_id="schedules_update", request=ScheduleRequest, responses=output(ScheduleRow)
     )
@@ -123,6 +132,7 @@ class ScheduleApi(APIView):
         )
         return Response(shown(schedule_row(changed, request.user)))
 
+    @if_unchanged
     @extend_schema(operation_id="schedules_delete", responses={204: None})
     def delete(self, request: Request, slug: str, schedule_id: UUID) -> Response:
         """What it has asked for stays."""
@@ -131,7 +141,7 @@ class ScheduleApi(APIView):
         return Response(status=204)
 
 
-class SchedulePauseApi(APIView):
+class SchedulePauseApi(ApiView):
     permission_classes = [IsOperatorToWrite]
 
     class PauseRequest(Strict):
@@ -149,7 +159,7 @@ class SchedulePauseApi(APIView):
         return Response(shown(schedule_row(paused, request.user)))
 
 
-class ScheduleRunListApi(APIView):
+class ScheduleRunListApi(ApiView):
     class Query(Strict):
         limit = serializers.IntegerField(
             min_value=1, max_value=PAGE_ROWS_MAX, required=False, default=PAGE_ROWS

@@ -9,12 +9,12 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.api.auth import IsAdmin, IsOperator, IsOperatorToWrite
 from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated, validated_query
 from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
+from controlplane.api.views import ApiView
 from controlplane.mirror.queries.sinks import (
     LetterCommitRow,
     ParticipantRow,
@@ -53,8 +53,9 @@ NAMED_MAX = 1_000
 _KEY = OpenApiParameter(IDEMPOTENCY_KEY, str, OpenApiParameter.HEADER)
 
 
-class SinkListApi(APIView):
+class SinkListApi(ApiView):
     permission_classes = [IsOperatorToWrite]
+    sort_keys = ("sink_id", "phase")
 
     class SinkStart(Strict):
         sink_options = serializers.DictField(
@@ -95,14 +96,16 @@ class SinkListApi(APIView):
         return Response(shown(operation_detail(operation.pk, request.user)), status=202)
 
 
-class SinkApi(APIView):
+class SinkApi(ApiView):
     @extend_schema(operation_id="sinks_read", responses=output(SinkSummary))
     def get(self, request: Request, slug: str, sink_id: str) -> Response:
         return Response(shown(sink_summary(_table(request, slug), sink_id)))
 
 
-class SinkParticipantListApi(APIView):
+class SinkParticipantListApi(ApiView):
     """By partition; a further page begins behind the last one of this."""
+
+    sort_keys = ("partition", "lag", "seen_at")
 
     class Query(Strict):
         after = serializers.IntegerField(min_value=-1, required=False, default=-1)
@@ -121,7 +124,7 @@ class SinkParticipantListApi(APIView):
         return Response(shown_list(participants(record, **query) if record else []))
 
 
-class SinkTransactionListApi(APIView):
+class SinkTransactionListApi(ApiView):
     """The newest first."""
 
     @extend_schema(operation_id="sinks_transactions", responses=output(TransactionRow)(many=True))
@@ -130,7 +133,7 @@ class SinkTransactionListApi(APIView):
         return Response(shown_list(transactions(record) if record else []))
 
 
-class SinkTraceApi(APIView):
+class SinkTraceApi(ApiView):
     """Messages and transitions, oldest first."""
 
     @extend_schema(operation_id="sinks_trace", responses=output(TraceRow)(many=True))
@@ -139,7 +142,7 @@ class SinkTraceApi(APIView):
         return Response(shown_list(trace(record) if record else []))
 
 
-class SinkLetterListApi(APIView):
+class SinkLetterListApi(ApiView):
     """The newest commits that left records out."""
 
     @extend_schema(operation_id="sinks_dead_letters", responses=output(LetterCommitRow)(many=True))
@@ -147,7 +150,7 @@ class SinkLetterListApi(APIView):
         return Response(shown_list(letter_commits(_table(request, slug), sink_id)))
 
 
-class SinkLetterApi(APIView):
+class SinkLetterApi(ApiView):
     """The records that one commit left out. Reads their files, now."""
 
     @extend_schema(operation_id="sinks_dead_letters_read", responses=output(LetterPage))
@@ -166,7 +169,7 @@ class SinkLetterApi(APIView):
         return Response(shown(letters))
 
 
-class SinkReplayApi(APIView):
+class SinkReplayApi(ApiView):
     """Dead letters to their topic again, each once however often it is asked for."""
 
     permission_classes = [IsAdmin]
@@ -202,7 +205,7 @@ class SinkReplayApi(APIView):
         return Response(shown(operation_detail(operation.pk, request.user)), status=202)
 
 
-class SinkResetPlanApi(APIView):
+class SinkResetPlanApi(ApiView):
     """Where the sink would go on, and what is read again or passed over by it."""
 
     permission_classes = [IsAdmin]
@@ -224,7 +227,7 @@ class SinkResetPlanApi(APIView):
         return Response(shown(plan_sink_reset(table, sink_id, to=body["to"])))
 
 
-class SinkResetApi(APIView):
+class SinkResetApi(ApiView):
     """One commit without rows, from which the sink goes on: done when this answers."""
 
     permission_classes = [IsAdmin]
@@ -257,7 +260,7 @@ class SinkResetApi(APIView):
         return Response(shown(done), status=201)
 
 
-class SinkStopApi(APIView):
+class SinkStopApi(ApiView):
     """A request beside the table, which also reaches a sink that no operation runs."""
 
     permission_classes = [IsOperator]
@@ -282,7 +285,7 @@ class SinkStopApi(APIView):
         return Response(shown(sink_summary(table, sink_id)), status=202)
 
 
-class SinkRelaunchApi(APIView):
+class SinkRelaunchApi(ApiView):
     """The newest operation of the sink once more, under the same options."""
 
     permission_classes = [IsOperator]

@@ -1,4 +1,6 @@
-"""POST /api/v1/tables/<slug>/sources/preview/: a file beside the table that it would go to."""
+"""POST /api/v1/tables/<slug>/sources/preview/: a file or a statement beside the table that it would
+go to.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +8,25 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.api.auth import IsOperator
 from controlplane.api.outputs import output, shown
 from controlplane.api.parsing import Strict, validated
 from controlplane.api.requests import actor
+from controlplane.api.views import ApiView
 from controlplane.operations.request_places import check_own_places
 from controlplane.operations.source_previews import SourcePreview, preview_source
 from controlplane.tables.access import Permission, access_table
 
 
-class SourcePreviewApi(APIView):
+class SourcePreviewApi(ApiView):
     """Its columns, those of the table, and why the write would be refused. Changes nothing."""
 
     permission_classes = [IsOperator]
     throttle_scope = "service"
 
     class PreviewRequest(Strict):
-        source = serializers.DictField(help_text="As a write takes it: kind and path of a file.")  # type: ignore[assignment]  # the name of a base's attribute
+        source = serializers.DictField(help_text="As a write takes it: a file or sql.")  # type: ignore[assignment]  # the name of a base's attribute
         operation = serializers.CharField(max_length=32, required=False, default="upsert")
         stream = serializers.CharField(max_length=100, required=False, default=None)
 
@@ -35,4 +37,4 @@ class SourcePreviewApi(APIView):
         table = access_table(request.user, slug, Permission.OPERATE)
         body = validated(self.PreviewRequest, request)
         check_own_places(actor(request), body["source"])
-        return Response(shown(preview_source(table, **body)))
+        return Response(shown(preview_source(table, by=actor(request), **body)))

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
+from controlplane.api.list_files import file_response
 from controlplane.api.outputs import output, shown
 from controlplane.api.parsing import Strict, validated
 from controlplane.api.requests import actor
-from controlplane.sql.actions import SqlAnswer, do_run_sql
+from controlplane.api.views import ApiView
+from controlplane.errors import InvalidRequest
+from controlplane.row_files import (
+    CONTENT_TYPES,
+    FORMATS,
+    Column,
+    RowFormat,
+    parquet_pieces,
+    row_file,
+)
+from controlplane.sql.actions import ReadRows, SqlAnswer, do_read_rows, do_run_sql
+from controlplane.sql.cells import cells
 from controlplane.sql.limits import ROWS_DEFAULT, ROWS_MAX
 from workers.sql.checking.limits import CHARACTERS_MAX
 
+CUT_BY = "Sluice-Cut-By"
 
-class SqlApi(APIView):
+
+class SqlApi(ApiView):
     changes_nothing = True
 
     class Statement(Strict):
@@ -30,12 +48,55 @@ class SqlApi(APIView):
             default=ROWS_DEFAULT,
             help_text="How many rows are answered at most.",
         )
+        file_format = serializers.ChoiceField(
+            choices=FORMATS,
+            required=False,
+            default=None,
+            allow_null=True,
+            help_text="The rows as a file; the header `Sluice-Cut-By` says what cut it off: "
+            "`rows`, `bytes`, or nothing.",
+        )
+        timeout_s = serializers.FloatField(
+            min_value=0.5,
+            max_value=600,
+            required=False,
+            default=None,
+            help_text="After this it is ended; never later than the node would.",
+        )
 
-    @extend_schema(operation_id="sql", request=Statement, responses=output(SqlAnswer))
-    def post(self, request: Request) -> Response:
+    @extend_schema(
+        operation_id="sql",
+        request=Statement,
+        responses={
+            (200, "application/json"): output(SqlAnswer),
+            **{(200, kind.partition(";")[0]): bytes for kind in CONTENT_TYPES.values()},
+        },
+    )
+    def post(self, request: Request) -> HttpResponseBase:
         """Computed in a process with limits on memory, time and rows. A masked column is shown as
         its mark, and used for nothing else.
         """
         body = validated(self.Statement, request)
-        answer = do_run_sql(body["statement"], by=actor(request), rows_max=body["limit"])
-        return Response(shown(answer))
+        statement, as_format = body["statement"], body["file_format"]
+        if as_format is None:
+            return Response(shown(do_run_sql(statement, by=actor(request), **_bounds(body))))
+        read = do_read_rows(statement, by=actor(request), **_bounds(body))
+        pieces, kind = _pieces(read, as_format), CONTENT_TYPES[as_format]
+        response = file_response(request, pieces, content_type=kind, name=f"rows.{as_format}")
+        response.headers[CUT_BY] = read.cut_by
+        return response
+
+
+def _pieces(read: ReadRows, as_format: RowFormat) -> Iterator[bytes]:
+    """Raises InvalidRequest where JSON or Parquet could not tell two columns apart."""
+    names = read.rows.column_names
+    if as_format != "csv" and len(set(names)) < len(names):
+        raise InvalidRequest("two columns have one name; give each its own by AS", columns=names)
+    if as_format == "parquet":
+        return parquet_pieces(read.rows.schema, [read.rows])
+    columns = [Column(name, pa.string()) for name in names]
+    return row_file(as_format, columns, [cells(read.rows)])
+
+
+def _bounds(body: dict[str, Any]) -> dict[str, Any]:
+    return {"rows_max": body["limit"], "wall_s": body["timeout_s"]}

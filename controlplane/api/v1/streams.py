@@ -8,12 +8,12 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.api.auth import IsAdminToWrite
 from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated, validated_query
 from controlplane.api.requests import actor
+from controlplane.api.views import ApiView
 from controlplane.mirror.cell_stories import CellAnswer, explain
 from controlplane.mirror.group_rows import GroupCommitRow
 from controlplane.mirror.queries.streams import StreamsBoard, commit_rows, streams_board
@@ -32,7 +32,7 @@ class Names(serializers.ListField):
     child = serializers.CharField(max_length=200)
 
 
-class StreamListApi(APIView):
+class StreamListApi(ApiView):
     permission_classes = [IsAdminToWrite]
 
     class StreamDeclaration(Strict):
@@ -70,7 +70,7 @@ class StreamListApi(APIView):
         return Response(shown(streams_board(table, row_access(request.user, table))), status=201)
 
 
-class JoinApi(APIView):
+class JoinApi(ApiView):
     """From the mirror and the newest sample; never reads the table."""
 
     @extend_schema(operation_id="streams_join", responses=output(StreamsBoard))
@@ -79,7 +79,7 @@ class JoinApi(APIView):
         return Response(shown(streams_board(table, row_access(request.user, table))))
 
 
-class StreamRoundListApi(APIView):
+class StreamRoundListApi(ApiView):
     """Which streams write, wait for their next round, are silent, or have ended."""
 
     @extend_schema(operation_id="streams_rounds", responses=output(StreamRounds)(many=True))
@@ -88,7 +88,7 @@ class StreamRoundListApi(APIView):
         return Response(shown_list(stream_rounds(table)))
 
 
-class StreamCommitListApi(APIView):
+class StreamCommitListApi(ApiView):
     """What the newest commits brought to each stream: event time against arrival."""
 
     @extend_schema(operation_id="streams_commits", responses=output(GroupCommitRow)(many=True))
@@ -97,7 +97,7 @@ class StreamCommitListApi(APIView):
         return Response(shown_list(commit_rows(table, row_access(request.user, table))))
 
 
-class CellApi(APIView):
+class CellApi(ApiView):
     """Why is this cell null? Reads the file slices of one key from storage, now."""
 
     class Query(Strict):

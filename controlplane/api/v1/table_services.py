@@ -9,12 +9,13 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
-from controlplane.api.auth import IsAdmin, IsOperator
+from controlplane.api.auth import IsAdminToWrite, IsOperator
+from controlplane.api.if_match import if_unchanged
 from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated, validated_query
 from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
+from controlplane.api.views import ApiView
 from controlplane.mirror.queries.files import Backlog, backlog
 from controlplane.mirror.queries.table_services import (
     PendingPlanRow,
@@ -43,6 +44,7 @@ from controlplane.operations.schedules import (
     EVERY_S_MIN,
     TRIGGER_COMMITS_MAX,
     ServiceSettingRow,
+    service_setting,
     service_settings,
 )
 from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX
@@ -63,7 +65,7 @@ class Parameters(serializers.DictField):
     child = serializers.CharField(max_length=4000, allow_blank=True)
 
 
-class ServiceListApi(APIView):
+class ServiceListApi(ApiView):
     @extend_schema(operation_id="services_read", responses=output(ServiceBoard))
     def get(self, request: Request, slug: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)
@@ -76,7 +78,7 @@ class ServiceListApi(APIView):
         return Response(shown(board))
 
 
-class ServicePlanApi(APIView):
+class ServicePlanApi(ApiView):
     changes_nothing = True
 
     class ServicePlanRequest(Strict):
@@ -95,7 +97,7 @@ class ServicePlanApi(APIView):
         return Response(shown(plan_service(table, service, body["parameters"], None)))
 
 
-class ServiceRunApi(APIView):
+class ServiceRunApi(ApiView):
     permission_classes = [IsOperator]
     throttle_scope = "service"
 
@@ -135,8 +137,9 @@ class ServiceRunApi(APIView):
         return Response(shown(detail), status=202)
 
 
-class ServiceSettingApi(APIView):
-    permission_classes = [IsAdmin]
+class ServiceSettingApi(ApiView):
+    permission_classes = [IsAdminToWrite]
+    edited_fields = ("enabled", "every_s", "trigger_commits", "parameters")
 
     class ServiceSettingRequest(Strict):
         enabled = serializers.BooleanField()
@@ -148,6 +151,12 @@ class ServiceSettingApi(APIView):
         )
         parameters = Parameters(required=False, default=dict)
 
+    @extend_schema(operation_id="services_schedule_read", responses=output(ServiceSettingRow))
+    def get(self, request: Request, slug: str, service: str) -> Response:
+        table = access_table(request.user, slug, Permission.VIEW)
+        return Response(shown(service_setting(table, service)))
+
+    @if_unchanged
     @extend_schema(
         operation_id="services_schedule",
         request=ServiceSettingRequest,
@@ -160,7 +169,7 @@ class ServiceSettingApi(APIView):
         return Response(shown(row))
 
 
-class ServiceHistoryApi(APIView):
+class ServiceHistoryApi(ApiView):
     class Query(Strict):
         limit = serializers.IntegerField(
             min_value=1, max_value=PAGE_ROWS_MAX, required=False, default=PAGE_ROWS
@@ -177,7 +186,9 @@ class ServiceHistoryApi(APIView):
         return Response(shown_list(service_history(table, query["limit"])))
 
 
-class SavepointListApi(APIView):
+class SavepointListApi(ApiView):
+    sort_keys = ("instant", "completed_at", "files")
+
     @extend_schema(operation_id="savepoints_list", responses=output(SavepointRow)(many=True))
     def get(self, request: Request, slug: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)

@@ -7,12 +7,13 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.api.auth import IsAdminToWrite
+from controlplane.api.if_match import if_unchanged
 from controlplane.api.outputs import output, page_of, shown, shown_page
-from controlplane.api.parsing import Strict, validated, validated_query
+from controlplane.api.parsing import SortKey, Strict, validated, validated_query
 from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
+from controlplane.api.views import ApiView
 from controlplane.operations.ask import Requester
 from controlplane.operations.requesting import Given
 from controlplane.operations.table_changes.actions import (
@@ -23,15 +24,15 @@ from controlplane.operations.table_changes.actions import (
     unregistered_before,
 )
 from controlplane.operations.table_changes.hanging import TableChangePlan, table_change_plan
-from controlplane.paging import PAGE_ROWS_MAX
+from controlplane.paging import CURSOR_CHARS_MAX, PAGE_ROWS_MAX
 from controlplane.tables.access import Permission, access_table
 from controlplane.tables.actions import do_register_table
-from controlplane.tables.listing import TABLES_SHOWN, Wanted, tables_page
+from controlplane.tables.listing import SORTED_BY, TABLES_SHOWN, Wanted, tables_page
 from controlplane.tables.models import DEFAULT_NAMESPACE
 from controlplane.tables.queries import TableRow, table_row
 
 
-class TableListApi(APIView):
+class TableListApi(ApiView):
     permission_classes = [IsAdminToWrite]
 
     class Registration(Strict):
@@ -48,13 +49,20 @@ class TableListApi(APIView):
         limit = serializers.IntegerField(
             min_value=1, max_value=PAGE_ROWS_MAX, required=False, default=TABLES_SHOWN
         )
-        cursor = serializers.CharField(max_length=64, required=False, default=None)
+        cursor = serializers.CharField(max_length=CURSOR_CHARS_MAX, required=False, default=None)
+        sort = SortKey(SORTED_BY)
 
     @extend_schema(operation_id="tables_list", parameters=[Query], responses=page_of(TableRow))
     def get(self, request: Request) -> Response:
         query = validated_query(self.Query, request)
         wanted = Wanted(search=query["search"], namespace=query["namespace"])
-        page = tables_page(request.user, wanted, cursor=query["cursor"], limit=query["limit"])
+        page = tables_page(
+            request.user,
+            wanted,
+            sort=query["sort"],
+            cursor=query["cursor"],
+            limit=query["limit"],
+        )
         return Response(shown_page(page.rows, page.next_cursor))
 
     @extend_schema(
@@ -69,8 +77,9 @@ class TableListApi(APIView):
 _KEY = OpenApiParameter(IDEMPOTENCY_KEY, str, OpenApiParameter.HEADER)
 
 
-class TableApi(APIView):
+class TableApi(ApiView):
     permission_classes = [IsAdminToWrite]
+    edited_fields = ("name", "slug", "namespace", "location", "owner", "tags")
 
     class Change(Strict):
         name = serializers.CharField(max_length=200, required=False)
@@ -80,6 +89,15 @@ class TableApi(APIView):
         namespace = serializers.CharField(max_length=64, required=False)
         location = serializers.CharField(
             max_length=700, required=False, help_text="Where the table's folder was moved to."
+        )
+        owner = serializers.CharField(
+            max_length=150, required=False, allow_blank=True, help_text="Whom to ask about it."
+        )
+        tags = serializers.CharField(
+            max_length=300,
+            required=False,
+            allow_blank=True,
+            help_text="Words with spaces between them; all of those that it is to have.",
         )
         reason = serializers.CharField(max_length=500)
 
@@ -92,6 +110,7 @@ class TableApi(APIView):
         table = access_table(request.user, slug, Permission.VIEW)
         return Response(shown(table_row(table)))
 
+    @if_unchanged
     @extend_schema(
         operation_id="tables_change",
         request=Change,
@@ -106,6 +125,7 @@ class TableApi(APIView):
         changed = do_change_table(table, TableChange(**body), by=by, given=given)
         return Response(shown(table_row(changed)))
 
+    @if_unchanged
     @extend_schema(
         operation_id="tables_unregister",
         request=Unregistering,
@@ -133,7 +153,7 @@ class TableApi(APIView):
         return super().handle_exception(exc)
 
 
-class UnregisterPlanApi(APIView):
+class UnregisterPlanApi(ApiView):
     @extend_schema(operation_id="tables_unregister_plan", responses=output(TableChangePlan))
     def get(self, request: Request, slug: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)

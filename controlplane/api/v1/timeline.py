@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.http import Http404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
+from controlplane.api.known_answers import answered_unless_known
 from controlplane.api.outputs import output, page_of, shown, shown_list, shown_page
 from controlplane.api.parsing import CommaList, Strict, validated_query
+from controlplane.api.views import ApiView
 from controlplane.fields import InstantTimeSerializerField
 from controlplane.mirror.queries.table_details import (
     FieldChange,
@@ -22,14 +25,15 @@ from controlplane.mirror.queries.table_details import (
     pending_markers,
     schema_history,
 )
-from controlplane.mirror.timeline_rows import ACTIONS, STATES, InstantRow, timeline_window
+from controlplane.mirror.timeline_pages import Listed, timeline_digest, timeline_page
+from controlplane.mirror.timeline_rows import ACTIONS, STATES, InstantRow
 from controlplane.tables.access import Permission, access_table
 from controlplane.tables.row_access import row_access
 
 PAGE_ROWS = 100
 
 
-class InstantListApi(APIView):
+class InstantListApi(ApiView):
     class Query(Strict):
         since = InstantTimeSerializerField(required=False, default=None)
         until = InstantTimeSerializerField(required=False, default=None)
@@ -47,11 +51,16 @@ class InstantListApi(APIView):
     def get(self, request: Request, slug: str) -> Response:
         query = validated_query(self.Query, request)
         table = access_table(request.user, slug, Permission.VIEW)
-        window = timeline_window(table, **query)
-        return Response(shown_page(window.rows, window.next_cursor))
+        listed = Listed(**query)
+
+        def listed_page() -> tuple[Any, str]:
+            listing = timeline_page(table, listed)
+            return shown_page(listing.rows, listing.next_cursor), listing.digest
+
+        return answered_unless_known(request, lambda: timeline_digest(table, listed), listed_page)
 
 
-class InstantApi(APIView):
+class InstantApi(ApiView):
     @extend_schema(operation_id="instants_read", responses=output(InstantDetail))
     def get(self, request: Request, slug: str, requested_at: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)
@@ -61,14 +70,14 @@ class InstantApi(APIView):
         return Response(shown(detail))
 
 
-class SchemaListApi(APIView):
+class SchemaListApi(ApiView):
     @extend_schema(operation_id="schemas_list", responses=output(SchemaRow)(many=True))
     def get(self, request: Request, slug: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)
         return Response(shown_list(schema_history(table)))
 
 
-class SchemaDiffApi(APIView):
+class SchemaDiffApi(ApiView):
     class Query(Strict):
         before = InstantTimeSerializerField()
         after = InstantTimeSerializerField()
@@ -88,7 +97,7 @@ class SchemaDiffApi(APIView):
         return Response(shown_list(field_changes(known[query["before"]], known[query["after"]])))
 
 
-class MarkerListApi(APIView):
+class MarkerListApi(ApiView):
     @extend_schema(operation_id="markers_list", responses=output(MarkerRow)(many=True))
     def get(self, request: Request, slug: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)

@@ -10,12 +10,12 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.accounts.scopes import ADMINISTER, SCOPES
 from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated, validated_query
 from controlplane.api.requests import actor
+from controlplane.api.views import ApiView
 from controlplane.people.actions.tokens import (
     NAME_CHARS_MAX,
     PLACES_MAX,
@@ -36,7 +36,9 @@ class NewToken:
     expiry: datetime | None
 
 
-class TokenListApi(APIView):
+class TokenListApi(ApiView):
+    sort_keys = ("name", "user", "created", "expiry", "last_used_at")
+
     class TokenListQuery(Strict):
         everybody = serializers.BooleanField(
             default=False, help_text="Of all people, for auditors and admins; others see their own."
@@ -89,7 +91,7 @@ class TokenListApi(APIView):
         return response
 
 
-class TokenApi(APIView):
+class TokenApi(ApiView):
     @extend_schema(operation_id="tokens_revoke", responses={204: None})
     def delete(self, request: Request, token_key: str) -> Response:
         """One's own; for auditors and admins anybody's."""

@@ -11,6 +11,7 @@ from django.db.models import Count, Q
 
 from controlplane.mirror.models import FileGroupRecord, InstantRecord
 from controlplane.tables.models import Table
+from controlplane.tables.queries import DATA_ACTIONS
 from workers.clock import InstantTime
 
 _MB = 1_000_000
@@ -19,7 +20,6 @@ _NAMES = (
     "under 100 kB", "under 1 MB", "1 to 8 MB", "8 to 32 MB", "32 to 64 MB", "64 to 128 MB",
     "128 to 256 MB", "256 MB to 1 GB", "over 1 GB",
 )  # fmt: skip
-_WRITES = ("commit", "deltacommit", "replacecommit")
 INSTANTS_SHOWN = 60
 PARTITIONS_SHOWN = 40
 
@@ -56,9 +56,9 @@ def size_bins(table: Table) -> list[SizeBin]:
 
 
 def write_heat(table: Table) -> WriteHeat:
-    """Of the last completed writes. One query."""
+    """Where the last completed writes went. One query."""
     writes = (
-        InstantRecord.objects.filter(table=table, state="completed", action__in=_WRITES)
+        InstantRecord.objects.filter(table=table, state="completed", action__in=DATA_ACTIONS)
         .filter(metadata__has_key="partition_bytes")
         .order_by("-requested_at")
         .values_list("requested_at", "metadata__partition_bytes")[:INSTANTS_SHOWN]

@@ -15,6 +15,7 @@ from controlplane.errors import InvalidRequest
 from controlplane.mirror.models import FileGroupRecord, InstantRecord, SyncMark
 from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX, Page
 from controlplane.tables.models import Table
+from controlplane.tables.queries import DATA_ACTIONS
 from workers.clock import InstantTime
 from workers.json_text import read_json
 
@@ -23,7 +24,6 @@ SMALL_FILE_BYTES = 100 * 1024 * 1024
 """Hudi's own limit (`hoodie.parquet.small.file.limit`)."""
 PARTITIONS_MAX = 5_000
 SEARCH_CHARS_MAX = 200
-_WRITES = ("commit", "deltacommit", "replacecommit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +74,8 @@ class PartitionRow:
     log_bytes: int
     old_files: int
     small_files: int
+    largest_bytes: int
+    """Of its largest file group that is not replaced."""
     last_instant: InstantTime
 
 
@@ -151,6 +153,7 @@ def partitions(table: Table) -> list[PartitionRow]:
             logged=Sum("log_bytes"),
             old=Sum("old_files"),
             small=Count("pk", filter=_is_small()),
+            largest=Max("bytes", filter=Q(is_replaced=False), default=0),
             last=Max("last_instant"),
         )
     )
@@ -163,6 +166,7 @@ def partitions(table: Table) -> list[PartitionRow]:
             log_bytes=row["logged"],
             old_files=row["old"],
             small_files=row["small"],
+            largest_bytes=row["largest"],
             last_instant=row["last"],
         )
         for row in counted[:PARTITIONS_MAX]
@@ -192,7 +196,7 @@ def backlog(table: Table) -> Backlog:
         archived=Count("pk", filter=Q(is_archived=True)),
     )
     since_compaction = Q(action="deltacommit", requested_at__gt=marks["compacted"] or "")
-    since_clean = Q(action__in=_WRITES, requested_at__gt=marks["cleaned"] or "")
+    since_clean = Q(action__in=DATA_ACTIONS, requested_at__gt=marks["cleaned"] or "")
     unmerged = since_compaction & Q(state="completed", files__gt=0)
     counts = InstantRecord.objects.filter(table=table).aggregate(
         delta_commits=Count("pk", filter=unmerged),

@@ -21,6 +21,7 @@ from controlplane.mirror.health_commits import (
     commit_check,
 )
 from controlplane.mirror.health_files import file_checks, file_columns
+from controlplane.mirror.health_masks import mask_check, mask_columns
 from controlplane.mirror.health_readers import read_alike
 from controlplane.mirror.health_sinks import sink_columns, sinks_check
 from controlplane.mirror.health_suspects import (
@@ -35,11 +36,12 @@ from controlplane.mirror.models import InstantRecord, StreamStatus, SyncMark
 from controlplane.mirror.thresholds import Limits, defaults
 from controlplane.tables.freshness import freshness
 from controlplane.tables.models import Table
+from controlplane.tables.queries import DATA_ACTIONS
 from workers.clock import InstantTime
 from workers.timeline.instant import State
 
-_WRITES = ("commit", "deltacommit", "replacecommit")
 _SERVICES = ("compaction", "logcompaction", "clustering", "clean", "rollback", "restore")
+_COMMITTED = Q(state=State.COMPLETED.value, action__in=DATA_ACTIONS)
 _PENDING_READ_MAX = 500
 _REWRITES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
 
@@ -76,7 +78,7 @@ class _Known:
     read_otherwise: dict[str, Any]  # As in SyncMark.
     sinks: list[Check]
     of_mark: list[Check]
-    """Of small files, skew and orphans."""
+    """Of small files, skew, orphans and masks."""
     rows: Mapping[str, int | None]  # Those of `amplification_columns` among others.
 
 
@@ -122,17 +124,22 @@ def _look(table: Table, now: datetime, limits: Limits) -> _Known:
             newest[name] = max(newest.get(name, ""), last or "")
         if action == "savepoint" and not is_archived:
             oldest_savepoint = min(first, oldest_savepoint or first)
-    done = Q(state=State.COMPLETED.value, action__in=_WRITES)
     counts = instants.aggregate(
-        active=Count("pk", filter=done & Q(is_archived=False)),
+        active=Count("pk", filter=_COMMITTED & Q(is_archived=False)),
         deltas=Count(
-            "pk", filter=done & Q(action="deltacommit", completed_at__gt=newest.get("COMPACT", ""))
+            "pk",
+            filter=_COMMITTED & Q(action="deltacommit", completed_at__gt=newest.get("COMPACT", "")),
         ),
-        uncleaned=Count("pk", filter=done & Q(completed_at__gt=newest.get("clean", ""))),
+        uncleaned=Count("pk", filter=_COMMITTED & Q(completed_at__gt=newest.get("clean", ""))),
         unreadable=Count("pk", filter=Q(metadata__has_key="error")),
-        **amplification_columns(done & Q(is_archived=False)),
+        **amplification_columns(_COMMITTED & Q(is_archived=False)),
     )
-    columns = {**sink_columns(now), **file_columns(limits), **orphan_columns(limits, now)}
+    columns = {
+        **sink_columns(now),
+        **file_columns(limits),
+        **orphan_columns(limits, now),
+        **mask_columns(),
+    }
     marks = SyncMark.objects.filter(table=table).annotate(**columns)
     mark = marks.values("held_by", "unproved", "read_otherwise", *columns).first()
     return _Known(
@@ -152,7 +159,13 @@ def _look(table: Table, now: datetime, limits: Limits) -> _Known:
         unproved=mark["unproved"] if mark else [],
         read_otherwise=mark["read_otherwise"] if mark else {},
         sinks=sinks_check(mark, now) if mark else [],
-        of_mark=[*file_checks(mark, limits), *orphan_check(mark, now)] if mark else [],
+        of_mark=[
+            *file_checks(mark, limits),
+            *orphan_check(mark, now),
+            *(mask_check(table) if mark["has_masks"] else []),
+        ]
+        if mark
+        else [],
         rows=counts,
     )
 
@@ -299,16 +312,15 @@ def _cleaning(known: _Known) -> Check:
 
 
 def _archiving(known: _Known) -> Check:
+    title = "Timeline stays short"
     sentence = f"{many(known.active_commits, 'commit')} on the active timeline"
     most = known.limits["active-commits"]
     if known.active_commits <= most:
-        return Check(
-            name="archiving", title="Timeline stays short", verdict="good", sentence=sentence
-        )
+        return Check(name="archiving", title=title, verdict="good", sentence=sentence)
     blocker = _what_blocks_archiving(known)
     return Check(
         name="archiving",
-        title="Timeline stays short",
+        title=title,
         verdict="bad" if blocker and known.active_commits > 4 * most else "warn",
         sentence=sentence + (f"; {blocker[0]} blocks archiving" if blocker else ""),
         advice="Settle what blocks it, then archive." if blocker else "Archive the oldest ones.",
@@ -328,7 +340,15 @@ def _what_blocks_archiving(known: _Known) -> tuple[str, InstantTime] | None:
     if not candidates:
         return None
     at, words = min(candidates)
+    if _commits_after(known.table, at) <= known.limits["active-commits"]:
+        return None
     return f"{words} of {ago(at, known.now)}", at
+
+
+def _commits_after(table: Table, requested_at: InstantTime) -> int:
+    """How many stay on the active timeline whatever is archived up to this instant."""
+    active = InstantRecord.objects.filter(_COMMITTED, table=table, is_archived=False)
+    return active.filter(requested_at__gt=requested_at).count()
 
 
 def _savepoints(known: _Known) -> Check:

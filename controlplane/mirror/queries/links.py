@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from controlplane.mirror.models import InstantRecord
 from controlplane.tables.models import Table
+from controlplane.tables.queries import DATA_ACTIONS
 from workers.clock import InstantTime
 
 _ROLLBACKS_READ_MAX = 500
-_WRITES = ("commit", "deltacommit", "replacecommit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ def _around(table: Table, requested_at: InstantTime) -> list[InstantLink]:
     """The savepoint on it, and the writes that were requested just before and after."""
     instants = InstantRecord.objects.filter(table=table)
     savepoints = instants.filter(requested_at=requested_at, action="savepoint")
-    writes = instants.filter(action__in=_WRITES)
+    writes = instants.filter(action__in=DATA_ACTIONS)
     before = writes.filter(requested_at__lt=requested_at).order_by("-requested_at")
     after = writes.filter(requested_at__gt=requested_at).order_by("requested_at")
     links = [_link("kept by savepoint", requested_at, "savepoint")] if savepoints.exists() else []

@@ -25,7 +25,7 @@ SILENT_AFTER = timedelta(seconds=15)
 """A coordinator tells its state every two seconds, also while a commit keeps it. Pages, API and
 health checks all go by this.
 """
-SILENCE_TOLD_FOR = timedelta(days=1)
+SILENCE_SHOWN_FOR = timedelta(days=1)
 """What never said that it ended and was quiet for longer is nobody's alarm any more."""
 _REPORTING = frozenset({"ENDED_COMMIT", "WRITE_STATUS_TIMEDOUT"})
 _WRITING = frozenset({"OPEN", "CLOSING", "PREPARED"})
@@ -214,7 +214,7 @@ def silent_sinks(now: datetime) -> QuerySet[SinkRecord]:
     unheard = SinkRecord.objects.filter(
         stop_kind="",
         updated_at__lte=now - SILENT_AFTER,
-        updated_at__gt=now - SILENCE_TOLD_FOR,
+        updated_at__gt=now - SILENCE_SHOWN_FOR,
     )
     return unheard.exclude(state__in=sorted(OVER)).order_by("-updated_at")
 
@@ -306,7 +306,7 @@ def _agreement(record: SinkParticipant) -> Agreement:
         return "unknown"
     if broker is not None and table > broker:
         return "past_end"
-    if record.told_offset is not None and record.told_offset > table:
+    if record.coordinator_offset is not None and record.coordinator_offset > table:
         return "disagrees"
     if local == table:
         return "equal"

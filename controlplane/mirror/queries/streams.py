@@ -182,7 +182,7 @@ class _Known:
 
     @property
     def sample(self) -> Mapping[str, Any]:
-        return self.measure.found if self.measure else {}
+        return self.measure.sample if self.measure else {}
 
 
 def streams_board(table: Table, access: RowAccess, now: datetime | None = None) -> StreamsBoard:

@@ -22,6 +22,7 @@ from controlplane.mirror.models import (
     StreamStatus,
     UndoneRecord,
 )
+from controlplane.mirror.queries.phases import PhaseRow, phases_of, undone_phases
 from controlplane.mirror.stream_lags import event_of, processing_lag_s
 from controlplane.mirror.stream_sight import seen_stream
 from controlplane.mirror.timeline_rows import InstantRow, instant_row, undone_row
@@ -35,6 +36,8 @@ class InstantDetail:
     row: InstantRow
     partitions: int | None
     operation_ref: str
+    phases: list[PhaseRow]
+    """In order, those of which nothing is known among them."""
     metadata: Mapping[str, Any]
     markers: list[MarkerRow]
 
@@ -120,9 +123,14 @@ def instant_detail(
         row=instant_row(record),
         partitions=record.partitions,
         operation_ref=record.operation_ref,
-        metadata=seen_metadata(table, access, record.metadata),
+        phases=phases_of(record),
+        metadata=seen_metadata(table, access, _without_phases(record.metadata)),
         markers=_marker_rows(table, MarkerCount.objects.filter(table=table, instant=requested_at)),
     )
+
+
+def _without_phases(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: fact for name, fact in metadata.items() if name != "phases"}
 
 
 def _undone_detail(table: Table, requested_at: InstantTime) -> InstantDetail | None:
@@ -135,6 +143,7 @@ def _undone_detail(table: Table, requested_at: InstantTime) -> InstantDetail | N
         row=row,
         partitions=None,
         operation_ref=record.operation_ref,
+        phases=undone_phases(requested_at),
         metadata={},
         markers=_marker_rows(table, markers),
     )

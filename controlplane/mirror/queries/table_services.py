@@ -12,10 +12,10 @@ from django.db.models import Count, Q
 
 from controlplane.mirror.models import InstantRecord
 from controlplane.tables.models import Table
+from controlplane.tables.queries import DATA_ACTIONS
 from workers.clock import InstantTime, parse_instant
 
 _PLANNED = ("compaction", "logcompaction", "clustering", "clean", "rollback", "restore")
-_WRITES = ("commit", "deltacommit", "replacecommit")
 _NAMES = {"COMPACT": "compaction", "LOG_COMPACT": "logcompaction", "CLUSTER": "clustering"}
 _SERVICES = Q(action__in=["savepoint", *_PLANNED]) | Q(operation_type__in=sorted(_NAMES))
 
@@ -68,7 +68,7 @@ def savepoints(table: Table) -> list[SavepointRow]:
             table=table, action="savepoint", state="completed", is_archived=False
         ).order_by("-requested_at")
     )
-    writes = InstantRecord.objects.filter(table=table, action__in=_WRITES, state="completed")
+    writes = InstantRecord.objects.filter(table=table, action__in=DATA_ACTIONS, state="completed")
     after = writes.aggregate(
         **{
             f"after_{number}": Count("pk", filter=Q(requested_at__gt=one.requested_at))

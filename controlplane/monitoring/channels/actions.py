@@ -62,7 +62,7 @@ class NewChannel:
 
 
 def do_create_channel(wish: ChannelWish, *, by: User) -> NewChannel:
-    """Raises PermissionDenied, InvalidRequest."""
+    """A channel of this name and kind, in the audit. Raises PermissionDenied, InvalidRequest."""
     refuse_who_is_no_admin(by)
     if not wish.address.strip():
         raise InvalidRequest("a channel needs an address")

@@ -13,8 +13,9 @@ from typing import Final
 
 from django.db.models import Q
 
-from controlplane.monitoring.models import Alert, Channel, Message, Silence
+from controlplane.monitoring.models import Alert, Channel, Message
 from controlplane.monitoring.severities import rank
+from controlplane.monitoring.silencing import Silences
 
 FIRED: Final = "fired"
 RESOLVED: Final = "resolved"
@@ -39,11 +40,9 @@ def announce_firing(alerts: Iterable[Alert], now: datetime) -> None:
     if not worse:
         return
     tables = {alert.table_id for alert in worse}
-    silenced = set(
-        Silence.objects.filter(table__in=tables, until__gt=now).values_list("table", "check_name")
-    )
+    silences = Silences.holding(now, Q(table__in=tables) | Q(table__isnull=True))
     for alert in worse:
-        if (alert.table_id, alert.check_name) in silenced:
+        if silences.over(alert) is not None:
             continue
         for channel in _receivers(alert):
             _add(channel, FIRED, alert, now)

@@ -27,7 +27,7 @@ RECEIVERS_MAX: Final = 20
 
 
 def read_kind(text: str) -> Kind:
-    """Raises InvalidRequest."""
+    """The kind of a channel by its name. Raises InvalidRequest."""
     for kind in KINDS:
         if kind == text:
             return kind
@@ -35,7 +35,7 @@ def read_kind(text: str) -> Kind:
 
 
 def read_format(kind: Kind, text: str) -> Format | None:
-    """Of a webhook; None for the other kinds. Raises InvalidRequest."""
+    """How a webhook's body looks; None for the other kinds. Raises InvalidRequest."""
     if kind != "webhook":
         if text:
             raise InvalidRequest("only a webhook has a format", given=text[:20])
@@ -61,7 +61,7 @@ def checked_address(kind: Kind, text: str) -> str:
 
 
 def mail_receivers(text: str) -> list[str]:
-    """Raises InvalidRequest."""
+    """The addresses in a list of 1 to `RECEIVERS_MAX`. Raises InvalidRequest."""
     if not settings.EMAIL_HOST:
         raise InvalidRequest("this node sends no mail: its operator sets SLUICE_EMAIL_HOST")
     receivers = [word for word in text.replace(",", " ").split() if word]

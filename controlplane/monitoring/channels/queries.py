@@ -79,7 +79,7 @@ def channel_rows(user: User) -> list[ChannelRow]:
 
 
 def channel_row(user: User, channel_id: int) -> ChannelRow:
-    """Raises PermissionDenied, Http404."""
+    """The channel of this key, without its secrets. Raises PermissionDenied, Http404."""
     refuse_who_is_no_admin(user)
     channel = Channel.objects.filter(pk=channel_id).first()
     if channel is None:

@@ -21,7 +21,7 @@ def sealed(text: str) -> str:
 
 
 def unsealed(text: str) -> str:
-    """Raises SealBroken."""
+    """What was sealed. Raises SealBroken."""
     try:
         return _key().decrypt(text.encode()).decode()
     except InvalidToken as error:

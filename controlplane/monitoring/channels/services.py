@@ -49,7 +49,7 @@ logging.getLogger("apprise").disabled = True
 
 
 def refuse_service_address(address: str) -> None:
-    """Raises InvalidRequest for what apprise does not read, or is not in `SERVICES`."""
+    """Refuse, as InvalidRequest, what apprise does not read, or is not in `SERVICES`."""
     _plugin(address)
 
 

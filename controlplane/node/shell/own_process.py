@@ -47,6 +47,11 @@ def request_and_carry_out(
     """
     given = Given(reason=reason or NO_REASON, typed_name=ask.table.slug, plan_hash=plan_hash)
     operation = do_request(ask, Requester(None, shell_user(), is_shell=True), given)
+    if operation.state == OperationState.AWAITING.value:
+        raise NotAllowedNow(
+            "this waits for a second person: the page Approvals, or /api/v1/approvals/",
+            operation=str(operation.pk),
+        )
     job = operation.parameters["job"]
     noted = NotedReports(say)
     with being_at_work(job["run_dir"], SystemClock()) as is_mine:

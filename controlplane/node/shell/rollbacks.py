@@ -26,7 +26,9 @@ def plan_and_roll_back(
     reason: str,
     say: Say,
 ) -> None:
-    """Raises what `plan_rollback` and `request_and_carry_out` raise."""
+    """Show the plan, and carry it out where that is wanted. Raises what `plan_rollback` and
+    `request_and_carry_out` raise.
+    """
     ask = RollbackAsk(table, instant)
     view = ask.plan()
     _show(view, say)

@@ -32,7 +32,7 @@ from workers.sink.places import sink_ids
 from workers.sink.sink_commits import SinkCommits
 from workers.sink.state_file import PASSED_OVER, SinkState, read_state
 from workers.sink.stop_request import StopKind, StopRequest, read_stop, request_stop
-from workers.sink.tables import KEYS_BY_NAME, tells_topics_by_name
+from workers.sink.tables import KEYS_BY_NAME, has_keys_by_topic_name
 from workers.table.table import Table
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def run(place: Place, options: Mapping[str, str], *, is_own: bool, say: Say) -> 
     spark_of = f"the Spark server at {remote}" if application == "connect" else "a Spark of its own"
     say(f"{config.sink_id}: {config.topic} into {place.table.storage.location}, in {spark_of}")
     say("Ctrl-C stops it after its transaction, a second one at once")
-    if tells_topics_by_name(place.table.config):
+    if has_keys_by_topic_name(place.table.config):
         say(KEYS_BY_NAME)
     note(place, "sink.run", config.sink_id, "requested")
     try:
@@ -116,7 +116,9 @@ def show_status(table: Table, sink_id: str, say: Say) -> None:
 
 
 def show_offsets(table: Table, sink_id: str, say: Say) -> None:
-    """Of each partition what the participant, the table and Kafka have; the next one to come."""
+    """Print for each partition what the participant, the table and Kafka have; the next one to
+    come.
+    """
     state = read_state(table.storage, sink_id)
     committed = sink_commit_of(table, sink_id)
     participants = {one.partition: one for one in state.participants} if state else {}
@@ -139,7 +141,7 @@ def show_offsets(table: Table, sink_id: str, say: Say) -> None:
 def stop(
     place: Place, sink_id: str, *, is_hard: bool, wait_s: float, reason: str, say: Say
 ) -> None:
-    """Raises CommandError where it does not run, or does not end in time."""
+    """Ask it to stop, and wait. Raises CommandError where it does not run or end in time."""
     table = place.table
     if not _is_starting(place, sink_id):
         state = read_state(table.storage, sink_id)
@@ -199,7 +201,7 @@ def _show(table: Table, sink_id: str, say: Say) -> None:
         )
     committed = sink_commit_of(table, sink_id)
     say(f"  newest commit {committed.instant or 'none'}")
-    if tells_topics_by_name(table.config):
+    if has_keys_by_topic_name(table.config):
         say(f"  {KEYS_BY_NAME}")
 
 

@@ -37,7 +37,7 @@ def add_table_changes(add_parser: Callable[..., ArgumentParser]) -> None:
 
 
 def change_table(table: Table, action: str, options: Mapping[str, Any], say: Say) -> None:
-    """Raises ControlPlaneError."""
+    """Change the register as the command says. Raises ControlPlaneError."""
     by = Requester(None, shell_user(), is_shell=True)
     given = Given(reason=options["reason"] or NO_REASON, typed_name=table.slug)
     if action == "unregister":

@@ -44,7 +44,7 @@ def add_table_creation(parser: ArgumentParser) -> None:
 
 
 def create(options: Mapping[str, Any], say: Say) -> None:
-    """Raises ControlPlaneError; of an InvalidRequest the fields are said."""
+    """Make the table. Raises ControlPlaneError; of an InvalidRequest the fields are said."""
     columns = {column.name: column for column in map(column_of, options["column"])}
     if options["path"]:
         suggestion = suggest_table(options["path"], missing=options["missing"], is_shell=True)

@@ -37,7 +37,9 @@ class ServiceCommand:
 
 
 def plan_and_run(table: Table, command: ServiceCommand, say: Say) -> None:
-    """Raises what `plan_service` and `request_and_carry_out` raise."""
+    """Show the plan, and carry it out where that is wanted. Raises what `plan_service` and
+    `request_and_carry_out` raise.
+    """
     ask = ServiceAsk(table, command.service, command.parameters, is_shell=True)
     view = ask.plan()
     show_plan(view, say)

@@ -40,7 +40,7 @@ class Job(Protocol):
 
     @classmethod
     def from_message(cls, message: object) -> Self:
-        """Raises InvalidInput."""
+        """The job of such a message. Raises InvalidInput."""
 
 
 class Permitted(Protocol):
@@ -159,7 +159,9 @@ def kinds() -> Mapping[str, Kind]:
 
 
 def kind_named(name: str) -> Kind:
-    """Raises NotAllowedNow for one that another version of the control plane has made."""
+    """The kind of this name. Raises NotAllowedNow for one that another version of the control plane
+    has made.
+    """
     kind = kinds().get(name)
     if kind is None:
         raise NotAllowedNow("nobody here knows this kind of operation", kind=name)
@@ -167,5 +169,5 @@ def kind_named(name: str) -> Kind:
 
 
 def kind_of(operation: Operation) -> Kind:
-    """Raises what `kind_named` raises."""
+    """The operation's kind. Raises what `kind_named` raises."""
     return kind_named(operation.kind)

@@ -31,7 +31,7 @@ from controlplane.tables.models import Table
 from workers.clock import InstantTime
 from workers.jobs import ReplayJob
 from workers.sink.letter_choice import LETTERS_MAX
-from workers.sink.replays import read_replays
+from workers.sink.replays import claims_of, read_replays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,7 @@ def do_request_replay(
 def _confirm(operation: Operation, claimed: OperationState) -> Outcome | None:
     """Letters are claimed before they are sent, and a claim without an end is not known to be."""
     replays = read_replays(storage_of(operation.table), operation.sink_id)
-    own = [replay for replay in replays if replay.token == str(operation.pk)]
+    own = claims_of(replays, str(operation.pk))
     if own and all(replay.is_sent for replay in own):
         return Outcome(OperationState.SUCCEEDED)
     if claimed is not OperationState.SUCCEEDED or own:

@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from controlplane.errors import InvalidRequest, NotAllowedNow
 from controlplane.operations.ask import Ask, Request, Requester, Wanted
+from controlplane.operations.brokers import check_brokers
 from controlplane.operations.cancels import SPARK_USER
 from controlplane.operations.effect_proofs import SINK_TITLES, sink_checks
 from controlplane.operations.kinds.kind import Cancelling, Kind
@@ -154,7 +155,7 @@ def launch_again(
     relaunches: int = 0,
     idempotency_key: str | None = None,
 ) -> Operation:
-    """Raises what `do_start_sink` raises."""
+    """A new operation that launches the same sink. Raises what `do_start_sink` raises."""
     job = before.parameters["job"]
     return do_start_sink(
         before.table,
@@ -171,7 +172,9 @@ def launch_again(
 
 
 def checked_options(table: Table, options: Mapping[str, str]) -> SinkConfig:
-    """Raises InvalidRequest for what the sink would refuse, and for what it may not touch."""
+    """The sink that the options describe. Raises InvalidRequest for what the sink would refuse,
+    and for what it may not touch.
+    """
     try:
         refuse_connections(options)
         config = sink_config(own_options(options))
@@ -181,6 +184,7 @@ def checked_options(table: Table, options: Mapping[str, str]) -> SinkConfig:
         connection(config, {options.get("sasl.password.env", ""): "known there"})
     except InvalidInput as error:
         raise InvalidRequest(error.message, **error.values) from error
+    check_brokers(config)
     check_places(others)
     if config.schema_file:
         checked_source(config.schema_file)

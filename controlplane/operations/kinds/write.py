@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,11 +18,13 @@ from django.contrib.auth.models import User
 from controlplane.errors import InvalidRequest
 from controlplane.operations.ask import Ask, Request, Requester, Wanted
 from controlplane.operations.cancels import SPARK_USER, cancel_job
+from controlplane.operations.confirmation import Confirmation
 from controlplane.operations.drivers import driver_is_gone, take_ending
 from controlplane.operations.effect_proofs import WRITE_TITLES, write_checks
-from controlplane.operations.kinds.kind import Cancelling, Kind
+from controlplane.operations.kinds.kind import Cancelling, Kind, Permitted
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move, send_cancel
+from controlplane.operations.overwrites import OVERWRITES, OverwritePlan, plan_overwrite
 from controlplane.operations.query_sources import SQL, checked_query, may_still_read
 from controlplane.operations.request_places import check_places, check_source
 from controlplane.operations.requesting import Given, do_request
@@ -49,12 +51,23 @@ CANCEL_AGAIN_AFTER = timedelta(seconds=20)
 
 
 @dataclass(frozen=True, slots=True)
-class WriteAsk(Ask[None]):
+class WriteAsk(Ask[OverwritePlan | None]):
     """Write one source into the table, with Spark."""
 
     parameters: Mapping[str, Any]
     restarts: int = 0
+    is_scheduled: bool = False
+    """Then what it overwrites is whatever is there when it runs."""
     busy = "this write is under way"
+
+    @property
+    def operation(self) -> str:
+        return str(self.parameters.get("operation") or "upsert")
+
+    @property
+    def confirmation(self) -> Confirmation:
+        is_overwrite = self.operation in OVERWRITES
+        return Confirmation.NAME_AND_REASON if is_overwrite else Confirmation.NONE
 
     @property
     def kind(self) -> Kind:
@@ -64,16 +77,22 @@ class WriteAsk(Ask[None]):
     def body(self) -> dict[str, Any]:
         return dict(self.parameters)
 
-    def plan(self) -> None:
-        """What takes data away is a service; whatever else is written is not known before."""
+    def plan(self) -> OverwritePlan | None:
+        """What an overwrite replaces; whatever else is written is not known before."""
+        if self.operation not in OVERWRITES:
+            return None
+        return plan_overwrite(self.table, self.operation, self.parameters)
 
-    def wanted(self, request: Request, plan: None) -> Wanted:
+    def wanted(self, request: Request, plan: OverwritePlan | None) -> Wanted:
         session_id = str(uuid.uuid4())
         parameters, reads = _with_query(self.parameters, request.by)
         job = _write_job(self.table, parameters, request.operation_id, session_id)
+        if plan is not None and not self.is_scheduled:
+            job = replace(job, replaces=plan.replaces)
         return Wanted(
             job=job,
             what="operation.write",
+            plan={} if plan is None else asdict(plan),
             columns={"session_id": session_id, "user_id_spark": SPARK_USER},
             parameters={
                 "writer": job.options.get("sluice.writer.name", ""),
@@ -90,15 +109,20 @@ def do_request_write(
     parameters: Mapping[str, Any],
     by: User,
     reason: str = "",
+    plan_hash: str = "",
+    typed_name: str = "",
     restarts: int = 0,
     idempotency_key: str | None = None,
 ) -> Operation:
-    """Queue a Spark write of `parameters["source"]` into `table`.
+    """Queue a Spark write of `parameters["source"]` into `table`; one that overwrites with the hash
+    of its plan (`plan_overwrite`), a reason and the table's name.
 
     Raises what `do_request` raises, InvalidRequest for an unknown parameter, option or Spark
     setting, before anything is stored.
     """
-    given = Given(reason=reason, idempotency_key=idempotency_key)
+    given = Given(
+        reason=reason, typed_name=typed_name, plan_hash=plan_hash, idempotency_key=idempotency_key
+    )
     return do_request(WriteAsk(table, parameters, restarts), Requester.person(by), given)
 
 
@@ -131,7 +155,7 @@ def _write_job(
     if unknown := sorted(set(parameters) - PARAMETERS):
         raise InvalidRequest("unknown parameters", unknown=unknown, known=sorted(PARAMETERS))
     operation = str(parameters.get("operation") or "upsert")
-    if operation in PLANNED_OPERATIONS:
+    if operation in PLANNED_OPERATIONS and operation not in OVERWRITES:
         raise InvalidRequest(
             "this takes data away, so it is planned and confirmed first", operation=operation
         )
@@ -219,11 +243,12 @@ def start_again(operation: Operation) -> Operation | None:
     """Another writer in the place of one that died, where its source allows for that; it goes on
     behind the last commit.
 
-    None for any other write, after too many restarts, or when nobody may ask for it any more.
+    None for any other write, for one that overwrites, after too many restarts, or when nobody may
+    ask for it any more.
     """
     job = operation.parameters["job"]
     restarts = int(operation.parameters.get("restarts", 0))
-    if restarts >= source_kind(job["source"]).restarts_max:
+    if restarts >= source_kind(job["source"]).restarts_max or job["operation"] in OVERWRITES:
         return None
     by = operation.requested_by
     if by is None or not may(by, Permission.OPERATE, operation.table):
@@ -251,7 +276,16 @@ def _scheduled(table: Table, service: str, parameters: Mapping[str, Any]) -> Wri
     """Raises InvalidRequest where a service is named."""
     if service:
         raise InvalidRequest("a write runs no service", service=service[:32])
-    return WriteAsk(table, parameters)
+    return WriteAsk(table, parameters, is_scheduled=True)
+
+
+def _permission(subject: Permitted) -> Permission:
+    """What overwrites takes committed data away, whoever or whatever asks for it."""
+    if isinstance(subject, Operation):
+        operation = subject.parameters.get("job", {}).get("operation", "")
+    else:
+        operation = subject.operation if isinstance(subject, WriteAsk) else ""
+    return Permission.ADMINISTER if operation in OVERWRITES else Permission.OPERATE
 
 
 def _parameters(operation: Operation) -> dict[str, Any]:
@@ -272,7 +306,7 @@ def _parameters(operation: Operation) -> dict[str, Any]:
 KIND = Kind(
     name="write",
     job=WriteJob,
-    permission=lambda _: Permission.OPERATE,
+    permission=_permission,
     confirm=confirm_write,
     titles=WRITE_TITLES,
     checks=write_checks,

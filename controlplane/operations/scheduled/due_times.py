@@ -77,7 +77,7 @@ DueTimes = Interval | Cron
 
 
 def checked_interval(every_s: int) -> int:
-    """Raises InvalidRequest for one that is out of bounds."""
+    """Refuse, as InvalidRequest, one that is out of bounds."""
     if not EVERY_S_MIN <= every_s <= EVERY_S_MAX:
         raise InvalidRequest(
             "the interval is out of bounds", every_s=every_s, least=EVERY_S_MIN, most=EVERY_S_MAX
@@ -86,7 +86,7 @@ def checked_interval(every_s: int) -> int:
 
 
 def checked_cron(expression: str, time_zone: str) -> Cron:
-    """Raises InvalidRequest for an expression that is none or is never due, and for a time zone
+    """Refuse, as InvalidRequest, an expression that is none or is never due, and a time zone
     that nobody knows.
     """
     if time_zone not in _time_zones():

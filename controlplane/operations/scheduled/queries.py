@@ -87,7 +87,7 @@ def schedules_of(table: Table, reader: Caller) -> list[ScheduleRow]:
 
 
 def visible_schedules(reader: Caller) -> list[ScheduleRow]:
-    """Of all tables that `reader` sees, by table and name."""
+    """Schedules of all tables that `reader` sees, by table and name."""
     schedules = _schedules().filter(table__in=visible_tables(reader).order_by())
     return _rows(schedules.order_by("table__slug", "name"), reader)
 
@@ -124,12 +124,6 @@ def runs_of(of: Schedule | Table, reader: Caller, limit: int = PAGE_ROWS) -> lis
     newest = list(runs.order_by("-pk")[:limit])
     seen = _seen_tables([run.after for run in newest], reader)
     return [_run_row(run, seen) for run in newest]
-
-
-def schedule_of_operation(operation_id: UUID) -> ScheduleRunRow | None:
-    """The run that asked for this operation; None where a person did."""
-    run = _runs().filter(operation=operation_id).first()
-    return None if run is None else _run_row(run, frozenset())
 
 
 def _schedules() -> QuerySet[Schedule]:

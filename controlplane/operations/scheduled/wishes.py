@@ -119,8 +119,8 @@ def first_due(trigger: Trigger, columns: Mapping[str, Any], now: datetime) -> da
 
 
 def check_no_circle(schedule_id: UUID, predecessor: Schedule | None) -> None:
-    """Raises InvalidRequest where a schedule would in the end wait for itself. Holds every schedule
-    until the transaction at hand ends, so that no two changes close a circle together.
+    """Refuse, as InvalidRequest, a schedule that would in the end wait for itself. Holds every
+    schedule until the transaction at hand ends, so that no two changes close a circle together.
     """
     if predecessor is None:
         return

@@ -1,7 +1,8 @@
 """Renaming, moving, relocating and unregistering a table. Admins do that, with a reason, and it is
 in the audit.
 
-All of it waits until nothing of this node is at work on the table. Whoever registers, renames or
+A table is relocated and unregistered when nothing of this node is at work on it; its name, slug and
+namespace are the control plane's own, and no worker knows them. Whoever registers, renames or
 relocates at the same time comes before or after, never between.
 """
 
@@ -38,7 +39,13 @@ from controlplane.tables.actions import (
 )
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import FormerSlug, Table
-from controlplane.tables.names import check_name, check_namespace, check_slug
+from controlplane.tables.names import (
+    check_name,
+    check_namespace,
+    check_owner,
+    check_slug,
+    tags_in_order,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +56,10 @@ class TableChange:
     slug: str | None = None
     namespace: str | None = None
     location: str | None = None
+    owner: str | None = None
+    """Whom to ask about it; empty for nobody."""
+    tags: str | None = None
+    """Words with spaces or commas between them."""
 
     def body(self) -> dict[str, str]:
         """Only what was said."""
@@ -57,6 +68,8 @@ class TableChange:
             "slug": self.slug,
             "namespace": self.namespace,
             "location": self.location,
+            "owner": self.owner,
+            "tags": self.tags,
         }
         return {key: text for key, text in pairs.items() if text is not None}
 
@@ -84,32 +97,13 @@ def unregistered_before(
     return Unregistered(**done) if done is not None else None
 
 
-def do_rename_table(
-    table: Table, *, name: str | None = None, slug: str | None = None, by: Requester, given: Given
-) -> Table:
-    """Another name for people, another slug for addresses, or both. Addresses under the former slug
-    lead on until another table takes it. Raises as `do_change_table`.
-    """
-    return do_change_table(table, TableChange(name=name, slug=slug), by=by, given=given)
-
-
-def do_move_table(table: Table, namespace: str, *, by: Requester, given: Given) -> Table:
-    """Into another namespace. Raises as `do_change_table`."""
-    return do_change_table(table, TableChange(namespace=namespace), by=by, given=given)
-
-
-def do_relocate_table(table: Table, location: str, *, by: Requester, given: Given) -> Table:
-    """Where its folder was moved to: nothing is copied. Raises as `do_change_table`."""
-    return do_change_table(table, TableChange(location=location), by=by, given=given)
-
-
 def do_change_table(table: Table, change: TableChange, *, by: Requester, given: Given) -> Table:
     """All of the change or nothing; the table as it is then.
 
     Raises PermissionDenied; InvalidRequest for words that are not allowed, a slug that is taken, a
     location that overlaps another table's or holds another table, and where nothing would change;
-    NotAllowedNow while operations are open, or schedules and sinks run, and for a table that was
-    unregistered meanwhile; KeyReused; StorageUnavailable.
+    NotAllowedNow for another location while operations are open or schedules and sinks run, and for
+    a table that was unregistered meanwhile; KeyReused; StorageUnavailable.
     """
     _check_role(by, table, change)
     digest = digest_of("change", table, given, change.body())
@@ -121,7 +115,8 @@ def do_change_table(table: Table, change: TableChange, *, by: Requester, given: 
         held = _held(table)
         if known_request(by, given.idempotency_key, digest) is not None:
             return held  # The same request, twice at once.
-        refuse_while_busy(held)
+        if "location" in wanted:
+            refuse_while_busy(held)
         slug_before, steps = held.slug, _steps(held, wanted)
         _apply(held, wanted)
         note_request(by, given.idempotency_key, digest, held)
@@ -208,6 +203,12 @@ def _checked(table: Table, change: TableChange) -> dict[str, str]:
         check_slug(slug)
     if (namespace := wanted.get("namespace")) is not None:
         check_namespace(namespace)
+    if (owner := wanted.get("owner")) is not None:
+        check_owner(owner)
+    if (tags := wanted.get("tags")) is not None:
+        wanted["tags"] = tags_in_order(tags)
+        if wanted["tags"] == table.tags:
+            del wanted["tags"]
     if (location := wanted.get("location")) is not None:
         wanted["location"] = checked_location(location)
         if wanted["location"] == table.location:
@@ -253,6 +254,7 @@ def _steps(held: Table, wanted: Mapping[str, str]) -> list[tuple[str, dict[str, 
         "table.rename": ("name", "slug"),
         "table.move": ("namespace",),
         "table.relocate": ("location",),
+        "table.label": ("owner", "tags"),
     }
     steps = []
     for what, columns in named.items():

@@ -38,6 +38,7 @@ _WORDS = {
     "markerdirectory": "marker directories",
     "lockrecord": "looks at the lock",
     "syncmark": "marks of the sync",
+    "historycount": "counts of the history",
     "streamstatus": "measured streams",
     "joinmeasure": "measured joins",
     "joinpoint": "earlier measures of the join",
@@ -71,7 +72,7 @@ class OpenOperation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableChangePlan:
-    """What unregistering would do; `blockers` hold back every other change as well."""
+    """What unregistering would do; `blockers` hold back another location as well."""
 
     slug: str
     name: str
@@ -123,7 +124,9 @@ def table_change_plan(table: Table) -> TableChangePlan:
 
 
 def refuse_while_busy(table: Table) -> None:
-    """Raises NotAllowedNow, which names the operations by their addresses in the API."""
+    """Refuse, as NotAllowedNow, a table that is in use; it names the operations by their addresses
+    in the API.
+    """
     open_operations, schedules, sinks = _open(table), _schedules(table), _own_sinks(table)
     if blockers := _blockers(open_operations, schedules, sinks):
         raise NotAllowedNow(

@@ -15,7 +15,7 @@ from controlplane.tables.models import Table, TableRequest
 
 
 def digest_of(what: str, table: Table | None, given: Given, body: Mapping[str, Any]) -> str:
-    """Of all that makes it this request and no other; its key is not part of it."""
+    """A digest of all that makes it this request and no other; its key is not part of it."""
     request_body = {
         "what": what,
         "table": table.pk if table is not None else None,

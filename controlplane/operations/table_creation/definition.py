@@ -91,7 +91,9 @@ class _Problems:
 
 
 def checked_table(new: NewTable) -> CheckedTable:
-    """Raises InvalidRequest with `fields`: of each field with something wrong the sentences."""
+    """The table as the engine takes it. Raises InvalidRequest with `fields`: of each field with
+    something wrong the sentences.
+    """
     problems = _Problems()
     problems.note("slug", lambda: check_slug(new.slug))
     problems.note("slug", lambda: check_slug_is_free(new.slug))

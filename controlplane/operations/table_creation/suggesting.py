@@ -1,22 +1,30 @@
-"""What a file suggests for a table of its rows: columns with types, and which of them tell rows
-apart, tried on a sample. Reads the file and changes nothing.
+"""What a file, or a statement over other tables, suggests for a table of its rows: columns with
+types, and which of them tell rows apart, tried on a sample. Reads, and changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from controlplane.errors import InvalidRequest
-from controlplane.tables.locations import checked_source
-from workers.errors import InvalidInput
+from django.contrib.auth.models import User
+
+from controlplane.errors import InvalidRequest, StorageUnavailable
+from controlplane.operations.query_sources import SQL, checked_query
+from controlplane.sql.limits import ROWS_MAX
+from controlplane.tables.locations import checked_rows_place
+from workers.errors import InvalidInput, LakehouseError, NotFound
+from workers.storage.copying import file_here
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+COPIED_BYTES_MAX: Final = 256_000_000
+"""Of an object of a bucket."""
 BYTES_MAX: Final = 64_000_000
 """Of a CSV file, whose types are known when all of it was read."""
 SAMPLE_ROWS: Final = 100_000
@@ -60,24 +68,63 @@ class TableSuggestion:
     """Columns of times."""
 
 
-def suggest_table(path: str, *, missing: str = "NA", is_shell: bool = False) -> TableSuggestion:
-    """What the CSV or Parquet file at `path` suggests.
+def suggest_table(
+    path: str, *, missing: str = "NA", key: Sequence[str] = (), is_shell: bool = False
+) -> TableSuggestion:
+    """What the CSV, JSON or Parquet file at `path` suggests, an object of a bucket too. `key` is
+    tried before any other.
 
-    Raises InvalidRequest: outside the configured roots, no such file, neither CSV nor Parquet, or a
-    CSV that is too large. Whoever has the shell may name any file.
+    Raises InvalidRequest: outside the configured roots, no such file, of another kind, a text that
+    is too large, or a key of columns that it does not have. Whoever has the shell may name any
+    file.
     """
-    place = str(Path(path).resolve()) if is_shell else checked_source(path)
+    place = str(Path(path).resolve()) if is_shell else checked_rows_place(path)
     try:
-        rows, is_whole = sampled_rows(place, missing)
-    except InvalidInput as error:
-        raise InvalidRequest(error.message, **error.values) from error
+        with TemporaryDirectory(prefix="sluice-suggestion-") as scratch:
+            file = file_here(place, Path(scratch), bytes_max=COPIED_BYTES_MAX)
+            rows, is_whole = sampled_rows(str(file), missing)
+    except (InvalidInput, NotFound) as error:
+        raise InvalidRequest(error.message, **{**error.values, "path": path}) from error
+    except LakehouseError as error:
+        raise StorageUnavailable(error.message, **error.values) from error
+    return _suggested(path, rows, is_whole, key)
+
+
+def suggest_from_statement(statement: str, *, by: User, key: Sequence[str] = ()) -> TableSuggestion:
+    """What the answer of one SELECT suggests, as `by` may write it; its path is empty.
+
+    Raises what `checked_query` and `sampled_statement` raise, InvalidRequest for a key of columns
+    that it does not have.
+    """
+    checked_query(by, {"kind": SQL, "statement": statement})
+    rows, is_whole = sampled_statement(statement, by, ROWS_MAX)
+    return _suggested("", rows, is_whole, key)
+
+
+def sampled_statement(statement: str, by: User, rows_max: int) -> tuple[pa.Table, bool]:
+    """The first rows of a SELECT as `by` may see them, and whether these are all; in the audit.
+
+    Raises what `do_read_rows` raises, InvalidRequest where two columns have one name.
+    """
+    from controlplane.sql.actions import do_read_rows  # Late: it loads the engine of statements.
+
+    read = do_read_rows(statement, by=by, rows_max=rows_max)
+    names = read.rows.column_names
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InvalidRequest("two columns of the answer have one name", columns=twice)
+    return read.rows, not read.cut_by
+
+
+def _suggested(path: str, rows: pa.Table, is_whole: bool, key: Sequence[str]) -> TableSuggestion:
+    if unknown := [name for name in key if name not in rows.column_names]:
+        raise InvalidRequest("these rows have no such column", record_key=", ".join(unknown)[:200])
     columns = [_column(rows, name) for name in rows.column_names]
     return TableSuggestion(
         path=path,
         rows_sampled=rows.num_rows,
         is_whole=is_whole,
         columns=columns,
-        keys=_keys(rows, columns),
+        keys=[*_chosen_key(rows, key), *_keys(rows, columns, but=list(key))],
         partition_by=[
             column.name
             for column in columns
@@ -136,7 +183,17 @@ def _column(rows: pa.Table, name: str) -> FileColumn:
     )
 
 
-def _keys(rows: pa.Table, columns: list[FileColumn]) -> list[KeySuggestion]:
+def _chosen_key(rows: pa.Table, key: Sequence[str]) -> list[KeySuggestion]:
+    """The key that somebody has in mind, with what the sample says of it."""
+    if not key:
+        return []
+    distinct = rows.select(list(key)).group_by(list(key)).aggregate([]).num_rows
+    has_null = any(rows.column(name).null_count for name in key)
+    is_unique = distinct == rows.num_rows and not has_null
+    return [KeySuggestion(columns=list(key), distinct=distinct, is_unique=is_unique)]
+
+
+def _keys(rows: pa.Table, columns: list[FileColumn], but: list[str]) -> list[KeySuggestion]:
     able = [column for column in columns if not column.nulls and _may_be_key(rows, column.name)]
     alone = [
         KeySuggestion(
@@ -157,7 +214,8 @@ def _keys(rows: pa.Table, columns: list[FileColumn]) -> list[KeySuggestion]:
         unique = [key for key in together if key.is_unique]
         tried += together
     nearest = sorted(tried, key=lambda key: (-key.distinct, len(key.columns)))
-    return unique[:SUGGESTED_MAX] or nearest[:SUGGESTED_MAX]
+    best = unique[:SUGGESTED_MAX] or nearest[:SUGGESTED_MAX]
+    return [key for key in best if key.columns != but]
 
 
 def _tried(rows: pa.Table, names: list[str], width: int) -> Iterator[KeySuggestion]:

@@ -5,7 +5,7 @@ after them, and whoever has a shell of this machine.
 from __future__ import annotations
 
 from django.contrib.auth.models import Group, User
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.http import Http404
 
 from controlplane.accounts.role_names import ROLES
@@ -24,11 +24,15 @@ def do_create_group(name: str, *, by: Granter, reason: str = "") -> PeopleGroup:
     name = name.strip()
     if not (0 < len(name) <= NAME_CHARS_MAX and name.isprintable()):
         raise InvalidRequest("the name of a group has 1 to 150 printable characters")
-    with transaction.atomic():
-        if name in ROLES or Group.objects.filter(name__iexact=name).exists():
-            raise InvalidRequest("there is a group of this name", group=name)
-        row = group_row(Group.objects.create(name=name).pk)
-        _record("group.create", row, by, reason)
+    taken = InvalidRequest("there is a group of this name", group=name)
+    try:
+        with transaction.atomic():
+            if name in ROLES or Group.objects.filter(name__iexact=name).exists():
+                raise taken
+            row = group_row(Group.objects.create(name=name).pk)
+            _record("group.create", row, by, reason)
+    except IntegrityError as error:  # Somebody made the same since it was looked for.
+        raise taken from error
     return row
 
 
@@ -47,8 +51,8 @@ def do_delete_group(group_key: int, *, by: Granter, reason: str = "") -> PeopleG
 
 
 def do_add_member(group_key: int, username: str, *, by: Granter, reason: str = "") -> PeopleGroup:
-    """Raises PermissionDenied, Http404 for a group that there is not, or that is a role;
-    InvalidRequest for a user that there is not.
+    """The user is in the group from now on. Raises PermissionDenied, Http404 for a group that there
+    is not, or that is a role; InvalidRequest for a user that there is not.
     """
     return _change(group_key, username, by, reason, is_member=True)
 

@@ -1,11 +1,13 @@
 """Who signs in by a provider: found by issuer and subject alone, never by a name or an e-mail
 address, so that no account of ours falls to whoever calls himself so elsewhere.
 
-Roles and groups that the settings map follow the provider's claim at every login; others stay.
+Roles and groups that the settings map follow the provider's claim at every login; others stay, and
+so does the role of the last admin.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,13 +16,16 @@ from django.contrib.auth.models import Group, User
 from django.db import transaction
 
 from controlplane.accounts.models import ProviderIdentity
+from controlplane.accounts.role_names import ADMIN
 from controlplane.audit.actions import do_record
 from controlplane.errors import InvalidRequest
 from controlplane.people.actions.users import check_keeper, lock_people, locked_user
 from controlplane.people.oidc.provider import LoginRefused
-from controlplane.people.queries.users import PersonRow, person_row
+from controlplane.people.queries.users import PersonRow, active_admins, person_row
 from controlplane.settings.oidc import OidcSettings
 from controlplane.tables.grants import Granter
+
+log = logging.getLogger(__name__)
 
 BY = "the provider"
 EVERYBODY = "*"
@@ -119,12 +124,24 @@ def _follow(user: User, claims: Mapping[str, Any], oidc: OidcSettings) -> None:
     mapped = {*oidc.roles, *oidc.groups}
     before = set(user.groups.values_list("name", flat=True))
     gained, lost = sorted(wanted - before), sorted((mapped & before) - wanted)
-    if not (gained or lost):
+    kept = [ADMIN] if ADMIN in lost and _is_last_admin(user) else []
+    lost = [name for name in lost if name not in kept]
+    if not (gained or lost or kept):
         return
     for name in gained:
         user.groups.add(Group.objects.get_or_create(name=name)[0])
     user.groups.remove(*Group.objects.filter(name__in=lost))
-    _record("user.follow", person_row(user), BY, gained=gained, lost=lost)
+    if kept:
+        log.warning(
+            "the provider's claim would leave nobody who is admin, so %s stays one",
+            user.get_username(),
+        )
+    _record("user.follow", person_row(user), BY, gained=gained, lost=lost, kept=kept)
+
+
+def _is_last_admin(user: User) -> bool:
+    """Whether nobody else who may sign in is admin; two that leave at once come one by one."""
+    return not user.is_superuser and not active_admins().exclude(pk=user.pk).exists()
 
 
 def _ours(mapping: Mapping[str, Iterable[str]], theirs: set[str]) -> set[str]:

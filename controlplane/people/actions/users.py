@@ -12,7 +12,7 @@ from django.contrib.auth.models import Group, User
 from django.contrib.auth.password_validation import validate_password
 from django.contrib.auth.tokens import default_token_generator
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.http import Http404
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
@@ -28,7 +28,7 @@ from controlplane.tables.grants import Granter
 
 
 def check_keeper(by: Granter) -> None:
-    """Raises PermissionDenied for whoever may not look after people."""
+    """Refuse, as PermissionDenied, whoever may not look after people."""
     if by.user is not None and not is_admin(by.user):
         raise PermissionDenied(f"this needs the role {ADMIN} everywhere")
 
@@ -45,13 +45,16 @@ def do_create_user(
     groups = _roles(roles)
     user = User(username=name.strip(), email=email.strip())
     user.set_unusable_password()
-    with transaction.atomic():
-        lock_people()
-        _check_new(user)
-        user.save()
-        user.groups.set(groups)
-        row = person_row(user)
-        _record("user.create", row, by, reason, roles=row.roles, email=row.email)
+    try:
+        with transaction.atomic():
+            lock_people()
+            _check_new(user)
+            user.save()
+            user.groups.set(groups)
+            row = person_row(user)
+            _record("user.create", row, by, reason, roles=row.roles, email=row.email)
+    except IntegrityError as error:  # Somebody made the same since `_check_new`.
+        raise _name_taken(user) from error
     return row
 
 
@@ -154,12 +157,16 @@ def _roles(names: Iterable[str]) -> list[Group]:
 
 def _check_new(user: User) -> None:
     if User.objects.filter(username__iexact=user.username).exists():
-        raise InvalidRequest("there is a user of this name", user=user.username)
+        raise _name_taken(user)
     try:
         user.clean_fields(exclude=["password"])
     except ValidationError as error:
         field, problems = next(iter(error.message_dict.items()))
         raise InvalidRequest(f"{field}: {problems[0].rstrip('.')}") from error
+
+
+def _name_taken(user: User) -> InvalidRequest:
+    return InvalidRequest("there is a user of this name", user=user.username)
 
 
 def lock_people() -> None:

@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 CALLBACK = "oidc-callback"
 LEEWAY_S = 30
 """By which the two clocks may differ."""
+ID_TOKEN = "oidc_id_token"  # noqa: S105 - a key of the session
+"""In the session of whoever came by the provider: it says there whose session is to end."""
 REQUIRED = ["exp", "iat", "iss", "aud", "sub"]
 
 
@@ -77,7 +79,7 @@ class OidcBackend(OIDCAuthenticationBackend):
         self.UserModel = User
 
     def authenticate(self, request: HttpRequest, *, nonce: str, code_verifier: str) -> User:
-        """Raises LoginRefused."""
+        """The user whom the provider names. Raises LoginRefused."""
         oidc = oidc_settings()
         if oidc is None:
             raise LoginRefused("nobody signs in by a provider here")
@@ -105,7 +107,9 @@ class OidcBackend(OIDCAuthenticationBackend):
         except (KeyError, ValueError, TypeError) as error:
             log.warning("login by the provider refused, it answered nonsense: error=%r", error)
             raise LoginRefused(f"what {oidc.name} answered cannot be understood") from error
-        return do_sign_in(claims, oidc)
+        user = do_sign_in(claims, oidc)
+        request.session[ID_TOKEN] = tokens["id_token"]
+        return user
 
     def verify_token(self, token: str, **given: Any) -> dict[str, Any]:
         """The claims of an id token. Raises PyJWTError, SuspiciousOperation, KeyError."""

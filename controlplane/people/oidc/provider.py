@@ -48,10 +48,12 @@ def oidc_settings() -> OidcSettings | None:
 
 
 def provider_of(oidc: OidcSettings) -> Provider:
-    """Raises LoginRefused while it does not answer, or where it says that it is another one."""
+    """What it says of itself, asked again after `KEPT_S`. Raises LoginRefused while it does not
+    answer, or where it says that it is another one.
+    """
     now = timezone.now().timestamp()
-    asked_at, known = _kept.get(oidc.issuer, (0.0, None))
-    if known is not None and now - asked_at < KEPT_S:
+    fetched_at, known = _kept.get(oidc.issuer, (0.0, None))
+    if known is not None and now - fetched_at < KEPT_S:
         return known
     address = f"{oidc.issuer.rstrip('/')}/.well-known/openid-configuration"
     try:

@@ -71,16 +71,29 @@ class PeopleGroup:
     rights: list[RightRow]
 
 
-def people(search: str = "") -> list[PersonRow]:
-    """By name, at most `LISTED_MAX`: whose name or e-mail holds `search`. Two queries."""
-    users = User.objects.order_by("username")
-    if search:
-        users = users.filter(Q(username__icontains=search) | Q(email__icontains=search))
+def people(search: str = "", *, after: str = "") -> list[PersonRow]:
+    """By name, at most `LISTED_MAX` of those behind the name `after`: whose name or e-mail holds
+    `search`. Two queries.
+    """
+    users = _sought(search).order_by("username")
+    if after:
+        users = users.filter(username__gt=after)
     return [_person(user) for user in _counted(users)[:LISTED_MAX]]
 
 
+def people_count(search: str = "") -> int:
+    """How many have `search` in name or e-mail, however many are listed. One query."""
+    return _sought(search).count()
+
+
+def _sought(search: str) -> QuerySet[User]:
+    if not search:
+        return User.objects.all()
+    return User.objects.filter(Q(username__icontains=search) | Q(email__icontains=search))
+
+
 def person_detail(username: str) -> PersonDetail:
-    """Raises Http404 for a user that there is not. Four queries."""
+    """One user with all rights. Raises Http404 for one that there is not. Four queries."""
     user = _counted(User.objects.filter(username=username)).first()
     if user is None:
         raise Http404(f"there is no user {username[:150]}")
@@ -93,7 +106,7 @@ def person_row(user: User) -> PersonRow:
 
 
 def name_of(user_key: int) -> str:
-    """Raises Http404 for a user that there is not."""
+    """The user's name. Raises Http404 for one that there is not."""
     name = User.objects.filter(pk=user_key).values_list("username", flat=True).first()
     if name is None:
         raise Http404(f"there is no user {user_key}")
@@ -106,7 +119,7 @@ def groups() -> list[PeopleGroup]:
 
 
 def group_row(group_key: int) -> PeopleGroup:
-    """Raises Http404 for a group of people that there is not. Four queries."""
+    """One group of people. Raises Http404 for one that there is not. Four queries."""
     rows = _group_rows(Group.objects.filter(pk=group_key))
     if not rows:
         raise Http404(f"there is no group of people {group_key}")

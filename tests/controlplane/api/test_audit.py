@@ -158,8 +158,9 @@ def test_the_document_names_what_an_export_answers(client: Client, auditor: User
     paths = client.get("/api/v1/schema/?format=json").json()["paths"]
 
     answers = paths[f"{THERE}export/"]["get"]["responses"]["200"]["content"]
-    assert set(answers) == {"text/csv", "application/json"}
+    assert set(answers) == {"text/csv", "application/json", "application/vnd.apache.parquet"}
     named = {parameter["name"] for parameter in paths[THERE]["get"]["parameters"]}
     assert named == {
         *("who", "what", "object", "result", "request_id", "since", "until", "limit", "cursor"),
+        *("fields", "sort"),
     }

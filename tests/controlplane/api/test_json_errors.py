@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.handlers.asgi import ASGIHandler
 from django.db import OperationalError, connection
 from django.test import Client
 from pytest_django import Settings
@@ -17,6 +16,7 @@ from rest_framework.throttling import ScopedRateThrottle
 
 from controlplane.accounts.tokens import new_token
 from controlplane.api.bodies import DEPTH_MAX
+from controlplane.request_threads import ThreadedHandler
 from tests.controlplane.lake import Lake
 from workers.table_services import registry
 
@@ -167,5 +167,5 @@ async def _ask(path: str, body: bytes, token: str) -> tuple[int, dict[bytes, byt
     async def send(message: Mapping[str, Any]) -> None:
         sent.append(message)
 
-    await asyncio.wait_for(ASGIHandler()(scope, receive, send), 20)
+    await asyncio.wait_for(ThreadedHandler()(scope, receive, send), 20)
     return sent[0]["status"], dict(sent[0]["headers"]), sent[1]["body"]

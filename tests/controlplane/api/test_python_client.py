@@ -4,6 +4,7 @@ that has one effect although its answer was lost.
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,6 +24,7 @@ from controlplane.operations.moves import move
 from controlplane.operations.states import OperationState
 from controlplane.tables.models import Table
 from tests.controlplane.api.test_endpoints import make_instants
+from tests.controlplane.approvals import needs_approval
 from tests.controlplane.lake import Lake
 from workers.public.sluice_client import Client, NodeUnreachable, OperationFailed, ProblemError
 from workers.public.sluice_client import connection as client_connection
@@ -109,6 +111,34 @@ def test_tables_and_all_their_instants_are_read_page_by_page(node: Client, synce
     assert node.writers("trips") == []
 
 
+def test_a_statement_overwrites_by_the_plan_that_was_looked_at(
+    live_server: LiveServer, admin: User, synced: Table
+) -> None:
+    source = {"kind": "sql", "statement": "SELECT id, ts, city FROM trips"}
+    with Client(live_server.url, str(new_token(admin, scope="administer")[1])) as node:
+        plan = node.plan_overwrite("trips", source)
+        detail = node.overwrite("trips", source, plan, reason="rebuilt")
+        with pytest.raises(ProblemError) as refused:
+            node.overwrite("trips", source, {**plan, "plan_hash": "0" * 16}, reason="rebuilt")
+
+        assert detail["row"]["kind"] == "write"
+        assert refused.value.code == "plan_changed"
+        assert node.schedules("trips") == []
+        assert "mirror" in {check["name"] for check in node.health("trips")}
+
+
+def test_a_list_is_saved_as_a_file(node: Client, synced: Table) -> None:
+    file = io.BytesIO()
+
+    node.save_list("tables/", file, file_format="csv", fields=["slug", "name"])
+
+    assert sorted(file.getvalue().decode().splitlines()[0].split(",")) == ["name", "slug"]
+    assert "trips" in file.getvalue().decode().splitlines()[1]
+    with pytest.raises(ProblemError) as refused:
+        node.save_list("tables/", io.BytesIO(), file_format="xlsx")
+    assert refused.value.code == "invalid_request"
+
+
 def test_what_the_node_refuses_is_a_problem_with_its_code(node: Client, synced: Table) -> None:
     with pytest.raises(ProblemError) as missing:
         node.table("no/such ../table")
@@ -177,3 +207,31 @@ def test_a_node_that_is_not_there_is_said_to_be_so(token: str) -> None:
         pytest.raises(NodeUnreachable, match="did not answer in 4 tries"),
     ):
         next(node.tables())
+
+
+def test_what_awaits_a_second_person_is_looked_at_and_approved(
+    live_server: LiveServer, lake: Lake, admin: User
+) -> None:
+    instant = lake.commit({"id": "1", "ts": 1, "city": "Oslo"})
+    needs_approval("rollback")
+    second = User.objects.create_user("bea")
+    second.groups.add(*admin.groups.all())
+    ada, bea = (
+        Client(live_server.url, str(new_token(user, scope="administer")[1]))
+        for user in (admin, second)
+    )
+
+    with ada, bea:
+        asked_for = ada.roll_back("trips", ada.plan_rollback("trips", instant), reason="wrong file")
+        [row] = bea.approvals()
+        detail = bea.approval(row["operation"])
+        with pytest.raises(ProblemError):
+            ada.approve(detail, reason="myself")
+        approved = bea.approve(detail, reason="I looked")
+        with pytest.raises(ProblemError):
+            bea.decline(row["operation"], reason="too late")
+
+        assert (asked_for["row"]["state"], row["reason"]) == ("awaiting", "wrong file")
+        assert detail["plan"]["instant"] == instant
+        assert approved["row"]["decision"] == "approved"
+        assert bea.approvals(state="decided")[0]["decided_by"] == "bea"

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -12,6 +16,7 @@ from django.core.management import CommandError, call_command
 from controlplane.audit.actions import do_record
 from controlplane.audit.models import AuditEvent
 from controlplane.audit.shell import shell_user
+from tests.support.source_files import REPOSITORY
 
 Sql = Callable[..., None]
 
@@ -38,6 +43,36 @@ def test_verify_ends_with_1_and_the_first_row_that_is_wrong(sql: Sql) -> None:
     assert refused.value.returncode == 1
     assert "row 5" not in str(refused.value)
     assert "the database lacks audit_event_insert" in str(refused.value)
+
+
+def test_a_command_logs_what_it_appends_to_the_shells_file_and_only_warnings_to_the_terminal(
+    tmp_path: Path,
+) -> None:
+    """In a process of its own: `manage.py`, whose first lines a user sees."""
+    program = """
+import logging
+audit = logging.getLogger("controlplane.audit.actions")
+audit.info("audit row: sequence=1")
+audit.warning("audit rows wait")
+logging.getLogger("controlplane.node").info("started")
+"""
+    ended = subprocess.run(
+        [sys.executable, "manage.py", "shell", "--no-imports", "-c", program],
+        cwd=REPOSITORY,
+        env={**os.environ, "SLUICE_HOME": str(tmp_path), "SLUICE_SECRET_KEY": "of-a-test"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    kept = (tmp_path / "log" / "shell.log").read_text(encoding="utf-8").splitlines()
+    assert [line.partition(" INFO ")[2] for line in kept[:1]] == [
+        "controlplane.audit.actions audit row: sequence=1"
+    ]
+    assert ["audit rows wait" in line for line in kept] == [False, True]
+    assert "audit row:" not in ended.stderr
+    assert "audit rows wait" in ended.stderr
+    assert "started" in ended.stderr
 
 
 def test_a_tail_that_is_gone_with_everything_that_knew_it_is_seen_by_a_link_from_the_log(

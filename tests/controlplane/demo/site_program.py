@@ -56,7 +56,7 @@ json.dump(
             for addition in additions()
             for process in addition.processes(Places(Path("/nowhere")))
         ],
-        "tasks": [name for name in app.tasks if "demo" in name],
+        "tasks": sorted(name for name in app.tasks if "demo" in name),
         "commands": list(get_commands()),
         "sources": sources,
         "up": load_command_class("controlplane.node", "up")

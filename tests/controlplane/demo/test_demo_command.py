@@ -11,11 +11,12 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from pytest_django import Settings
 
-from controlplane.demo.upkeep import SERVICES
-from controlplane.mirror.thresholds import THRESHOLDS
+from controlplane.demo.upkeep import DELTA_COMMITS_MAX, SERVICES
+from controlplane.monitoring.thresholds import threshold_row
 from controlplane.operations.models import Operation
 from controlplane.operations.states import OperationState
 from controlplane.tables.models import Table
+from controlplane.tables.scopes import Scope
 from workers import open_table
 from workers.demo.ad_requests import STREAMS, AdRequests, Stream
 from workers.lakehouse import write_arrow
@@ -141,8 +142,13 @@ def test_reset_deletes_the_brokers_data_of_its_own_node_only(
     assert (ours.exists(), theirs.exists()) == (False, True)
 
 
-def test_compaction_of_the_demo_comes_before_its_table_is_said_to_be_unwell() -> None:
-    assert SERVICES["compaction"][1] < 4 * THRESHOLDS["compaction-commits"].default
+def test_compaction_of_the_demo_comes_before_its_table_is_said_to_be_unwell(
+    root: Path, admin: User
+) -> None:
+    demo("--start")
+
+    row = threshold_row("compaction-commits", Scope(table=Table.objects.get()))
+    assert row.amount == DELTA_COMMITS_MAX > 2 * SERVICES["compaction"][1]
 
 
 def ops() -> list[Operation]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.controlplane.demo.story_walk import walk_story
 from tests.controlplane.node.test_up_and_down import Node, node, wait_until
 from workers.sink.state_file import SinkState, read_state
 from workers.storage.local import LocalStorage
@@ -55,6 +57,18 @@ def test_demo_goes_on_after_down_and_up_and_a_reset_leaves_nothing_of_it(node: N
 
     assert node.manage("demo", "--start").returncode == 0
     commits(node, epoch=1)
+
+
+@pytest.mark.soak
+def test_story_of_the_demo_comes_true_step_by_step(node: Node) -> None:
+    """Five to ten minutes on two cores: two Spark jobs start for most of its steps."""
+    up = node.manage("up")
+    assert up.returncode == 0, up.stdout + up.stderr
+    login = re.search(r"Log in as user (\w+), password (\S+)", up.stdout)
+    assert login, up.stdout
+    commits(node, epoch=1)
+
+    assert walk_story(node.identity.url, name=login[1], password=login[2]) == []
 
 
 def sink_state(node: Node) -> SinkState | None:

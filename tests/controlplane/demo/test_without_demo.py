@@ -15,6 +15,8 @@ import pytest
 
 from controlplane.node.places import PROJECT
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(__file__).parent / "site_program.py"
 
 
@@ -68,13 +70,13 @@ def test_pages_have_no_button_and_no_address_of_it(
     assert (without["part"], with_it["part"]) == (404, 200)
 
 
-def test_node_has_neither_its_processes_nor_its_task_nor_its_command(
+def test_node_has_neither_its_processes_nor_its_tasks_nor_its_command(
     without: dict[str, Any], with_it: dict[str, Any]
 ) -> None:
     assert without["processes"] == []
     assert with_it["processes"] == ["kafka", "orders"]
     assert without["tasks"] == []
-    assert with_it["tasks"] == ["controlplane.demo.kill_writer"]
+    assert with_it["tasks"] == ["controlplane.demo.kill_writer", "controlplane.demo.restart"]
     assert set(with_it["commands"]) - set(without["commands"]) == {"demo"}
     assert without["sources"] == ["csv", "json", "kafka", "parquet", "sql"]
     assert "--no-demo" not in without["up"]

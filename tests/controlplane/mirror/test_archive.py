@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from controlplane.mirror import archive_facts
+from controlplane.mirror.bulk import names_csv
 from controlplane.mirror.models import InstantRecord, SchemaRecord, SyncMark
 from controlplane.mirror.queries.files import backlog
 from controlplane.mirror.sync import forget_mirror, sync_table
+from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake
 from workers.timeline.archive import ArchivedInstant
+from workers.timeline.archive_names import NAMES
 from workers.timeline.archive_writer import append
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
@@ -52,8 +56,9 @@ def test_an_archived_instant_keeps_its_row_and_is_marked(lake: Lake) -> None:
 
     after = rows(lake)
     assert [one["is_archived"] for one in after] == [True, True, True, False, False]
-    assert [one | {"is_archived": False} for one in after] == [
-        before[one["requested_at"]] for one in after
+    assert [bool(one["file_times"]) for one in after] == [False, False, False, True, True]
+    assert [one | {"is_archived": False, "file_times": None} for one in after] == [
+        before[one["requested_at"]] | {"file_times": None} for one in after
     ]
     assert backlog(lake.row).archived_instants == 3
 
@@ -131,3 +136,20 @@ def test_history_that_was_taken_away_leaves_the_mirror(lake: Lake) -> None:
 
     assert not InstantRecord.objects.filter(is_archived=True).exists()
     assert InstantRecord.objects.exists()
+
+
+def test_names_of_several_history_files_are_copied_as_they_are() -> None:
+    """They come as they were read where nothing is active: no filter has gone over them."""
+    times = [(f"2026010100000{part}000", f"2026010100000{part}500") for part in range(3)]
+    parts = [
+        pa.table([[requested_at], ["commit"], [completed_at]], NAMES.names)
+        for requested_at, completed_at in times
+    ]
+    names = pa.concat_tables([NAMES.empty_table(), *parts])
+
+    rows = bytes(names_csv(Table(pk=7), names)).split(b"\n")
+
+    assert [row.decode("latin-1").split(",")[:5] for row in rows[:-1]] == [
+        ["7", f'"{requested_at}"', '"commit"', '"completed"', f'"{completed_at}"']
+        for requested_at, completed_at in times
+    ]

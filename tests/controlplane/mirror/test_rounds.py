@@ -33,7 +33,7 @@ from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake, Write
 from workers.concurrency.heartbeat import path_of
-from workers.storage.directory_mark import stamps_tell
+from workers.storage.directory_mark import are_stamps_exact
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 TABLES = 40
@@ -41,7 +41,7 @@ _ROUND_QUERIES_MAX = 6
 """Which tables are due, that they are as they were, when to look at the still ones again; which to
 compare, with what, when again.
 """
-_SETTLED_S = 0.4 if stamps_tell(Path(tempfile.gettempdir()).stat().st_dev) else 3.2
+_SETTLED_S = 0.4 if are_stamps_exact(Path(tempfile.gettempdir()).stat().st_dev) else 3.2
 """So long after a change stamps begin to tell."""
 
 

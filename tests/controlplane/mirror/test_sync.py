@@ -4,8 +4,11 @@ rows.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -302,6 +305,30 @@ def test_a_sync_that_died_blocks_nobody_for_long(lake: Lake) -> None:
     SyncMark.objects.create(table=lake.row, running_until=timezone.now() - timedelta(seconds=1))
 
     assert sync_table(lake.row)
+
+
+def test_turn_of_a_process_that_was_killed_is_free_at_once(lake: Lake) -> None:
+    program = (
+        "import json; from workers.processes import this_process; "
+        "print(json.dumps(this_process().to_json()), flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as reader:
+        assert reader.stdout is not None
+        running_by = json.loads(reader.stdout.readline())
+        until = timezone.now() + timedelta(seconds=60)
+        SyncMark.objects.create(table=lake.row, running_until=until, running_by=running_by)
+
+        while_it_lives = sync_table(lake.row)
+        reader.kill()
+        reader.wait()
+
+        assert while_it_lives is None
+        assert sync_table(lake.row)
+    assert SyncMark.objects.get().running_until is None
 
 
 def test_a_sync_that_lost_its_turn_applies_nothing(lake: Lake) -> None:

@@ -117,6 +117,18 @@ def test_each_rule_says_what_is_wrong_how_bad_and_what_to_do() -> None:
         assert re.fullmatch(r"\d+[smh]", rule.get("for", "0s")), rule["alert"]
 
 
+def test_a_message_of_an_alert_that_was_given_up_is_an_alert_itself() -> None:
+    wanted = [selector for rule in rules() for selector in selectors(rule["expr"])]
+
+    assert {
+        str(matcher.value)
+        for selector in wanted
+        if selector.name == "sluice_alert_deliveries_total"
+        for matcher in selector.matchers.matchers
+        if matcher.name == "state"
+    } == {"dead"}
+
+
 def test_panels_have_an_id_and_a_place_of_their_own() -> None:
     panels = dashboard()["panels"]
     cells = [

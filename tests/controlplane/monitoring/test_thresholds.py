@@ -25,14 +25,13 @@ from controlplane.mirror.thresholds import THRESHOLDS, defaults
 from controlplane.monitoring.alert_rules import CHECKS
 from controlplane.monitoring.models import HealthThreshold
 from controlplane.monitoring.thresholds import (
-    Scope,
     do_set_threshold,
     limits_of,
     table_checks,
     threshold_rows,
-    visible_scope,
 )
 from controlplane.tables.models import Table
+from controlplane.tables.scopes import Scope, visible_scope
 from workers.clock import format_instant
 
 NOW = timezone.now()

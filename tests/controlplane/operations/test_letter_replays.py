@@ -11,18 +11,22 @@ from django.utils import timezone
 
 from controlplane.audit.models import AuditEvent
 from controlplane.errors import InvalidRequest, NotAllowedNow
+from controlplane.mirror.storage import storage_of
 from controlplane.operations.actions import (
     do_reconcile,
+    do_record_report,
     do_request_replay,
     do_start_sink,
     plan_replay,
 )
 from controlplane.operations.models import Operation
+from controlplane.operations.queries import operation_checks
 from tests.controlplane.lake import Lake
 from tests.controlplane.left_out import leave_out, sent_again
 from tests.controlplane.sink_jobs import OPTIONS
-from tests.support.sinks import SINK, TOPIC
+from tests.support.sinks import NOW_MS, SINK, TOPIC
 from workers.jobs import ReplayJob
+from workers.sink.replays import LetterId, Replay, claim, put_end
 
 
 @pytest.fixture
@@ -112,3 +116,22 @@ def test_a_silent_replay_is_sent_again_while_its_requester_is_an_admin(
 
     operation.refresh_from_db()
     assert (operation.state, "may no longer" in operation.message) == ("failed", True)
+
+
+def test_a_replay_whose_first_worker_died_before_it_sent_anything_is_done_by_the_second(
+    lake: Lake, admin: User, instant: str
+) -> None:
+    operation = ask(lake, admin, instant=instant)
+    letters = tuple(LetterId(TOPIC, 0, offset) for offset in (7, 9))
+    token, storage = str(operation.pk), storage_of(lake.row)
+    for number, is_sent in ((1, False), (2, True)):
+        replay = Replay(number, token, "ada", NOW_MS, letters, ((0, 10),))
+        assert claim(storage, SINK, replay)
+        put_end(storage, SINK, replay, is_sent=is_sent)
+
+    do_record_report({"operation_id": token, "state": "succeeded"})
+
+    operation.refresh_from_db()
+    assert operation.state == "succeeded", operation.message
+    [letters_check] = [one for one in operation_checks(operation.pk) if one.name == "letters"]
+    assert (letters_check.is_proved, letters_check.words) == (True, "2 letters are marked as sent")

@@ -271,7 +271,7 @@ def test_a_circle_is_refused(lake: Lake, other: Table, operator: User) -> None:
             {"parameters": {"source": {"kind": "csv", "path": "/etc/passwd"}}},
             "outside the configured roots",
         ),
-        ({"parameters": {**WRITE, "operation": "insert_overwrite"}}, "takes data away"),
+        ({"parameters": {**WRITE, "operation": "delete"}}, "takes data away"),
         ({"every_s": 60, "cron": "* * * * *"}, "an interval, a cron expression or"),
         ({"name": "no/slash"}, "is named by"),
     ],

@@ -12,9 +12,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 from controlplane.errors import InvalidRequest, NotAllowedNow
 from controlplane.mirror.queries.table_services import pending_plans, savepoints
 from controlplane.mirror.sync import sync_table
-from controlplane.operations.actions import (
-    do_request_cancel,
-)
+from controlplane.operations.actions import do_record_report, do_request_cancel
 from controlplane.operations.models import Operation
 from tests.controlplane.lake import Lake
 from tests.controlplane.service_jobs import ask, begun, work
@@ -41,6 +39,26 @@ def test_a_job_that_comes_again_after_it_was_done_succeeds_with_nothing_left(
     again = work(operation, attempt=1)
 
     assert (again.state, again.message) == ("succeeded", "nothing is left to do")
+
+
+@pytest.mark.usefixtures("working")
+def test_a_compaction_is_held_to_the_plan_that_it_made_and_not_to_the_one_that_was_shown(
+    lake: Lake, operator: User
+) -> None:
+    other = OSLO | {"id": "2"}
+    lake.commit(OSLO, other)
+    lake.commit(OSLO, other)
+    operation = ask(lake, "compaction", operator, plan_hash="")
+    registry.service("compaction").run(lake.table, ServiceRequest(by="x"), write_options({}))
+    lake.commit(OSLO | {"ts": 9})
+
+    work(operation, report_url=None)
+    lake.commit(OSLO | {"ts": 10})
+    do_record_report({"operation_id": str(operation.pk), "state": "succeeded"})
+    operation.refresh_from_db()
+
+    assert operation.plan["item_count"] == 2
+    assert (operation.state, operation.message) == ("succeeded", "")
 
 
 @pytest.mark.usefixtures("working")

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import Settings
 
@@ -30,7 +31,8 @@ def drop(tmp_path: Path, settings: Settings) -> Path:
 
 
 def preview(table: Table, path: object, kind: str, **more: Any) -> Any:
-    return preview_source(table, {"kind": kind, "path": str(path)}, **more)
+    by = User.objects.get_or_create(username="looks")[0]
+    return preview_source(table, {"kind": kind, "path": str(path)}, by=by, **more)
 
 
 def test_json_lines_are_shown_beside_the_table(synced: Table, drop: Path) -> None:

@@ -10,6 +10,7 @@ from controlplane.operations.states import ALLOWED, FINAL, OPEN, OperationState,
 # and refused.
 ENDS = "succeeded failed conflicted rolled_back cancelled fenced"
 TABLE = """
+awaiting    queued cancelled refused
 queued      starting running cancelling refused unknown ends
 starting    queued running stopping cancelling lost unknown ends
 running     stopping cancelling lost unknown ends

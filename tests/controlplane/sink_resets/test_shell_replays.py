@@ -28,7 +28,7 @@ from workers.sink.source import Source
 from workers.write.dead_letters import DeadLetters
 from workers.write.status import TaskIds
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 @pytest.fixture
@@ -60,7 +60,6 @@ def replay(kafka: Broker, topic: str, table: str, *words: str) -> str:
     return out.getvalue()
 
 
-@pytest.mark.slow
 def test_the_shell_replays_by_an_operation_once(
     lake: Lake, kafka: Broker, topic: str, topics: Topics
 ) -> None:

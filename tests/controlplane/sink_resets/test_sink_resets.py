@@ -28,7 +28,7 @@ from workers.sink.kafka.broker import Broker
 from workers.sink.kafka.topics import Topics
 from workers.sink.sink_commits import SinkCommits
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 @pytest.fixture
@@ -159,7 +159,6 @@ def test_a_sink_that_runs_or_is_not_known_here_is_not_reset(sink: Table, admin: 
         plan_sink_reset(sink, "of-a-shell", to="earliest")
 
 
-@pytest.mark.slow
 def test_a_broker_that_is_away_is_said(lake: Lake, sink: Table, admin: User) -> None:
     options = {
         "hoodie.kafka.topic": "t",

@@ -189,7 +189,10 @@ def test_only_so_many_statements_run_at_once(sql_tables: SqlTables, settings: Se
     settings.SLUICE_SQL = limits = SqlLimits(per_user=1, per_node=2)
     home, pia = Path(settings.SLUICE_HOME), sql_tables.pia
 
-    with slot(home, str(pia.pk), limits), pytest.raises(SqlBusy, match="1 statements of yours"):
+    with (
+        slot(home, str(pia.pk), limits),
+        pytest.raises(SqlBusy, match="1 statements or reads of yours"),
+    ):
         do_run_sql("SELECT 1", by=pia)
     with (
         slot(home, "another", limits),

@@ -4,7 +4,7 @@ number of queries that does not grow with it.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from django.contrib.auth.models import User
@@ -13,7 +13,7 @@ from pytest_django import DjangoAssertNumQueries
 from controlplane.accounts.models import Grant
 from controlplane.errors import InvalidRequest
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord
-from controlplane.tables.listing import TableSums, Wanted, table_sums, tables_named, tables_page
+from controlplane.tables.listing import Wanted, tables_named, tables_page
 from controlplane.tables.models import Table
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -80,24 +80,19 @@ def test_a_table_that_comes_or_goes_between_two_pages_moves_no_other(
     assert [row.slug for row in second.rows] == ["t3", "t4", "t5"]
 
 
-def test_search_and_namespace_narrow_rows_and_sums_alike(tables: list[Table], viewer: User) -> None:
+def test_search_and_namespace_narrow_rows(tables: list[Table], viewer: User) -> None:
     sales = Wanted(namespace="sales")
 
     assert listed(viewer, sales, limit=2) == [["t1", "t3"], ["t5"]]
     assert listed(viewer, Wanted(search="FAR"), limit=9) == [["t6"]]
     assert listed(viewer, Wanted(search="table 3"), limit=9) == [["t3"]]
     assert listed(viewer, Wanted(search="%"), limit=9) == [[]]
-    assert table_sums(viewer, sales, now=NOW) == TableSums(
-        tables=3, active_writers=1, pending_instants=2, conflicts_24h=0, behind=0
-    )
-    assert table_sums(viewer, sales, now=NOW + timedelta(days=1)).behind == 3
 
 
-def test_rows_and_sums_end_where_a_role_does(tables: list[Table], nobody: User) -> None:
+def test_rows_end_where_a_role_does(tables: list[Table], nobody: User) -> None:
     Grant.objects.create(user=nobody, role="viewer", namespace="sales")
 
     assert listed(nobody, Wanted(), limit=9) == [["t1", "t3", "t5"]]
-    assert table_sums(nobody, Wanted(), now=NOW).tables == 3
     assert tables_named(nobody, "t2") == []
     assert tables_named(nobody, "TABLE 3") == ["t3"]
 
@@ -107,8 +102,6 @@ def test_queries_do_not_grow_with_the_list(
 ) -> None:
     with django_assert_max_num_queries(6):
         tables_page(viewer, Wanted(), limit=7, now=NOW)
-    with django_assert_max_num_queries(6):
-        table_sums(viewer, Wanted(), now=NOW)
 
 
 @pytest.mark.parametrize("cursor", ["../t1", "T1", "t1 ", "%00"])

@@ -26,10 +26,9 @@ from controlplane.operations.moves import amend, move
 from controlplane.operations.requesting import Given
 from controlplane.operations.states import OperationState
 from controlplane.operations.table_changes.actions import (
+    TableChange,
     Unregistered,
-    do_move_table,
-    do_relocate_table,
-    do_rename_table,
+    do_change_table,
     do_unregister_table,
 )
 from controlplane.operations.table_changes.hanging import table_change_plan
@@ -44,7 +43,7 @@ SOURCE = {"source": {"kind": "csv", "path": "/data/weather.csv"}}
 
 
 def rename(table: Table, by: User, **names: str) -> Table:
-    return do_rename_table(table, **names, by=Requester.person(by), given=WHY)
+    return do_change_table(table, TableChange(**names), by=Requester.person(by), given=WHY)
 
 
 def unregister(table: Table, by: User, key: str | None = None) -> Unregistered:
@@ -53,7 +52,9 @@ def unregister(table: Table, by: User, key: str | None = None) -> Unregistered:
 
 
 def relocate(table: Table, by: User, location: Path | str) -> Table:
-    return do_relocate_table(table, str(location), by=Requester.person(by), given=WHY)
+    return do_change_table(
+        table, TableChange(location=str(location)), by=Requester.person(by), given=WHY
+    )
 
 
 def files_of(root: Path) -> list[str]:
@@ -151,7 +152,9 @@ def test_a_name_that_cannot_be_changes_nothing(
 
 
 def test_a_table_moves_to_another_namespace(synced: Table, admin: User) -> None:
-    moved = do_move_table(synced, "sales", by=Requester.person(admin), given=WHY)
+    moved = do_change_table(
+        synced, TableChange(namespace="sales"), by=Requester.person(admin), given=WHY
+    )
 
     assert Table.objects.get().namespace == moved.namespace == "sales"
     details = AuditEvent.objects.get(what="table.move").details
@@ -219,19 +222,19 @@ def test_unregistering_needs_the_name_typed_and_a_reason_and_the_role(
     with pytest.raises(PermissionDenied):
         rename(synced, operator, slug="x")
     with pytest.raises(InvalidRequest, match="reason"):
-        do_rename_table(synced, slug="x", by=by, given=Given())
+        do_change_table(synced, TableChange(slug="x"), by=by, given=Given())
 
     assert Table.objects.get().slug == "trips"
 
 
-def test_nothing_is_changed_while_an_operation_is_open_and_it_is_named(
+def test_nothing_moves_while_an_operation_is_open_and_it_is_named(
     root: Path, synced: Table, admin: User
 ) -> None:
     operation = do_request_write(table=synced, parameters=SOURCE, by=admin)
+    shutil.copytree(root / "trips", root / "elsewhere")
 
     for change in (
-        lambda: rename(synced, admin, slug="x"),
-        lambda: do_move_table(synced, "sales", by=Requester.person(admin), given=WHY),
+        lambda: relocate(synced, admin, root / "elsewhere"),
         lambda: unregister(synced, admin),
     ):
         with pytest.raises(NotAllowedNow) as refused:
@@ -240,17 +243,32 @@ def test_nothing_is_changed_while_an_operation_is_open_and_it_is_named(
         assert str(operation.pk) in str(refused.value.values["blockers"])
 
     move(operation.pk, OperationState.CANCELLED)
-    assert rename(synced, admin, slug="x").slug == "x"
+    assert relocate(synced, admin, root / "elsewhere").location.endswith("elsewhere")
 
 
-def test_nothing_is_changed_while_a_schedule_or_a_sink_runs(synced: Table, admin: User) -> None:
+def test_names_change_while_operations_schedules_and_sinks_run(synced: Table, admin: User) -> None:
+    do_request_write(table=synced, parameters=SOURCE, by=admin)
+    ServiceSetting.objects.create(table=synced, service="clean", is_enabled=True)
+
+    moved = do_change_table(
+        synced, TableChange(namespace="sales"), by=Requester.person(admin), given=WHY
+    )
+    renamed = rename(moved, admin, slug="x", name="Rides")
+
+    assert (renamed.namespace, renamed.slug, renamed.name) == ("sales", "x", "Rides")
+
+
+def test_nothing_moves_while_a_schedule_or_a_sink_runs(
+    root: Path, synced: Table, admin: User
+) -> None:
     ServiceSetting.objects.create(table=synced, service="clean", is_enabled=True)
     SinkRecord.objects.create(
         table=synced, sink_id="orders", state="RUNNING", updated_at=timezone.now()
     )
+    shutil.copytree(root / "trips", root / "elsewhere")
 
     with pytest.raises(NotAllowedNow) as refused:
-        rename(synced, admin, slug="x")
+        relocate(synced, admin, root / "elsewhere")
 
     assert [str(text).split(":")[0] for text in refused.value.values["blockers"]] == [  # type: ignore[attr-defined]  # a list of texts
         "the schedule of clean is on",
@@ -348,10 +366,10 @@ def test_the_same_request_sent_twice_with_its_key_is_done_once(
     keyed = Given(reason="because", idempotency_key="k1")
     by = Requester.person(admin)
 
-    first = do_rename_table(synced, slug="journeys", by=by, given=keyed)
-    again = do_rename_table(synced, slug="journeys", by=by, given=keyed)
+    first = do_change_table(synced, TableChange(slug="journeys"), by=by, given=keyed)
+    again = do_change_table(synced, TableChange(slug="journeys"), by=by, given=keyed)
     with pytest.raises(KeyReused):
-        do_rename_table(synced, slug="travels", by=by, given=keyed)
+        do_change_table(synced, TableChange(slug="travels"), by=by, given=keyed)
     done = unregister(first, admin, key="k2")
 
     assert first.slug == again.slug == "journeys"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -90,8 +91,12 @@ class Command(BaseCommand):
             self.stdout.write("\t".join(_one_line(word) for word in words))
 
     def _export(self, options: dict[str, Any]) -> None:
-        for piece in do_export(_filter(options), options["as_format"], by=shell_user()):
-            self.stdout.write(piece, ending="")
+        pieces = do_export(_filter(options), options["as_format"], by=shell_user())
+        if options["as_format"] == "parquet":
+            sys.stdout.buffer.writelines(pieces)
+            return
+        for piece in pieces:
+            self.stdout.write(piece.decode(), ending="")
 
     def _guard(self, options: dict[str, Any]) -> None:
         made = do_restore_guards(by=shell_user())

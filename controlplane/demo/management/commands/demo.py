@@ -4,7 +4,6 @@ orders that a sink brings from Kafka into another.
 
 from __future__ import annotations
 
-import shutil
 from argparse import ArgumentParser
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +11,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management import BaseCommand, CommandError
 
-from controlplane.demo.sink import NoKafka, delete_orders, orders_status, start_orders
+from controlplane.demo.reset import delete_all, start_all
+from controlplane.demo.sink import NoKafka, orders_status
 from controlplane.demo.streams import (
     SLUG,
     DemoRun,
@@ -20,16 +20,11 @@ from controlplane.demo.streams import (
     opened_table,
     rounds_done,
     start_streams,
-    table_location,
 )
-from controlplane.demo.upkeep import CANCEL_WAIT_S, POLL_S, admin, keep_small
+from controlplane.demo.upkeep import admin
 from controlplane.errors import ControlPlaneError
-from controlplane.operations.actions import do_request_cancel
-from controlplane.operations.kinds import write
-from controlplane.operations.models import Operation
-from controlplane.operations.states import OPEN, OperationState
 from controlplane.tables.models import Table as TableRow
-from workers.clock import Clock, SystemClock
+from workers.clock import SystemClock
 from workers.errors import LakehouseError
 
 
@@ -51,22 +46,13 @@ class Command(BaseCommand):
         try:
             if options["start"]:
                 self._start(options)
-                self._start_orders(SystemClock())
             elif options["status"]:
                 self._status()
             else:
-                delete_orders(SystemClock())
-                self._reset(SystemClock())
+                delete_all(admin(), SystemClock())
+                self.stdout.write("the demo is gone; manage.py demo --start begins anew")
         except (ControlPlaneError, LakehouseError, NoKafka) as error:
             raise CommandError(str(error)) from error
-
-    def _start_orders(self, clock: Clock) -> None:
-        """The demo's own Kafka is fetched from outside; all else is here and does without it."""
-        try:
-            start_orders(admin(), clock, self._say)
-        except NoKafka as error:
-            self._say(f"the demo has no sink: {error}")
-            self._say("everything else runs; `make demo` tries again")
 
     def _say(self, line: str) -> None:
         self.stdout.write(line)
@@ -74,23 +60,20 @@ class Command(BaseCommand):
 
     def _start(self, options: Mapping[str, Any]) -> None:
         by = admin()
-        started = start_streams(
-            by,
-            DemoRun(
-                rounds=options["rounds"],
-                requests_per_round=options["requests"],
-                pace_s=options["pace"],
-                seed=options["seed"],
-            ),
+        wanted = DemoRun(
+            rounds=options["rounds"],
+            requests_per_round=options["requests"],
+            pace_s=options["pace"],
+            seed=options["seed"],
         )
-        keep_small(started.table, by)
+        started = start_streams(by, wanted)
         live = f"{settings.SLUICE_PUBLIC_URL}/t/{SLUG}/live"
-        if not started.streams:
-            self.stdout.write(f"the demo runs: {live}")
-            return
-        self.stdout.write(
-            f"the demo starts ({', '.join(started.streams)}; {started.rounds} rounds): {live}"
-        )
+        if started.streams:
+            names = ", ".join(started.streams)
+            self._say(f"the demo starts ({names}; {started.rounds} rounds): {live}")
+        else:
+            self._say(f"the demo runs: {live}")
+        start_all(by, wanted, SystemClock(), self._say)
 
     def _status(self) -> None:
         from workers.demo.ad_requests import STREAMS
@@ -110,24 +93,3 @@ class Command(BaseCommand):
             written = position[1] if position[0] == run else 0
             self.stdout.write(f"  {stream:<11} {written} of {rounds} rounds, {state}{said}")
         orders_status(self.stdout.write)
-
-    def _reset(self, clock: Clock) -> None:
-        location = table_location()
-        row = TableRow.objects.filter(location=location).first()
-        if row is not None:
-            self._cancel_all(row, clock)
-            row.delete()
-        shutil.rmtree(location, ignore_errors=True)
-        self.stdout.write("the demo is gone; manage.py demo --start begins anew")
-
-    def _cancel_all(self, row: TableRow, clock: Clock) -> None:
-        by = admin()
-        still_open = Operation.objects.filter(table=row, state__in=sorted(OPEN))
-        for operation in still_open.filter(kind=write.KIND.name):
-            if operation.state != OperationState.CANCELLING.value:
-                do_request_cancel(operation=operation, by=by, reason="the demo is reset")
-        deadline_s = clock.monotonic_s() + CANCEL_WAIT_S
-        while still_open.exists():
-            if clock.monotonic_s() > deadline_s:
-                raise CommandError("the demo's writers did not end; is the node up?")
-            clock.sleep(POLL_S)

@@ -18,10 +18,12 @@ from controlplane.mirror.sync import sync_table
 from controlplane.node.shell.confirmation import add_confirmation
 from controlplane.node.shell.masking import add_masking, mask_columns
 from controlplane.node.shell.rollbacks import plan_and_roll_back
+from controlplane.node.shell.rows import add_showing, show_rows
 from controlplane.node.shell.showing import show_file_groups, show_schema, show_services
 from controlplane.node.shell.table_changes import TABLE_CHANGES, add_table_changes, change_table
 from controlplane.node.shell.table_creation import add_table_creation, create
 from controlplane.node.shell.table_services import ServiceCommand, plan_and_run
+from controlplane.node.shell.validation import validate_metadata
 from controlplane.operations.permissions import is_destructive
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.former_slugs import slug_now
@@ -60,6 +62,7 @@ _OPTIONAL = ("comment", "keys", "path", "after")
 _VIEWS = {
     "schema": "every schema and what it changed",
     "services": "backlog, plans, savepoints, schedules, runs",
+    "validate": "whether Hudi's metadata table lists the files that storage has",
 }
 
 
@@ -88,6 +91,8 @@ class Command(BaseCommand):
         groups.add_argument("slug")
         groups.add_argument("--partition", help="only this one")
         groups.add_argument("--limit", type=int, default=50, help="how many (50)")
+        show = actions.add_parser("show", help="some of its rows, one JSON object a line")
+        add_showing(show)
         for action, text in _VIEWS.items():
             actions.add_parser(action, help=text).add_argument("slug")
 
@@ -124,10 +129,14 @@ class Command(BaseCommand):
                 limit = options["limit"]
                 table = synced(options["slug"])
                 show_file_groups(table, say, partition=options["partition"], limit=limit)
+            case "show":
+                show_rows(registered(options["slug"]), options, say)
             case "schema":
                 show_schema(synced(options["slug"]), say)
             case "services":
                 show_services(synced(options["slug"]), say)
+            case "validate":
+                validate_metadata(registered(options["slug"]), say)
             case action:
                 plan_and_run(registered(options["slug"]), _service_command(action, options), say)
 
@@ -144,7 +153,7 @@ def roll_back(command: BaseCommand, options: Mapping[str, Any]) -> None:
 
 
 def registered(slug: str) -> Table:
-    """Raises CommandError."""
+    """The table of this slug. Raises CommandError."""
     table = Table.objects.filter(slug=slug).first()
     if table is None and (now := slug_now(slug)):
         raise CommandError(f"no such table: {slug}; it is called {now} now")

@@ -94,8 +94,11 @@ class Command(BaseCommand):
             raise CommandError(" ".join(error.messages)) from error
 
     def _list(self, options: dict[str, Any]) -> None:
-        for row in people():
-            self._say(row)
+        rows = people()
+        while rows:
+            for row in rows:
+                self._say(row)
+            rows = people(after=rows[-1].name)
 
     def _show(self, options: dict[str, Any]) -> None:
         detail = person_detail(options["name"])

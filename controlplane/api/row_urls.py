@@ -1,0 +1,21 @@
+"""Addresses of rows: of a table, of a statement, and of queries that people keep."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from controlplane.api.v1 import rows, saved_queries, sql
+
+_TABLE = "tables/<slug:slug>/"
+
+urlpatterns = [
+    path(f"{_TABLE}rows/", rows.RowListApi.as_view(), name="rows"),
+    path(f"{_TABLE}rows/export/", rows.RowExportApi.as_view(), name="rows_export"),
+    path(f"{_TABLE}rows/history/", rows.RowHistoryApi.as_view(), name="row_history"),
+    path(f"{_TABLE}rows/differences/", rows.RowDifferencesApi.as_view(), name="row_differences"),
+    path("sql/", sql.SqlApi.as_view(), name="sql"),
+    path("saved-queries/", saved_queries.SavedQueryListApi.as_view(), name="saved_queries"),
+    path(
+        "saved-queries/<int:query_id>/", saved_queries.SavedQueryApi.as_view(), name="saved_query"
+    ),
+]

@@ -1,0 +1,165 @@
+"""One short line for each table that somebody sees: what it is, how it is, and since when. One
+query, however many tables there are; all that pages over all tables count begins here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db.models import BooleanField, Case, Exists, OuterRef, Q, QuerySet, Subquery, When
+from django.db.models.functions import Coalesce
+
+from controlplane.mirror.models import InstantRecord
+from controlplane.mirror.thresholds import THRESHOLDS
+from controlplane.tables.access import visible_tables
+from controlplane.tables.models import Table
+from controlplane.tables.problems import Problem, words_of
+from controlplane.tables.queries import DATA_ACTIONS, instant_age_s
+from workers.clock import InstantTime
+
+UNWELL: Final = ("bad", "warn")
+_COLUMNS: Final = (
+    "pk", "slug", "name", "namespace", "location", "table_type", "owner", "tags", "is_foreign",
+    "write_refusal", "synced_at", "sync_error", "registered_at", "sync_mark__problem",
+    "sync_mark__failing_since", "sync_mark__held_by", "health__verdicts", "health__looked_at",
+    "last_commit", "is_held_up",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableLine:
+    key: int
+    slug: str
+    name: str
+    namespace: str
+    location: str
+    table_type: str
+    owner: str
+    tags: tuple[str, ...]
+    is_foreign: bool
+    write_refusal: str
+    """Why Sluice does not write into it; empty when it does."""
+    synced_at: datetime | None
+    sync_state: str
+    """As `tables.freshness` has it."""
+    sync_problem: str
+    """Why it cannot be read, in words; empty while it can."""
+    sync_error: str
+    failing_since: datetime | None
+    verdicts: Mapping[str, str]
+    """`warn` or `bad`, by the name of a health check that is not well."""
+    is_judged: bool
+    """Whether its health was looked at."""
+    last_commit_at: InstantTime | None
+    last_commit_age_s: float | None
+    is_archiving_blocked: bool
+    """More commits are active than should be, and something pending, a savepoint or a writer that
+    may live must not be passed.
+    """
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether what is shown may not be what storage holds."""
+        return self.sync_state != "fresh"
+
+    @property
+    def is_past_sla(self) -> bool:
+        """Whether its newest commit is older than was promised."""
+        return "commits" in self.verdicts
+
+    @property
+    def is_late(self) -> bool:
+        return self.is_unread or self.is_past_sla
+
+    @property
+    def health(self) -> str:
+        """The worst verdict of its checks; `quiet` while nobody looked."""
+        if not self.is_judged:
+            return "quiet"
+        return next((word for word in UNWELL if word in self.verdicts.values()), "good")
+
+
+def table_lines(
+    user: User, now: datetime, wanted: QuerySet[Table] | None = None
+) -> list[TableLine]:
+    """Lines of the tables that `user` sees, by slug; `wanted` are some of them."""
+    tables = visible_tables(user) if wanted is None else wanted
+    rows = tables.order_by("slug").annotate(last_commit=_last_commit(), is_held_up=_is_held_up())
+    stale = now - timedelta(seconds=settings.SLUICE_STALE_AFTER_S)
+    return [_line(dict(zip(_COLUMNS, row, strict=True)), stale, now) for row in _values(rows)]
+
+
+def _values(rows: QuerySet[Table]) -> QuerySet[Any, Any]:
+    return rows.values_list(*_COLUMNS)
+
+
+def _line(row: dict[str, Any], stale: datetime, now: datetime) -> TableLine:
+    error, problem = row["sync_error"], row["sync_mark__problem"] or ""
+    verdicts = row["health__verdicts"] or {}
+    is_blocked = row["is_held_up"] or bool(row["sync_mark__held_by"])
+    return TableLine(
+        key=row["pk"],
+        slug=row["slug"],
+        name=row["name"],
+        namespace=row["namespace"],
+        location=row["location"],
+        table_type=row["table_type"],
+        owner=row["owner"],
+        tags=tuple(row["tags"].split()),
+        is_foreign=row["is_foreign"],
+        write_refusal=row["write_refusal"],
+        synced_at=row["synced_at"],
+        sync_state=_sync_state(row["synced_at"], error, problem, stale),
+        sync_problem=words_of(problem).title if error else "",
+        sync_error=error,
+        failing_since=row["sync_mark__failing_since"] if error else None,
+        verdicts=verdicts,
+        is_judged=row["health__looked_at"] is not None,
+        last_commit_at=row["last_commit"],
+        last_commit_age_s=instant_age_s(row["last_commit"], now),
+        is_archiving_blocked="archiving" in verdicts and is_blocked,
+    )
+
+
+def _sync_state(synced_at: datetime | None, error: str, problem: str, stale: datetime) -> str:
+    if error:
+        return "partial" if problem == Problem.FILES else "unreadable"
+    if synced_at is None:
+        return "unread"
+    return "stale" if synced_at < stale else "fresh"
+
+
+def _last_commit() -> Subquery:
+    """Reads one index entry per table."""
+    newest = InstantRecord.objects.filter(
+        table=OuterRef("pk"), action__in=DATA_ACTIONS, state="completed"
+    )
+    return Subquery(newest.order_by("-completed_at").values("completed_at")[:1])
+
+
+def _oldest_kept() -> Subquery:
+    """Of the instant's own table."""
+    active = InstantRecord.objects.filter(
+        table=OuterRef("table"), action__in=DATA_ACTIONS, state="completed", is_archived=False
+    )
+    kept = int(THRESHOLDS["active-commits"].default)
+    return Subquery(active.order_by("-requested_at").values("requested_at")[kept : kept + 1])
+
+
+def _is_held_up() -> Coalesce:
+    """Whether something stands in archiving's way: older than so many commits as a timeline keeps.
+    Looked up only where that check is unwell.
+    """
+    of_table = InstantRecord.objects.filter(table=OuterRef("pk"), requested_at__lt=_oldest_kept())
+    pending = of_table.filter(completed_at__isnull=True)
+    savepoints = of_table.filter(action="savepoint", is_archived=False)
+    in_the_way = Exists(pending) | Exists(savepoints)
+    unwell = Q(health__verdicts__has_key="archiving")
+    return Coalesce(
+        Case(When(unwell, then=in_the_way), default=False, output_field=BooleanField()), False
+    )

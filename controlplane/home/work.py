@@ -1,0 +1,109 @@
+"""What runs now over all tables, and what broke and waits for somebody: operations in one query,
+writers in another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.contrib.auth.models import User
+from django.db.models import Q
+
+from controlplane.mirror.models import HeartbeatRecord
+from controlplane.operations.filters import BROKEN, unanswered
+from controlplane.operations.models import Operation
+from controlplane.operations.queries import OperationRow, operation_row
+from controlplane.operations.states import OPEN, OperationState
+from controlplane.tables.access import visible_tables
+
+READ_MAX: Final = 500
+"""Of operations; where there are more, the oldest are left out."""
+BROKEN_FOR: Final = timedelta(days=1)
+"""Older failures are in the list of operations alone."""
+
+_NOT_SHOWN: Final = ("groups", "join_needs", "properties", "property_changes", "overtaken")
+"""JSON of a table that nobody reads here."""
+_OF_BEATS: Final = (
+    "instant", "beat_at", "interval_ms", "tolerable_misses", "writer_name", "operation",
+    "operation_ref", "is_gone", "table__slug", "table__name", "table__namespace",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterLine:
+    """A writer whose heartbeat is alive or suspect."""
+
+    table: int
+    """Its key, as the next are its table's."""
+    slug: str
+    table_name: str
+    namespace: str
+    instant: str
+    writer: str
+    operation: str
+    """The kind of its write."""
+    operation_ref: str
+    beat_at: datetime
+    is_suspect: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    open: list[OperationRow]
+    """Newest first, those that await approval among them."""
+    broken: list[OperationRow]
+    """Of the last day, that nobody asked for again."""
+    is_cut: bool
+    """There are more than were read."""
+    keys: dict[str, int]
+    """Keys of their tables, by slug."""
+
+
+def work_of(user: User, now: datetime) -> Work:
+    """One query."""
+    lately = Q(requested_at__gte=now - BROKEN_FOR) | Q(changed_at__gte=now - BROKEN_FOR)
+    shown = Q(state__in=sorted(OPEN)) | (unanswered() & lately)
+    operations = list(
+        Operation.objects.filter(shown, table__in=visible_tables(user).order_by())
+        .select_related("table", "requested_by")
+        .defer("plan", "stages", "settled", *(f"table__{name}" for name in _NOT_SHOWN))
+        .order_by("-requested_at", "-pk")[: READ_MAX + 1]
+    )
+    rows = [operation_row(operation) for operation in operations[:READ_MAX]]
+    return Work(
+        open=[row for row in rows if OperationState(row.state) in OPEN - BROKEN],
+        broken=[row for row in rows if OperationState(row.state) in BROKEN],
+        is_cut=len(operations) > READ_MAX,
+        keys={operation.table.slug: operation.table_id for operation in operations},
+    )
+
+
+def writers_of(user: User, now: datetime) -> list[WriterLine]:
+    """Those that live, by their last beat, the oldest first. One query."""
+    beats = (
+        HeartbeatRecord.objects.filter(is_gone=False, table__in=visible_tables(user).order_by())
+        .select_related("table")
+        .only(*_OF_BEATS)
+    )
+    return list(_lines(beats.order_by("beat_at"), now))
+
+
+def _lines(beats: Iterable[HeartbeatRecord], now: datetime) -> Iterable[WriterLine]:
+    for beat in beats:
+        liveness = beat.liveness(age_s=(now - beat.beat_at).total_seconds())
+        if liveness in ("alive", "suspect"):
+            yield WriterLine(
+                table=beat.table_id,
+                slug=beat.table.slug,
+                table_name=beat.table.name,
+                namespace=beat.table.namespace,
+                instant=beat.instant,
+                writer=beat.writer_name,
+                operation=beat.operation,
+                operation_ref=beat.operation_ref,
+                beat_at=beat.beat_at,
+                is_suspect=liveness == "suspect",
+            )

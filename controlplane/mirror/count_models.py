@@ -1,0 +1,46 @@
+"""Counts of a long history, made of its rows. See `history_counts.py` for who keeps them."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from controlplane.fields import InstantTimeField
+from controlplane.tables.models import Table
+
+
+class HistoryCount(models.Model):
+    """How many archived instants of one kind were requested in one stretch of time."""
+
+    table = models.ForeignKey(
+        Table,
+        on_delete=models.CASCADE,
+        related_name="history_counts",
+        # `history_count_once` begins with it.
+        db_index=False,
+        # As for the instants that it counts.
+        db_constraint=False,
+    )
+    digits = models.PositiveSmallIntegerField()
+    """How many digits of an instant name the stretch: 8 a day, 10 an hour."""
+    stretch = models.CharField(max_length=10)
+    action = models.CharField(max_length=16)
+    operation_type = models.CharField(max_length=32, blank=True)
+    writer_name = models.CharField(max_length=200, blank=True)
+    stream = models.CharField(max_length=100, blank=True)
+    instants = models.PositiveIntegerField()
+    last_ended = InstantTimeField()
+    """The greatest completion time of them."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=[
+                    "table", "digits", "stretch", "action", "operation_type", "writer_name",
+                    "stream",
+                ],
+                name="history_count_once",
+            )
+        ]  # fmt: skip
+
+    def __str__(self) -> str:
+        return f"{self.stretch} {self.action}: {self.instants}"

@@ -1,0 +1,64 @@
+"""Which silence keeps an alert quiet: one of its check, or of every check, on its table, in its
+namespace or everywhere. The narrowest is the one that counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Literal
+
+from django.db.models import Q
+
+from controlplane.monitoring.models import Alert, Silence
+
+Reach = Literal["table", "namespace", "everywhere"]
+EVERY_CHECK = ""
+
+
+def reach_of(silence: Silence) -> Reach:
+    """How far it reaches."""
+    if silence.table_id is not None:
+        return "table"
+    return "namespace" if silence.namespace else "everywhere"
+
+
+def over(*, table: Any, namespace: Any, check: Any) -> Q:
+    """Those silences that are over this check of this table; each a value or an `OuterRef`."""
+    wide = Q(table__isnull=True) & (Q(namespace="") | Q(namespace=namespace))
+    return (Q(table=table) | wide) & (Q(check_name=EVERY_CHECK) | Q(check_name=check))
+
+
+class Silences:
+    """Those that hold at one time."""
+
+    def __init__(self, rows: Iterable[Silence]) -> None:
+        narrow_first = sorted(rows, key=_width)
+        self.wide = [silence for silence in narrow_first if silence.table_id is None]
+        self._rows = narrow_first
+
+    @classmethod
+    def holding(cls, now: datetime, among: Q | None = None) -> Silences:
+        """One query."""
+        return cls(Silence.objects.filter(among or Q(), until__gt=now))
+
+    def over(self, alert: Alert) -> Silence | None:
+        """The narrowest over this alert. Reads the alert's table."""
+        return self.over_check(alert.table_id, alert.table.namespace, alert.check_name)
+
+    def over_check(self, table_key: int, namespace: str, check: str) -> Silence | None:
+        """The narrowest over a check, or a kind of events, of a table in this namespace."""
+        return next((row for row in self._rows if _is_over(row, table_key, namespace, check)), None)
+
+
+def _is_over(silence: Silence, table_key: int, namespace: str, check: str) -> bool:
+    if silence.check_name not in (EVERY_CHECK, check):
+        return False
+    if silence.table_id is not None:
+        return silence.table_id == table_key
+    return silence.namespace in ("", namespace)
+
+
+def _width(silence: Silence) -> tuple[int, bool]:
+    widths: dict[Reach, int] = {"table": 0, "namespace": 1, "everywhere": 2}
+    return widths[reach_of(silence)], silence.check_name == EVERY_CHECK

@@ -1,0 +1,29 @@
+"""A span around each request, by the name of its route: neither a path nor a query is told, and no
+caller chooses the trace that he is in.
+"""
+
+from __future__ import annotations
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+from controlplane.audit.middleware import AroundRequest
+from controlplane.monitoring.middleware import known_method, route_of
+from workers.log_lines import current_request_id
+from workers.traces import span
+
+
+class TraceRequestsMiddleware(AroundRequest):
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        method = known_method(request)
+        with span(f"request {method}", kind="server") as current:
+            response = super().__call__(request)
+            current.note(
+                {
+                    "http.request.method": method,
+                    "http.route": route_of(request),
+                    "http.response.status_code": response.status_code,
+                    "sluice.request_id": current_request_id.get(),
+                }
+            )
+        return response

@@ -1,0 +1,88 @@
+"""Writes that overwrite, from whatever a write may come from: what they would take away, as a plan.
+
+Which partitions the rows of a statement or a topic come into is known when they are there, so the
+plan names all that is in the table; the write that was confirmed begins with exactly these files,
+or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controlplane.errors import NotAllowedNow, StorageUnavailable
+from controlplane.mirror.storage import engine_table
+from controlplane.operations.approvals.rules import is_approval_needed
+from controlplane.tables.models import Table
+from workers.errors import LakehouseError, StorageFailed
+from workers.storage.base import size_of
+from workers.table.view import FileSystemView
+from workers.write.replaced import digest_of_slices
+
+OVERWRITES = ("insert_overwrite", "insert_overwrite_table")
+_HASH_CHARS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverwritePlan:
+    """What a write would overwrite, now."""
+
+    operation: str
+    summary: str
+    partitions: int
+    """That have rows now."""
+    file_groups: int
+    files: int
+    bytes: int
+    blockers: list[str]
+    """Why it cannot run now; empty when it can."""
+    replaces: str
+    """Of all these files: the write begins with them, or not at all."""
+    plan_hash: str
+
+    @property
+    def is_empty(self) -> bool:
+        """Never: rows come also where none are."""
+        return False
+
+
+def plan_overwrite(table: Table, operation: str, parameters: Mapping[str, Any]) -> OverwritePlan:
+    """Reads the names of all files. Raises NotAllowedNow where a second person has to approve of
+    such an operation, which can be done for one whose rows are a file alone; StorageUnavailable.
+    """
+    if is_approval_needed(table, operation):
+        raise NotAllowedNow(
+            "overwriting needs a second approver here, and nobody could look at these rows before; "
+            "overwrite from a CSV or Parquet file",
+            table=table.slug,
+        )
+    try:
+        engine = engine_table(table)
+        slices = FileSystemView.load(engine).slices
+        files = [path for one in slices for path in one.files]
+        total = sum(size_of(engine.storage, path) for path in files)
+    except StorageFailed as error:
+        raise StorageUnavailable(error.message, **error.values) from error
+    except LakehouseError as error:
+        raise NotAllowedNow(error.message, **error.values) from error
+    replaces = digest_of_slices(slices)
+    where = "the whole table" if operation == "insert_overwrite_table" else "partitions of its rows"
+    return OverwritePlan(
+        operation=operation,
+        summary=f"overwrite {where}, which is now {len(slices)} file groups",
+        partitions=len({one.partition for one in slices}),
+        file_groups=len(slices),
+        files=len(files),
+        bytes=total,
+        blockers=[] if engine.write_refusal is None else [engine.write_refusal],
+        replaces=replaces,
+        plan_hash=_hash(operation, parameters, replaces),
+    )
+
+
+def _hash(operation: str, parameters: Mapping[str, Any], replaces: str) -> str:
+    planned = json.dumps([operation, parameters.get("source"), replaces], sort_keys=True)
+    return hashlib.sha256(planned.encode()).hexdigest()[:_HASH_CHARS]

@@ -1,0 +1,1 @@
+"""What each person chose for the pages: a time zone, columns, views, pins. It gives no rights."""

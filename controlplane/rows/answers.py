@@ -1,0 +1,119 @@
+"""Rows as pages and the API show them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Op = Literal["inserted", "updated", "deleted", "written", "stood"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowColumn:
+    """A column of the table."""
+
+    name: str
+    type: str
+    """As CREATE TABLE names it."""
+    is_masked: bool
+    """Whether it, or a field in it, is shown as the mark."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRow:
+    """A row as of the moment that was asked for."""
+
+    key: str
+    """Its record key."""
+    partition: str
+    commit: str
+    """The instant of the commit that wrote it."""
+    cells: list[Any]
+    """One for each of the columns. Times as ISO 8601, decimals and binaries (base64) as text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRows:
+    """Some rows of one moment of a table, in the order in which they are stored."""
+
+    as_of: str | None
+    """Null for the latest rows. Pages behind the first are of the moment of the first."""
+    is_older: bool
+    """A commit came since the first page, and is not in these rows."""
+    next_cursor: str | None
+    """Hand it back with the same filter for the rows behind these; null where there are none, or
+    too many before them.
+    """
+    columns: list[RowColumn]
+    rows: list[StoredRow]
+    is_cut: bool
+    """Whether there are more rows than these."""
+    cut_by: str
+    """`rows` or `bytes`, what stopped it; empty where these are all."""
+    slices_read: int
+    """File slices that may hold such rows."""
+    slices: int
+    """All that the table had then."""
+    took_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedRow:
+    """A row that is another one than before."""
+
+    op: Op
+    key: str
+    partition: str
+    before: Mapping[str, Any] | None
+    """By column; null where there was no row."""
+    after: Mapping[str, Any] | None
+    """By column; null where there is no row any more."""
+    changed: list[str]
+    """Columns of an updated row whose values differ; a masked column is never among them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedRows:
+    """Rows that differ, piece by piece of the table, in no other order."""
+
+    columns: list[RowColumn]
+    rows: list[ChangedRow]
+    is_cut: bool
+    """Whether more rows than these may differ."""
+    cut_by: str
+    """`rows` or `bytes`; empty where these are all."""
+    took_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowVersionRow:
+    """What one commit made of a row."""
+
+    instant: str
+    completed_at: str | None
+    """Null for a commit that has left the active timeline."""
+    writer: str
+    stream: str
+    op: Op
+    """`written` with the same values, as far as they are seen, or nobody knows over which; `stood`
+    there when the active timeline begins.
+    """
+    partition: str
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None
+    changed: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowVersions:
+    """Every version of a row that is known, newest first."""
+
+    key: str
+    columns: list[RowColumn]
+    versions: list[RowVersionRow]
+    is_cut: bool
+    """Whether there may be older ones."""
+    cut_by: str
+    """`versions`, `time`, `bytes`, `cleaned` or `archived`."""
+    took_ms: int

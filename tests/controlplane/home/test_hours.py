@@ -1,0 +1,80 @@
+"""Commits by hour: of a fleet that commits a lot the hours long past are kept, and say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from controlplane.home import hours
+from controlplane.home.hours import HOURS, all_commits_by_hour, hour_starts
+from controlplane.mirror.models import InstantRecord
+from controlplane.tables.models import Table
+from workers.clock import format_instant
+
+pytestmark = pytest.mark.django_db
+
+NOW = datetime(2026, 11, 26, 12, 30, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def few_are_many(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(hours, "_KEPT_LEAST", 3)
+    hours._kept.clear()
+    yield
+    hours._kept.clear()
+
+
+def a_table(slug: str) -> Table:
+    return Table.objects.create(slug=slug, name=slug, location=f"/lake/{slug}")
+
+
+def commit(table: Table, hours_ago: int) -> None:
+    moment = NOW - timedelta(hours=hours_ago)
+    at = format_instant(int(moment.timestamp() * 1000) + InstantRecord.objects.count())
+    InstantRecord.objects.create(
+        table=table, requested_at=at, completed_at=at, action="commit", state="completed",
+        metadata={},
+    )  # fmt: skip
+
+
+def test_hours_long_past_are_kept_and_the_newest_counted_each_time(
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
+    table, starts = a_table("fares"), hour_starts(NOW)
+    for hours_ago in (0, 1, 2, 5, 5, 9, 40):
+        commit(table, hours_ago)
+    first = all_commits_by_hour([table.pk], starts)
+    assert len(first) == HOURS
+    assert (sum(first), first[-6], first[-10], first[-1]) == (6, 2, 1, 1)
+
+    commit(table, 1)
+    with django_assert_num_queries(1) as queries:
+        again = all_commits_by_hour([table.pk], starts)
+
+    assert f"{NOW - timedelta(hours=2):%Y%m%d%H}" in queries.captured_queries[0]["sql"]
+    assert again == [*first[:-2], first[-2] + 1, first[-1]]
+
+
+def test_they_are_of_these_tables_and_of_this_hour_alone() -> None:
+    fares, trips = a_table("fares"), a_table("trips")
+    for table, hours_ago in ((fares, 5), (fares, 6), (fares, 7), (trips, 5)):
+        commit(table, hours_ago)
+    assert sum(all_commits_by_hour([fares.pk], hour_starts(NOW))) == 3
+
+    assert sum(all_commits_by_hour([fares.pk, trips.pk], hour_starts(NOW))) == 4
+    assert sum(all_commits_by_hour([trips.pk], hour_starts(NOW))) == 1
+    later = all_commits_by_hour([fares.pk], hour_starts(NOW + timedelta(hours=1)))
+    assert later[-7] == 1
+
+
+def test_few_commits_are_counted_anew() -> None:
+    table, starts = a_table("fares"), hour_starts(NOW)
+    commit(table, 5)
+    assert sum(all_commits_by_hour([table.pk], starts)) == 1
+
+    commit(table, 5)
+
+    assert sum(all_commits_by_hour([table.pk], starts)) == 2
