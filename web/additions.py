@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from django.http import HttpRequest
 from django.urls import URLResolver, include, path
+from django.utils.functional import SimpleLazyObject
 from django.utils.module_loading import import_string
 
 if TYPE_CHECKING:
@@ -35,9 +37,39 @@ class HeadPart:
         return build(table)
 
 
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """Stands above what a page says, wherever its function makes something of the request."""
+
+    template: str
+    style: str
+    """Its style sheet, among the static files."""
+    build: str
+    """The dotted name of a function that makes of a request what the template shows as `strip`, or
+    None where it does not belong.
+    """
+
+    def of(self, request: HttpRequest) -> Any | None:
+        build: Callable[[HttpRequest], Any | None] = import_string(self.build)
+        return build(request)
+
+
+_SEEN = "_sluice_seen_tables"
 _urls: list[str] = []
+_strips: list[Strip] = []
 _head_parts: dict[str, HeadPart] = {}
 _first_steps = ["fragments/first_step.html"]
+
+
+def note_seen_tables(request: HttpRequest, slugs: frozenset[str]) -> None:
+    """A page that has looked up all tables its reader sees spares a strip the same question."""
+    vars(request)[_SEEN] = slugs
+
+
+def may_be_seen(request: HttpRequest, slug: str) -> bool:
+    """False where the page knows that its reader sees no such table; else the strip has to ask."""
+    slugs = vars(request).get(_SEEN)
+    return slugs is None or slug in slugs
 
 
 def add_urls(module: str) -> None:
@@ -48,6 +80,24 @@ def add_urls(module: str) -> None:
 
 def add_head_part(part: HeadPart) -> None:
     _head_parts[part.name] = part
+
+
+def add_strip(strip: Strip) -> None:
+    if strip not in _strips:
+        _strips.append(strip)
+
+
+def strips(request: HttpRequest) -> dict[str, Any]:
+    """For every template: the strips of this page, made when a page first asks for them."""
+    return {
+        "strips": SimpleLazyObject(
+            lambda: [
+                {"template": one.template, "style": one.style, "strip": shown}
+                for one in _strips
+                if (shown := one.of(request)) is not None
+            ]
+        )
+    }
 
 
 def set_first_step(template: str) -> None:

@@ -49,6 +49,7 @@ BADGES: Mapping[str, Mapping[str, Badge]] = MappingProxyType(
             "rolled_back": _ROLLED_BACK,
         },
         "operation": {
+            "awaiting": Badge("awaiting approval", "blocked", "warn"),
             "queued": Badge("queued", "requested", "quiet"),
             "starting": _STARTING,
             "running": _RUNNING,
@@ -63,6 +64,14 @@ BADGES: Mapping[str, Mapping[str, Badge]] = MappingProxyType(
             "lost": _LOST,
             "fenced": _FENCED,
             "refused": _REFUSED,
+        },
+        "decision": {
+            "pending": Badge("pending", "requested", "warn"),
+            "approved": Badge("approved", "check", "good"),
+            "declined": Badge("declined", "blocked", "bad"),
+            "expired": Badge("expired", "clock", "quiet"),
+            "void": Badge("void", "blocked", "quiet"),
+            "withdrawn": Badge("withdrawn", "undone", "undone"),
         },
         "turn": {
             "requested": _REQUESTED,
@@ -196,6 +205,13 @@ BADGES: Mapping[str, Mapping[str, Badge]] = MappingProxyType(
             "row_deleted": Badge("row deleted", "warning", "warn"),
             "erased": Badge("erased", "warning", "warn"),
             "unknown": _UNKNOWN,
+        },
+        "row_op": {
+            "inserted": Badge("inserted", "check", "good"),
+            "updated": Badge("updated", "schema", "busy"),
+            "deleted": Badge("deleted", "failed", "bad"),
+            "written": Badge("written", "files", "quiet"),
+            "stood": Badge("stood there", "requested", "quiet"),
         },
         "message": {
             "debug": Badge("", "check", "good"),

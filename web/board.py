@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 
-from controlplane.mirror.queries.sinks import SILENCE_TOLD_FOR
+from controlplane.mirror.queries.sinks import SILENCE_SHOWN_FOR
 from controlplane.operations.stream_rounds import StreamRounds
 from controlplane.writers.queries import WriterRow, writers_board
 from web.refusals import as_operation_id
@@ -61,7 +61,7 @@ def _is_shown(rounds: StreamRounds, now: datetime) -> bool:
     if rounds.phase != "silent":
         return rounds.phase != "ended"
     is_missed = rounds.operation_id is not None or rounds.interval_s is not None
-    return is_missed and now - rounds.last_word_at < SILENCE_TOLD_FOR
+    return is_missed and now - rounds.last_word_at < SILENCE_SHOWN_FOR
 
 
 def line(table: Table, row: WriterRow) -> BoardLine:

@@ -4,7 +4,6 @@ change.
 
 from __future__ import annotations
 
-from asgiref.sync import sync_to_async
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -16,24 +15,23 @@ from controlplane.live.watching import Listener, watched_by
 
 
 @require_GET
-async def table_events(request: HttpRequest, slug: str) -> HttpResponseBase:
+def table_events(request: HttpRequest, slug: str) -> HttpResponseBase:
     """Changes of one table."""
-    return await _answer(request, slug)
+    return _answer(request, slug)
 
 
 @require_GET
-async def all_events(request: HttpRequest) -> HttpResponseBase:
+def all_events(request: HttpRequest) -> HttpResponseBase:
     """Changes of every table that the listener sees."""
-    return await _answer(request, "")
+    return _answer(request, "")
 
 
-async def _answer(request: HttpRequest, slug: str) -> HttpResponseBase:
-    user = await request.auser()
-    if not user.is_authenticated:
+def _answer(request: HttpRequest, slug: str) -> HttpResponseBase:
+    if not request.user.is_authenticated:
         return HttpResponse("sign in first", status=401)
-    listener = Listener(user.pk, slug=slug)
+    listener = Listener(request.user.pk, slug=slug)
     try:
-        watched = await sync_to_async(watched_by)(listener)
+        watched = watched_by(listener)
     except PermissionDenied as error:
         return HttpResponse(str(error), status=403)
     except Http404 as error:

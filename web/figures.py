@@ -35,6 +35,8 @@ class Tile:
     words: str = ""
     link: str = ""
     tone: str = ""
+    size: str = ""
+    """Its bytes in words, on the tile itself."""
     parent: str = ""
     """What it lies in, as a rectangle around it; empty for none."""
 
@@ -90,7 +92,8 @@ def treemap(tiles: Iterable[Tile], *, name: str, height: int = 300) -> Figure:
         ]
         + [[escape(tile.label), escape(tile.words)] for tile in shown],
         "hovertemplate": "%{customdata[0]}<br>%{customdata[1]}<extra></extra>",
-        "textinfo": "label",
+        "text": [""] * len(around) + [tile.size for tile in shown],
+        "textinfo": "label+text" if any(tile.size for tile in shown) else "label",
         "tiling": {"pad": 1},
         "pathbar": {"visible": False},
         # Only partitions have a headline; without one its room would be empty.
@@ -145,17 +148,34 @@ def heat(
         "showscale": False,
     }
     layout = _layout(height=max(160, min(len(rows), ROWS_MAX) * 22 + 80))
-    layout["xaxis"] |= {
-        "type": "category",
-        "tickmode": "array",
-        "tickvals": list(columns[:: max(1, len(columns) // 6)]),
-        "ticktext": [
-            f"{one[8:10]}:{one[10:12]}:{one[12:14]}"
-            for one in columns[:: max(1, len(columns) // 6)]
-        ],
-    }
+    layout["xaxis"] |= _instants_axis(columns)
     layout["yaxis"] |= {"type": "category", "autorange": "reversed"}
     return {"data": [trace], "layout": layout}
+
+
+def instants_layout(instants: Sequence[str], *, height: int) -> Figure:
+    """Layout of bars side by side, one place per instant, a legend above."""
+    layout = _layout(height=height)
+    layout |= {
+        "showlegend": True,
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "barmode": "group",
+        "bargap": 0.2,
+    }
+    layout["xaxis"] |= _instants_axis(instants)
+    layout["yaxis"] |= {"rangemode": "tozero"}
+    return layout
+
+
+def _instants_axis(instants: Sequence[str]) -> dict[str, Any]:
+    """One place per instant, whatever lies between them; some of them with their time of day."""
+    ticks = list(instants[:: max(1, len(instants) // 6)])
+    return {
+        "type": "category",
+        "tickmode": "array",
+        "tickvals": ticks,
+        "ticktext": [f"{at[8:10]}:{at[10:12]}:{at[12:14]}" for at in ticks],
+    }
 
 
 def boxes(groups: Sequence[tuple[str, Sequence[float]]], *, unit: str) -> Figure:

@@ -58,6 +58,19 @@ class SilenceForm(forms.Form):
             "invalid_choice": "Choose one of these.",
         },
     )
+    reach = forms.ChoiceField(
+        choices=[
+            ("table", "on this table"),
+            ("namespace", "on all tables of its namespace"),
+            ("everywhere", "on all tables"),
+        ],
+        required=False,
+        initial="table",
+        help_text="where you are an operator",
+    )
+    what = forms.ChoiceField(
+        choices=[("check", "this check"), ("all", "every check")], required=False, initial="check"
+    )
     reason = forms.CharField(
         max_length=REASON_CHARS_MAX,
         error_messages={
@@ -65,6 +78,17 @@ class SilenceForm(forms.Form):
             "max_length": "Keep it under 500 characters.",
         },
     )
+
+    @property
+    def words(self) -> dict[str, Any]:
+        """What a valid form says: `hours`, `reason`, `reach` and `every_check`."""
+        given = self.cleaned_data
+        return {
+            "hours": given["hours"],
+            "reason": given["reason"],
+            "reach": given["reach"] or "table",
+            "every_check": given["what"] == "all",
+        }
 
 
 class AlertRuleForm(forms.Form):

@@ -41,7 +41,9 @@ class HeatTable:
 def heat_table(
     counts: Mapping[tuple[str, str], int], *, marked: Collection[tuple[str, str]] = ()
 ) -> HeatTable | None:
-    """Of (line, column) pairs; the fullest lines and columns first. None for no counts."""
+    """A table of counts by (line, column) pairs; the fullest lines and columns first. None for no
+    counts.
+    """
     lines, columns = Counter[str](), Counter[str]()
     for (line, column), count in counts.items():
         lines[line] += count

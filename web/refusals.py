@@ -25,6 +25,7 @@ from controlplane.errors import (
     StorageUnavailable,
 )
 from controlplane.tables.access import Permission, access_table, begin_visit
+from web.time_zones import times_for
 
 View = Callable[..., HttpResponse]
 """Takes the request, then what the address names."""
@@ -57,10 +58,11 @@ def page(view: View) -> View:
         begin_visit(person(request))
         if "slug" in kwargs:
             access_table(person(request), str(kwargs["slug"]), Permission.VIEW)
-        try:
-            return view(request, *args, **kwargs)
-        except ControlPlaneError as error:
-            return refused(request, error)
+        with times_for(request):
+            try:
+                return view(request, *args, **kwargs)
+            except ControlPlaneError as error:
+                return refused(request, error)
 
     return login_required(guarded)
 

@@ -57,10 +57,14 @@ class ScheduleForm(forms.Form):
         self.fields["after"] = forms.ChoiceField(choices=[("", "none"), *named], required=False)
 
     @classmethod
-    def of(cls, row: ScheduleRow | None, others: Sequence[ScheduleRow]) -> ScheduleForm:
-        """Filled in with what a schedule is, or with an example of a write."""
+    def of(
+        cls, row: ScheduleRow | None, others: Sequence[ScheduleRow], parameters: str = ""
+    ) -> ScheduleForm:
+        """Filled in with what a schedule is; a new one with `parameters` of a write, or an example
+        of some.
+        """
         if row is None:
-            shown = json.dumps(_SOURCE, indent=2)
+            shown = parameters or json.dumps(_SOURCE, indent=2)
             return cls(others=others, initial={"what": WRITE, "parameters": shown})
         return cls(
             others=others,
@@ -95,7 +99,7 @@ class ScheduleForm(forms.Form):
         return words
 
     def wish(self) -> ScheduleWish:
-        """Of a form that is valid."""
+        """The schedule that a valid form asks for."""
         words = self.cleaned_data
         trigger, what = words["trigger"], words["what"]
         return ScheduleWish(

@@ -22,12 +22,17 @@ from controlplane.tables.access import (
     visited_table,
 )
 from controlplane.tables.grants import may_grant_somewhere
+from web.curl import as_curl
+from web.page_files import ListFiles, page_files
+from web.time_zones import local, shown_zone, zone_words
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
 
 THEME_COOKIE = "sluice_theme"
+DENSITY_COOKIE = "sluice_density"
 _THEMES = ("light", "dark")
+_DENSITIES = ("comfortable", "compact")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,7 @@ PLACES = (
     Place("files", "f", "files", "File groups", "Its file groups"),
     Place("streams", "j", "streams", "Streams", "Its streams and their join"),
     Place("sinks", "i", "sink", "Sinks", "Its Kafka sinks"),
+    Place("data", "z", "rows", "Data", "Its rows, of any moment"),
     Place("schema", "s", "schema", "Schema", "Its schema"),
     Place("services", "v", "services", "Services", "Its services"),
     Place("schedules", "d", "clock", "Schedules", "What is scheduled on it"),
@@ -67,14 +73,40 @@ PLACES = (
 class Shell:
     theme: str
     """Empty follows the system."""
+    density: str
+    """Empty is the measure between the two."""
     user: AbstractBaseUser | AnonymousUser
     table: Table | None
     """Of this page, once it was come to."""
+    request: HttpRequest
 
     @property
     def now_ms(self) -> int:
         """The server's clock, so that ages tick right in a browser whose clock is wrong."""
         return int(timezone.now().timestamp() * 1000)
+
+    @property
+    def clock(self) -> str:
+        """The server's, as this reader's pages write times."""
+        return f"{local(timezone.now()):%H:%M:%S}"
+
+    @property
+    def zone_name(self) -> str:
+        return str(shown_zone())
+
+    @property
+    def zone_words(self) -> str:
+        return zone_words(timezone.now())
+
+    @property
+    def curl(self) -> str:
+        """The same as this page, asked of the API; empty where it has no twin there."""
+        return as_curl(self.request)
+
+    @property
+    def files(self) -> list[ListFiles]:
+        """The lists of this page as files."""
+        return page_files(self.request)
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -84,6 +116,10 @@ class Shell:
     def is_admin(self) -> bool:
         """On the table of this page; everywhere where the page is of no table."""
         return self._may(Permission.ADMINISTER)
+
+    @property
+    def is_admin_everywhere(self) -> bool:
+        return may_everywhere(self.user, Permission.ADMINISTER)
 
     @property
     def is_auditor(self) -> bool:
@@ -117,13 +153,16 @@ class Shell:
 
 def shell(request: HttpRequest) -> dict[str, Shell]:
     theme = request.COOKIES.get(THEME_COOKIE, "")
+    density = request.COOKIES.get(DENSITY_COOKIE, "")
     user = getattr(request, "user", AnonymousUser())
     match = request.resolver_match
     slug = str(match.kwargs.get("slug", "")) if match else ""
     return {
         "shell": Shell(
             theme=theme if theme in _THEMES else "",
+            density=density if density in _DENSITIES else "",
             user=user,
             table=visited_table(user, slug),
+            request=request,
         )
     }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from django import forms
 
+from web.option_lines import options_of
+
 REASON_CHARS_MAX = 500
 _RELAUNCHES = [(0, "never"), (3, "3 times in a row"), (10, "10 times in a row")]
 _FIELDS = {
@@ -108,17 +110,7 @@ class SinkForm(forms.Form):
 
     def clean_more(self) -> dict[str, str]:
         """One `key=value` a line."""
-        options: dict[str, str] = {}
-        for line in str(self.cleaned_data["more"]).splitlines():
-            if not line.strip():
-                continue
-            key, equals, value = line.partition("=")
-            if not equals or not key.strip():
-                raise forms.ValidationError(
-                    f"Write each option as key=value. “{line.strip()[:60]}” is not."
-                )
-            options[key.strip()] = value.strip()
-        return options
+        return options_of(str(self.cleaned_data["more"]))
 
     @property
     def options(self) -> dict[str, str]:

@@ -78,11 +78,11 @@ def watermark(arrivals: Sequence[Arrival], streams: Sequence[str]) -> Figure | N
         own = [one for one in timed if one.group == name]
         if own:
             data.append(
-                _line(
+                stream_line(
                     number,
                     name,
-                    [_utc(one.arrived_ms) for one in own],
-                    [_utc(one) for one in _highest(own)],
+                    [utc_text(one.arrived_ms) for one in own],
+                    [utc_text(one) for one in _highest(own)],
                     "arrived %{x}<br>events up to %{y}",
                 )
             )
@@ -92,14 +92,14 @@ def watermark(arrivals: Sequence[Arrival], streams: Sequence[str]) -> Figure | N
             "type": "scatter",
             "mode": "lines",
             "name": "no delay",
-            "x": [_utc(first), _utc(last)],
-            "y": [_utc(first), _utc(last)],
+            "x": [utc_text(first), utc_text(last)],
+            "y": [utc_text(first), utc_text(last)],
             "line": {"width": 1, "dash": "dot"},
             "hoverinfo": "skip",
             "meta": {"tone": "quiet"},
         }
     )
-    layout = _layout(300, "arrival, UTC")
+    layout = line_layout(300, "arrival, UTC")
     layout["xaxis"] |= {"type": "date"}
     layout["yaxis"] |= {"type": "date", "title": {"text": "event time, UTC", "standoff": 4}}
     return {"data": data, "layout": layout}
@@ -118,23 +118,7 @@ def lag(arrivals: Sequence[Arrival], streams: Sequence[str]) -> Figure | None:
         ]
         for name in streams
     }
-    most_s = max((abs(gap) for own in gaps.values() for _, gap in own), default=0.0)
-    unit, per = _unit(most_s)
-    data = [
-        _line(
-            number,
-            name,
-            [_utc(at) for at, _ in gaps[name]],
-            [round(gap / per, 3) for _, gap in gaps[name]],
-            f"%{{x}}<br>%{{y}} {unit} behind",
-        )
-        for number, name in enumerate(streams)
-        if gaps[name]
-    ]
-    layout = _layout(260, "arrival, UTC")
-    layout["xaxis"] |= {"type": "date"}
-    layout["yaxis"] |= {"title": {"text": unit, "standoff": 4}, "rangemode": "tozero"}
-    return {"data": data, "layout": layout}
+    return lag_lines(gaps, streams, "behind")
 
 
 def delays(arrivals: Iterable[Arrival], streams: Sequence[str]) -> dict[str, list[int]]:
@@ -163,7 +147,7 @@ def lateness(counts: Mapping[str, Sequence[int]]) -> Figure | None:
         }
         for number, (name, own) in enumerate(counts.items())
     ]
-    layout = _layout(300, "rows")
+    layout = line_layout(300, "rows")
     layout |= {"barmode": "stack", "bargap": 0.25}
     layout["yaxis"] |= {"type": "category", "autorange": "reversed", "showgrid": False}
     return {"data": data, "layout": layout}
@@ -174,16 +158,20 @@ def completeness(points: Sequence[Point], streams: Sequence[str]) -> Figure | No
         return None
     at = [one.at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S") for one in points]
     data = [
-        _line(number, name, at, [one.by_group.get(name) for one in points], "%{x}<br>%{y:.1f} %")
+        stream_line(
+            number, name, at, [one.by_group.get(name) for one in points], "%{x}<br>%{y:.1f} %"
+        )
         for number, name in enumerate(streams)
     ]
     data.append(
         {
-            **_line(5, "complete", at, [one.complete_pct for one in points], "%{x}<br>%{y:.1f} %"),
+            **stream_line(
+                5, "complete", at, [one.complete_pct for one in points], "%{x}<br>%{y:.1f} %"
+            ),
             "line": {"width": 3},
         }
     )
-    layout = _layout(260, "UTC")
+    layout = line_layout(260, "UTC")
     layout["xaxis"] |= {"type": "date"}
     layout["yaxis"] |= {"range": [0, 103], "ticksuffix": " %"}
     return {"data": data, "layout": layout}
@@ -194,7 +182,7 @@ def coverage(measured: Map) -> Figure:
     names = [f"{one.group} · {one.column}" for one in measured.columns]
     trace: Figure = {
         "type": "heatmap",
-        "x": [_utc(start + measured.width_ms // 2) for start in measured.starts_ms],
+        "x": [utc_text(start + measured.width_ms // 2) for start in measured.starts_ms],
         "y": [escape(shortened(name)) for name in names],
         "z": [
             [share if of else None for share, of in zip(one.share_pct, measured.rows, strict=True)]
@@ -209,14 +197,14 @@ def coverage(measured: Map) -> Figure:
         "ygap": 2,
         "showscale": False,
     }
-    layout = _layout(max(150, len(names) * 24 + 70), "")
+    layout = line_layout(max(150, len(names) * 24 + 70), "")
     layout["showlegend"] = False
     layout["xaxis"] |= {"type": "date"}
     layout["yaxis"] |= {"type": "category", "autorange": "reversed"}
     return {"data": [trace], "layout": layout}
 
 
-def _line(number: int, name: str, x: list[Any], y: list[Any], hover: str) -> Figure:
+def stream_line(number: int, name: str, x: list[Any], y: list[Any], hover: str) -> Figure:
     """A stream keeps its hue, dash and symbol in all figures."""
     return {
         "type": "scatter",
@@ -231,6 +219,36 @@ def _line(number: int, name: str, x: list[Any], y: list[Any], hover: str) -> Fig
     }
 
 
+def lag_lines(
+    points: Mapping[str, Sequence[tuple[int, float]]], streams: Sequence[str], words: str
+) -> Figure:
+    """Seconds of each stream by the time in ms of their arrival, in a unit that fits; `words` say
+    what they are.
+    """
+    most_s = max((abs(lag_s) for own in points.values() for _, lag_s in own), default=0.0)
+    unit, per = unit_of(most_s)
+    data = [
+        stream_line(
+            number,
+            name,
+            [utc_text(at) for at, _ in points[name]],
+            [round(lag_s / per, 3) for _, lag_s in points[name]],
+            f"%{{x}}<br>%{{y}} {unit} {words}",
+        )
+        for number, name in enumerate(streams)
+        if points[name]
+    ]
+    return by_arrival(data, unit)
+
+
+def by_arrival(data: list[Figure], unit: str) -> Figure:
+    """The figure of these lines, with the time of arrival from left to right."""
+    layout = line_layout(260, "arrival, UTC")
+    layout["xaxis"] |= {"type": "date"}
+    layout["yaxis"] |= {"title": {"text": unit, "standoff": 4}, "rangemode": "tozero"}
+    return {"data": data, "layout": layout}
+
+
 def _highest(own: Sequence[Arrival]) -> list[int]:
     highest: list[int] = []
     for commit in own:
@@ -239,18 +257,21 @@ def _highest(own: Sequence[Arrival]) -> list[int]:
     return highest
 
 
-def _unit(most_s: float) -> tuple[str, float]:
+def unit_of(most_s: float) -> tuple[str, float]:
+    """A unit that fits, and its seconds."""
     for unit, per in (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0)):
         if most_s >= 2 * per:
             return unit, per
     return "seconds", 1.0
 
 
-def _utc(milliseconds: int) -> str:
+def utc_text(milliseconds: int) -> str:
+    """A time as Plotly reads it: text, for numbers are shown in the reader's time zone."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _layout(height: int, x_title: str) -> dict[str, Any]:
+def line_layout(height: int, x_title: str) -> dict[str, Any]:
+    """Layout of a figure with a line for each stream."""
     return {
         "height": height,
         "margin": {"l": 8, "r": 12, "t": 8, "b": 44},

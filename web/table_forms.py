@@ -22,6 +22,10 @@ _REASON = forms.CharField(
 )
 
 
+LABELS = ("owner", "tags")
+"""Fields that may become empty."""
+
+
 class PlaceForm(forms.Form):
     """What a table is called, and where it lies."""
 
@@ -144,6 +148,10 @@ class CreateForm(PlaceForm):
 class SettingsForm(PlaceForm):
     """What is to be registered of a table instead of what is."""
 
+    owner = forms.CharField(max_length=150, required=False, help_text="whom to ask about it")
+    tags = forms.CharField(
+        max_length=300, required=False, help_text="words to filter by, with spaces between them"
+    )
     reason = _REASON
     idempotency_key = forms.UUIDField(initial=uuid.uuid4)
 

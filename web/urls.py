@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import include, path, re_path
 
-from web import events, people_urls, register_urls, upkeep_urls
+from web import events, home_urls, people_urls, register_urls, upkeep_urls
 from web.additions import added_urls
 from web.pages import (
     conflicts,
@@ -14,7 +14,6 @@ from web.pages import (
     markers,
     operation,
     operation_log,
-    operations,
     overview,
     provider,
     rollback,
@@ -23,8 +22,8 @@ from web.pages import (
     sink_reset,
     sinks,
     streams,
-    tables,
     timeline,
+    write,
     writers,
 )
 
@@ -32,14 +31,12 @@ _INSTANT = r"(?P<{name}>[0-9]{{14}}(?:[0-9]{{3}})?)"
 _SINK = r"(?P<sink_id>[A-Za-z0-9][A-Za-z0-9._-]{0,99})"
 
 urlpatterns = [
-    path("", tables.tables, name="tables"),
-    path("tables/rows", tables.tables_rows, name="tables-rows"),
+    *home_urls.urlpatterns,
     *register_urls.urlpatterns,
-    path("operations", operations.operations, name="operations"),
-    path("operations/rows", operations.operations_rows, name="operations-rows"),
-    path("go", tables.go, name="go"),
     *people_urls.urlpatterns,
     path("", include("web.alert_urls")),
+    path("", include("web.approval_urls")),
+    path("", include("web.data_urls")),
     path("login/", provider.SignInView.as_view(), name="login"),
     path("login/oidc/", provider.StartView.as_view(), name="oidc-start"),
     path("login/oidc/callback/", provider.CallbackView.as_view(), name="oidc-callback"),
@@ -63,6 +60,7 @@ urlpatterns = [
     path("t/<slug:slug>/files", files.files, name="files"),
     path("t/<slug:slug>/files/rows", files.files_rows, name="files-rows"),
     path("t/<slug:slug>/files/group", files.file_group, name="file-group"),
+    path("t/<slug:slug>/write", write.write, name="table-write"),
     path("t/<slug:slug>/writers", writers.writers, name="writers"),
     path("t/<slug:slug>/writers/part", writers.writers_part, name="writers-part"),
     re_path(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from web.charts import LaneBy
+from web.overlays import chosen
 
 RANGES_MS = {
     "15m": 15 * 60_000,
@@ -40,6 +41,8 @@ class TimelineQuery:
     selected: str
     tab: str
     cursor: str
+    overlays: tuple[str, ...]
+    """Names of those that are switched on."""
 
     @property
     def is_following(self) -> bool:
@@ -66,6 +69,7 @@ def parse_query(texts: Mapping[str, str]) -> TimelineQuery:
         selected=_matching(_INSTANT, texts.get("sel", "")),
         tab=_matching(_WORD, texts.get("tab", "")),
         cursor=texts.get("before", "")[:64],
+        overlays=chosen(texts),
     )
 
 

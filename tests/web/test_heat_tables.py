@@ -96,7 +96,7 @@ def _rows(html: str) -> list[tuple[str, str]]:
     return [
         (
             re.sub("<.*?>", "", re.findall(r'<th scope="row">(.*?)</th>', line)[0]),
-            re.findall(r'<td class="num">([\d,]+)</td>', line)[-1],
+            re.findall(r'class="num">([\d,]+)</td>', line)[-1],
         )
         for line in lines
     ]

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.utils import timezone
-from pytest_django import DjangoAssertNumQueries
+from pytest_django import DjangoAssertNumQueries, Settings
 
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
@@ -201,7 +201,10 @@ def form(**changes: str) -> dict[str, str]:
     }
 
 
-def test_operator_starts_a_sink(client: Client, operator: User, orders: Table) -> None:
+def test_operator_starts_a_sink(
+    client: Client, operator: User, orders: Table, settings: Settings
+) -> None:
+    settings.SLUICE_KAFKA_BROKERS = ("kafka.example:9092",)
     client.force_login(operator)
 
     answer = client.post(f"{PAGE}/start", form())

@@ -90,7 +90,7 @@ def test_processing_lag_stands_beside_event_lag_and_both_say_what_they_mean(
     assert heads == ["event", "commit"]
     assert text.index(">Event lag<") < text.index(">Processing lag<")
     row = text[text.index('data-key="ship"') :]
-    event_lag, processing_lag = re.findall(r'<td class="num">\s*(<time [^>]*data-ago)', row)
+    event_lag, processing_lag = re.findall(r'class="num">\s*(<time [^>]*data-ago)', row)
     assert "2026-05-01T11:59:00" in event_lag
     [newest] = InstantRecord.objects.filter(table=joined).order_by("-completed_at")[1:2]
     at = datetime.fromtimestamp(parse_instant(newest.completed_at or "") / 1000, UTC)
@@ -314,3 +314,21 @@ def test_completeness_needs_two_points() -> None:
     assert figure is not None
     assert [one["name"] for one in figure["data"]] == ["shop", "ship", "complete"]
     assert "scattergl" not in json.dumps(figure)
+
+
+def test_freshness_is_told_as_of_a_stated_moment(
+    client: Client, admin: User, joined: Table
+) -> None:
+    client.force_login(admin)
+
+    def page(at: str) -> str:
+        return client.get("/t/orders/streams", {"at": at}).content.decode()
+
+    now, then, never = page(""), page("2026-01-01T00:00:00"), page("<b>soon</b>")
+
+    assert "now; choose another moment" in now
+    assert 'aria-label="How fresh each stream was"' in now
+    assert "no commit of it is known that is as old" in then
+    assert 'value="2026-01-01T00:00:00"' in then
+    assert "That was no date and time" in never
+    assert "<b>soon" not in never

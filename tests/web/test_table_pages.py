@@ -137,6 +137,17 @@ def test_what_blocks_archiving_is_named(logs: Table) -> None:
     assert check.instant == blocker.requested_at
 
 
+def test_writer_at_work_blocks_no_archiving(logs: Table) -> None:
+    for at in range(40):
+        record(logs, seconds=100 + at, action="deltacommit")
+    record(logs, seconds=3, action="deltacommit", state="inflight")
+
+    check = checks_of(logs)["archiving"]
+
+    assert (check.verdict, check.instant) == ("warn", "")
+    assert "blocks" not in check.sentence
+
+
 def test_writer_that_archiving_waits_for_is_named(logs: Table) -> None:
     for at in range(40):
         record(logs, seconds=100 + at, action="deltacommit")
@@ -239,7 +250,7 @@ def test_search_finds_files_and_partitions_of_the_table_at_hand(
 ) -> None:
     there = as_viewer.get("/go", {"q": text, "table": "trips"})["Location"]
 
-    assert there in (f"/t/trips/files?q={text}", f"/?q={text}")
+    assert there in (f"/t/trips/files?q={text}", f"/tables/?q={text}")
     if there.startswith("/t/"):
         assert b"No file group matches" not in as_viewer.get(there).content
 

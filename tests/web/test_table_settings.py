@@ -102,12 +102,12 @@ def test_the_list_is_filtered_by_namespace_and_keeps_the_search(
     for slug, namespace in (("rides", "sales"), ("rents", "sales"), ("roads", "default")):
         do_register_table(location=f"{root}/{slug}", slug=slug, namespace=namespace, by=admin)
 
-    everything = as_admin.get("/?q=ri").content.decode()
+    everything = as_admin.get("/tables/?q=ri").content.decode()
     filtered = as_admin.get("/tables/rows?namespace=sales").content.decode()
     both = as_admin.get("/tables/rows?namespace=sales&q=rid").content.decode()
     none = as_admin.get("/tables/rows?namespace=elsewhere").content.decode()
 
-    assert 'href="/?q=ri&amp;namespace=sales"' in everything
+    assert 'href="/tables/?q=ri&amp;namespace=sales"' in everything
     assert re.findall(r'data-key="(\w+)"', filtered) == ["rents", "rides"]
     assert re.findall(r'data-key="(\w+)"', both) == ["rides"]
     assert "No table" in none
@@ -115,8 +115,8 @@ def test_the_list_is_filtered_by_namespace_and_keeps_the_search(
 
 
 def test_a_viewer_sees_the_settings_and_no_way_to_register(as_viewer: Client, trips: Table) -> None:
-    assert "table-register" not in as_viewer.get("/").content.decode()
-    assert "/tables/register" not in as_viewer.get("/").content.decode()
+    assert "table-register" not in as_viewer.get("/tables/").content.decode()
+    assert "/tables/register" not in as_viewer.get("/tables/").content.decode()
     assert "needs the role" in as_viewer.get("/t/trips/settings").content.decode()
 
 
@@ -138,6 +138,29 @@ def test_a_file_fills_the_form_and_the_table_is_made_of_what_the_form_says(
     assert made.redirect_chain == [("/t/rides/", 302)]
     assert "is made, and empty" in made.content.decode()
     assert (root / "rides" / ".hoodie" / "hoodie.properties").exists()
+
+
+def test_a_statement_fills_the_form_and_leads_to_its_first_write(
+    as_admin: Client, root: Path, trips: Table
+) -> None:
+    statement = "SELECT id, city, ts + 1 AS next FROM trips"
+    look = {"deed": "look", "statement": statement, "record_key": "city"}
+
+    shown = as_admin.post("/tables/create", look).content.decode()
+    words = {
+        "slug": "rides", "namespace": "sales", "location": f"{root}/rides",
+        "columns": "id bigint", "record_key": "id", "table_type": "COPY_ON_WRITE",
+        "idempotency_key": KEY, "source_statement": statement,
+    }  # fmt: skip
+    made = as_admin.post("/tables/create", words)
+    refused = as_admin.post("/tables/create", {"deed": "look", "statement": "SELECT"})
+
+    assert "id bigint\ncity string\nnext bigint</textarea>" in shown
+    assert "1 of 9" in shown  # The key that was to be tried.
+    assert "unique: 9" in shown
+    assert made["Location"].startswith("/t/rides/write?kind=sql&statement=SELECT")
+    assert refused.status_code == 400
+    assert 'id="statement-problem"' in refused.content.decode()
 
 
 def test_what_is_wrong_with_a_new_table_stands_beside_its_fields(

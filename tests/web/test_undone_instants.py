@@ -106,7 +106,6 @@ def test_a_window_counts_and_pages_over_what_was_taken_back(
     while True:
         window = timeline_window(table, limit=2, cursor=cursor)
         paged += [f"{row.requested_at}.{row.action}" for row in window.rows]
-        assert window.total_in_window == whole.total_in_window
         if (cursor := window.next_cursor) is None:
             break
 

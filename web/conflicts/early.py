@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from controlplane.tables.queries import DATA_ACTIONS
 from controlplane.writers.conflicts import ConflictDetail
 from web.conflicts.words import clock, inserted_keys, name_of
 from web.templatetags.lake import took
@@ -15,7 +16,6 @@ from web.templatetags.lake import took
 OPTIMISTIC = "OPTIMISTIC_CONCURRENCY_CONTROL"
 ENABLE = "hoodie.write.concurrency.early.conflict.detection.enable=true"
 CHECK_COMMITS = "hoodie.write.concurrency.early.conflict.check.commit.conflict=true"
-_WRITES = ("commit", "deltacommit", "replacecommit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def early_line(detail: ConflictDetail) -> EarlyLine:
         return EarlyLine("Early detection is for optimistic writers; this one ran in another mode.")
     if row.details.get("rule") == "taken_back" or winner.began_ms is None:
         return EarlyLine("Early detection would not have caught it: nobody wrote beside it.")
-    if winner.began_ms < row.began_ms and winner.action in _WRITES and not _is_service(detail):
+    if winner.began_ms < row.began_ms and winner.action in DATA_ACTIONS and not _is_service(detail):
         return _by_markers(detail)
     return _by_commit(detail)
 

@@ -57,7 +57,7 @@ class InsertedKeys:
 
     @property
     def heading(self) -> str:
-        """Of what lies between the two writers; A is the winner."""
+        """The heading of what lies between the two writers; A is the winner."""
         keys = counted(self.count, "key")
         match self:
             case InsertedKeys(count=0, is_of_read=True):

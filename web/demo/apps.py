@@ -10,10 +10,24 @@ class DemoPagesConfig(AppConfig):
     label = "demo_pages"
 
     def ready(self) -> None:
-        from web.additions import HeadPart, add_head_part, add_urls, set_first_step
+        from web.additions import (
+            HeadPart,
+            Strip,
+            add_head_part,
+            add_strip,
+            add_urls,
+            set_first_step,
+        )
 
         add_urls("web.demo.urls")
         set_first_step("demo/first_step.html")
+        add_strip(
+            Strip(
+                template="demo/strip.html",
+                style="web/css/demo.css",
+                build="web.demo.story.strip_of",
+            )
+        )
         add_head_part(
             HeadPart(
                 name="demo",

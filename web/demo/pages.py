@@ -77,6 +77,7 @@ def buttons(table: Table) -> dict[str, Any]:
     return {
         "buttons": BUTTONS,
         "has_demo_ended": has_demo_ended(table),
+        "has_story": table.slug == SLUG,
         "conflict_hint": "The first demo button makes one happen.",
     }
 

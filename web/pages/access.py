@@ -118,10 +118,10 @@ def access_rows(request: HttpRequest) -> HttpResponse:
     user = person(request)
     if not may_grant_somewhere(user):
         raise PermissionDenied("this needs the role admin in a namespace")
-    is_asked = request.method == "POST"
-    form = RowGrantForm(request.POST if is_asked else None)
-    status, problem = 422 if is_asked else 200, ""
-    if is_asked and form.is_valid():
+    is_posted = request.method == "POST"
+    form = RowGrantForm(request.POST if is_posted else None)
+    status, problem = 422 if is_posted else 200, ""
+    if is_posted and form.is_valid():
         refusal = _give_rows(form, user)
         if refusal is None:
             messages.success(request, "The right to read rows was given. It holds from now on.")

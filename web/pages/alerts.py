@@ -18,7 +18,7 @@ from controlplane.monitoring.queries import AlertRow, alert_board, alert_row
 from controlplane.monitoring.severities import SEVERITIES
 from controlplane.tables.access import Permission, access_table, may_everywhere, may_see_some
 from web.forms import AlertRuleForm, SilenceForm
-from web.refusals import page, person, refusal_of
+from web.refusals import page, person, refusal_of, sentence_of
 
 
 @require_safe
@@ -45,14 +45,17 @@ def silence(request: HttpRequest, alert_id: int) -> HttpResponse:
     alert = _alert_to_change(request, alert_id)
     form = SilenceForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
-        do_silence(
-            table=access_table(person(request), alert.slug, Permission.OPERATE),
-            check=alert.check,
-            hours=form.cleaned_data["hours"],
-            reason=form.cleaned_data["reason"],
-            by=person(request),
-        )
-        return redirect("alerts")
+        try:
+            do_silence(
+                table=access_table(person(request), alert.slug, Permission.OPERATE),
+                check=alert.check,
+                by=person(request),
+                **form.words,
+            )
+        except PermissionDenied as error:
+            form.add_error("reach", sentence_of(error))
+        else:
+            return redirect("alerts")
     context = {"page": "alerts", "alert": alert, "form": form}
     status = 422 if request.method == "POST" else 200
     return render(request, "pages/alert_silence.html", context, status=status)
@@ -62,8 +65,11 @@ def silence(request: HttpRequest, alert_id: int) -> HttpResponse:
 @page
 def unsilence(request: HttpRequest, alert_id: int) -> HttpResponse:
     alert = _alert_to_change(request, alert_id)
-    table = access_table(person(request), alert.slug, Permission.OPERATE)
-    do_end_silence(table=table, check=alert.check, by=person(request))
+    access_table(person(request), alert.slug, Permission.OPERATE)
+    try:
+        do_end_silence(alert_id=alert.id, by=person(request))
+    except PermissionDenied as error:
+        messages.error(request, sentence_of(error))
     return redirect("alerts")
 
 

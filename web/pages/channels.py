@@ -65,7 +65,7 @@ class ChannelForm(forms.Form):
     wants_new_secret = forms.BooleanField(required=False)
 
     def wish(self) -> ChannelWish:
-        """Of a form that is valid."""
+        """The channel that a valid form asks for."""
         words = dict(self.cleaned_data)
         del words["wants_new_secret"]
         names = [name.strip() for name in words.pop("namespaces").split(",")]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from csp.constants import SELF, UNSAFE_INLINE
@@ -13,7 +14,6 @@ from csp.decorators import csp_replace
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from controlplane.mirror.queries.file_stats import size_bins, write_heat
@@ -28,8 +28,16 @@ from controlplane.mirror.queries.files import (
     file_group as file_group_detail,
 )
 from controlplane.mirror.queries.table_details import pending_markers
+from controlplane.mirror.queries.write_costs import write_costs
 from controlplane.tables.access import Permission, access_table
 from web import figures
+from web.file_figures import (
+    SKEW,
+    PartitionLine,
+    amplification,
+    partition_lines,
+    partition_treemap,
+)
 from web.refusals import page, person
 from web.templatetags.lake import size
 
@@ -39,8 +47,6 @@ if TYPE_CHECKING:
 ROWS_SHOWN = 50
 PARTITIONS_SHOWN = 200
 SEARCH_CHARS_MAX = 200
-SKEW = 4.0
-"""A file group this many times the average of its partition is worth a look."""
 _ORDERS = {"partition": "by partition", "-bytes": "largest first", "-log_files": "most logs first"}
 
 
@@ -159,18 +165,14 @@ def _charts(table: Table, partition_rows: list[PartitionRow]) -> dict[str, Any]:
         return {}
     here = reverse("files", args=[table.slug])
     bins, heat = size_bins(table), write_heat(table)
-    tiles = [
-        figures.Tile(
-            label=one.partition,
-            bytes=one.bytes,
-            words=f"{one.bytes:,} bytes in {one.file_groups:,} file groups",
-            link=f"{here}?{urlencode({'partition': one.partition})}",
-            tone="busy",
-        )
-        for one in partition_rows
-    ]
+    lines, costs = partition_lines(partition_rows), write_costs(table)
     return {
-        "treemap": figures.treemap(tiles, name="Bytes by partition", height=240),
+        "treemap": partition_treemap(lines, here),
+        "partition_lines": lines[:PARTITIONS_SHOWN],
+        "skew": _skew(lines),
+        "costs": costs,
+        "newest_costs": list(reversed(costs.writes)),
+        "amplification": amplification(costs.writes),
         "bins": bins,
         "histogram": figures.histogram(
             [figures.Bar(one.name, one.file_groups) for one in bins], unit="file groups"
@@ -186,6 +188,12 @@ def _charts(table: Table, partition_rows: list[PartitionRow]) -> dict[str, Any]:
         if heat.partitions
         else None,
     }
+
+
+def _skew(lines: list[PartitionLine]) -> float | None:
+    """The largest partition as a multiple of the median one; None where there is one at most."""
+    sizes = [line.row.bytes for line in lines if line.row.bytes]
+    return max(sizes) / median(sizes) if len(sizes) > 1 else None
 
 
 def _claims(sample: list[str], partition: str, file_id: str) -> bool:

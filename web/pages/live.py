@@ -28,6 +28,7 @@ from web.advice import explain
 from web.board import board
 from web.refusals import page, person
 from web.sparkline import sparkline
+from web.wall import wall_of
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -59,7 +60,7 @@ class _Look:
 @page
 def live(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
-    context: dict[str, Any] = {"page": "live", "table": table}
+    context: dict[str, Any] = {"page": "live", "table": table, "wall": wall_of(request, table)}
     look = _Look(person(request), table, timezone.now(), context)
     for build in _PARTS.values():
         context |= build(look)

@@ -51,7 +51,9 @@ class Fill:
 
 @dataclass(frozen=True, slots=True)
 class Savings:
-    """Of the last minutes, or since the server started: what batching spared storage."""
+    """What was saved in the last minutes, or since the server started: what batching spared
+    storage.
+    """
 
     markers: int
     batches: int

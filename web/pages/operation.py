@@ -16,14 +16,18 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from controlplane.errors import InvalidRequest, NotAllowedNow
+from controlplane.mirror.queries.phases import instant_phases
 from controlplane.operations.actions import do_request_again, do_request_cancel, is_cancellable
 from controlplane.operations.kinds.kind import Cancelling, kind_named
 from controlplane.operations.queries import OperationDetail, access_operation, operation_detail
 from controlplane.operations.requesting import Given
 from controlplane.tables.access import Permission, access_table, may
 from controlplane.tables.row_access import row_access
+from web.operation_parameters import shown_parameters
 from web.pages.operation_log import log_context
+from web.pages.operations import wait_url
 from web.refusals import as_operation_id, page, person, refusal_of
+from web.rollback_flow import flow
 from web.table_service_words import text_of
 from web.verdicts import verification
 
@@ -118,11 +122,16 @@ def _context(request: HttpRequest, slug: str, operation_id: UUID) -> dict[str, A
         "is_cancellable": is_cancellable(row),
         "may_cancel": may_operate,
         "stops_between_steps": kind.cancelling is Cancelling.BETWEEN_STEPS,
-        "page": kind.page,
+        "page": "operations",
+        "section": kind.page,
+        "parameters": shown_parameters(operation.parameters),
+        "wait_url": wait_url(row),
         "table": table,
         "operation": operation,
+        "phases": instant_phases(table, row.instant) if row.instant else [],
         "words": text_of(operation.row.service) if operation.row.service else None,
         "synced_at": table.synced_at,
         **_again(operation),
+        **flow(operation_id),
         **verification(operation),
     }

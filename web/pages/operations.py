@@ -13,18 +13,29 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from controlplane.errors import InvalidRequest
 from controlplane.operations.actions import service_kinds
-from controlplane.operations.filters import NOBODY, STATE_GROUPS, TEXT_CHARS_MAX, OperationFilter
+from controlplane.operations.filters import (
+    NOBODY,
+    STATE_GROUPS,
+    TEXT_CHARS_MAX,
+    UNANSWERED,
+    OperationFilter,
+)
 from controlplane.operations.kinds.kind import kinds
 from controlplane.operations.queries import OperationRow, listed_operations
 from controlplane.operations.states import OperationState
+from controlplane.paging import PAGE_ROWS_MAX
 from controlplane.tables.access import may_see_some, visible_tables
+from web.exports import Columns, exported
 from web.refusals import page, person
+from web.time_zones import shown_zone
 
 ROWS_SHOWN = 50
+EXPORT_ROWS_MAX = 10_000
 _CURSOR_CHARS_MAX = 120
 _FILTERS = ("table", "kind", "state", "who", "since", "until", "q")
 
@@ -46,6 +57,7 @@ def operations(request: HttpRequest) -> HttpResponse:
         "state_groups": list(STATE_GROUPS),
         "states": [state.value for state in OperationState],
         "nobody": NOBODY,
+        "unanswered": UNANSWERED,
         **_rows(request),
     }
     return render(request, "pages/operations.html", context)
@@ -57,22 +69,69 @@ def operations_rows(request: HttpRequest) -> HttpResponse:
     return render(request, "fragments/operation_rows.html", _rows(request))
 
 
-def _rows(request: HttpRequest) -> dict[str, Any]:
+@require_safe
+@page
+def operations_export(request: HttpRequest) -> HttpResponse:
+    """All that the filters leave, newest first, as a file; up to `EXPORT_ROWS_MAX`."""
+    wanted = _filter(_given(request))
+    rows: list[OperationRow] = []
+    cursor: str | None = None
+    while len(rows) <= EXPORT_ROWS_MAX:
+        listed = listed_operations(
+            visible_tables(person(request)), wanted, cursor=cursor, limit=PAGE_ROWS_MAX
+        )
+        rows += listed.rows
+        cursor = listed.next_cursor
+        if cursor is None:
+            break
+    # Of a list that is cut only this is known: there is one row more at least.
+    kept = rows[:EXPORT_ROWS_MAX]
+    as_format = request.GET.get("as", "csv")
+    return exported(
+        "operations", as_format, _COLUMNS, kept, total=len(rows[: len(kept) + 1]), at=timezone.now()
+    )
+
+
+_COLUMNS: Columns = (
+    ("id", lambda row: row.id),
+    ("table", lambda row: row.table_slug),
+    ("kind", lambda row: row.kind),
+    ("service", lambda row: row.service),
+    ("state", lambda row: row.state),
+    ("requested_by", lambda row: row.requested_by),
+    ("requested_at", lambda row: row.requested_at),
+    ("started_at", lambda row: row.started_at),
+    ("finished_at", lambda row: row.finished_at),
+    ("reason", lambda row: row.reason),
+    ("message", lambda row: row.message),
+    ("instant", lambda row: row.instant),
+    ("writer", lambda row: row.writer),
+    ("attempts", lambda row: row.attempts + 1),
+    ("lasted_s", lambda row: row.lasted_s),
+)
+
+
+def _given(request: HttpRequest) -> dict[str, str]:
     if not may_see_some(person(request)):
         raise PermissionDenied("this needs the role viewer")
     # PostgreSQL takes no NUL, and no row has one.
     query = {name: request.GET.get(name, "").replace("\0", "") for name in _FILTERS}
-    given = {name: text.strip()[:TEXT_CHARS_MAX] for name, text in query.items()}
+    return {name: text.strip()[:TEXT_CHARS_MAX] for name, text in query.items()}
+
+
+def _rows(request: HttpRequest) -> dict[str, Any]:
+    given = _given(request)
     cursor = request.GET.get("before", "")[:_CURSOR_CHARS_MAX]
     wanted = _filter(given)
     tables = visible_tables(person(request))
     listed = listed_operations(tables, wanted, cursor=cursor or None, limit=ROWS_SHOWN)
     return {
-        "operations": [ListedOperation(row, _wait_url(row)) for row in listed.rows],
+        "operations": [ListedOperation(row, wait_url(row)) for row in listed.rows],
         "next_cursor": listed.next_cursor,
         "cursor": cursor,
         "asked": given,
         "is_filtered": not wanted.is_any,
+        "at": timezone.now(),
     }
 
 
@@ -90,23 +149,26 @@ def _filter(given: Mapping[str, str]) -> OperationFilter:
 
 
 def _time(text: str) -> datetime | None:
-    """UTC where it names no zone, as the page's own fields do not."""
+    """Of the reader's zone where it names none, as the page's own fields do not."""
     if not text:
         return None
     try:
         at = datetime.fromisoformat(text)
-        return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+        return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=shown_zone()).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise InvalidRequest("a time is written as 2026-01-31T14:05", given=text[:40]) from error
 
 
-def _wait_url(row: OperationRow) -> str:
+def wait_url(row: OperationRow) -> str:
+    """Where what it waits for is shown; empty for nowhere."""
     wait = row.waits_for
     match wait.page if wait else "":
         case "operation" if wait:
             return reverse("operation", args=[wait.table, wait.operation])
         case "locks":
             return reverse("locks", args=[row.table_slug])
+        case "approval":
+            return reverse("approval", args=[row.id])
         case "running":
             return f"{reverse('operations')}?state=running"
         case _:

@@ -22,7 +22,7 @@ class PasswordView(PasswordResetConfirmView):
     template_name = "pages/password.html"
 
     def form_valid(self, form: SetPasswordForm[Any]) -> HttpResponse:
-        """Raises nothing: who was locked out meanwhile sees it beside the form."""
+        """Set the password; who was locked out meanwhile sees it beside the form."""
         user = form.user
         assert isinstance(user, User), user
         try:

@@ -27,7 +27,14 @@ from controlplane.people.actions.users import (
     link_hours,
 )
 from controlplane.people.queries.tokens import tokens_named
-from controlplane.people.queries.users import LISTED_MAX, groups, name_of, people, person_detail
+from controlplane.people.queries.users import (
+    LISTED_MAX,
+    groups,
+    name_of,
+    people,
+    people_count,
+    person_detail,
+)
 from controlplane.tables.grants import Granter
 from web.refusals import explained, page, person, refusal_of
 
@@ -80,15 +87,17 @@ def people_page(request: HttpRequest) -> HttpResponse:
             return redirect("person", row.id)
     elif request.method == "POST":
         status = 422
-    search = request.GET.get("q", "")[:150]
+    search, after = request.GET.get("q", "")[:150], request.GET.get("after", "")[:150]
+    listed, count = people(search, after=after), people_count(search)
     context = {
         "page": "people",
         "form": form,
         "problem": problem,
-        "people": people(search),
+        "people": listed,
         "groups": groups(),
         "search": search,
-        "listed_max": LISTED_MAX,
+        "people_count": count,
+        "next_after": listed[-1].name if len(listed) == LISTED_MAX else "",
         "keeps": keeps,
     }
     return render(request, "pages/people.html", context, status=status)

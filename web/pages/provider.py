@@ -20,7 +20,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from mozilla_django_oidc.views import OIDCAuthenticationCallbackView, OIDCAuthenticationRequestView
 
-from controlplane.people.oidc.backend import OidcBackend, library_setting, redirect_uri
+from controlplane.people.oidc.backend import (
+    ID_TOKEN,
+    OidcBackend,
+    library_setting,
+    redirect_uri,
+)
 from controlplane.people.oidc.provider import LoginRefused, oidc_settings, provider_of
 
 log = logging.getLogger(__name__)
@@ -51,8 +56,13 @@ class SignOutView(LogoutView):
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         """Leads to the login page."""
         came_by_provider = request.session.get(BACKEND_SESSION_KEY) == _BACKEND
+        id_token = request.session.get(ID_TOKEN, "")
         answer = super().post(request, *args, **kwargs)
-        return redirect(f"{settings.LOGIN_URL}?{LEFT}=1") if came_by_provider else answer
+        if not came_by_provider:
+            return answer
+        # The session that ended took it along; the one that begins here knows nothing else.
+        request.session[ID_TOKEN] = id_token
+        return redirect(f"{settings.LOGIN_URL}?{LEFT}=1")
 
 
 @method_decorator(never_cache, name="dispatch")
@@ -108,6 +118,13 @@ class CallbackView(OIDCAuthenticationCallbackView):
             return self.login_failure()
         return answer
 
+    def login_success(self) -> HttpResponse:
+        """With the id token in the session that begins now, which may be another one."""
+        id_token = self.request.session.get(ID_TOKEN, "")
+        answer: HttpResponse = super().login_success()
+        self.request.session[ID_TOKEN] = id_token
+        return answer
+
     def login_failure(self) -> HttpResponse:
         """Nothing that this session waits for: begun elsewhere, finished before, or too old."""
         return _refused(self.request, "this login was not begun here, or it is over; begin again")
@@ -127,8 +144,10 @@ def leave_provider(request: HttpRequest) -> HttpResponse:
     if not end:
         return _refused(request, f"{oidc.name} has no address that signs out")
     back = f"{settings.SLUICE_PUBLIC_URL.rstrip('/')}{reverse('login')}"
-    query = urlencode({"client_id": oidc.client_id, "post_logout_redirect_uri": back})
-    return HttpResponseRedirect(f"{end}?{query}")
+    words = {"client_id": oidc.client_id, "post_logout_redirect_uri": back}
+    if id_token := request.session.pop(ID_TOKEN, ""):
+        words["id_token_hint"] = id_token
+    return HttpResponseRedirect(f"{end}?{urlencode(words)}")
 
 
 def _refused(request: HttpRequest, sentence: str) -> HttpResponse:

@@ -20,13 +20,16 @@ from controlplane.errors import ControlPlaneError, PlanVoid
 from controlplane.mirror.queries.table_details import instant_detail
 from controlplane.mirror.timeline_rows import InstantRow, timeline_window
 from controlplane.operations.actions import PlanView, do_request_rollback, plan_rollback
+from controlplane.operations.approvals.rules import ROLLBACK
 from controlplane.operations.queries import OperationRow, recent_operations
 from controlplane.tables.access import Permission, access_table, may
+from controlplane.tables.queries import DATA_ACTIONS
 from controlplane.tables.row_access import row_access
 from controlplane.writers.queries import writers_board
 from web.forms import RollbackForm
 from web.plans import files_treemap
 from web.refusals import page, person, refusal_of
+from web.rollback_flow import approver_wanted
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
 CHOICES_SHOWN = 40
 PAST_SHOWN = 10
 FILES_SHOWN = 500
-_WRITES = ("commit", "deltacommit", "replacecommit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,13 @@ class _File:
 def rollback(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
     past = [one for one in recent_operations(table, 50) if _is_rollback(one)][:PAST_SHOWN]
-    context = {"page": "rollback", "table": table, "choices": _choices(table), "past": past}
+    context = {
+        "page": "rollback",
+        "table": table,
+        "choices": _choices(table),
+        "past": past,
+        "approver": approver_wanted(table, ROLLBACK),
+    }
     return render(request, "pages/rollback.html", context)
 
 
@@ -129,6 +137,7 @@ def _show_plan(
         "instant": instant,
         "plan": plan,
         "form": form,
+        "approver": approver_wanted(table, ROLLBACK),
         "may_run": bool(plan and plan.is_executable)
         and may(person(request), Permission.ADMINISTER, table),
     }
@@ -151,7 +160,7 @@ def _is_rollback(operation: OperationRow) -> bool:
 
 
 def _choices(table: Table) -> list[_Choice]:
-    rows = timeline_window(table, actions=_WRITES, limit=CHOICES_SHOWN, archived=False).rows
+    rows = timeline_window(table, actions=DATA_ACTIONS, limit=CHOICES_SHOWN, archived=False).rows
     now = timezone.now()
     return choose(rows, alive=_alive(table, now))
 

@@ -12,13 +12,13 @@ from controlplane.mirror.queries.table_services import SavepointRow
 from controlplane.mirror.queries.table_services import savepoints as savepoint_rows
 from controlplane.mirror.timeline_rows import InstantRow, timeline_window
 from controlplane.tables.access import Permission, access_table, may
+from controlplane.tables.queries import DATA_ACTIONS
 from web.refusals import page, person
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
 
 CHOICES_SHOWN = 25
-_WRITES = ("commit", "deltacommit", "replacecommit")
 
 
 @require_safe
@@ -51,7 +51,7 @@ def _candidates(table: Table, kept: list[SavepointRow]) -> list[InstantRow]:
     known = {one.instant for one in kept}
     rows = timeline_window(
         table,
-        actions=_WRITES,
+        actions=DATA_ACTIONS,
         states=("completed",),
         archived=False,
         limit=CHOICES_SHOWN + len(known),

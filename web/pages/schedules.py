@@ -107,7 +107,10 @@ def _form(request: HttpRequest, slug: str, schedule_id: UUID | None) -> HttpResp
     known = None if schedule_id is None else access_schedule(user, slug, schedule_id, permission)
     row = None if known is None else schedule_row(known, user)
     others = [other for other in visible_schedules(user) if row is None or other.id != row.id]
-    form = ScheduleForm(request.POST, others=others) if is_sent else ScheduleForm.of(row, others)
+    if is_sent:
+        form = ScheduleForm(request.POST, others=others)
+    else:
+        form = ScheduleForm.of(row, others, request.GET.get("parameters", ""))
     status, problem = (422, "") if is_sent else (200, "")
     if is_sent and form.is_valid():
         wish, by, reason = form.wish(), Requester.person(user), form.cleaned_data["reason"]

@@ -12,12 +12,14 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from controlplane.mirror.queries.schema import SchemaNode, schema_diff
+from controlplane.mirror.queries.schema_cases import WRITES_LOOKED_AT, cases_seen
 from controlplane.mirror.queries.table_details import SchemaRow, schema_history
 from controlplane.tables.access import Permission, access_table
 from controlplane.writers.queries import WriterRow, writers_board
 from web import figures
 from web.badges import Badge, badge
 from web.refusals import page, person
+from web.schema_cases import case_lines
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
@@ -32,12 +34,16 @@ VERSIONS_SHOWN = 200
 def schema(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
     versions = schema_history(table)
+    cases = cases_seen(table)
     context: dict[str, Any] = {
         "page": "schema",
         "table": table,
         "versions": versions[:VERSIONS_SHOWN],
         "hidden": max(0, len(versions) - VERSIONS_SHOWN),
         "behind": _behind(table, versions),
+        "older_writers": cases.older,
+        "case_lines": case_lines(cases),
+        "writes_looked_at": WRITES_LOOKED_AT,
         "figure": figures.column_count(versions) if len(versions) > 1 else None,
         **_comparison(versions, request.GET.get("from", ""), request.GET.get("to", "")),
     }

@@ -52,8 +52,8 @@ def letters_context(request: HttpRequest, table: Table, sink: SinkSummary) -> di
 def replay(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
     """What would be sent, and the question why."""
     table = access_table(person(request), slug, Permission.ADMINISTER)
-    is_asked = request.method == "POST"
-    wanted = _asked(request.POST if is_asked else request.GET)
+    is_posted = request.method == "POST"
+    wanted = _letters_wanted(request.POST if is_posted else request.GET)
     reason = request.POST.get("reason", "")[:REASON_CHARS_MAX]
     context: dict[str, Any] = {
         "page": "sinks",
@@ -65,7 +65,7 @@ def replay(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
         "key": request.POST.get("idempotency_key", "")[:100] or uuid.uuid4(),
     }
     try:
-        if is_asked:
+        if is_posted:
             operation = do_request_replay(
                 table,
                 sink_id,
@@ -92,7 +92,7 @@ def _status(context: dict[str, Any]) -> int:
     return 409 if context.get("problem") else 200
 
 
-def _asked(given: QueryDict) -> dict[str, Any]:
+def _letters_wanted(given: QueryDict) -> dict[str, Any]:
     return {
         "instant": given.get("instant", "")[:17],
         "letters": given.getlist("letter"),

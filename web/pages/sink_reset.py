@@ -25,8 +25,8 @@ OFFSETS_CHARS_MAX = 60_000
 @page
 def reset(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.ADMINISTER)
-    is_asked = request.method == "POST"
-    given = request.POST if is_asked else request.GET
+    is_posted = request.method == "POST"
+    given = request.POST if is_posted else request.GET
     to = given.get("to", "")
     if to == "offsets":
         to = given.get("offsets", "")
@@ -42,7 +42,7 @@ def reset(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
     }
     status = 200
     try:
-        if is_asked:
+        if is_posted:
             done = do_reset_sink(
                 table,
                 sink_id,

@@ -77,12 +77,12 @@ def sinks_part(request: HttpRequest, slug: str, sink_id: str, part: str) -> Http
 @_POSTED
 @page
 def start(request: HttpRequest, slug: str) -> HttpResponse:
-    is_asked = request.method == "POST"
-    permission = Permission.OPERATE if is_asked else Permission.VIEW
+    is_posted = request.method == "POST"
+    permission = Permission.OPERATE if is_posted else Permission.VIEW
     table = access_table(person(request), slug, permission)
-    form = SinkForm(request.POST if is_asked else None)
+    form = SinkForm(request.POST if is_posted else None)
     status, problem = 200, ""
-    if is_asked and form.is_valid():
+    if is_posted and form.is_valid():
         cleaned = form.cleaned_data
         try:
             operation = do_start_sink(
@@ -98,7 +98,7 @@ def start(request: HttpRequest, slug: str) -> HttpResponse:
             status, problem = refusal_of(error).status, explained(error)
         else:
             return _to_sink(table, operation.sink_id)
-    elif is_asked:
+    elif is_posted:
         status = 422
     context = {
         "page": "sinks",

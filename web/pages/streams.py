@@ -14,10 +14,12 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.cell_stories import explain
+from controlplane.mirror.group_rows import GroupCommitRow
 from controlplane.mirror.queries.streams import StreamsBoard, commit_rows, streams_board
 from controlplane.operations.actions import do_declare_stream, do_launch_stream
 from controlplane.operations.declaring import TYPES
@@ -26,6 +28,7 @@ from controlplane.operations.stream_writes import stream_writes
 from controlplane.tables.access import Permission, access_table, may
 from controlplane.tables.row_access import row_access
 from web import stream_figures as figures
+from web import stream_moments as over_time
 from web.refusals import page, person, refusal_of, sentence_of
 
 if TYPE_CHECKING:
@@ -119,7 +122,9 @@ class StreamForm(forms.Form):
 def streams(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
     context = _context(request, table)
-    context |= {**_charts(table, context), **_answers(request, table)}
+    arrivals = commit_rows(table, context["access"])
+    context |= {**_charts(context, arrivals), **_answers(request, table)}
+    context |= _as_of(request, context["stream_names"], arrivals)
     context["columns"] = [
         (group["name"], [*group["columns"], *group["ordering"]]) for group in table.groups
     ]
@@ -148,12 +153,12 @@ def streams_why(request: HttpRequest, slug: str) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @page
 def declare(request: HttpRequest, slug: str) -> HttpResponse:
-    is_asked = request.method == "POST"
-    permission = Permission.ADMINISTER if is_asked else Permission.VIEW
+    is_posted = request.method == "POST"
+    permission = Permission.ADMINISTER if is_posted else Permission.VIEW
     table = access_table(person(request), slug, permission)
-    form = StreamForm(request.POST if is_asked else None)
+    form = StreamForm(request.POST if is_posted else None)
     status, problem = 200, ""
-    if is_asked and form.is_valid():
+    if is_posted and form.is_valid():
         try:
             do_declare_stream(
                 table,
@@ -172,7 +177,7 @@ def declare(request: HttpRequest, slug: str) -> HttpResponse:
                 request, f"The stream {name} is declared. It shows here with the next sync."
             )
             return redirect("streams", table.slug)
-    elif is_asked:
+    elif is_posted:
         status = 422
     context = {
         "page": "streams",
@@ -245,17 +250,19 @@ def _waiting(board: StreamsBoard) -> list[tuple[str, int]]:
     return sorted(((name, n) for name, n in counts.items() if n), key=lambda pair: -pair[1])
 
 
-def _charts(table: Table, known: dict[str, Any]) -> dict[str, Any]:
+def _charts(known: dict[str, Any], arrivals: list[GroupCommitRow]) -> dict[str, Any]:
     board: StreamsBoard = known["board"]
-    arrivals = commit_rows(table, known["access"])
     names = [one.name for one in board.streams]
     counts = figures.delays(arrivals, names)
+    counted = over_time.rates(arrivals, names)
     charts = {
         "coverage": figures.coverage(board.coverage) if board.coverage else None,
         "completeness": figures.completeness(board.points, names),
         "watermark": figures.watermark(arrivals, names),
         "lag": figures.lag(arrivals, names),
         "lateness": figures.lateness(counts),
+        "rate": over_time.rate_figure(counted, names),
+        "silence": over_time.silence_figure(arrivals, names, _now_ms()),
     }
     delay_rows = [
         (name, [(stream, own[at]) for stream, own in counts.items()])
@@ -266,9 +273,33 @@ def _charts(table: Table, known: dict[str, Any]) -> dict[str, Any]:
         "has_figures": any(charts.values()),
         "arrivals": list(reversed(arrivals))[:100],
         "delay_rows": delay_rows,
+        "rates": counted,
+        "rate_rows": list(reversed(counted.bins)) if counted else [],
+        "silences": list(reversed(over_time.silences(arrivals)))[:100],
         "stream_names": names,
         "newest_points": list(reversed(board.points))[:100],
     }
+
+
+def _as_of(
+    request: HttpRequest, names: list[str], arrivals: list[GroupCommitRow]
+) -> dict[str, Any]:
+    """How fresh each stream was at `at` of the address; without one, now."""
+    text = request.GET.get("at", "").strip()[:32]
+    chosen_ms = over_time.parsed_moment(text) if text else None
+    at_ms = _now_ms() if chosen_ms is None else chosen_ms
+    return {
+        "at_ms": at_ms,
+        "at_text": figures.utc_text(at_ms).replace(" ", "T"),
+        "is_chosen": chosen_ms is not None,
+        "at_problem": bool(text) and chosen_ms is None,
+        "moments": over_time.moments(arrivals, names, at_ms) if arrivals else [],
+        "first_arrival_ms": arrivals[0].arrived_ms if arrivals else None,
+    }
+
+
+def _now_ms() -> int:
+    return int(timezone.now().timestamp() * 1000)
 
 
 def _answers(request: HttpRequest, table: Table) -> dict[str, Any]:

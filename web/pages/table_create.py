@@ -1,16 +1,18 @@
-"""Making a table by the page: a file may suggest its columns and keys, and everything can be
-changed before it is made.
+"""Making a table by the page: a file, or a statement over other tables, may suggest its columns and
+keys, and everything can be changed before it is made.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods
 
@@ -20,14 +22,15 @@ from controlplane.operations.requesting import Given
 from controlplane.operations.table_creation.actions import do_create_table
 from controlplane.operations.table_creation.definition import Column, NewTable
 from controlplane.operations.table_creation.suggesting import (
-    KeySuggestion,
     TableSuggestion,
+    suggest_from_statement,
     suggest_table,
 )
 from controlplane.tables.access import Permission, may_everywhere
 from controlplane.tables.queries import namespaces_of
-from web.refusals import explained, page, person, refusal_of
+from web.refusals import explained, page, person, refusal_of, sentence_of
 from web.table_forms import CreateForm
+from web.write_forms import ADDRESS_CHARS_MAX, STATEMENT_CHARS_MAX
 
 PATH_CHARS_MAX = 700
 _WORDS = ("name", "slug", "namespace", "location", "record_key", "partition_by", "ordering")
@@ -36,55 +39,82 @@ _WORDS = ("name", "slug", "namespace", "location", "record_key", "partition_by",
 @require_http_methods(["GET", "HEAD", "POST"])
 @page
 def create(request: HttpRequest) -> HttpResponse:
-    """A GET with `path` looks at a file and changes nothing; a POST makes the table."""
+    """A GET with `path` looks at a file, a POST with `deed=look` at the answer of a statement, and
+    neither changes anything; any other POST makes the table.
+    """
     if not may_everywhere(person(request), Permission.ADMINISTER):
         raise PermissionDenied(f"this needs the role {Permission.ADMINISTER.role}")
-    context: dict[str, Any] = {
+    if request.method == "POST" and request.POST.get("deed") != "look":
+        return _make(request)
+    return _look(request, request.POST if request.method == "POST" else request.GET)
+
+
+def _make(request: HttpRequest) -> HttpResponse:
+    form = CreateForm(request.POST)
+    if not form.is_valid():
+        return _shown(request, form, request.POST, status=422)
+    try:
+        table = _made(request, form)
+    except ControlPlaneError as error:
+        problem = form.refuse(error)
+        return _shown(request, form, request.POST, status=refusal_of(error).status, problem=problem)
+    messages.success(request, f"{table.name} is made, and empty: write into it now.")
+    if source := _source_of(request.POST):
+        return redirect(f"{reverse('table-write', args=[table.slug])}?{source}")
+    return redirect("overview", table.slug)
+
+
+def _source_of(words: Mapping[str, str]) -> str:
+    """What suggested the table, for the form of its first write; empty where nothing did."""
+    statement, path = words.get("source_statement", ""), words.get("source_path", "")
+    if statement and len(statement) <= ADDRESS_CHARS_MAX:
+        return urlencode({"kind": "sql", "statement": statement})
+    kinds = {".csv": "csv", ".parquet": "parquet"}
+    if path:
+        kind = kinds.get(PurePosixPath(path).suffix.lower(), "json")
+        return urlencode({"kind": kind, "path": path[:PATH_CHARS_MAX]})
+    return ""
+
+
+def _look(request: HttpRequest, words: Mapping[str, str]) -> HttpResponse:
+    """The form, filled in with what the file or the statement suggests."""
+    path = words.get("path", "").strip()[:PATH_CHARS_MAX]
+    statement = words.get("statement", "").strip()[:STATEMENT_CHARS_MAX]
+    key = [name.strip() for name in words.get("record_key", "").split(",") if name.strip()]
+    suggestion, status, problems = None, 200, {}
+    try:
+        if statement and request.method == "POST":
+            suggestion = suggest_from_statement(statement, by=person(request), key=key)
+        elif path:
+            suggestion = suggest_table(path, missing=words.get("missing", "NA")[:50], key=key)
+    except PermissionDenied as error:
+        status, problems = 403, {"statement_problem": sentence_of(error)}
+    except ControlPlaneError as error:
+        status = refusal_of(error).status
+        problems = {"statement_problem" if statement else "path_problem": explained(error)}
+    form = CreateForm(initial=_initial(words, suggestion))
+    return _shown(request, form, words, status=status, suggestion=suggestion, **problems)
+
+
+def _shown(
+    request: HttpRequest,
+    form: CreateForm,
+    words: Mapping[str, str],
+    *,
+    status: int,
+    **more: object,
+) -> HttpResponse:
+    """The page; `words` say which file or statement was looked at."""
+    context = {
         "page": "tables",
-        "path": request.GET.get("path", "").strip()[:PATH_CHARS_MAX],
-        "missing": request.GET.get("missing", "NA")[:50],
+        "path": words.get("path", words.get("source_path", ""))[:PATH_CHARS_MAX],
+        "missing": words.get("missing", "NA")[:50],
+        "statement": words.get("statement", words.get("source_statement", "")),
         "namespaces": namespaces_of(person(request)),
+        "form": form,
+        **more,
     }
-    status = 200
-    if request.method == "POST":
-        form = CreateForm(request.POST)
-        status = 422
-        if form.is_valid():
-            try:
-                table = _made(request, form)
-            except ControlPlaneError as error:
-                status, context["problem"] = refusal_of(error).status, form.refuse(error)
-            else:
-                messages.success(request, f"{table.name} is made, and empty: write into it now.")
-                return redirect("overview", table.slug)
-    else:
-        suggestion = None
-        if context["path"]:
-            try:
-                suggestion = suggest_table(context["path"], missing=context["missing"])
-            except ControlPlaneError as error:
-                status, context["path_problem"] = refusal_of(error).status, explained(error)
-        context["suggestion"] = suggestion
-        context["keys"] = _key_choices(request, suggestion)
-        form = CreateForm(initial=_initial(request, suggestion))
-    return render(request, "pages/table_create.html", {**context, "form": form}, status=status)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyChoice:
-    """A link that takes a key that was tried."""
-
-    key: KeySuggestion
-    query: str
-
-
-def _key_choices(request: HttpRequest, suggestion: TableSuggestion | None) -> list[KeyChoice]:
-    """Whatever else the address says stays."""
-    kept = {word: str(text) for word, text in request.GET.items() if word != "record_key"}
-    return [
-        KeyChoice(key=key, query=urlencode({**kept, "record_key": ", ".join(key.columns)}))
-        for key in (suggestion.keys if suggestion is not None else ())
-    ]
+    return render(request, "pages/table_create.html", context, status=status)
 
 
 def _made(request: HttpRequest, form: CreateForm) -> Any:
@@ -105,14 +135,14 @@ def _made(request: HttpRequest, form: CreateForm) -> Any:
     return do_create_table(new, by=Requester.person(person(request)), given=given)
 
 
-def _initial(request: HttpRequest, suggestion: TableSuggestion | None) -> dict[str, str]:
-    """What the address says, and what the file suggests besides."""
+def _initial(words: Mapping[str, str], suggestion: TableSuggestion | None) -> dict[str, str]:
+    """What was said, and what the file or the statement suggests besides."""
     initial = {"namespace": "default"}
-    initial |= {word: request.GET[word][:700] for word in _WORDS if word in request.GET}
+    initial |= {word: words[word][:700] for word in _WORDS if word in words}
     if suggestion is None:
         return initial
     initial["columns"] = "\n".join(f"{column.name} {column.type}" for column in suggestion.columns)
     unique = [key for key in suggestion.keys if key.is_unique]
-    if unique and "record_key" not in initial:
+    if unique and not initial.get("record_key"):
         initial["record_key"] = ", ".join(unique[0].columns)
     return initial

@@ -28,6 +28,7 @@ from controlplane.operations.request_places import check_own_places
 from controlplane.tables.access import Permission, access_table, may
 from web.plans import deletion_treemap, item_groups
 from web.refusals import page, person, refusal_of
+from web.rollback_flow import approver_wanted
 from web.table_service_board import service_board
 from web.table_service_forms import ServiceForm
 from web.table_service_words import chosen, missing, text_of
@@ -64,10 +65,10 @@ def service(request: HttpRequest, slug: str, service: str) -> HttpResponse:
     """Choose, look at the plan; a POST asks for exactly that plan."""
     kind = _kind(service)
     parameters = chosen(service, _texts(request))
-    is_asked = request.method == "POST"
-    permission = permission_of(service) if is_asked else permission_to_plan(parameters)
+    is_posted = request.method == "POST"
+    permission = permission_of(service) if is_posted else permission_to_plan(parameters)
     table = access_table(person(request), slug, permission)
-    if is_asked:
+    if is_posted:
         return _confirm(request, table, kind)
     return _show(_Shown(request, table, kind, parameters))
 
@@ -140,6 +141,7 @@ def _show(shown: _Shown) -> HttpResponse:
         "plan": plan,
         "form": form,
         "may_ask": may_ask,
+        "approver": approver_wanted(table, kind.name) if kind.is_destructive else None,
         "may_run": bool(plan and plan.is_executable) and may_ask,
     }
     if plan:

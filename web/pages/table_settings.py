@@ -25,7 +25,7 @@ from controlplane.tables.actions import do_register_table
 from controlplane.tables.grants import Granter
 from controlplane.tables.queries import namespaces_of
 from web.refusals import explained, page, person, refusal_of
-from web.table_forms import MaskForm, RegisterForm, SettingsForm, UnregisterForm
+from web.table_forms import LABELS, MaskForm, RegisterForm, SettingsForm, UnregisterForm
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -39,13 +39,18 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
         "slug": table.slug,
         "namespace": table.namespace,
         "location": table.location,
+        "owner": table.owner,
+        "tags": table.tags,
     }
     form = SettingsForm(request.POST if request.method == "POST" else None, initial=registered)
     status, problem = 200, ""
     if request.method == "POST" and form.is_valid():
         words = form.cleaned_data
         given = Given(reason=words["reason"], idempotency_key=str(words["idempotency_key"]))
-        change = TableChange(**{key: words[key] or registered[key] for key in registered})
+        change = TableChange(
+            **{key: words[key] or registered[key] for key in registered if key not in LABELS},
+            **{key: words[key] for key in LABELS if key in request.POST},
+        )
         try:
             changed = do_change_table(
                 table, change, by=Requester.person(person(request)), given=given
@@ -74,15 +79,15 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
 @page
 def masks(request: HttpRequest, slug: str) -> HttpResponse:
     """Which columns are masked; a POST masks these and no others."""
-    is_asked = request.method == "POST"
-    permission = Permission.ADMINISTER if is_asked else Permission.VIEW
+    is_posted = request.method == "POST"
+    permission = Permission.ADMINISTER if is_posted else Permission.VIEW
     table = access_table(person(request), slug, permission)
     masked = masked_columns(table)
     form = MaskForm(
-        request.POST if is_asked else None, initial={"columns": "\n".join(masked.columns)}
+        request.POST if is_posted else None, initial={"columns": "\n".join(masked.columns)}
     )
-    status = 422 if is_asked else 200
-    if is_asked and form.is_valid():
+    status = 422 if is_posted else 200
+    if is_posted and form.is_valid():
         words = form.cleaned_data
         by = Granter.person(person(request))
         try:

@@ -1,5 +1,5 @@
-"""The list of tables, and the search box that leads to a table, an instant, a file group or a
-partition.
+"""The list of tables with its filters, columns and kept views, and the search box that leads to a
+table, an instant, a file group or a partition.
 """
 
 from __future__ import annotations
@@ -8,25 +8,64 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.http import urlencode
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from controlplane.fields import INSTANT_TIME
+from controlplane.home.tables import (
+    EXPORT_ROWS_MAX,
+    SHOWN,
+    Listed,
+    TableList,
+    TableQuery,
+    shown_words,
+    table_list,
+)
 from controlplane.mirror.queries.files import file_groups_page
-from controlplane.tables.access import Permission, access_table, may_everywhere, may_see_some
-from controlplane.tables.listing import Wanted, table_sums, tables_named, tables_page
+from controlplane.operations.actions import service_kinds
+from controlplane.preferences.choices import choices_of, do_choose_columns, do_pin, do_save_view
+from controlplane.tables.access import (
+    Permission,
+    access_table,
+    may_everywhere,
+    may_operate_somewhere,
+    may_see_some,
+)
+from controlplane.tables.listing import tables_named
 from controlplane.tables.queries import NamespaceRow, namespaces_of
 from web.additions import first_step
+from web.bars import Bars, bars
+from web.exports import exported
+from web.pages.tables_bulk import BULK_SERVICES
 from web.refusals import page, person
+from web.table_columns import BY_KEY, COLUMNS, chosen
 
 QUESTION_CHARS_MAX = 200
+SPARK_HEIGHT = 18
+_FILTERS = {
+    "search": "q",
+    "namespace": "namespace",
+    "show": "show",
+    "owner": "owner",
+    "tag": "tag",
+    "sort": "sort",
+}
+"""What the address calls each part of a query."""
 _FILE_ID = re.compile(r"\.?([0-9a-zA-Z-]{20,})_[^/]*\.(?:parquet|log)")
 """The file id at the head of a data file's name, of a base file or a log."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedLine:
+    row: Listed
+    spark: Bars
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,27 +126,112 @@ def _inside(request: HttpRequest, slug: str, question: str) -> str:
     return f"{reverse('files', args=[slug])}?{urlencode({'q': sought})}"
 
 
+@require_safe
+@page
+def tables_export(request: HttpRequest) -> HttpResponse:
+    """All that the filters leave, in the order of the list, as a file."""
+    listed = _listed(request, rows=EXPORT_ROWS_MAX, page=1)
+    columns = [("slug", _slug), ("name", _name), *((one.key, one.of) for one in COLUMNS)]
+    as_format = request.GET.get("as", "csv")
+    return exported("tables", as_format, columns, listed.rows, total=listed.total, at=listed.at)
+
+
+@require_POST
+@page
+def columns_choose(request: HttpRequest) -> HttpResponse:
+    """Which columns stand in the list; none at all gives back those that stand there by
+    themselves.
+    """
+    keys = [key for key in request.POST.getlist("column") if key in BY_KEY]
+    do_choose_columns(person(request), None if "reset" in request.POST or not keys else keys)
+    return _back(request)
+
+
+@require_POST
+@page
+def view_save(request: HttpRequest) -> HttpResponse:
+    """Keep the filters and the order at hand under a name."""
+    query = QueryDict(request.POST.get("query", ""), mutable=True)
+    query.pop("page", None)
+    do_save_view(person(request), request.POST.get("name", ""), query.urlencode())
+    return redirect(f"{reverse('tables')}?{query.urlencode()}")
+
+
+@require_POST
+@page
+def table_pin(request: HttpRequest, slug: str) -> HttpResponse:
+    """A pinned table comes first; pinned once more, it does not."""
+    table = access_table(person(request), slug, Permission.VIEW)
+    do_pin(person(request), table.pk, is_pinned=request.POST.get("pinned") == "1")
+    return _back(request)
+
+
+def _back(request: HttpRequest) -> HttpResponse:
+    query = QueryDict(request.POST.get("query", ""))
+    return redirect(f"{reverse('tables')}?{query.urlencode()}" if query else reverse("tables"))
+
+
+def _slug(row: Listed) -> str:
+    return row.line.slug
+
+
+def _name(row: Listed) -> str:
+    return row.line.name
+
+
+def _listed(request: HttpRequest, *, rows: int, page: int) -> TableList:
+    user = person(request)
+    if not may_see_some(user):
+        raise PermissionDenied("this needs the role viewer")
+    return table_list(user, _wanted(request, page), choices_of(user).pins, timezone.now(), rows)
+
+
+def _wanted(request: HttpRequest, page: int) -> TableQuery:
+    # PostgreSQL takes no NUL, and no row has one.
+    texts = {
+        key: request.GET.get(name, "").replace("\0", "").strip()[:QUESTION_CHARS_MAX]
+        for key, name in _FILTERS.items()
+    }
+    return TableQuery(**texts, page=page)
+
+
 def _rows(request: HttpRequest) -> dict[str, Any]:
     user = person(request)
     if not may_see_some(user):
         raise PermissionDenied("this needs the role viewer")
-    wanted = Wanted(
-        search=request.GET.get("q", "").strip()[:QUESTION_CHARS_MAX],
-        namespace=request.GET.get("namespace", "")[:QUESTION_CHARS_MAX],
-    )
-    cursor = request.GET.get("after", "")[:QUESTION_CHARS_MAX]
-    listed = tables_page(user, wanted, cursor=cursor or None)
+    number = request.GET.get("page", "1")[:9]
+    wanted = _wanted(request, int(number) if number.isdecimal() else 1)
+    choices = choices_of(user)
+    listed = table_list(user, wanted, choices.pins, timezone.now())
+    columns = chosen(choices.columns)
     return {
-        "rows": listed.rows,
-        "next_cursor": listed.next_cursor,
-        "cursor": cursor,
+        "listed": listed,
+        "rows": [ListedLine(row, sparkline(row.commits)) for row in listed.rows],
+        "last": listed.first + len(listed.rows) - 1,
+        "columns": columns,
+        "column_keys": {column.key for column in columns},
+        "all_columns": COLUMNS,
+        "choices": choices,
+        "query": request.GET.urlencode(),
+        "wanted": wanted,
         "asked": wanted.search,
         "namespace": wanted.namespace,
+        "is_filtered": wanted != TableQuery(sort=wanted.sort, page=wanted.page),
+        "show_words": shown_words(wanted.show),
+        "shown": [(key, words) for key, (words, _) in SHOWN.items()],
         "namespaces": _namespaces(request, namespaces_of(user), wanted.namespace),
-        "sums": table_sums(user, wanted),
+        "sums": listed.sums,
+        "services": [kind for kind in service_kinds() if kind.name in BULK_SERVICES],
+        "may_operate": bool(listed.rows) and may_operate_somewhere(user),
+        "bulk_key": uuid4(),
         "first_step": first_step(),
         "may_register": may_everywhere(user, Permission.ADMINISTER),
     }
+
+
+def sparkline(counts: Sequence[int]) -> Bars:
+    """The commits of a table, hour by hour."""
+    return bars(counts, height=SPARK_HEIGHT)
 
 
 def _namespaces(
@@ -119,7 +243,7 @@ def _namespaces(
     counts = {row.name: row.tables for row in rows}
     if len(counts) < 2 and not current:
         return []
-    left_out = ("namespace", "after")
+    left_out = ("namespace", "page")
     others = [(key, str(text)) for key, text in request.GET.items() if key not in left_out]
 
     def choice(name: str, tables: int) -> NamespaceChoice:

@@ -11,15 +11,10 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from controlplane.errors import ControlPlaneError
-from controlplane.monitoring.thresholds import (
-    Scope,
-    do_set_threshold,
-    may_set_thresholds,
-    threshold_rows,
-    visible_scope,
-)
+from controlplane.monitoring.thresholds import do_set_threshold, threshold_rows
 from controlplane.tables.access import Permission, access_table, may_see_some
 from controlplane.tables.queries import namespaces_of
+from controlplane.tables.scopes import Scope, may_administer, visible_scope
 from web.refusals import page, person, refusal_of
 
 
@@ -39,7 +34,7 @@ def thresholds(request: HttpRequest) -> HttpResponse:
         raise PermissionDenied("this needs the role viewer")
     namespace = request.GET.get("namespace", "")
     scope = visible_scope(person(request), namespace)
-    if request.method == "POST" and not may_set_thresholds(person(request), scope):
+    if request.method == "POST" and not may_administer(person(request), scope):
         raise PermissionDenied("this needs the role admin")
     back = reverse("thresholds") + (f"?namespace={namespace}" if namespace else "")
     return _answered(request, scope, back)
@@ -63,7 +58,7 @@ def _answered(request: HttpRequest, scope: Scope, back: str) -> HttpResponse:
         "page": "alerts",
         "scope": scope,
         "thresholds": threshold_rows(scope),
-        "may_set": may_set_thresholds(user, scope),
+        "may_set": may_administer(user, scope),
         "namespaces": namespaces_of(user),
     }
     return render(request, "pages/thresholds.html", context)

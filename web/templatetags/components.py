@@ -7,27 +7,36 @@ Templates have these without loading them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 from django import template
 from django.forms import BoundField
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from controlplane.tables.freshness import Freshness
 from controlplane.tables.freshness import freshness as freshness_now
 from web.badges import badge
 from web.shell import PLACES
-from web.templatetags.lake import age, time_of
+from web.templatetags.lake import age, query, time_of, took
+from web.time_zones import shown_zone, zone_words
 
 if TYPE_CHECKING:
+    from controlplane.mirror.queries.phases import PhaseRow
+    from controlplane.rows.answers import ChangedRow, StoredRow
     from controlplane.tables.models import Table
 
 register = template.Library()
 
 _KEPT = "Kept in the audit record with your name."
 _KEPT_WITH_PLAN = "Kept in the audit record with your name and the plan's hash."
+_RENDERED_KEPT = 4_096
 _TWINS = {"table": "The table below"}
 _EXPLAINED = {
     "event_lag": (
@@ -48,11 +57,20 @@ BEAT_STRIP = 300.0
 """Width of a heartbeat strip in its own units: three times the tolerance."""
 
 
-@register.inclusion_tag("components/status.html")
-def status(machine: str, state: object, word: str = "") -> dict[str, str]:
+@lru_cache(_RENDERED_KEPT, typed=True)
+def _rendered(component: str, names: tuple[str, ...], *words: object) -> SafeString:
+    """What a component makes of these words alone: a list shows the same ones in each row, and in
+    each answer.
+    """
+    return render_to_string(f"components/{component}.html", dict(zip(names, words, strict=True)))
+
+
+@register.simple_tag
+def status(machine: str, state: object, word: str = "") -> SafeString:
     """A state of one of the machines of `web.badges`, in its own word or a given one."""
     known = badge(machine, str(state))
-    return {"word": word or known.word, "icon": known.icon, "tone": known.tone, "state": str(state)}
+    names = ("word", "icon", "tone", "state")
+    return _rendered("status", names, word or known.word, known.icon, known.tone, str(state))
 
 
 @register.inclusion_tag("components/tag.html")
@@ -79,24 +97,50 @@ def sign(state: object, machine: str) -> str:
     return badge(machine, str(state)).icon
 
 
-@register.inclusion_tag("components/moment.html")
-def moment(value: object, style: str = "time") -> dict[str, Any]:
-    """A `<time>` in UTC. Styles: `time` (clock), `full` (date and clock), `ago` (ticks in the
-    browser).
+@register.simple_tag
+def moment(value: object, style: str = "time") -> SafeString:
+    """A `<time>` in the reader's time zone, with UTC beside it. Styles: `time` (clock), `full`
+    (date and clock), `ago` (ticks in the browser).
     """
     at = time_of(value)
     if at is None:
-        return {"at": None}
-    return {
+        return _rendered("moment", ("at",), None)
+    ago = age((datetime.now(UTC) - at).total_seconds()) if style == "ago" else ""
+    return _moment(at, style, ago, shown_zone())
+
+
+@lru_cache(_RENDERED_KEPT)
+def _moment(at: datetime, style: str, ago: str, in_zone: ZoneInfo) -> SafeString:
+    shown, zone = at.astimezone(in_zone), zone_words(at)
+    iso = at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    title = iso if zone == "UTC" else f"{shown:%-d %b %Y, %H:%M:%S} {zone} · {iso}"
+    words = {
         "at": at,
-        "iso": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "iso": iso,
+        "title": title,
+        "zone": zone,
         "ms": int(at.timestamp() * 1000),
-        "clock": at.strftime("%H:%M:%S"),
+        "clock": shown.strftime("%H:%M:%S"),
         "millis": f"{at.microsecond // 1000:03d}",
-        "date": at.strftime("%-d %b %Y"),
+        "date": shown.strftime("%-d %b %Y"),
         "style": style,
-        "ago": age((datetime.now(UTC) - at).total_seconds()) if style == "ago" else "",
+        "ago": ago,
     }
+    return render_to_string("components/moment.html", words)
+
+
+@register.simple_tag(takes_context=True)
+def row_history_url(context: template.Context, row: StoredRow | ChangedRow) -> str:
+    """Where every version of a row of this page's table is."""
+    query = urlencode({"key": row.key, "partition": row.partition})
+    return f"{reverse('data-row', args=[context['table'].slug])}?{query}"
+
+
+@register.simple_tag
+def moment_text(instant: str) -> str:
+    """An instant as plain text, for places that take no element: `31 Jan 2026, 12:00:00`, UTC."""
+    at = time_of(instant)
+    return at.strftime("%-d %b %Y, %H:%M:%S") if at else instant
 
 
 @register.inclusion_tag("components/gauge.html")
@@ -118,6 +162,24 @@ def split_bar(base: float | None, log: float | None) -> dict[str, Any]:
     }
 
 
+@register.inclusion_tag("components/phases.html")
+def phase_bar(phases: Sequence[PhaseRow]) -> dict[str, Any]:
+    """How long an instant was in each phase, as parts of one bar and as a list."""
+    lasted = [(phase.name, phase.duration_ms) for phase in phases if phase.duration_ms]
+    total_ms = sum(duration_ms for _, duration_ms in lasted)
+    bars, x = [], 0.0
+    for name, duration_ms in lasted:
+        width = 100 * duration_ms / total_ms
+        bars.append({"name": name, "x": round(x, 2), "width": round(width, 2)})
+        x += width
+    return {
+        "phases": phases,
+        "bars": bars,
+        "label": ", ".join(f"{name} {took(duration_ms)}" for name, duration_ms in lasted),
+        "has_clock": any(phase.state == "clock" for phase in phases),
+    }
+
+
 @register.inclusion_tag("components/beat.html")
 def beat_strip(used: float) -> dict[str, Any]:
     """Time runs to the right edge, which is now; the line is where a heartbeat is too old."""
@@ -131,9 +193,9 @@ def beat_strip(used: float) -> dict[str, Any]:
     }
 
 
-@register.inclusion_tag("components/icon.html")
-def icon(name: str) -> dict[str, str]:
-    return {"name": name}
+@register.simple_tag
+def icon(name: str) -> SafeString:
+    return _rendered("icon", ("name",), name)
 
 
 @register.simple_block_tag
@@ -143,6 +205,17 @@ def notice(
     """A coloured line that says what a reader must know first; its text is the block's."""
     words = {"content": content, "tone": tone, "sign": icon, "role": role, "flat": flat}
     return render_to_string("components/notice.html", words)
+
+
+@register.simple_block_tag
+def twin(
+    content: SafeString, label: str, *, summary: str = "View as table", tall: bool = False
+) -> SafeString:
+    """A chart's numbers for those who do not see it: a fold around the block's table, which scrolls
+    in itself, from a height on if it is `tall`.
+    """
+    words = {"content": content, "label": label, "summary": summary, "tall": tall}
+    return render_to_string("components/twin.html", words)
 
 
 @register.simple_block_tag
@@ -190,6 +263,36 @@ def figure(name: str, words: object, beside: object = "") -> dict[str, Any]:
 def table_head(*names: str) -> dict[str, Any]:
     """The head of a table; a name may say the class of its column: `Rows:num`."""
     return {"columns": [name.partition(":")[::2] for name in names]}
+
+
+@register.inclusion_tag("components/sort_head.html", takes_context=True)
+def sort_head(
+    context: template.Context, key: str, title: str, is_number: bool = False, about: str = ""
+) -> dict[str, Any]:
+    """The head of a column by which a list may be sorted: `sort` of its address says how it is.
+    Numbers are sorted with the greatest first.
+    """
+    sort = context["request"].GET.get("sort", "")
+    orders = {key: "ascending", f"-{key}": "descending"}
+    first, second = (f"-{key}", key) if is_number else (key, f"-{key}")
+    wanted = second if sort == first else "" if sort == second else first
+    return {
+        "title": title,
+        "about": about,
+        "is_number": is_number,
+        "order": orders.get(sort, ""),
+        "url": query(context, sort=wanted, page=""),
+    }
+
+
+@register.inclusion_tag("components/export_links.html", takes_context=True)
+def export_links(context: template.Context, page: str) -> dict[str, str]:
+    """The list at hand as a file, with the filters that stand in its address."""
+    address = reverse(page)
+    return {
+        "csv": f"{address}{query(context, **{'as': 'csv'})}",
+        "json": f"{address}{query(context, **{'as': 'json'})}",
+    }
 
 
 @register.inclusion_tag("components/panel_head.html")

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django import template
+from django.utils.http import urlencode
 
 from controlplane.mirror.density import lane_name
 
@@ -88,6 +89,12 @@ def count(number: float | None) -> str:
 
 
 @register.filter
+def amount(number: float) -> str:
+    """As people write it: `120`, `0.5`."""
+    return f"{number:.0f}" if number == int(number) else str(number)
+
+
+@register.filter
 def counted(number: float | None, name: str) -> str:
     """`1 file`, `1 204 files`."""
     return f"{count(number)} {name}{'' if number == 1 else 's'}"
@@ -104,7 +111,7 @@ def percent(number: float | None) -> str:
 
 @register.filter
 def lag(seconds: float) -> str:
-    """Of event time behind the clock; sources may stamp their events ahead of it."""
+    """The lag of event time behind the clock; sources may stamp their events ahead of it."""
     return f"{age(-seconds)} ahead" if seconds <= -1 else age(max(0, seconds))
 
 
@@ -170,8 +177,8 @@ def lane(row: Any) -> str:
 def operation(row: Any) -> str:
     """What kind of write it was, where the lane does not say so already."""
     write_kind = str(row.operation_type).replace("_", " ").lower()
-    is_told = lane_name(row.action, row.operation_type) != row.action or write_kind == row.action
-    return "" if is_told else write_kind
+    is_in_lane = lane_name(row.action, row.operation_type) != row.action or write_kind == row.action
+    return "" if is_in_lane else write_kind
 
 
 @register.filter
@@ -182,17 +189,17 @@ def divided_by(value: float | None, by: float) -> float:
 @register.simple_tag(takes_context=True)
 def query(context: template.Context, **changes: object) -> str:
     """The page's query string with some values changed; an empty value removes the key."""
-    parameters = context["request"].GET.copy()
+    parameters = dict(context["request"].GET.lists())
     for key, value in changes.items():
         if value is None or value == "":
             parameters.pop(key, None)
         else:
-            parameters[key] = str(value)
-    return f"?{parameters.urlencode()}" if parameters else "?"
+            parameters[key] = [str(value)]
+    return f"?{urlencode(parameters, doseq=True)}"
 
 
 def time_of(value: object) -> datetime | None:
-    """Of a datetime, of milliseconds, or of an instant's digits; None where it is no time."""
+    """What a datetime, milliseconds or an instant's digits say; None for what is no time."""
     match value:
         case datetime():
             return value if value.tzinfo else value.replace(tzinfo=UTC)
@@ -200,9 +207,11 @@ def time_of(value: object) -> datetime | None:
             return datetime.fromtimestamp(value / 1000, UTC)
         case str() if value.isdigit() and len(value) in (14, 17):
             try:
-                at = datetime.strptime(value[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+                # `strptime` takes ten times as long, and a page has hundreds.
+                day = int(value[:4]), int(value[4:6]), int(value[6:8])
+                clock = int(value[8:10]), int(value[10:12]), int(value[12:14])
+                return datetime(*day, *clock, 1000 * int(value[14:] or 0), tzinfo=UTC)
             except ValueError:
                 return None
-            return at + timedelta(milliseconds=int(value[14:] or 0))
         case _:
             return None

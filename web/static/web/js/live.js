@@ -19,6 +19,8 @@ const parts = [...document.querySelectorAll("[data-live]")].map((element) => ({
   name: element.dataset.live,
   kinds: new Set((element.dataset.on || "").split(" ")),
   everyMs: Number(element.dataset.every || 0) * 1000,
+  // What shows all tables hears of each: it rests so long between two answers.
+  restMs: Number(element.dataset.rest || 0) * 1000 || 200,
   at: Date.now(),
   busy: false,
   again: false,
@@ -63,9 +65,19 @@ async function refresh(part, { force = false } = {}) {
   part.at = Date.now();
   if (part.again) {
     part.again = false;
-    setTimeout(() => refresh(part), 200);
+    setTimeout(() => refresh(part), part.restMs);
   }
   return ok;
+}
+
+// At once where it rested enough, else as soon as it has.
+function rested(part) {
+  const leftMs = part.restMs > 200 ? part.at + part.restMs - Date.now() : 0;
+  if (part.busy || leftMs <= 0) return refresh(part);
+  part.waits ??= setTimeout(() => {
+    part.waits = null;
+    if (mode !== "paused") refresh(part);
+  }, leftMs);
 }
 
 // The last good state stays, greyed, when a fragment fails while the stream is well.
@@ -205,7 +217,7 @@ function hear(kinds) {
   toggle?.setAttribute("data-pulse", "");
   setTimeout(() => toggle?.removeAttribute("data-pulse"), 900);
   const isMeant = (part) => part.kinds.has("*") || kinds.some((kind) => part.kinds.has(kind));
-  parts.filter(isMeant).forEach((part) => refresh(part));
+  parts.filter(isMeant).forEach(rested);
   document.dispatchEvent(new CustomEvent("sluice:change", { detail: kinds }));
 }
 

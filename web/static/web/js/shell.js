@@ -5,9 +5,14 @@ const search = document.getElementById("search");
 const help = document.getElementById("help");
 const skew = Number(document.body.dataset.now || Date.now()) - Date.now();
 
-const clock = document.querySelector("[data-clock]");
-if (clock) {
-  setInterval(() => { clock.textContent = new Date(Date.now() + skew).toISOString().slice(11, 19); }, 1000);
+const clocks = document.querySelectorAll("[data-clock]");
+const hands = new Map([...clocks].map((clock) => [clock, new Intl.DateTimeFormat("en-GB", { timeZone: clock.dataset.clock || "UTC", hourCycle: "h23", hour: "2-digit", minute: "2-digit", second: "2-digit" })]));
+setInterval(() => hands.forEach((hand, clock) => { clock.textContent = hand.format(Date.now() + skew); }), 1000);
+
+// Whoever chose times of his browser has them written by the server, which knows its zone by this.
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+if (zone && !document.cookie.split("; ").includes(`sluice_zone=${zone}`)) {
+  document.cookie = `sluice_zone=${zone}; path=/; max-age=31536000; samesite=lax`;
 }
 
 const themeSwitch = document.querySelector("[data-theme-switch]");
@@ -20,6 +25,33 @@ if (themeSwitch) {
     document.dispatchEvent(new CustomEvent("sluice:theme"));
   });
 }
+
+const DENSITIES = ["standard", "comfortable", "compact"];
+const densitySwitch = document.querySelector("[data-density-switch]");
+if (densitySwitch) {
+  const name = () => {
+    const now = root.dataset.density ?? DENSITIES[0];
+    const next = DENSITIES[(DENSITIES.indexOf(now) + 1) % DENSITIES.length];
+    densitySwitch.title = `Density: ${now}; switch to ${next}`;
+    densitySwitch.setAttribute("aria-label", densitySwitch.title);
+    return next;
+  };
+  name();
+  densitySwitch.hidden = false;
+  densitySwitch.addEventListener("click", () => {
+    const next = name();
+    if (next === DENSITIES[0]) delete root.dataset.density;
+    else root.dataset.density = next;
+    document.cookie = `sluice_density=${next}; path=/; max-age=31536000; samesite=lax`;
+    name();
+    dispatchEvent(new Event("resize"));
+  });
+}
+
+// On a phone the rail is a strip: the page that one is on is in its middle.
+const rail = document.querySelector(".rail");
+const current = rail?.querySelector("[aria-current]");
+if (current && rail.scrollWidth > rail.clientWidth) rail.scrollLeft = current.offsetLeft - (rail.clientWidth - current.offsetWidth) / 2;
 
 const helpButton = document.querySelector("[data-help]");
 if (helpButton) {
@@ -56,14 +88,14 @@ document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") event.target.blur();
     return;
   }
-  if (event.key === "g") {
+  const isChord = Date.now() - leader < 1200;
+  leader = 0;
+  if (event.key === "g" && !isChord) {
     leader = Date.now();
     return;
   }
-  const isChord = Date.now() - leader < 1200;
-  leader = 0;
   if (isChord) {
-    const there = document.querySelector(`[data-go="${CSS.escape(event.key)}"]`) ?? (event.key === "a" || event.key === "t" ? document.querySelector(".brand") : null);
+    const there = document.querySelector(`[data-go="${CSS.escape(event.key)}"]`) ?? (event.key === "t" ? document.querySelector('[data-go="a"]') : null);
     if (there) location.assign(there.href);
   } else if (event.key === "/" && search) {
     event.preventDefault();

@@ -47,9 +47,18 @@ function themed({ data, layout }) {
       hoverlabel: { bgcolor: css("--ink"), bordercolor: css("--ink"), font: { family: css("--font"), size: 12, color: surface }, align: "left" },
       xaxis: { ...layout.xaxis, gridcolor: line, linecolor: line, tickcolor: line },
       yaxis: { ...layout.yaxis, tickfont: { color: css("--ink-2") } },
-      shapes: (layout.shapes ?? []).map((shape) => ({ ...shape, line: { ...shape.line, color: shape.name === "now" ? css("--bad-mark") : shape.name === "tie" ? css("--busy-mark") : line } })),
+      shapes: (layout.shapes ?? []).map(painted),
     },
   };
+}
+
+const SHAPE_INKS = { now: "--bad-mark", tie: "--busy-mark", "overlay-savepoints": "--busy-mark", "overlay-archive": "--ink-3" };
+
+function painted(shape) {
+  const own = { ...shape, line: { ...shape.line, color: css(SHAPE_INKS[shape.name] ?? "--line") } };
+  if (shape.type === "rect") own.fillcolor = css("--good-soft");
+  if (shape.label) own.label = { ...shape.label, font: { ...shape.label.font, color: css("--ink-2") } };
+  return own;
 }
 
 const CONFIG = { displayModeBar: false, responsive: true, doubleClick: false, scrollZoom: false };
@@ -113,6 +122,29 @@ function zoomed(changes) {
   const utc = (value) => (typeof value === "number" ? value : Date.parse(`${String(value).replace(" ", "T")}Z`));
   visit({ from: toInstant(utc(from)), to: toInstant(utc(to)), range: "", before: "" });
   refreshWindow();
+}
+
+const LEAST_MS = 10_000;
+function instantMs(text) {
+  const at = text.padEnd(17, "0");
+  return Date.parse(`${at.slice(0, 4)}-${at.slice(4, 6)}-${at.slice(6, 8)}T${at.slice(8, 10)}:${at.slice(10, 12)}:${at.slice(12, 14)}.${at.slice(14)}Z`);
+}
+
+// Each edge by its part of the window. While an answer is on its way the address is ahead of the chart.
+function move(startBy, endBy) {
+  const [from, to] = [params().get("from"), params().get("to")];
+  const shown = figure.layout.xaxis.range.map((edge) => Date.parse(`${edge.replace(" ", "T")}Z`));
+  const [start, end] = from && to ? [instantMs(from), instantMs(to)] : shown;
+  const width = end - start;
+  if (width * (1 + endBy - startBy) < LEAST_MS) return;
+  zoomed({ "xaxis.range": [start + width * startBy, end + width * endBy] });
+}
+
+const AROUND_MS = 900_000;
+function stretch(at) {
+  // A bin and half of each beside it: wide enough to be told apart, narrow enough to see more.
+  const around = Math.max(AROUND_MS, figure.layout.meta.bin_ms);
+  zoomed({ "xaxis.range": [at - around, at + around] });
 }
 
 function refreshWindow() {
@@ -180,6 +212,11 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "[") step(-1);
   else if (event.key === "]") step(1);
   else if (event.key === "Escape" && !side.hidden) closeInstant();
+  else if (event.target.closest(".scroll")) return; // There arrows scroll.
+  else if (event.key === "ArrowLeft") move(-0.5, -0.5);
+  else if (event.key === "ArrowRight") move(0.5, 0.5);
+  else if (event.key === "+" || event.key === "=") move(0.25, -0.25);
+  else if (event.key === "-") move(-0.5, 0.5);
 });
 
 filters?.addEventListener("change", () => filters.requestSubmit());
@@ -205,7 +242,7 @@ chart.querySelector(".chart-wait")?.remove();
 chart.on("plotly_click", ({ points }) => {
   const chosen = points[0];
   if (chosen.data.type !== "heatmap") openInstant(chosen.customdata[0]);
-  else zoomed({ "xaxis.range": [Date.parse(`${chosen.x}Z`) - 900000, Date.parse(`${chosen.x}Z`) + 900000] });
+  else stretch(Date.parse(`${chosen.x}Z`));
 });
 chart.on("plotly_relayout", zoomed);
 chart.on("plotly_doubleclick", () => {

@@ -1,0 +1,218 @@
+"""The list of tables: filters, order, columns, views, pins, exports, one service on several; and
+what it costs with a thousand of them.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import re
+import uuid
+
+import pyarrow as pa
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from controlplane.audit.models import AuditEvent
+from controlplane.home.tables import EXPORT_ROWS_MAX, SORTED_BY
+from controlplane.mirror.sync import sync_table
+from controlplane.operations.models import Operation
+from controlplane.tables.models import Table
+from tests.support.many_tables import many_tables
+from tests.support.markup import compact
+from workers import open_table
+
+QUERIES_MAX = 12
+COMPRESSED_MAX = 60_000
+DIRECT = {"hoodie.write.markers.type": "direct"}
+
+
+def listed(client: Client, query: str = "") -> list[str]:
+    """Slugs of the page, in order."""
+    part = client.get(f"/tables/rows{query}").content.decode()
+    return re.findall(r'data-key="([^"]+)"', part)
+
+
+def test_a_thousand_tables_are_paged_light_and_cheap(as_viewer: Client) -> None:
+    many_tables(1_000, timezone.now())
+
+    with CaptureQueriesContext(connection) as queries:
+        answer = as_viewer.get("/tables/")
+
+    assert len(queries) <= QUERIES_MAX, [query["sql"][:90] for query in queries]
+    assert len(gzip.compress(answer.content)) < COMPRESSED_MAX
+    assert re.search(r"1.50 of 1\s?000", compact(answer.content.decode()))
+    assert listed(as_viewer, "?page=20")[-1] == "lake-0999"
+
+
+@pytest.mark.parametrize(
+    ("query", "slugs"),
+    [
+        ("?q=0003", ["lake-0003"]),
+        ("?namespace=n4", ["lake-0004", "lake-0014"]),
+        ("?show=conflicts", ["lake-0000", "lake-0010"]),
+        ("?show=suspects", ["lake-0000"]),
+        ("?show=check.compaction", ["lake-0000", "lake-0010"]),
+        ("?show=late", []),
+        ("?owner=sales&tag=pii", ["lake-0003", "lake-0009", "lake-0015"]),
+        ("?sort=-size&q=000", [f"lake-000{at}" for at in range(9, -1, -1)]),
+        ("?sort=-name&q=000", [f"lake-000{at}" for at in range(9, -1, -1)]),
+        ("?sort=-conflicts&q=00&page=99", None),
+    ],
+)
+def test_filters_and_order_stand_in_the_address(
+    query: str, slugs: list[str] | None, as_viewer: Client
+) -> None:
+    many_tables(20, timezone.now())
+
+    rows = listed(as_viewer, query)
+
+    assert rows == slugs if slugs is not None else len(rows) == 20
+
+
+@pytest.mark.parametrize("key", SORTED_BY)
+def test_every_column_sorts_either_way(key: str, as_viewer: Client) -> None:
+    many_tables(3, timezone.now())
+    Table.objects.create(slug="unread", name="unread", location="/lake/unread")
+
+    up, down = listed(as_viewer, f"?sort={key}"), listed(as_viewer, f"?sort=-{key}")
+
+    assert len(up) == 4
+    assert set(up) == set(down)
+
+
+def test_a_pinned_table_comes_first_for_whoever_pinned_it(
+    as_viewer: Client, as_admin: Client
+) -> None:
+    many_tables(5, timezone.now())
+
+    as_viewer.post("/t/lake-0003/pin", {"pinned": "1"})
+    pinned = listed(as_viewer)
+    as_viewer.post("/t/lake-0003/pin", {"pinned": "0"})
+
+    assert pinned[0] == "lake-0003"
+    assert listed(as_viewer)[0] == listed(as_admin)[0] == "lake-0000"
+
+
+def test_columns_and_views_are_kept_for_one_person(as_viewer: Client, as_admin: Client) -> None:
+    many_tables(2, timezone.now())
+
+    as_viewer.post("/tables/columns", {"column": ["owner", "location", "nothing"]})
+    as_viewer.post("/tables/views", {"name": "Mine", "query": "owner=sales&page=3"})
+    own, others = (client.get("/tables/").content.decode() for client in (as_viewer, as_admin))
+
+    assert re.findall(r'class="of-(\w+)', own) == ["owner", "location"] * 2
+    assert 'href="/tables/?owner=sales"' in own
+    assert "of-conflicts" in others
+    assert ">Mine<" not in others
+    as_viewer.post("/preferences/views/delete", {"name": "Mine"})
+    as_viewer.post("/tables/columns", {"reset": "1"})
+    restored = as_viewer.get("/tables/").content.decode()
+    assert "of-conflicts" in restored
+    assert ">Mine<" not in restored
+
+
+def test_an_export_has_every_page_and_no_formula(as_viewer: Client) -> None:
+    many_tables(60, timezone.now())
+    Table.objects.filter(slug="lake-0000").update(owner='=HYPERLINK("x")')
+
+    sheet = as_viewer.get("/tables/export?as=csv&sort=name")
+    whole = json.loads(as_viewer.get("/tables/export?as=json&show=conflicts").content)
+
+    rows = list(csv.DictReader(io.StringIO(sheet.content.decode())))
+    assert len(rows) == 60
+    assert rows[0]["owner"] == '\'=HYPERLINK("x")'
+    assert rows[1]["mirror"].endswith("Z")
+    assert (whole["total"], whole["is_cut"]) == (6, False)
+    assert whole["rows"][0]["owner"] == '=HYPERLINK("x")'
+    assert 'filename="tables-' in sheet["Content-Disposition"]
+
+
+def test_an_export_says_that_it_was_cut(as_viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("web.pages.tables.EXPORT_ROWS_MAX", 4)
+    many_tables(9, timezone.now())
+
+    sheet = as_viewer.get("/tables/export?as=csv")
+    whole = json.loads(as_viewer.get("/tables/export?as=json").content)
+
+    assert EXPORT_ROWS_MAX > 4
+    assert "-first-4-of-9.csv" in sheet["Content-Disposition"]
+    assert sheet["X-Rows"] == "4 of 9"
+    assert whole["is_cut"]
+
+
+def test_one_service_runs_on_several_and_what_is_refused_holds_up_no_other(
+    as_admin: Client, as_viewer: Client, trips: Table, orders: Table
+) -> None:
+    rows = {"id": ["a"], "ts": [1], "city": ["Oslo"]}
+    for _ in range(6):
+        open_table(orders.location).write(pa.table(rows), options=DIRECT)
+    sync_table(orders)
+    form = {
+        "service": "compaction",
+        "table": ["orders", "trips", "nothing"],
+        "reason": "spring",
+        "idempotency_key": str(uuid.uuid4()),
+    }
+
+    page = compact(as_admin.post("/tables/bulk", form).content.decode())
+    as_admin.post("/tables/bulk", form)
+    refused = as_viewer.post("/tables/bulk", {**form, "table": ["trips"]}).content.decode()
+
+    assert "There is no such table." in page
+    assert list(Operation.objects.values_list("table__slug", flat=True)) == ["orders"]
+    assert AuditEvent.objects.filter(what="service.compaction", reason="spring").count() >= 1
+    assert "2 of them refused it" in page
+    assert "needs the role operator" in refused
+
+
+@pytest.mark.parametrize("service", ["delete_partition", "rollback_several", ""])
+def test_what_takes_data_away_is_not_run_on_several(service: str, as_admin: Client) -> None:
+    form = {"service": service, "table": ["x"], "idempotency_key": str(uuid.uuid4())}
+
+    assert as_admin.post("/tables/bulk", form).status_code == 400
+
+
+def test_owner_and_tags_are_set_with_a_reason_and_stand_in_the_audit(
+    as_admin: Client, admin: User, trips: Table
+) -> None:
+    form = {
+        "name": "trips", "slug": "trips", "namespace": "default", "location": trips.location,
+        "owner": "growth", "tags": "gold, pii gold", "reason": "asked",
+        "idempotency_key": str(uuid.uuid4()),
+    }  # fmt: skip
+
+    as_admin.post("/t/trips/settings", form)
+    wrong = {**form, "tags": "No!", "idempotency_key": str(uuid.uuid4())}
+    refused = as_admin.post("/t/trips/settings", wrong)
+
+    trips.refresh_from_db()
+    assert (trips.owner, trips.tags) == ("growth", "gold pii")
+    assert AuditEvent.objects.get(what="table.label").details["tags"] == "gold pii"
+    assert b"a tag has lower-case letters" in refused.content.lower()
+
+
+def test_times_are_written_in_the_zone_that_a_person_chose(
+    as_viewer: Client, busy: Table, viewer: User
+) -> None:
+    as_viewer.post("/preferences", {"zone": "named", "name": "Asia/Tokyo"})
+    page = compact(as_viewer.get("/operations").content.decode())
+    again = Client()
+    again.force_login(viewer)
+
+    assert "JST</small>" in page
+    assert "UTC</small>" not in page
+    assert "JST</small>" in compact(again.get("/operations").content.decode())
+    again.cookies["sluice_zone"] = "Europe/Oslo"
+    again.post("/preferences", {"zone": "browser"})
+    assert re.search(r"CES?T</small>", compact(again.get("/operations").content.decode()))
+    again.cookies["sluice_zone"] = "../../etc/passwd"
+    assert "UTC</small>" in compact(again.get("/operations").content.decode())
+    nowhere = {"zone": "named", "name": "Mars/Base"}
+    assert as_viewer.post("/preferences", nowhere).status_code == 400

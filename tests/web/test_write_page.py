@@ -1,0 +1,153 @@
+"""The page of one write: each kind of source, the look at it, the refusals, the operation."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.test import Client
+
+from controlplane.audit.models import AuditEvent
+from controlplane.operations.models import Operation
+from controlplane.tables.models import Table
+from web.write_forms import SOURCES
+
+PAGE = "/t/trips/write"
+
+
+def sent(client: Client, kind: str, **words: str) -> tuple[int, str]:
+    """The status, and where it leads or what the page says."""
+    body = {"operation": "upsert", "idempotency_key": str(uuid.uuid4()), **words}
+    answer = client.post(f"{PAGE}?kind={kind}", body)
+    return answer.status_code, answer.get("Location", "") or answer.content.decode()
+
+
+KAFKA = {"topic": "rides", "bootstrap": "localhost:9092", "format": "json"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "source"),
+    [
+        ("csv", {"path": "/data/a.csv", "missing": "-"}, {"path": "/data/a.csv", "missing": "-"}),
+        ("json", {"path": "/data/a.json"}, {"path": "/data/a.json"}),
+        ("parquet", {"path": "/data/a.parquet"}, {"path": "/data/a.parquet"}),
+        ("kafka", {**KAFKA, "begins": "earliest"}, {**KAFKA, "start": "earliest"}),
+        (
+            "kafka",
+            {**KAFKA, "begins": "offsets", "start": '{"0": 17}'},
+            {**KAFKA, "start": '{"0": 17}'},
+        ),
+        (
+            "kafka",
+            {**KAFKA, "begins": "time", "start_at": "1970-01-01 00:01"},
+            {**KAFKA, "start_at_ms": 60_000},
+        ),
+    ],
+)
+def test_each_kind_of_source_is_asked_for_as_the_form_says(
+    as_admin: Client, trips: Table, kind: str, words: dict[str, str], source: dict[str, object]
+) -> None:
+    more = "hoodie.write.num.retries.on.conflict.failures = 2"
+
+    status, there = sent(as_admin, kind, more=more, reason="a backfill", **words)
+
+    operation = Operation.objects.get()
+    job = operation.parameters["job"]
+    assert (status, there) == (302, f"/t/trips/operations/{operation.pk}")
+    assert job["source"] == {"kind": kind, **source}
+    assert job["options"]["hoodie.write.num.retries.on.conflict.failures"] == "2"
+    assert operation.reason == "a backfill"
+
+
+def test_a_statement_is_looked_at_and_written(as_admin: Client, trips: Table) -> None:
+    statement = "SELECT id + 100 AS id, city, ts, 1 AS extra FROM trips"
+
+    looked, page = sent(as_admin, "sql", deed="preview", statement=statement)
+    status, _ = sent(as_admin, "sql", statement="SELECT id, city, ts FROM trips")
+
+    assert looked == 200
+    assert "9 rows looked at" in page
+    assert "a new column" in page
+    assert AuditEvent.objects.filter(what="rows.read", object="trips").exists()
+    assert status == 302
+    assert Operation.objects.get().parameters["job"]["source"]["kind"] == "sql"
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "status", "said"),
+    [
+        ("csv", {}, 422, "Say which file."),
+        ("csv", {"path": "/etc/passwd"}, 400, "outside the configured roots"),
+        ("csv", {"path": "/data/none.csv", "deed": "preview"}, 400, "no such file"),
+        ("csv", {"path": "/data/a.csv", "more": "nonsense"}, 422, "as key=value"),
+        ("csv", {"path": "/data/a.csv", "more": "hoodie.no.key=1"}, 400, "hoodie.no.key"),
+        ("csv", {"path": "/data/a.csv", "operation": "truncate"}, 422, "Select a valid choice"),
+        ("json", {"path": "/data/a.json", "operation": "delete"}, 422, "Select a valid choice"),
+        ("csv", {"path": "/data/a.csv", "operation": "delete", "missing": "-"}, 422, "not take"),
+        ("sql", {"statement": "DROP TABLE trips"}, 400, "statement-problem"),
+        ("sql", {"statement": "SELECT * FROM nowhere"}, 400, "statement-problem"),
+        ("sql", {"statement": "SELECT 1 AS a, 2 AS a", "deed": "preview"}, 400, "one name"),
+        ("kafka", {**KAFKA, "begins": "offsets"}, 422, "Say where the read begins."),
+        ("kafka", {**KAFKA, "begins": "time", "start_at": "now"}, 422, "Write a time as"),
+        ("kafka", {**KAFKA, "begins": "offsets", "start": "x"}, 400, "offsets"),
+    ],
+)
+def test_what_is_refused_stands_at_the_form_and_nothing_is_asked_for(
+    as_admin: Client, trips: Table, kind: str, words: dict[str, str], status: int, said: str
+) -> None:
+    answer, page = sent(as_admin, kind, **words)
+
+    assert answer == status
+    assert said in page
+    assert not Operation.objects.exists()
+
+
+def test_what_takes_data_away_leads_to_its_plan(as_admin: Client, trips: Table) -> None:
+    words = {"path": "/data/a.csv", "missing": "-"}
+
+    _, there = sent(as_admin, "csv", operation="insert_overwrite", **words)
+
+    assert there == "/t/trips/services/run/insert_overwrite?path=%2Fdata%2Fa.csv&missing=-"
+    assert not Operation.objects.exists()
+
+
+def test_a_file_is_shown_beside_the_table(as_admin: Client, trips: Table, root: Path) -> None:
+    (root / "new.csv").write_text("id,city,ts,note\n1,Oslo,7,hi\n")
+
+    status, page = sent(as_admin, "csv", deed="preview", path=f"{root}/new.csv")
+
+    assert status == 200
+    assert "Nothing in its columns stands against it" in page
+    assert page.count("a new column") == 1
+    assert f'value="{root}/new.csv"' in page
+
+
+def test_what_the_form_says_is_handed_on_to_a_schedule(as_admin: Client, trips: Table) -> None:
+    _, there = sent(as_admin, "parquet", deed="schedule", path="/data/a.parquet")
+
+    handed = json.loads(parse_qs(urlsplit(there).query)["parameters"][0])
+    source = {"kind": "parquet", "path": "/data/a.parquet"}
+    assert handed == {"source": source, "operation": "upsert"}
+    assert "/data/a.parquet" in as_admin.get(there).content.decode()
+
+
+def test_the_same_form_sent_twice_is_one_write(as_admin: Client, trips: Table) -> None:
+    words = {"path": "/data/a.csv", "idempotency_key": str(uuid.uuid4())}
+
+    first, second = (sent(as_admin, "csv", **words) for _ in range(2))
+
+    assert first == second
+    assert Operation.objects.count() == 1
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_whoever_may_not_write_sees_the_form_locked(
+    as_viewer: Client, trips: Table, kind: str
+) -> None:
+    page = as_viewer.get(f"{PAGE}?kind={kind}").content.decode()
+
+    assert "Writing needs the role" in page
+    assert '<fieldset class="form-groups" disabled>' in page

@@ -1,0 +1,309 @@
+"""Rows of a table: of any moment, one row's history, what a commit changed, two moments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from controlplane.api.v1.rows import rows_download
+from controlplane.errors import ControlPlaneError
+from controlplane.row_files import FORMATS
+from controlplane.rows.actions import (
+    RowsWanted,
+    do_compare_moments,
+    do_export_rows,
+    do_read_commit,
+    do_read_history,
+    do_read_rows,
+)
+from controlplane.rows.answers import ChangedRows, RowVersions, TableRows
+from controlplane.rows.choices import columns_of_table, commit_moment, moments_of
+from controlplane.rows.cursors import CURSOR_CHARS_MAX
+from controlplane.rows.errors import RowsGone, RowsRefused
+from controlplane.sql.exports import format_named
+from controlplane.tables.access import Permission, access_table
+from controlplane.tables.row_access import RowAccess, row_access
+from web.parts import part_or_page
+from web.refusals import explained, page, person, refusal_of, sentence_of
+from web.row_cells import cell_of, changed_cells, is_number
+
+if TYPE_CHECKING:
+    from controlplane.tables.models import Table
+
+LIMITS = (50, 100, 500, 1_000)
+LIMIT = 100
+KEY_CHARS_MAX = 1_000
+_WHERE_CHARS_MAX = 10_000
+_NO_COLUMN = ("predicate names no column", "table has no such column")
+"""What the reader says of a name, with the names that there are."""
+
+
+@require_safe
+@page
+def data(request: HttpRequest, slug: str) -> HttpResponse:
+    """The frame at once; the rows come behind it."""
+    table, access = _visited(request, slug)
+    return render(request, "pages/data.html", _data_context(request, table, access))
+
+
+@require_safe
+@page
+def data_rows(request: HttpRequest, slug: str) -> HttpResponse:
+    table, access = _visited(request, slug)
+    context = _data_context(request, table, access)
+    if access.may_read:
+        context |= _rows(request, table, context)
+    return part_or_page(request, "fragments/data_rows.html", "pages/data.html", context)
+
+
+@require_safe
+@page
+def data_export(request: HttpRequest, slug: str) -> HttpResponse:
+    """Rows as a file. Raises PermissionDenied, which the page of refusals shows."""
+    table, _ = _visited(request, slug)
+    file_format = format_named(request.GET.get("file", ""))
+    content = do_export_rows(table, _wanted(request), file_format, by=person(request))
+    return rows_download(content, file_format, f"{table.slug}-rows")
+
+
+@require_safe
+@page
+def row(request: HttpRequest, slug: str) -> HttpResponse:
+    """The frame of one row's history."""
+    table, access = _visited(request, slug)
+    return render(request, "pages/data_row.html", _row_context(request, table, access))
+
+
+@require_safe
+@page
+def row_versions(request: HttpRequest, slug: str) -> HttpResponse:
+    table, access = _visited(request, slug)
+    context = _row_context(request, table, access)
+    if context["key"] and access.may_read and not access.hides_keys:
+        context |= _history(request, table, context)
+    return part_or_page(request, "fragments/data_versions.html", "pages/data_row.html", context)
+
+
+@require_safe
+@page
+def changes(request: HttpRequest, slug: str, requested_at: str) -> HttpResponse:
+    """The frame of what one commit changed."""
+    table, access = _visited(request, slug)
+    context = _changes_context(request, table, access, requested_at)
+    return render(request, "pages/data_changes.html", context)
+
+
+@require_safe
+@page
+def changes_rows(request: HttpRequest, slug: str, requested_at: str) -> HttpResponse:
+    table, access = _visited(request, slug)
+    context = _changes_context(request, table, access, requested_at)
+    if access.may_read:
+        limit, by = context["limit"], person(request)
+        context |= _changed(lambda: do_read_commit(table, requested_at, by=by, limit=limit))
+    return part_or_page(request, "fragments/data_changes.html", "pages/data_changes.html", context)
+
+
+@require_safe
+@page
+def compare(request: HttpRequest, slug: str) -> HttpResponse:
+    """The frame of two moments."""
+    table, access = _visited(request, slug)
+    return render(request, "pages/data_compare.html", _compare_context(request, table, access))
+
+
+@require_safe
+@page
+def compare_rows(request: HttpRequest, slug: str) -> HttpResponse:
+    table, access = _visited(request, slug)
+    context = _compare_context(request, table, access)
+    earlier, later = context["earlier"], context["later"]
+    if access.may_read and earlier and later:
+        limit, by = context["limit"], person(request)
+        context |= _changed(lambda: do_compare_moments(table, earlier, later, by=by, limit=limit))
+    return part_or_page(request, "fragments/data_changes.html", "pages/data_compare.html", context)
+
+
+def _visited(request: HttpRequest, slug: str) -> tuple[Table, RowAccess]:
+    table = access_table(person(request), slug, Permission.VIEW)
+    return table, row_access(person(request), table)
+
+
+def _frame(
+    request: HttpRequest, table: Table, access: RowAccess, here: str, source: str
+) -> dict[str, Any]:
+    """`source`: where the part of this page comes from."""
+    query = request.GET.urlencode()
+    return {
+        "page": "data",
+        "here": here,
+        "table": table,
+        "access": access,
+        "source": source + (f"?{query}" if query else ""),
+        "limits": LIMITS,
+        "limit": _limit(request),
+    }
+
+
+def _data_context(request: HttpRequest, table: Table, access: RowAccess) -> dict[str, Any]:
+    moments, columns = moments_of(table), columns_of_table(table, access)
+    wanted = _wanted(request)
+    known = {commit.completed_at for commit in moments.commits}
+    return {
+        **_frame(request, table, access, "rows", reverse("data-rows", args=[table.slug])),
+        "moments": moments,
+        "other_moment": wanted.as_of if wanted.as_of and wanted.as_of not in known else "",
+        "wanted": wanted,
+        "columns": columns,
+        "chosen": set(wanted.columns) or {column.name for column in columns},
+        "masked_count": sum(column.is_masked for column in columns),
+        "export_query": urlencode(
+            [
+                *(("columns", name) for name in wanted.columns),
+                *(("where", wanted.where) for _ in range(bool(wanted.where))),
+                *(("as_of", wanted.as_of) for _ in range(bool(wanted.as_of))),
+                ("limit", wanted.limit),
+                *(("cursor", wanted.cursor) for _ in range(bool(wanted.cursor))),
+            ]
+        ),
+        "formats": FORMATS,
+    }
+
+
+def _wanted(request: HttpRequest) -> RowsWanted:
+    return RowsWanted(
+        where=request.GET.get("where", "").strip()[:_WHERE_CHARS_MAX],
+        columns=[name for name in request.GET.getlist("columns") if name],
+        as_of=request.GET.get("as_of", "").strip()[:40] or None,
+        limit=_limit(request),
+        cursor=request.GET.get("cursor", "")[:CURSOR_CHARS_MAX],
+    )
+
+
+def _limit(request: HttpRequest) -> int:
+    given = request.GET.get("limit", "")
+    return int(given) if given.isdecimal() and int(given) in LIMITS else LIMIT
+
+
+def _rows(request: HttpRequest, table: Table, context: dict[str, Any]) -> dict[str, Any]:
+    try:
+        answer: TableRows = do_read_rows(table, context["wanted"], by=person(request))
+    except (ControlPlaneError, PermissionDenied) as error:
+        return _problem(error, "where")
+    return {
+        "answer": answer,
+        "heads": [(column, is_number(column)) for column in answer.columns],
+        "lines": [
+            (
+                stored,
+                [
+                    (column, cell_of(content, column))
+                    for column, content in zip(answer.columns, stored.cells, strict=True)
+                ],
+            )
+            for stored in answer.rows
+        ],
+    }
+
+
+def _row_context(request: HttpRequest, table: Table, access: RowAccess) -> dict[str, Any]:
+    return {
+        **_frame(request, table, access, "row", reverse("data-row-versions", args=[table.slug])),
+        "key": request.GET.get("key", "").strip()[:KEY_CHARS_MAX],
+        "partition": request.GET.get("partition", "").strip()[:KEY_CHARS_MAX],
+    }
+
+
+def _history(request: HttpRequest, table: Table, context: dict[str, Any]) -> dict[str, Any]:
+    partition = context["partition"] or None
+    try:
+        answer: RowVersions = do_read_history(
+            table, context["key"], by=person(request), partition=partition
+        )
+    except (ControlPlaneError, PermissionDenied) as error:
+        return _problem(error, "key")
+    return {
+        "answer": answer,
+        "versions": [
+            (version, changed_cells(version, answer.columns)) for version in answer.versions
+        ],
+    }
+
+
+def _changes_context(
+    request: HttpRequest, table: Table, access: RowAccess, instant: str
+) -> dict[str, Any]:
+    source = reverse("data-changes-rows", args=[table.slug, instant])
+    return {
+        **_frame(request, table, access, "changes", source),
+        "instant": instant,
+        "commit": commit_moment(table, instant),
+    }
+
+
+def _compare_context(request: HttpRequest, table: Table, access: RowAccess) -> dict[str, Any]:
+    moments = moments_of(table)
+    times = [commit.completed_at for commit in moments.commits]
+    earlier = request.GET.get("earlier", "").strip()[:40] or (times[-2] if times[1:] else "")
+    later = request.GET.get("later", "").strip()[:40] or (times[-1] if times[1:] else "")
+    return {
+        **_frame(
+            request, table, access, "compare", reverse("data-compare-rows", args=[table.slug])
+        ),
+        "moments": moments,
+        "sides": [
+            ("earlier", "Earlier", earlier, earlier in times),
+            ("later", "Later", later, later in times),
+        ],
+        "earlier": earlier,
+        "later": later,
+    }
+
+
+def _changed(read: Any) -> dict[str, Any]:
+    try:
+        answer: ChangedRows = read()
+    except (ControlPlaneError, PermissionDenied) as error:
+        return _problem(error, "")
+    counts = {
+        op: sum(row.op == op for row in answer.rows) for op in ("inserted", "updated", "deleted")
+    }
+    return {
+        "answer": answer,
+        "heads": [(column, is_number(column)) for column in answer.columns],
+        "lines": [(changed, changed_cells(changed, answer.columns)) for changed in answer.rows],
+        "counts": counts,
+    }
+
+
+def _problem(error: ControlPlaneError | PermissionDenied, field: str) -> dict[str, Any]:
+    """What went wrong, in words, and at which field of the form."""
+    if isinstance(error, PermissionDenied):
+        return {"problem": {"field": field, "title": "", "text": sentence_of(error)}}
+    if isinstance(error, RowsRefused):
+        return {"problem": {"field": error.field, "title": "", "text": _fitting(error)}}
+    title = "The table does not go back that far" if isinstance(error, RowsGone) else ""
+    gone = "as_of" if isinstance(error, RowsGone) else ""
+    text = explained(error)
+    return {"problem": {"field": gone, "title": title or refusal_of(error).title, "text": text}}
+
+
+def _fitting(error: RowsRefused) -> str:
+    """The sentence, with where in the question it is and what there is instead."""
+    values = {name: str(given) for name, given in error.values.items()}
+    if error.message in _NO_COLUMN:
+        known = values["known"].strip("[]").replace("'", "")
+        return f"There is no column {values['column'][:80]}. Columns are {known}."
+    near = values.get("column") or values.get("given") or ""
+    text = refusal_of(error).text.removesuffix(".")
+    if near:
+        text += f": {near[:80]}"
+    if stopped := values.get("found", ""):
+        text += f", at “{stopped[:40]}”"
+    return f"{text}."

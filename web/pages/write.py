@@ -1,0 +1,122 @@
+"""One write into a table: from where, with a look at what it would bring, then the operation."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_http_methods
+
+from controlplane.errors import ControlPlaneError
+from controlplane.operations.actions import PLANNED_OPERATIONS, do_request_write
+from controlplane.operations.planned_writes import planned_parameters
+from controlplane.operations.request_places import check_own_places
+from controlplane.operations.source_previews import SourcePreview, preview_source
+from controlplane.tables.access import Permission, access_table, may
+from web.refusals import page, person, refusal_of, sentence_of
+from web.write_forms import ADDRESS_CHARS_MAX, SOURCES, WriteForm
+
+if TYPE_CHECKING:
+    from controlplane.tables.models import Table
+
+_PREFILLED: Final = ("path", "missing", "statement", "topic", "bootstrap", "operation", "stream")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@page
+def write(request: HttpRequest, slug: str) -> HttpResponse:
+    """A POST looks at the source (`deed=preview`), hands all of it on to the form of a schedule
+    (`deed=schedule`), or asks for the write.
+    """
+    is_sent = request.method == "POST"
+    table = access_table(person(request), slug, Permission.OPERATE if is_sent else Permission.VIEW)
+    kind = request.GET.get("kind", "csv")
+    kind = kind if kind in SOURCES else "csv"
+    if not is_sent:
+        initial = {name: request.GET[name] for name in _PREFILLED if name in request.GET}
+        return _shown(request, table, WriteForm(kind=kind, initial=initial))
+    form = WriteForm(request.POST, kind=kind)
+    if not form.is_valid():
+        return _shown(request, table, form, _Answer(status=422))
+    answer = _carried_out(request, table, form)
+    return _shown(request, table, form, answer) if isinstance(answer, _Answer) else answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """What is shown beside the form."""
+
+    status: int = 200
+    problem: str = ""
+    preview: SourcePreview | None = None
+
+
+def _carried_out(request: HttpRequest, table: Table, form: WriteForm) -> HttpResponse | _Answer:
+    """Of a form that is valid; what is refused stands at the form."""
+    user, deed = person(request), request.POST.get("deed")
+    try:
+        if deed == "preview":
+            check_own_places(user, form.source)
+            words = form.cleaned_data
+            preview = preview_source(
+                table,
+                form.source,
+                by=user,
+                operation=words["operation"],
+                stream=words["stream"] or None,
+            )
+            return _Answer(preview=preview)
+        if deed == "schedule":
+            return _to_a_schedule(table, form)
+        if form.cleaned_data["operation"] in PLANNED_OPERATIONS:
+            return _to_its_plan(table, form)
+        operation = do_request_write(
+            table=table,
+            parameters=form.parameters,
+            by=user,
+            reason=form.cleaned_data["reason"],
+            idempotency_key=str(form.cleaned_data["idempotency_key"]),
+        )
+    except PermissionDenied as error:
+        return _Answer(status=403, problem=sentence_of(error))
+    except ControlPlaneError as error:
+        return _Answer(status=refusal_of(error).status, problem=form.refuse(error))
+    return redirect("operation", table.slug, operation.pk)
+
+
+def _to_its_plan(table: Table, form: WriteForm) -> HttpResponse:
+    """What takes data away is confirmed where its plan is shown."""
+    service = form.cleaned_data["operation"]
+    parameters = planned_parameters(service, source=form.source, partitions=())
+    address = reverse("service", args=[table.slug, service])
+    return redirect(f"{address}?{urlencode(parameters)}")
+
+
+def _to_a_schedule(table: Table, form: WriteForm) -> HttpResponse | _Answer:
+    query = urlencode({"parameters": json.dumps(form.parameters, indent=2)})
+    if len(query) > ADDRESS_CHARS_MAX:
+        words = "This is too long to be handed on: put it into the form of a schedule yourself."
+        return _Answer(status=422, problem=words)
+    return redirect(f"{reverse('schedule-new', args=[table.slug])}?{query}")
+
+
+def _shown(
+    request: HttpRequest, table: Table, form: WriteForm, answer: _Answer | None = None
+) -> HttpResponse:
+    answer = answer or _Answer()
+    context = {
+        "page": "writers",
+        "table": table,
+        "form": form,
+        "sources": SOURCES,
+        "problem": answer.problem,
+        "preview": answer.preview,
+        "may_operate": may(person(request), Permission.OPERATE, table),
+    }
+    return render(request, "pages/table_write.html", context, status=answer.status)

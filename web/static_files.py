@@ -1,0 +1,26 @@
+"""Where the pages' own files stand, under names that carry the hash of what is in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whitenoise.storage import CompressedManifestStaticFilesStorage
+
+
+class RememberedAddresses(CompressedManifestStaticFilesStorage):
+    """Works each address out once in a process: its files stay what they are for as long.
+
+    A page names some hundred times the file of its icons, and each time took a look at it.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._addresses: dict[str, str] = {}
+
+    def url(self, name: str | None, force: bool = False) -> str:
+        """The address of the file with this name. Raises ValueError where there is none."""
+        if name is None or force:
+            return str(super().url(name, force))
+        if name not in self._addresses:
+            self._addresses[name] = str(super().url(name))
+        return self._addresses[name]
