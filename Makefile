@@ -11,7 +11,7 @@ VENV := .venv
 PYTHON_BIN ?= $(firstword $(shell command -v python3.11 2>/dev/null) $(shell command -v python3 2>/dev/null))
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.requirements.sha256
-REQUIREMENTS := requirements.txt requirements-dev.txt
+REQUIREMENTS := requirements.txt requirements-otel.txt requirements-polars.txt requirements-dev.txt
 LONGER := (interop or browser or slow) and not soak
 JOBS ?= 2
 MUTANTS ?= 200
@@ -57,6 +57,11 @@ lock: setup ## Write requirements.lock anew: the versions of requirements.txt wi
 		"$$place/bin/pip-compile" --quiet --generate-hashes --allow-unsafe --no-header --no-annotate --strip-extras \
 			--no-emit-index-url --no-emit-find-links --output-file requirements.lock requirements.txt; \
 		rm -rf "$$place"
+
+.PHONY: advisories
+advisories: setup ## The pins against advisories of OSV that lie on this machine: make advisories OSV=all.zip.
+	@[ -n "$(OSV)" ] || { echo "advisories: name a directory or .zip of OSV's ecosystem PyPI: OSV=..." >&2; exit 1; }
+	@$(RUN) manage.py advisories "$(OSV)"
 
 .PHONY: up
 up: setup ## Start everything, print the address and a login, start the demo.
@@ -106,7 +111,7 @@ layers: setup ## Import rules.
 check: lint types layers templates ## Lint, types, layers and templates.
 
 .PHONY: test
-test: setup ## Every test that needs nothing but this checkout (ten minutes on 2 cores).
+test: setup ## Every test that needs nothing but this checkout (nine minutes on 2 cores).
 	@$(RUN) -m pytest -n $(JOBS) --durations=15 -m "not (interop or browser or slow or soak)"
 
 .PHONY: coverage

@@ -11,6 +11,7 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.prod")
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
+    from django.db import OperationalError, ProgrammingError
 
     from controlplane.node.environment import adopt
     from controlplane.node.identity import BadSetting
@@ -25,6 +26,13 @@ def main() -> None:
         execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:
         sys.exit(str(error))
+    except (OperationalError, ProgrammingError) as error:
+        if "--traceback" in words:
+            raise
+        sys.exit(
+            f"the node's database cannot be used: {str(error).strip()}; `make up` makes it and "
+            "brings its tables up to date, and SLUICE_HOME or SLUICE_DATABASE say where it is"
+        )
 
 
 if __name__ == "__main__":

@@ -52,8 +52,8 @@ def said(done: subprocess.CompletedProcess[str]) -> str:
     return done.stdout + done.stderr
 
 
-def manage(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environ = {"SLUICE_HOME": str(home)}
+def manage(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    environ = {"SLUICE_HOME": str(home), **more}
     return run(sys.executable, "manage.py", *words, cwd=PROJECT, environ=environ)
 
 
@@ -69,7 +69,13 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     inner = made / "lib" / f"python3.{sys.version_info[1]}" / "site-packages"
     (inner / "requirements.pth").write_text(sysconfig.get_path("purelib") + "\n")
     pinned = [
-        (PROJECT / name).read_bytes() for name in ("requirements.txt", "requirements-dev.txt")
+        (PROJECT / name).read_bytes()
+        for name in (
+            "requirements.txt",
+            "requirements-otel.txt",
+            "requirements-polars.txt",
+            "requirements-dev.txt",
+        )
     ]
     (made / ".requirements.sha256").write_text(sha256(b"".join(pinned)).hexdigest() + "\n")
     (inner / "sluice.pth").write_text("/where/the/checkout/was/once\n")
@@ -121,7 +127,13 @@ def test_the_commands_of_the_readme_run_in_their_order(tmp_path: Path) -> None:
 def test_another_project_gets_the_engine_and_the_client_and_nothing_else(tmp_path: Path) -> None:
     copied = tmp_path / "sluice"
     copied.mkdir()
-    for name in ("pyproject.toml", "requirements.txt", "README.md"):
+    for name in (
+        "pyproject.toml",
+        "requirements.txt",
+        "requirements-otel.txt",
+        "requirements-polars.txt",
+        "README.md",
+    ):
         shutil.copy(PROJECT / name, copied)
     leave_out = shutil.ignore_patterns("__pycache__")
     for name in ("workers", "controlplane", "web"):
@@ -149,6 +161,7 @@ def test_help_lists_our_commands_before_there_is_a_node(tmp_path: Path) -> None:
     assert "create" in manage(tmp_path, "token", "--help").stdout
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("words", ["up --no-demo", "status", "migrate", "token list ada", "doctor"])
 def test_a_home_that_cannot_be_used_is_one_sentence(tmp_path: Path, words: str) -> None:
     (tmp_path / "file").write_text("")
@@ -160,6 +173,22 @@ def test_a_home_that_cannot_be_used_is_one_sentence(tmp_path: Path, words: str) 
             assert done.returncode == 1
             assert done.stderr.startswith(f"SLUICE_HOME={home} cannot be used"), done.stderr
             assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("made", [False, True], ids=["no folder", "no tables"])
+@pytest.mark.slow
+def test_a_database_that_is_not_there_is_one_sentence(tmp_path: Path, made: bool) -> None:
+    """The secrets are given, so nothing tells before that the node was never started."""
+    home = tmp_path / "home"
+    if made:
+        home.mkdir()
+
+    done = manage(home, "table", "list", SLUICE_SECRET_KEY="k" * 50)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("the node's database cannot be used: "), done.stderr
+    assert "`make up` makes it" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_damaged_file_of_the_node_is_one_sentence(tmp_path: Path) -> None:
