@@ -168,6 +168,17 @@ def add_writer(table: Table, *, name: str) -> str:
     return record.requested_at
 
 
+def remove_instant(table: Table, *, instant: str) -> None:
+    """The instant is not on the timeline any longer."""
+    InstantRecord.objects.filter(table=table, requested_at=instant).delete()
+    publish_change(table.slug, "instants")
+
+
+def find_ended_write(table: Table) -> str:
+    ended = Operation.objects.filter(table=table, kind="write", state="conflicted")
+    return str(ended.latest("requested_at").pk)
+
+
 def add_commits(table: Table, *, count: int, every_ms: int = 200) -> str:
     now = datetime.now(UTC)
     made = [
@@ -286,6 +297,8 @@ def stream_over(table: Table, *, stream: str) -> None:
 COMMANDS: dict[str, Callable[..., object]] = {
     "await_approval": await_approval,
     "writer": add_writer,
+    "remove_instant": remove_instant,
+    "ended_write": find_ended_write,
     "commits": add_commits,
     "conflict": add_conflict,
     "beats": renew_heartbeats,

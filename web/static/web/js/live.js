@@ -50,7 +50,7 @@ async function refresh(part, { force = false } = {}) {
     const answer = await fetch(part.element.dataset.src + query);
     if (answer.redirected) return location.reload();
     if (answer.ok) {
-      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").body;
+      const fresh = parse(await answer.text());
       // A page that was paused while it asked stands still all the same; it asks again when it goes on.
       if (force || wasPaused || mode !== "paused") patch(part, fresh, force);
       answeredAt = now();
@@ -65,7 +65,8 @@ async function refresh(part, { force = false } = {}) {
   part.at = Date.now();
   if (part.again) {
     part.again = false;
-    setTimeout(() => refresh(part), part.restMs);
+    // Unless the page was paused since: it refreshes all of its parts when it goes on.
+    setTimeout(() => { if (mode !== "paused") refresh(part); }, part.restMs);
   }
   return ok;
 }
@@ -92,11 +93,25 @@ async function refreshAll() {
   return (await Promise.all(parts.map((part) => refresh(part)))).every(Boolean);
 }
 
-// Patching
+// Patching. A patch never changes what a person entered or chose: ticks, text, selection, focus, scroll, open folds.
+
+function parse(html) {
+  // A template keeps the white space before the first element; a parsed document drops it.
+  const template = document.createElement("template");
+  template.innerHTML = html;
+  return template.content;
+}
 
 function patch(part, fresh, force) {
+  if (!force && isSelectedIn(part.element)) {
+    part.postponed = true;
+    return;
+  }
+  part.postponed = false;
   const held = !force && isHeld(part.element);
+  const focused = part.element.contains(document.activeElement) ? document.activeElement : null;
   const waiting = morphChildren(part.element, fresh, held);
+  if (focused && focused !== document.activeElement) focusAgain(focused, part.element);
   showArrivals(part, waiting);
   tick();
   document.dispatchEvent(new CustomEvent("sluice:patched", { detail: part.name }));
@@ -109,35 +124,128 @@ function isHeld(element) {
   return element.getBoundingClientRect().top < 0;
 }
 
+function isSelectedIn(element) {
+  const selection = document.getSelection();
+  return !selection.isCollapsed && selection.containsNode(element, true);
+}
+
+// An element that moved or was replaced lost the focus, and a text the place of its cursor.
+function focusAgain(focused, element) {
+  const key = keyOf(focused);
+  const target = focused.isConnected ? focused : key && [...element.querySelectorAll("*")].find((one) => keyOf(one) === key);
+  if (!target) return;
+  target.focus({ preventScroll: true });
+  if (target.matches("textarea, input[type=text], input[type=search], input:not([type])")) {
+    target.setSelectionRange(focused.selectionStart, focused.selectionEnd);
+  }
+}
+
+const CONTROLS = "input, select, textarea";
+
+function isEdited(control) {
+  if (control.type === "checkbox" || control.type === "radio") return control.checked !== control.defaultChecked;
+  if (control.type === "hidden" || control.type === "file") return false;
+  if (control.nodeName !== "SELECT") return control.value !== control.defaultValue;
+  const options = [...control.options];
+  // Without a default the browser chooses the first.
+  if (!control.multiple && !options.some((option) => option.defaultSelected)) return control.selectedIndex > 0;
+  return options.some((option) => option.selected !== option.defaultSelected);
+}
+
+function hasEdits(element) {
+  return [...element.querySelectorAll(CONTROLS)].some(isEdited);
+}
+
+function copyEdit(from, to) {
+  if (from.type === "checkbox" || from.type === "radio") {
+    to.checked = from.checked;
+  } else if (from.nodeName === "SELECT") {
+    const chosen = new Set([...from.selectedOptions].map((option) => option.value));
+    for (const option of to.options) option.selected = chosen.has(option.value);
+  } else {
+    to.value = from.value;
+  }
+}
+
+// Elements that are the same thing before and after, wherever they stand among their siblings.
+function keyOf(node) {
+  if (node.nodeType !== Node.ELEMENT_NODE) return null;
+  if (node.id) return `#${node.id}`;
+  if (node.dataset.key !== undefined) return `key ${node.dataset.key}`;
+  if (!node.name || !node.matches(CONTROLS)) return null;
+  const isOneOfSeveral = node.type === "checkbox" || node.type === "radio";
+  return `${node.name} ${isOneOfSeveral ? node.getAttribute("value") : ""}`;
+}
+
+const isAlike = (old, fresh) =>
+  old.nodeName === fresh.nodeName && keyOf(old) === keyOf(fresh) && old.type === fresh.type;
+
+// A copy of `fresh` in the place of `old`, with what a person entered in `old`.
+function replace(old, fresh) {
+  const copy = document.importNode(fresh, true);
+  if (old.nodeType === Node.ELEMENT_NODE && copy.nodeType === Node.ELEMENT_NODE) {
+    const controls = (element) => [...(element.matches(CONTROLS) ? [element] : element.querySelectorAll(CONTROLS))];
+    const targets = new Map(controls(copy).map((control) => [keyOf(control), control]));
+    for (const control of controls(old).filter(isEdited)) {
+      const target = targets.get(keyOf(control));
+      if (target?.type === control.type) copyEdit(control, target);
+    }
+  }
+  old.replaceWith(copy);
+}
+
 function morph(old, fresh, held) {
-  if (old.nodeName !== fresh.nodeName || old.nodeType !== fresh.nodeType) {
-    old.replaceWith(document.importNode(fresh, true));
+  if (!isAlike(old, fresh)) {
+    replace(old, fresh);
     return 0;
   }
   if (old.nodeType !== Node.ELEMENT_NODE) {
     if (old.data !== fresh.data) old.data = fresh.data;
     return 0;
   }
+  // A new default would change what is chosen in a list, and the text of an area.
+  if (old.matches("select, textarea") && isEdited(old)) return 0;
   for (const { name, value } of fresh.attributes) {
-    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+    // What a person opened stays open, and what they closed stays closed.
+    if (name !== "open" && old.getAttribute(name) !== value) old.setAttribute(name, value);
   }
   for (const { name } of [...old.attributes]) {
-    // What a person opened stays open.
     if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
   }
   return morphChildren(old, fresh, held);
 }
 
 function morphChildren(old, fresh, held) {
-  if (old.hasAttribute("data-rows")) return morphRows(old, fresh, held);
-  const have = [...old.childNodes].filter((node) => !node.dataset || node.dataset.keep === undefined);
-  const want = [...fresh.childNodes];
-  let waiting = 0;
-  want.forEach((node, at) => {
-    if (have[at]) waiting += morph(have[at], node, held);
-    else old.append(document.importNode(node, true));
+  if (old.nodeType === Node.ELEMENT_NODE && old.hasAttribute("data-rows")) return morphRows(old, fresh, held);
+  const left = [...old.childNodes].filter((node) => !node.dataset || node.dataset.keep === undefined);
+  const end = left.at(-1)?.nextSibling ?? null;
+  // The partner of each node: the one with its key, else the next of its kind without one.
+  const pairs = [...fresh.childNodes].map((node) => {
+    const at = left.findIndex((known) => isAlike(known, node));
+    return { node, known: at < 0 ? null : left.splice(at, 1)[0] };
   });
-  have.slice(want.length).forEach((node) => node.remove());
+  // What has no partner is another element in the same place, or gone.
+  for (const pair of pairs) {
+    if (pair.known || keyOf(pair.node)) continue;
+    const at = left.findIndex((known) => known.nodeType === pair.node.nodeType && !keyOf(known));
+    if (at >= 0) pair.known = left.splice(at, 1)[0];
+  }
+  left.forEach((node) => node.remove());
+  let waiting = 0;
+  let next = old.firstChild;
+  const skipKept = () => {
+    while (next && next !== end && next.dataset?.keep !== undefined) next = next.nextSibling;
+  };
+  for (const { node, known } of pairs) {
+    skipKept();
+    if (!known) {
+      old.insertBefore(document.importNode(node, true), next ?? end);
+      continue;
+    }
+    if (known === next) next = next.nextSibling;
+    else old.insertBefore(known, next ?? end);
+    waiting += morph(known, node, held);
+  }
   return waiting;
 }
 
@@ -152,9 +260,8 @@ function morphRows(old, fresh, held) {
   }
   const wanted = new Set(want.map((row) => row.dataset.key));
   for (const [key, row] of have) {
-    if (wanted.has(key)) continue;
-    if (held) row.classList.add("is-gone");
-    else row.remove();
+    row.classList.toggle("is-gone", !wanted.has(key) && (held || hasEdits(row)));
+    if (!wanted.has(key) && !row.classList.contains("is-gone")) row.remove();
   }
   if (held) return waiting;
   want.forEach((row, at) => {
@@ -301,6 +408,9 @@ if (body.dataset.events && parts.length) {
     if (mode !== "paused" && part.element.querySelector(":scope > .arrivals") && !isHeld(part.element)) refresh(part);
   };
   document.addEventListener("scrollend", () => parts.forEach(catchUp));
+  document.addEventListener("selectionchange", () => {
+    parts.filter((part) => part.postponed && !isSelectedIn(part.element)).forEach((part) => refresh(part));
+  });
   for (const part of parts) {
     part.element.addEventListener("sluice:look", () => refresh(part));
     part.element.addEventListener("sluice:refresh", () => refresh(part, { force: true }));
