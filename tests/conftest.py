@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 import subprocess
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,8 +16,10 @@ from xdist.remote import Producer  # type: ignore[import-untyped]
 
 from tests.support.crash_count import CrashCount
 from tests.support.java_options import java_options
+from tests.support.leftovers import nothing_left_running, stop_repetitions
 from tests.support.sampling import examples, leave_to_soak
 from tests.support.shared_work import SharedWork
+from workers.repetitions import active_repetitions
 
 SEED = "SLUICE_TEST_SEED"
 MEMORY = Path("/dev/shm")
@@ -83,6 +85,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SharedWork:
     return SharedWork(config, log)
+
+
+@pytest.fixture(autouse=True)
+def stopped_with_the_test() -> Iterator[None]:
+    """Autouse fixtures start first and end last, so this one sees what other fixtures start."""
+    with nothing_left_running():
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def stopped_with_the_module() -> Iterator[None]:
+    """Writers that fixtures of a module leave open."""
+    before = active_repetitions()
+    yield
+    stop_repetitions(besides=before)
 
 
 def _seed() -> int:

@@ -37,6 +37,7 @@ class ThreadRepetition:
         self._stopped = threading.Event()
         self._changing = threading.Lock()
         self._thread: threading.Thread | None = None
+        _ACTIVE.add(self)
 
     @property
     def is_stopped(self) -> bool:
@@ -55,9 +56,12 @@ class ThreadRepetition:
             self._thread = thread
 
     def _run(self, action: Callable[[], None]) -> None:
-        while not self._stopped.is_set():
-            action()
-            self._stopped.wait(self._interval_s)
+        try:
+            while not self._stopped.is_set():
+                action()
+                self._stopped.wait(self._interval_s)
+        finally:
+            _ACTIVE.discard(self)
 
     def stop(self) -> None:
         """Waits for a call that is under way, unless it is this call that stops. May be called
@@ -67,6 +71,7 @@ class ThreadRepetition:
             self._stopped.set()
             self._action = None  # It may wait in line for a while yet, and holds a lot.
             thread = self._thread
+            _ACTIVE.discard(self)
         if thread is not None and threading.current_thread() is not thread:
             thread.join()
 
@@ -126,7 +131,14 @@ class _Line:
 
 
 _LINE: Final = _Line()
+_ACTIVE: Final[set[ThreadRepetition]] = set()
 os.register_at_fork(after_in_child=_LINE.forget)
+os.register_at_fork(after_in_child=_ACTIVE.clear)
+
+
+def active_repetitions() -> frozenset[ThreadRepetition]:
+    """Return the repetitions of this process that were started and not stopped."""
+    return frozenset(_ACTIVE.copy())
 
 
 def started(interval_s: float, action: Callable[[], None], name: str) -> ThreadRepetition:

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,7 @@ from workers.errors import LakehouseError
 from workers.lakehouse import create_table
 
 FILE_ID = "00000000-0000-0000-0000-000000000000-0"
-_watched: list[tuple[Path, set[int | None], list[str]]] = []
-"""While something is watched: the table's folder, threads of others, and what was done outside."""
+_THREAD_STARTS = "_thread.start_new_thread"
 _EFFECTS: dict[str, dict[int, int | None]] = {
     "os.remove": {0: 1}, "os.rmdir": {0: 1}, "os.mkdir": {0: 2}, "os.truncate": {0: None},
     "os.rename": {0: 2, 1: 3}, "os.link": {1: 3}, "os.symlink": {1: 2},
@@ -26,23 +26,48 @@ _EFFECTS: dict[str, dict[int, int | None]] = {
 """By event: where its paths stand, and the descriptors of the directories that they start from."""
 
 
-def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    if not _watched or event not in _EFFECTS:
+@dataclass(slots=True)
+class _Watch:
+    """Changes outside of `folder` by the thread that made the watch, and by its descendants."""
+
+    folder: Path
+    threads: set[int]
+    started: set[threading.Thread]
+    effects: list[str]
+
+    def is_watched(self) -> bool:
+        if threading.get_ident() in self.threads:
+            return True
+        # `current_thread` would make an object for a thread that is not in the list yet.
+        me = threading.get_ident()
+        return any(thread.ident == me and thread.is_alive() for thread in self.started)
+
+
+_watches: list[_Watch] = []
+
+
+def _record(event: str, arguments: tuple[Any, ...]) -> None:
+    """See Python's audit events: an event of one thread is seen by this function in that thread."""
+    if not _watches or (event not in _EFFECTS and event != _THREAD_STARTS):
         return
-    folder, others, effects = _watched[-1]
+    watch = _watches[-1]
+    if not watch.is_watched():
+        return
+    if event == _THREAD_STARTS:
+        if isinstance(thread := getattr(arguments[0], "__self__", None), threading.Thread):
+            watch.started.add(thread)
+        return
     for at, descriptor_at in _EFFECTS[event].items():
         path = os.fsdecode(arguments[at])
         if descriptor_at is not None and arguments[descriptor_at] >= 0:
             path = f"/proc/self/fd/{arguments[descriptor_at]}/{path}"
         parent, name = os.path.split(Path.cwd() / path)
         place = f"{os.path.realpath(parent)}/{name}"
-        # Threads that earlier tests left behind write where those had their tables.
-        is_elsewhere = threading.get_ident() in others and folder.parent not in Path(place).parents
-        if not f"{place}/".startswith(f"{folder}/") and not is_elsewhere:
-            effects.append(f"{event} {place}")
+        if not f"{place}/".startswith(f"{watch.folder}/"):
+            watch.effects.append(f"{event} {place}")
 
 
-sys.addaudithook(_hear)
+sys.addaudithook(_record)
 
 
 class Victim:
@@ -69,14 +94,13 @@ class Victim:
     @contextmanager
     def untouched(self) -> Iterator[None]:
         before = self.content()
-        effects: list[str] = []
-        others = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
-        _watched.append((self.attacked.location.resolve(), others, effects))
+        watch = _Watch(self.attacked.location.resolve(), {threading.get_ident()}, set(), [])
+        _watches.append(watch)
         try:
             yield
         finally:
-            _watched.pop()
-        assert effects == []
+            _watches.pop()
+        assert watch.effects == []
         assert self.content() == before
 
     def spellings(self, instant: str) -> list[str]:

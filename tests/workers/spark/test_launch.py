@@ -32,7 +32,7 @@ def job(tmp_path: Path) -> Iterator[WriteJob]:
 
 def drivers_seen(run_dir: Path) -> list[int]:
     """Once there is any: a process that was started a moment ago has no command line yet."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not (pids := drivers(run_dir)) and time.monotonic() < deadline:
         time.sleep(0.02)
     return pids
