@@ -17,19 +17,33 @@ import psutil
 
 from workers.repetitions import ThreadRepetition, active_repetitions
 
-_GRACE_S = 10.0
+_GRACE_S = 60.0
 """For threads and processes that are ending while the test ends."""
 _POLL_S = 0.01
-_SHARED_THREADS = ("sluice-due",)
-"""Names of threads that serve the whole process, and start with the first test that needs them."""
+_SHARED_THREADS = ("sluice-due", "request_")
+"""Starts of names of threads that serve the whole process from their first use on."""
+_SHARED_PROGRAMS = ("bench.support.s3_process",)
+"""Programs that serve the whole process from their first use on."""
+_SHARED_PIDS = set[int]()
 
 
 @contextmanager
-def nothing_left_running(*, grace_s: float = _GRACE_S) -> Iterator[None]:
+def shared_by_all_tests() -> Iterator[None]:
+    """Let processes that start inside the block outlive the test that starts them."""
+    before = _child_pids()
+    yield
+    _SHARED_PIDS.update(_child_pids() - before)
+
+
+@contextmanager
+def nothing_left_running(
+    *, shared_threads: tuple[str, ...] = (), grace_s: float = _GRACE_S
+) -> Iterator[None]:
     """Stop the repetitions that started inside the block, such as heartbeats of open writers.
 
     Raises AssertionError, with their names, if threads or child processes that started inside the
-    block are still running `grace_s` after it. Child processes are killed.
+    block are still running `grace_s` after it. Child processes are killed. Threads whose names
+    start with one of `shared_threads` may go on.
     """
     threads = set(threading.enumerate())
     repetitions = active_repetitions()
@@ -37,9 +51,12 @@ def nothing_left_running(*, grace_s: float = _GRACE_S) -> Iterator[None]:
     yield
     stop_repetitions(besides=repetitions)
     deadline = time.monotonic() + grace_s
-    while left := [*_threads_since(threads), *_processes_since(children)]:
+    names = (*_SHARED_THREADS, *shared_threads)
+    while (left := _threads_since(threads, names)) or _processes_since(children):
         if time.monotonic() > deadline:
-            _kill(_child_pids() - children)
+            for process in _processes_since(children):
+                left.append(f"process {process.pid} ({_command_of(process)})")
+                process.kill()
             raise AssertionError(f"the test left running: {', '.join(left)}")
         time.sleep(_POLL_S)
 
@@ -49,24 +66,37 @@ def stop_repetitions(*, besides: Set[ThreadRepetition]) -> None:
         repetition.stop()
 
 
-def _threads_since(before: set[threading.Thread]) -> list[str]:
+def _threads_since(before: set[threading.Thread], shared: tuple[str, ...]) -> list[str]:
     return [
         f"thread {thread.name!r}"
         for thread in threading.enumerate()
-        if thread not in before and not thread.name.startswith(_SHARED_THREADS)
+        if thread not in before and not thread.name.startswith(shared)
     ]
 
 
-def _processes_since(before: set[int]) -> list[str]:
-    left = []
-    for pid in _child_pids() - before:
-        try:
-            process = psutil.Process(pid)
-            if process.status() != psutil.STATUS_ZOMBIE:
-                left.append(f"process {pid} ({' '.join(process.cmdline())[:200]})")
-        except psutil.NoSuchProcess:
-            continue
-    return left
+def _processes_since(before: set[int]) -> list[psutil.Process]:
+    """Return the children that are new and neither shared nor a zombie."""
+    return [
+        process
+        for pid in _child_pids() - before - _SHARED_PIDS
+        if (process := _running(pid)) is not None
+        and not any(program in _command_of(process) for program in _SHARED_PROGRAMS)
+    ]
+
+
+def _running(pid: int) -> psutil.Process | None:
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else process
+    except psutil.NoSuchProcess:
+        return None
+
+
+def _command_of(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())[:200]
+    except psutil.NoSuchProcess:
+        return ""
 
 
 def _child_pids() -> set[int]:
@@ -78,11 +108,3 @@ def _child_pids() -> set[int]:
         except (FileNotFoundError, ProcessLookupError):
             continue  # The thread ended.
     return children
-
-
-def _kill(pids: set[int]) -> None:
-    for pid in pids:
-        try:
-            psutil.Process(pid).kill()
-        except psutil.NoSuchProcess:
-            continue

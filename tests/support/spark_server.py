@@ -14,6 +14,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tests.support import spark_daemon
+from tests.support.leftovers import shared_by_all_tests
 from workers.spark.connect_server import ConnectServer, start_connect_server, stop_connect_server
 from workers.spark.session import connect_session
 
@@ -32,7 +33,8 @@ def start_test_server(work_dir: Path) -> ConnectServer:
 @cache
 def shared_server() -> ConnectServer:
     work_dir = Path(tempfile.mkdtemp(prefix="sluice-spark-"))
-    server = start_test_server(work_dir)
+    with shared_by_all_tests():
+        server = start_test_server(work_dir)
 
     def stop() -> None:
         stop_connect_server(server)
