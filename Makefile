@@ -111,8 +111,24 @@ layers: setup ## Import rules.
 check: lint types layers templates ## Lint, types, layers and templates.
 
 .PHONY: test
-test: setup ## Every test that needs nothing but this checkout (nine minutes on 2 cores).
+test: setup ## Every test that needs no long-running service (eight minutes on two cores).
 	@$(RUN) -m pytest -n $(JOBS) --durations=15 -m "not (interop or browser or slow or soak)"
+
+.PHONY: core
+core: setup ## One or a few tests of each longer kind, by name: tests/core.txt.
+	@sed 's/ *#.*//; /^$$/d' tests/core.txt | tr '\n' '\0' | xargs -0 $(RUN) -m pytest -n $(JOBS) --durations=15
+
+.PHONY: gate
+gate: setup ## What each submission must pass: check, test and core; every step runs, whatever fails.
+	@$(RUN) -m tests.gate
+
+.PHONY: gate-repeat
+gate-repeat: setup ## The gate several times, half of the runs under load: RUNS=5 BUSY=2 ONLY=test.
+	@$(RUN) -m tests.gate --runs $(or $(RUNS),5) --busy $(or $(BUSY),2) $(if $(ONLY),--only $(ONLY))
+
+.PHONY: explore
+explore: setup ## Look for faults with new seeds, and print each failing case as a command: MINUTES=20.
+	@$(RUN) -m tests.explore --minutes $(or $(MINUTES),20) --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
 
 .PHONY: coverage
 coverage: setup ## Lines and branches of the protocol's packages that tests run, each above its floor (minutes).
@@ -131,13 +147,13 @@ browser: setup ## The pages in a real Chromium.
 	@$(RUN) -m pytest -m browser
 
 .PHONY: longer
-longer: setup ## What CI runs last: whole nodes, other engines, the browser.
+longer: setup ## Every test but the soak's: whole nodes, other engines, the browser (an hour).
 	@$(RUN) -m tests.support.java_options
 	@$(RUN) -m pytest -n $(JOBS) --durations=15 -m "$(LONGER)"
 
 .PHONY: soak
 soak: setup ## The same with large numbers: 2,000 kills of the marker server, 100,000 reads and more (hours).
-	@SLUICE_TEST_WHOLE=1 $(RUN) -m pytest -n $(JOBS) --durations=15 -m "soak or sampled or hypothesis"
+	@SLUICE_TEST_WHOLE=1 SLUICE_TEST_EXPLORE=1 $(RUN) -m pytest -n $(JOBS) --durations=15 -m "soak or sampled or hypothesis"
 
 .PHONY: bench
 bench: setup ## Against Apache Hudi and delta-rs (three quarters of an hour, on a quiet machine): bench/latest.json.

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-import random
 import shutil
-import subprocess
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -14,36 +12,41 @@ import pytest
 from hypothesis import settings
 from xdist.remote import Producer  # type: ignore[import-untyped]
 
+from tests.support import run_report
 from tests.support.crash_count import CrashCount
 from tests.support.java_options import java_options
 from tests.support.leftovers import nothing_left_running, stop_repetitions
-from tests.support.sampling import examples, leave_to_soak
+from tests.support.sampling import EXPLORE, SEED, examples, leave_to_soak, mark_explored
 from tests.support.shared_work import SharedWork
 from workers.repetitions import active_repetitions
 
-SEED = "SLUICE_TEST_SEED"
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES_LEAST = 2 << 30
 JAVA = "JAVA_TOOL_OPTIONS"
-# No deadline, because a loaded machine is no failure.
+# No deadline, because a loaded machine is no failure. In the gate each test has constant examples.
 settings.register_profile(
     "sluice",
     max_examples=examples(100),
     deadline=None,
     database=None,
-    derandomize=False,
+    derandomize=EXPLORE not in os.environ,
     print_blob=True,
 )
 settings.load_profile("sluice")
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini("sluice_seed", "what chance draws by; see docs/testing.md")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # Reports come together in the process that has no `workerinput`.
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(CrashCount(), "crash count")
-        # Workers take it over: what chance chooses to run, all of them choose alike.
-        os.environ.setdefault(SEED, str(_seed()))
+        run_report.register(config)
+        # The seed of the gate is constant; `make explore` sets another one. Workers inherit it.
+        os.environ.setdefault(SEED, config.getini("sluice_seed"))
         os.environ.setdefault(JAVA, java_options())
     config.option.hypothesis_seed = os.environ[SEED]  # Before the plugin of Hypothesis reads it.
     # A commit waits for the disk more than a dozen times, and tests make thousands of them.
@@ -76,6 +79,8 @@ def pytest_report_header() -> str:
 @pytest.hookimpl(tryfirst=True)  # Before `-m` chooses by marks.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     leave_to_soak(items, int(os.environ[SEED]))
+    mark_explored(items)
+    run_report.mark_process_tests(items)
     chromium = next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
     for item in items:
         if chromium is None and item.get_closest_marker("browser") is not None:
@@ -88,9 +93,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SharedW
 
 
 @pytest.fixture(autouse=True)
-def stopped_with_the_test() -> Iterator[None]:
+def stopped_with_the_test(request: pytest.FixtureRequest) -> Iterator[None]:
     """Autouse fixtures start first and end last, so this one sees what other fixtures start."""
-    with nothing_left_running():
+    # PySpark's client releases answers on a pool of its own, for all sessions of the process.
+    is_spark = request.node.get_closest_marker("spark") is not None
+    with nothing_left_running(shared_threads=("ThreadPoolExecutor-",) if is_spark else ()):
         yield
 
 
@@ -100,20 +107,6 @@ def stopped_with_the_module() -> Iterator[None]:
     before = active_repetitions()
     yield
     stop_repetitions(besides=before)
-
-
-def _seed() -> int:
-    """Another one with each change of what is committed, so that a run can be had again; drawn
-    where nothing is known of commits.
-    """
-    command = ["git", "rev-parse", "HEAD^{tree}"]
-    try:
-        tree = subprocess.run(
-            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return random.SystemRandom().randrange(2**32)
-    return int(tree.stdout[:8], 16)
 
 
 def _has_room(directory: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Named places where a test may pause, kill or fail a process; see docs/testing.md.
+"""Named places where a test may pause, kill or fail a process; see docs/stop-points.md.
 
 Works only in a process started with SLUICE_ALLOW_STOP_POINTS=1, whatever else is set.
 """

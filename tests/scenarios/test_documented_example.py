@@ -1,4 +1,4 @@
-"""The example of docs/testing.md does what the page says, to the letter."""
+"""The example of docs/stop-points.md does what the page says, to the letter."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-def test_example_of_the_page_on_testing_runs_as_described() -> None:
-    page = (REPOSITORY / "docs" / "testing.md").read_text()
+def test_example_of_the_page_on_stop_points_runs_as_described() -> None:
+    page = (REPOSITORY / "docs" / "stop-points.md").read_text()
     [script] = re.findall(r"```bash\n(.*?)```", page, re.DOTALL)
     # The page says where `make setup` puts Python; a test may run under another.
     script = script.replace(".venv/bin/python", sys.executable)

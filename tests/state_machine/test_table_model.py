@@ -41,6 +41,7 @@ from tests.crash.operations import ALONE
 from tests.state_machine.model import Key, Model, Row, Rows
 from tests.support.crash_ports import StillClock, still_ports
 from tests.support.memory_storage import MOMENTS, Crash, FaultyStorage, Moment
+from tests.support.sampling import story_seed
 from workers.errors import PlanOvertaken, RollbackRefused, ServiceRefused, SnapshotExpired
 from workers.lakehouse import LakehouseTable, create_table, open_table
 from workers.options.write_options import write_options
@@ -350,4 +351,4 @@ EXAMPLES = settings(
 def test_table_is_what_the_model_says_after_every_step(number: int) -> None:
     """In four parts of the same 250 stories, each with the seed `number`."""
     machine = type(TableMachine.__name__, (TableMachine,), {})
-    run_state_machine_as_test(seed(number)(machine), settings=EXAMPLES)
+    run_state_machine_as_test(seed(story_seed(number))(machine), settings=EXAMPLES)

@@ -6,6 +6,7 @@ import os
 import random
 from collections import defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,37 @@ MARK = "sampled"
 """`sampled(every=n)`: of each n cases that stand side by side one is drawn."""
 WHOLE = "SLUICE_TEST_WHOLE"
 """Set by `make soak`: properties are tried with all their examples."""
+SEED = "SLUICE_TEST_SEED"
+EXPLORE = "SLUICE_TEST_EXPLORE"
+"""Set by `make explore` and `make soak`: what has fixed cases in the gate draws others by the seed.
+"""
+_TESTS = Path(__file__).resolve().parents[1]
+_DRAWING = ("sampled", "hypothesis", SEED, "story_seed")
+"""Words of files whose tests draw by the seed of the run."""
+_ALWAYS_DRAWING = ("sink_simulator", "state_machine")
+
+
+def story_seed(number: int) -> int:
+    """Return `number`, or one of the same rank that the seed of an exploring run gives."""
+    return number if EXPLORE not in os.environ else int(os.environ[SEED]) * 1_000 + number
+
+
+def draws_by_seed() -> list[Path]:
+    """Return the test files whose cases depend on the seed of the run, sorted."""
+    files = sorted(_TESTS.rglob("test_*.py"))
+    return [
+        file
+        for file in files
+        if file.parent.name in _ALWAYS_DRAWING
+        or any(word in file.read_text(encoding="utf-8") for word in _DRAWING)
+    ]
+
+
+def mark_explored(items: Sequence[pytest.Item]) -> None:
+    files = set(draws_by_seed())
+    for item in items:
+        if item.path in files:
+            item.add_marker("explored")
 
 
 def examples(whole: int) -> int:
