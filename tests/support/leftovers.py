@@ -14,14 +14,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+from asgiref.sync import SyncToAsync
 
 from workers.repetitions import ThreadRepetition, active_repetitions
 
 _GRACE_S = 60.0
 """For threads and processes that are ending while the test ends."""
 _POLL_S = 0.01
-_SHARED_THREADS = ("sluice-due", "request_")
-"""Starts of names of threads that serve the whole process from their first use on."""
+_SHARED_THREADS = (
+    "sluice-due",
+    "request_",  # the web application
+    "(process_request_thread)",  # Django's live server, for a connection that a client keeps
+    f"{SyncToAsync.single_thread_executor._thread_name_prefix}_",  # asgiref
+)
+"""Parts of names of threads that serve the whole process from their first use on."""
 _SHARED_PROGRAMS = ("bench.support.s3_process",)
 """Programs that serve the whole process from their first use on."""
 _SHARED_PIDS = set[int]()
@@ -43,7 +49,7 @@ def nothing_left_running(
 
     Raises AssertionError, with their names, if threads or child processes that started inside the
     block are still running `grace_s` after it. Child processes are killed. Threads whose names
-    start with one of `shared_threads` may go on.
+    contain one of `shared_threads` may go on.
     """
     threads = set(threading.enumerate())
     repetitions = active_repetitions()
@@ -70,7 +76,9 @@ def _threads_since(before: set[threading.Thread], shared: tuple[str, ...]) -> li
     return [
         f"thread {thread.name!r}"
         for thread in threading.enumerate()
-        if thread not in before and not thread.name.startswith(shared)
+        if thread not in before
+        and not isinstance(thread, threading._DummyThread)  # started by a library, not by Python
+        and not any(part in thread.name for part in shared)
     ]
 
 
