@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -15,7 +14,7 @@ from tests.scenarios.services import Died as ExecutorDied
 from tests.scenarios.services import dies_before_finishing, grows_cold, run, scheduled
 from tests.support.clocks import ManualClock
 from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
-from tests.support.watched_storage import At, Died, Sleep, WatchedStorage
+from tests.support.watched_storage import At, ClockedStorage, Died, Sleep, WatchedStorage
 from workers.concurrency.heartbeat import read_heartbeat
 from workers.concurrency.outcome import Committed, RolledBack
 from workers.errors import InstantRolledBack, LockTimeout
@@ -25,18 +24,21 @@ from workers.recovery.rollback import RollbackRequest, rollback
 from workers.timeline import decisions
 from workers.timeline.decisions import CommitDecision, RollbackDecision
 
-INTERVAL_MS, MISSES, LEASE_S, DRIFT_MS = 400, 2, 2, 500
+INTERVAL_MS, MISSES, LEASE_S, DRIFT_MS = 10_000, 2, 60, 500
 INTERVAL_KEY = "hoodie.client.heartbeat.interval_in_ms"
 QUICK = {INTERVAL_KEY: str(INTERVAL_MS)}
 AT_ONCE = {**QUICK, "hoodie.write.lock.wait_time_ms": "0"}
 OSLO, BERGEN = {"id": 1, "city": "Oslo"}, {"id": 1, "city": "Bergen"}
 
 
-def await_true(is_true: Callable[[], bool], patience_s: float = 20) -> None:
-    deadline = time.monotonic() + patience_s
-    while not is_true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def table(tables: ScenarioTables, clock: ManualClock) -> ScenarioTable:
+    return tables(clock=clock)
 
 
 def beat_ms(table: ScenarioTable, instant: str) -> int:
@@ -46,17 +48,19 @@ def beat_ms(table: ScenarioTable, instant: str) -> int:
 
 
 def test_c1_data_write_that_hangs_for_three_intervals_stops_no_heartbeat(
-    table: ScenarioTable,
+    table: ScenarioTable, clock: ManualClock
 ) -> None:
     hang = Sleep()
-    storage = WatchedStorage(table.location, before=At("create_data", ".parquet", hang))
+    hanging = At("create_data", ".parquet", hang)
+    storage = ClockedStorage(table.location, clock, before=hanging)
     writer = table.writer("slow", options=QUICK, storage=storage)
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(lambda: writer.upsert(OSLO))
         hang.await_asleep()
         first = beat_ms(table, writer.last_instant)
 
-        await_true(lambda: beat_ms(table, writer.last_instant) - first >= 3 * INTERVAL_MS)
+        clock.advance(3 * INTERVAL_MS)
+        assert beat_ms(table, writer.last_instant) == first + 3 * INTERVAL_MS
         assert roll_back_dead_writers(table.table, write_options(QUICK)) == []
 
         hang.wake()
@@ -66,30 +70,37 @@ def test_c1_data_write_that_hangs_for_three_intervals_stops_no_heartbeat(
 
 
 def test_c1_heartbeat_that_hangs_for_three_intervals_goes_on_and_its_writer_commits(
-    table: ScenarioTable,
+    table: ScenarioTable, clock: ManualClock
 ) -> None:
     """Nobody took it for dead meanwhile, and it does not do so itself."""
     hang = Sleep()
     watch = At("put", ".heartbeat", hang, times=0)
-    storage = WatchedStorage(table.location, before=watch)
+    storage = ClockedStorage(table.location, clock, before=watch)
     writer = table.writer("slow", options=QUICK, storage=storage).upsert(OSLO)
-    watch.times = watch.hits + 1
-    hang.await_asleep()
     last = beat_ms(table, writer.last_instant)
-    time.sleep(3 * INTERVAL_MS / 1000)
-    assert beat_ms(table, writer.last_instant) == last
+    watch.times = 1
+    with ThreadPoolExecutor(1) as pool:
+        beating = pool.submit(clock.advance, INTERVAL_MS)
+        hang.await_asleep()
+        clock.advance(3 * INTERVAL_MS)
+        assert beat_ms(table, writer.last_instant) == last
 
-    hang.wake()
+        hang.wake()
+        beating.result()
 
-    await_true(lambda: beat_ms(table, writer.last_instant) > last)
+    woken_ms = clock.now_ms()
+    assert beat_ms(table, writer.last_instant) == woken_ms
+    clock.advance(INTERVAL_MS)
+    assert beat_ms(table, writer.last_instant) == woken_ms + INTERVAL_MS
     writer.wins()
 
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_c2_writer_that_was_rolled_back_notices_within_an_interval_and_writes_no_further_file(
-    tables: ScenarioTables, table_type: str
+    tables: ScenarioTables, clock: ManualClock, table_type: str
 ) -> None:
-    table = tables(table_type=table_type, options={"hoodie.bucket.index.num.buckets": "8"})
+    eight = {"hoodie.bucket.index.num.buckets": "8"}
+    table = tables(table_type=table_type, options=eight, clock=clock)
     asleep = Sleep()
     files: list[str] = []
 
@@ -107,7 +118,8 @@ def test_c2_writer_that_was_rolled_back_notices_within_an_interval_and_writes_no
         asleep.await_asleep()
         request = RollbackRequest(writer.last_instant, by="admin", reason="test", is_forced=True)
         rollback(table.table, request, write_options({}))
-        await_true(lambda: writer.transaction.is_fenced)
+        clock.advance(INTERVAL_MS)
+        assert writer.transaction.is_fenced
         asleep.wake()
 
         with pytest.raises(InstantRolledBack):
@@ -145,7 +157,7 @@ def test_c3_executor_that_takes_a_plan_up_again_beats_before_anybody_can_judge_i
 
 
 def calls_of_a_commit(tables: ScenarioTables) -> int:
-    table, calls = tables(), Calls()
+    table, calls = tables(clock=ManualClock()), Calls()
     writer = table.writer("a", storage=WatchedStorage(table.location, before=calls)).upsert(OSLO)
     calls.count = 0
     writer.wins()
@@ -170,7 +182,7 @@ def test_c4_of_a_commit_and_a_rollback_exactly_one_wins_wherever_they_meet(
     """A's heart stopped; B rolls it back before one of the calls of A's commit, each in turn."""
     ends = set()
     for number in range(1, calls_of_a_commit(tables) + 1, 2):
-        table, calls = tables(), Calls(number)
+        table, calls = tables(clock=ManualClock()), Calls(number)
         storage = WatchedStorage(table.location, before=calls)
         a = table.writer("a", options=QUICK, storage=storage).upsert(OSLO)
         calls.count = 0
@@ -218,15 +230,14 @@ class Death:
 
 @pytest.mark.parametrize("seed", range(24))
 def test_next_writer_is_unblocked_within_the_bound_wherever_the_former_one_died(
-    tables: ScenarioTables, seed: int
+    tables: ScenarioTables, clock: ManualClock, seed: int
 ) -> None:
     """The bound: max(heartbeat bound, lease + drift) + one interval. The clock stands still but for
     that, and the next writer does not wait for the lock at all.
     """
     chance = random.Random(seed)
-    clock = ManualClock(time.time_ns() // 1_000_000)
     table, death = tables(clock=clock), Death(chance.randrange(30))
-    storage = WatchedStorage(table.location, before=death)
+    storage = ClockedStorage(table.location, clock, before=death)
     options = {
         **QUICK,
         "hoodie.client.heartbeat.tolerable.misses": str(MISSES),

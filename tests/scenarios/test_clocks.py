@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.support.clocks import ManualClock, SkewedClock
+from tests.support.clocks import FrozenClock, ManualClock, SkewedClock
 from tests.support.scenario_table import ScenarioTable, ScenarioTables
 from tests.support.watched_storage import At, Sleep, WatchedStorage
 from workers.clock import format_instant
@@ -29,7 +29,7 @@ def test_two_writers_under_one_frozen_clock_never_share_an_instant(tables: Scena
 def test_sixteen_threads_under_one_frozen_clock_take_distinct_times(
     tables: ScenarioTables,
 ) -> None:
-    table = tables(clock=ManualClock(), partition_by=["city"])
+    table = tables(clock=FrozenClock(), partition_by=["city"])
     writers = [table.writer(f"w{n}") for n in range(16)]
 
     def write(number: int) -> Committed:

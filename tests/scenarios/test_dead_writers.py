@@ -7,6 +7,7 @@ from threading import Barrier
 
 import pytest
 
+from tests.support.clocks import ManualClock
 from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
 from workers.concurrency.heartbeat import read_heartbeats
 from workers.concurrency.settling import settled_timeline
@@ -56,17 +57,21 @@ def test_silent_writer_is_left_alone_until_its_own_bound_is_over(table: Scenario
     silent.wins()
 
 
-def test_writers_are_judged_by_the_bound_they_named_themselves(table: ScenarioTable) -> None:
+def test_writers_are_judged_by_the_bound_they_named_themselves(tables: ScenarioTables) -> None:
+    clock = ManualClock()
+    table = tables(clock=clock)
     short = {
-        "hoodie.client.heartbeat.interval_in_ms": "100",
+        "hoodie.client.heartbeat.interval_in_ms": "10000",
         "hoodie.client.heartbeat.tolerable.misses": "1",
     }
     hasty = table.writer("hasty", options=short).upsert({"id": 1, "city": "Oslo"})
     patient = table.writer("patient").upsert({"id": 2, "city": "Oslo"})
     hasty.falls_silent()
     patient.falls_silent()
-    table.clock.sleep(0.25)
+    clock.advance(10_000)
+    assert roll_back_dead_writers(table.table, OPTIONS) == []
 
+    clock.advance(1)
     outcomes = roll_back_dead_writers(table.table, OPTIONS)
 
     assert [outcome.target for outcome in outcomes] == [hasty.last_instant]

@@ -5,30 +5,40 @@ that nobody did.
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
-from tests.support.scenario_table import ScenarioTable, ScenarioWriter
+from tests.support.clocks import ManualClock
+from tests.support.scenario_table import ScenarioTable, ScenarioTables, ScenarioWriter
 from workers.concurrency.outcome import Committed, RolledBack
 from workers.timeline import decisions, transitions
 from workers.timeline.decisions import RollbackDecision
 from workers.timeline.instant import Action
 from workers.timeline.metadata import RollbackPlanFile
 
+INTERVAL_MS = 10_000
+BOUND_MS = 2 * INTERVAL_MS
 BEATS = {
-    "hoodie.client.heartbeat.interval_in_ms": "100",
+    "hoodie.client.heartbeat.interval_in_ms": str(INTERVAL_MS),
     "hoodie.client.heartbeat.tolerable.misses": "2",
 }
-BOUND_S = 0.2
 
 
 @pytest.fixture
-def silent(table: ScenarioTable) -> ScenarioWriter:
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def table(tables: ScenarioTables, clock: ManualClock) -> ScenarioTable:
+    return tables(clock=clock)
+
+
+@pytest.fixture
+def silent(table: ScenarioTable, clock: ManualClock) -> ScenarioWriter:
     table.writer("first").upsert_and_commit({"id": 1, "city": "Oslo"})
     writer = table.writer("silent", options=BEATS).upsert({"id": 1, "city": "Rome"})
     writer.falls_silent()
-    time.sleep(BOUND_S + 0.1)
+    clock.advance(BOUND_MS + 1)
     return writer
 
 
@@ -79,13 +89,26 @@ def test_silent_writer_whose_files_were_deleted_does_not_commit(
     assert table.rows() == [{"id": 1, "city": "Oslo"}]
 
 
-def test_writer_that_beats_again_remembers_that_it_was_silent(table: ScenarioTable) -> None:
+def test_writer_that_was_silent_for_less_than_its_bound_does_not_look_for_rollbacks(
+    table: ScenarioTable, clock: ManualClock
+) -> None:
+    writer = table.writer("hesitant", options=BEATS).upsert({"id": 1, "city": "Rome"})
+    writer.falls_silent()
+    clock.advance(BOUND_MS - 1)
+    plan_of_hudi(table, writer.last_instant)
+
+    assert isinstance(writer.commit(), Committed)
+
+
+def test_writer_that_beats_again_remembers_that_it_was_silent(
+    table: ScenarioTable, clock: ManualClock
+) -> None:
     """Whoever wakes beats before it commits."""
     sleeper = table.writer("sleeper", options=BEATS).upsert({"id": 1, "city": "Rome"})
     heartbeat = sleeper.transaction._started.heartbeat
     lapsed = [heartbeat.has_lapsed]
     sleeper.falls_silent()
-    time.sleep(BOUND_S + 0.1)
+    clock.advance(BOUND_MS + 1)
     heartbeat._beat()
     plan_of_hudi(table, sleeper.last_instant)
     lapsed.append(heartbeat.has_lapsed)
@@ -94,9 +117,12 @@ def test_writer_that_beats_again_remembers_that_it_was_silent(table: ScenarioTab
     assert isinstance(sleeper.commit(), RolledBack)
 
 
-def test_writer_whose_heart_beats_does_not_look_for_rollbacks(table: ScenarioTable) -> None:
+def test_writer_whose_heart_beats_does_not_look_for_rollbacks(
+    table: ScenarioTable, clock: ManualClock
+) -> None:
     """One of ours that died before it decided anything leaves a plan that means nothing."""
-    writer = table.writer("alive").upsert({"id": 1, "city": "Rome"})
+    writer = table.writer("alive", options=BEATS).upsert({"id": 1, "city": "Rome"})
+    clock.advance(3 * BOUND_MS)
     plan_of_hudi(table, writer.last_instant)
 
     assert isinstance(writer.commit(), Committed)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.support.clocks import MortalProcess, MortalScheduler
+from tests.support.clocks import ManualClock, MortalProcess, MortalScheduler
 from tests.support.invariants import (
     assert_nothing_reported_is_lost,
     assert_table_is_sound,
@@ -24,6 +24,7 @@ from tests.support.invariants import (
     orphan_files,
 )
 from tests.support.referee import assert_referee_agrees
+from tests.support.watched_storage import ClockedStorage
 from workers.clock import Clock, InstantTime, SystemClock
 from workers.concurrency.conflicts import Conflict
 from workers.concurrency.heartbeat import path_of
@@ -105,10 +106,12 @@ class ScenarioTable:
         return twin
 
     def ports(self, *, clock: Clock | None = None) -> Ports:
+        """On a manual clock heartbeats and renewals run when that is moved, else in threads."""
+        given = clock or self.clock
         return Ports(
-            clock=clock or self.clock,
+            clock=given,
             ids=RandomIds(),
-            scheduler=MortalScheduler(),
+            scheduler=MortalScheduler(given if isinstance(given, ManualClock) else None),
             processes=MortalProcess(),
         )
 
@@ -130,14 +133,20 @@ class ScenarioTable:
         storage: Storage | None = None,
         clock: Clock | None = None,
     ) -> ScenarioWriter:
-        """A writer with a storage handle, a clock and threads of its own, as in a process."""
+        """A writer with a storage handle, a clock and threads of its own, as in a process.
+
+        On a manual clock its heartbeat files carry the clock's time, unless `storage` is given.
+        """
         given = {
             "hoodie.write.concurrency.mode": MODES[mode],
             "sluice.writer.name": name,
             **self._write_options,
             **(options or {}),
         }
-        own = open_table(self.location, ports=self.ports(clock=clock), storage=storage)
+        ports = self.ports(clock=clock)
+        if storage is None and isinstance(ports.clock, ManualClock):
+            storage = ClockedStorage(self.location, ports.clock)
+        own = open_table(self.location, ports=ports, storage=storage)
         return ScenarioWriter(self, own.table, name, stream, given)
 
     def batch(self, rows: Sequence[Row], schema: pa.Schema | None = None) -> pa.Table:
