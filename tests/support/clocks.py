@@ -72,8 +72,8 @@ class ManualClock:
     def _move_to_next(self, target_ms: int) -> _ManualRepetition | None:
         """Move to the first repetition due before the target, or to the target."""
         with self._changing:
-            self._repetitions = [one for one in self._repetitions if not one.is_stopped]
-            due = min(self._repetitions, key=lambda one: one.due_ms, default=None)
+            self._repetitions = [each for each in self._repetitions if not each.is_stopped]
+            due = min(self._repetitions, key=lambda each: each.due_ms, default=None)
             if due is not None and due.due_ms > target_ms:
                 due = None
             step_ms = max(0, (due.due_ms if due else target_ms) - self._monotonic_ms)

@@ -14,17 +14,20 @@ from bench.support.redis_server import redis_server
 SHARED = ("storage", "filesystem", "sqlite", "postgres", "redis")
 """Those that keep processes apart."""
 PROVIDERS = (*SHARED, "in_process")
-LEASE_S = 1
-"""The shortest that there is."""
+LEASE_S = 10
+"""For processes of their own: long enough to be renewed in time on a loaded machine."""
 
 
 class Servers:
-    """Started when the first test wants one, for the session."""
+    """Started for the session: Redis at once, PostgreSQL when the first test wants it. A process
+    that starts inside a test may not outlive it, and PostgreSQL's is no child of ours.
+    """
 
     def __init__(self, root: Path, stack: ExitStack) -> None:
         self._root = root
         self._stack = stack
-        self._addresses: dict[str, str] = {}
+        redis = stack.enter_context(redis_server("a-password"))
+        self._addresses = {"redis": redis.address}
 
     def address(self, name: str) -> str:
         if name not in self._addresses:
@@ -34,8 +37,6 @@ class Servers:
     def _start(self, name: str) -> str:
         if name == "sqlite":
             return f"sqlite:///{self._root}/locks.db"
-        if name == "redis":
-            return self._stack.enter_context(redis_server("a-password")).address
         return self._stack.enter_context(postgres_cluster())
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.support.clocks import MortalScheduler
-from tests.support.watched_storage import At, WatchedStorage, fails
-from workers.clock import SystemClock
+from tests.support.clocks import ManualClock, MortalScheduler
+from tests.support.watched_storage import At, ClockedStorage, fails
 from workers.concurrency.heartbeat import (
     Heartbeat,
     HeartbeatContent,
@@ -28,17 +25,26 @@ from workers.timeline import decisions
 from workers.timeline.decisions import RollbackDecision
 
 INSTANT = "20240101000000000"
-QUICK = {"hoodie.client.heartbeat.interval_in_ms": "100", "sluice.operation.id": "op-1"}
+INTERVAL_MS = 10_000
+OPTIONS = {
+    "hoodie.client.heartbeat.interval_in_ms": str(INTERVAL_MS),
+    "sluice.operation.id": "op-1",
+}
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> LocalStorage:
-    return LocalStorage(tmp_path / "table")
+def clock() -> ManualClock:
+    return ManualClock()
 
 
-def keeper(storage: LocalStorage) -> HeartbeatKeeper:
-    content = HeartbeatContent(write_options(QUICK), "w1", "upsert", "clicks")
-    ports = Ports(SystemClock(), RandomIds(), MortalScheduler())
+@pytest.fixture
+def storage(tmp_path: Path, clock: ManualClock) -> LocalStorage:
+    return ClockedStorage(tmp_path / "table", clock)
+
+
+def keeper(storage: LocalStorage, clock: ManualClock) -> HeartbeatKeeper:
+    content = HeartbeatContent(write_options(OPTIONS), "w1", "upsert", "clicks")
+    ports = Ports(clock, RandomIds(), MortalScheduler(clock))
     return HeartbeatKeeper(storage, ports, INSTANT, content)
 
 
@@ -48,8 +54,10 @@ def beat(storage: LocalStorage) -> Heartbeat:
     return heartbeat
 
 
-def test_heartbeat_says_who_writes_and_how_to_judge(storage: LocalStorage) -> None:
-    beating = keeper(storage)
+def test_heartbeat_says_who_writes_and_how_to_judge(
+    storage: LocalStorage, clock: ManualClock
+) -> None:
+    beating = keeper(storage, clock)
     beating.start()
 
     said = beat(storage)
@@ -57,31 +65,35 @@ def test_heartbeat_says_who_writes_and_how_to_judge(storage: LocalStorage) -> No
 
     assert (said.writer, said.stream, said.operation) == ("w1", "clicks", "upsert")
     assert (said.operation_id, said.mode) == ("op-1", "SINGLE_WRITER")
-    assert (said.interval_ms, said.tolerable_misses, said.bound_ms) == (100, 2, 200)
+    assert (said.interval_ms, said.tolerable_misses, said.bound_ms) == (10_000, 2, 20_000)
     assert said.pid is not None
     assert said.host
 
 
 def test_first_beat_is_there_when_starting_returns_and_later_ones_are_newer(
-    storage: LocalStorage,
+    storage: LocalStorage, clock: ManualClock
 ) -> None:
-    beating = keeper(storage)
+    beating = keeper(storage, clock)
     beating.start()
-    first = beat(storage).beat_ms
+    first_ms = clock.now_ms()
+    assert beat(storage).beat_ms == first_ms
 
-    await_true(lambda: beat(storage).beat_ms > first)
+    clock.advance(INTERVAL_MS - 1)
+    assert beat(storage).beat_ms == first_ms
+    clock.advance(1)
+    assert beat(storage).beat_ms == first_ms + INTERVAL_MS
 
     beating.stop()
-    last = beat(storage).beat_ms
-    time.sleep(0.25)
-    assert beat(storage).beat_ms == last
+    clock.advance(3 * INTERVAL_MS)
+    assert beat(storage).beat_ms == first_ms + INTERVAL_MS
 
 
-def test_removed_heartbeat_is_gone(storage: LocalStorage) -> None:
-    beating = keeper(storage)
+def test_removed_heartbeat_is_gone(storage: LocalStorage, clock: ManualClock) -> None:
+    beating = keeper(storage, clock)
     beating.start()
 
     beating.remove()
+    clock.advance(3 * INTERVAL_MS)
 
     assert read_heartbeats(storage) == []
 
@@ -111,37 +123,37 @@ def test_foreign_heartbeat_is_judged_by_hudis_bounds(storage: LocalStorage) -> N
     ],
     ids=["failed", "system", "unknown"],
 )
-def test_beat_that_fails_is_tried_again(tmp_path: Path, error: Exception) -> None:
+def test_beat_that_fails_is_tried_again(
+    tmp_path: Path, clock: ManualClock, error: Exception
+) -> None:
     """A timer that dies of one error declares a live writer dead (bug C1)."""
     failing = At("put", ".heartbeat", fails(error), times=0)
-    storage = WatchedStorage(tmp_path / "table", before=failing)
-    beating = keeper(storage)
+    storage = ClockedStorage(tmp_path / "table", clock, before=failing)
+    beating = keeper(storage, clock)
     beating.start()
+    first_ms = clock.now_ms()
     failing.times = 2
-    await_true(lambda: failing.hits >= 1)
-    failed_at = beat(storage).beat_ms
 
-    try:
-        await_true(lambda: beat(storage).beat_ms > failed_at, patience_s=3)
-    finally:
-        beating.stop()
+    clock.advance(2 * INTERVAL_MS)
+    assert failing.hits == 2
+    assert beat(storage).beat_ms == first_ms
+    clock.advance(INTERVAL_MS)
 
-
-def test_writer_whose_instant_was_decided_stops_beating_and_knows(storage: LocalStorage) -> None:
-    beating = keeper(storage)
-    beating.start()
-    decisions.decide(storage, INSTANT, RollbackDecision(by="x", nonce="n", reason="test"))
-
-    await_true(lambda: beating.is_fenced)
-
-    last = beat(storage).beat_ms
-    time.sleep(0.25)
-    assert beat(storage).beat_ms == last
+    assert beat(storage).beat_ms == first_ms + 3 * INTERVAL_MS
     beating.stop()
 
 
-def await_true(is_true: Callable[[], bool], *, patience_s: float = 10) -> None:
-    deadline = time.monotonic() + patience_s
-    while not is_true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+def test_writer_whose_instant_was_decided_stops_beating_and_knows(
+    storage: LocalStorage, clock: ManualClock
+) -> None:
+    beating = keeper(storage, clock)
+    beating.start()
+    first_ms = clock.now_ms()
+    decisions.decide(storage, INSTANT, RollbackDecision(by="x", nonce="n", reason="test"))
+
+    clock.advance(INTERVAL_MS)
+    assert beating.is_fenced
+    clock.advance(3 * INTERVAL_MS)
+
+    assert beat(storage).beat_ms == first_ms
+    beating.stop()

@@ -29,6 +29,7 @@ from workers.table_layout import LOCK
 
 INSTANT = "20240101000000000"
 LEASE_MS = 30_000
+RENEW_MS = 10_000
 
 
 @pytest.fixture
@@ -43,13 +44,13 @@ class Client:
         self, storage: LocalStorage, clock: Clock | None = None, *, wait_ms: int = 0
     ) -> None:
         self.fenced: list[str] = []
-        self.scheduler = MortalScheduler()
+        self.scheduler = MortalScheduler(clock if isinstance(clock, ManualClock) else None)
         self.lock = LeaseLock(
             StorageRecord(storage),
             Ports(clock or SystemClock(), RandomIds(), self.scheduler),
             on_takeover=self.fenced.append,
             lease_s=LEASE_MS / 1000,
-            renew_s=0.1,
+            renew_s=RENEW_MS / 1000,
             wait_ms=wait_ms,
         )
 
@@ -208,8 +209,9 @@ def test_holder_who_needs_longer_than_a_lease_renews_it(storage: LocalStorage) -
     clock = ManualClock()
     with Client(storage, clock).lock.held() as lease:
         for _ in range(4):
-            clock.advance(LEASE_MS // 2)
-            _await_renewal(storage, until_ms=clock.now_ms() + LEASE_MS)
+            clock.advance(RENEW_MS)
+            assert lock_state(storage).valid_until_ms == clock.now_ms() + LEASE_MS
+        clock.advance(LEASE_MS)
 
         lease.confirm()
 
@@ -220,8 +222,11 @@ def test_renewal_that_fails_once_is_tried_again(tmp_path: Path) -> None:
     storage = WatchedStorage(tmp_path / "table", before=failing)
 
     with Client(storage, clock).lock.held() as lease:
-        clock.advance(LEASE_MS // 2)
-        _await_renewal(storage, until_ms=clock.now_ms() + LEASE_MS, patience_s=3)
+        first_ms = lock_state(storage).valid_until_ms
+        clock.advance(RENEW_MS)
+        assert lock_state(storage).valid_until_ms == first_ms
+        clock.advance(RENEW_MS)
+        assert lock_state(storage).valid_until_ms == clock.now_ms() + LEASE_MS
         lease.confirm()
 
 
@@ -336,13 +341,6 @@ def test_error_inside_frees_the_lock(storage: LocalStorage) -> None:
 
     with Client(storage).lock.held():
         pass
-
-
-def _await_renewal(storage: LocalStorage, *, until_ms: int, patience_s: float = 10) -> None:
-    deadline = time.monotonic() + patience_s
-    while lock_state(storage).valid_until_ms != until_ms:
-        assert time.monotonic() < deadline, "the lease was not renewed"
-        time.sleep(0.01)
 
 
 class LateRenewal(StorageRecord):

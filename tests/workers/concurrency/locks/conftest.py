@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pytest
 
-from tests.support.clocks import MortalScheduler
+from tests.support.clocks import ManualClock, MortalScheduler
 from tests.support.fixtures import tables_root
 from tests.support.lock_process import LockProcess
 from tests.support.lock_providers import PROVIDERS, Servers, options_for, servers
@@ -28,7 +28,10 @@ __all__ = ["servers", "tables_root"]
 
 
 class Client:
-    """Somebody with a clock, threads and a storage handle of his own who wants the lock."""
+    """Somebody with a clock, threads and a storage handle of his own who wants the lock.
+
+    On a manual clock the lease is renewed when that is moved, else by a thread.
+    """
 
     def __init__(
         self,
@@ -41,7 +44,7 @@ class Client:
         wait_ms: int = 0,
         lease_s: int = 30,
     ) -> None:
-        self.scheduler = MortalScheduler()
+        self.scheduler = MortalScheduler(clock if isinstance(clock, ManualClock) else None)
         self.storage = storage or table.storage
         given = {
             **options,

@@ -4,16 +4,16 @@ fences the one before.
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.support.clocks import SkewedClock
-from tests.support.lock_providers import LEASE_S, SHARED
+from tests.support.clocks import ManualClock, SkewedClock
+from tests.support.lock_providers import SHARED
 from tests.support.scenario_table import ScenarioTable
 from tests.workers.concurrency.locks.conftest import Client, StartProcess
+from workers.concurrency.locks.record import DRIFT_MS
 from workers.concurrency.locks.waiters import Waiter, read_waiters
 from workers.errors import LeaseLost, LockTimeout
 from workers.table.table import Table
@@ -23,8 +23,9 @@ from workers.timeline.decisions import CommitDecision, RollbackDecision
 INSTANT = "20240101000000000"
 LATER_MS = 3_600_000
 
-waits_for_seconds = pytest.mark.sampled(every=6)
-"""The seed draws one of the six providers for tests that wait for a lease to run out."""
+LEASE_MS = 30_000
+PATIENCE_MS = 60_000
+"""For the lease of a real process that was stopped."""
 shared_ones = pytest.mark.parametrize("provider", SHARED, indirect=True)
 
 
@@ -72,14 +73,37 @@ def test_of_many_threads_one_holds_it_at_a_time(
     assert number.read_text() == "16"
 
 
-@waits_for_seconds
 def test_lease_is_renewed_for_as_long_as_it_is_held(table: Table, options: dict[str, str]) -> None:
-    with Client(table, options, lease_s=2).held() as lease:
-        time.sleep(3)
+    clock = ManualClock()
+    with Client(table, options, clock=clock).held() as lease:
+        clock.advance(3 * LEASE_MS)
 
         lease.confirm()
-        with pytest.raises(LockTimeout), Client(table, options).held():
+        with pytest.raises(LockTimeout), Client(table, options, clock=clock).held():
             pass
+
+
+def test_lease_that_is_not_renewed_ends_for_its_holder_and_then_for_everybody(
+    table: Table, options: dict[str, str]
+) -> None:
+    clock = ManualClock()
+    dead = Client(table, options, clock=clock)
+    holding = dead.held(completing=INSTANT)
+    first = holding.__enter__()
+    dead.scheduler.stop_all()
+
+    clock.advance(first.acquired_at_ms + LEASE_MS - clock.now_ms())
+    with pytest.raises(LeaseLost):
+        first.confirm()
+    clock.advance(DRIFT_MS)
+    with pytest.raises(LockTimeout), Client(table, options, clock=clock).held():
+        pass
+    assert decisions.read(table.storage, INSTANT) is None
+
+    clock.advance(1)
+    with Client(table, options, clock=clock).held() as lease:
+        assert lease.epoch > first.epoch
+        assert isinstance(decisions.read(table.storage, INSTANT), RollbackDecision)
 
 
 def test_lock_of_a_dead_holder_frees_itself_and_what_it_was_completing_is_rolled_back(
@@ -124,32 +148,37 @@ def test_of_many_successors_of_a_dead_holder_exactly_one_takes_over(
     assert taken[0] > first.epoch
 
 
-@waits_for_seconds
 def test_dead_holder_whose_clock_was_hours_ahead_is_waited_for_no_longer_than_his_lease(
     table: Table, options: dict[str, str]
 ) -> None:
-    dead = Client(table, options, clock=SkewedClock(2 * LATER_MS), lease_s=1)
+    clock = ManualClock()
+    ahead = ManualClock(clock.now_ms() + 2 * LATER_MS)
+    dead = Client(table, options, clock=ahead, lease_s=10)
     holding = dead.held(completing=INSTANT)
     first = holding.__enter__()
     dead.scheduler.stop_all()
 
     # The waiter's own lease says nothing about the other's.
-    with Client(table, options, wait_ms=20_000, lease_s=30).held() as lease:
+    with Client(table, options, clock=clock, wait_ms=20_000).held() as lease:
         assert lease.epoch > first.epoch
-        assert 1000 < lease.waited_ms < 10_000
+        assert 10_000 < lease.waited_ms < 15_000
         assert isinstance(decisions.read(table.storage, INSTANT), RollbackDecision)
+        ahead.advance(lease.waited_ms)
         with pytest.raises(LeaseLost):
             first.confirm()
 
 
-@waits_for_seconds
 def test_living_holder_whose_clock_is_hours_ahead_keeps_his_lock(
     table: Table, options: dict[str, str]
 ) -> None:
-    ahead = Client(table, options, clock=SkewedClock(2 * LATER_MS), lease_s=2)
+    clock = ManualClock()
+    ahead = ManualClock(clock.now_ms() + 2 * LATER_MS)
+    # While the waiter waits, time passes for the holder too.
+    clock.every(1, lambda: ahead.advance(1_000), name="time")
+    waiter = Client(table, options, clock=clock, wait_ms=4 * LEASE_MS)
 
-    with ahead.held() as lease:
-        with pytest.raises(LockTimeout), Client(table, options, wait_ms=4_000).held():
+    with Client(table, options, clock=ahead).held() as lease:
+        with pytest.raises(LockTimeout), waiter.held():
             pass
         lease.confirm()
 
@@ -224,33 +253,36 @@ def test_error_inside_frees_the_lock(table: Table, options: dict[str, str]) -> N
         pass
 
 
-@pytest.mark.sampled(every=3)
 def test_lease_says_since_when_and_how_long_it_was_waited_for(
     table: Table, options: dict[str, str], provider: str
 ) -> None:
-    holding = Client(table, options).held()
+    clock = ManualClock()
+    holding = Client(table, options, clock=clock).held()
     first = holding.__enter__()
-    waiting = Client(table, options, writer="patient", wait_ms=30_000)
+    began_ms = clock.now_ms()
+    waiting = Client(table, options, clock=clock, writer="patient", wait_ms=30_000)
+    seen: list[Waiter] = []
 
-    def wait() -> tuple[str, int, int]:
-        with waiting.held(completing=INSTANT) as lease:
-            return lease.provider, lease.waited_ms, lease.acquired_at_ms
+    def release() -> None:
+        if not seen:
+            seen.extend(read_waiters(table.storage, clock.now_ms()))
+            holding.__exit__(None, None, None)
 
-    with ThreadPoolExecutor(1) as pool:
-        pending = pool.submit(wait)
-        seen = _await_waiters(table)
-        holding.__exit__(None, None, None)
-        lease_provider, waited_ms, acquired_at_ms = pending.result()
+    clock.every(5, release, name="holder")
+    with waiting.held(completing=INSTANT) as lease:
+        pass
 
     assert [(one.writer, one.instant) for one in seen] == [("patient", INSTANT)]
     assert f"/{first.acquired_at_ms}." in seen[0].holder
-    assert lease_provider == {"sqlite": "database", "postgres": "database"}.get(provider, provider)
-    assert waited_ms >= 1000
-    assert acquired_at_ms >= first.acquired_at_ms + 1000
-    assert read_waiters(table.storage, acquired_at_ms) == []
+    provider_name = {"sqlite": "database", "postgres": "database"}.get(provider, provider)
+    assert lease.provider == provider_name
+    assert 5_000 <= lease.waited_ms < 10_000
+    assert lease.acquired_at_ms >= began_ms + 5_000
+    assert read_waiters(table.storage, lease.acquired_at_ms) == []
 
 
 @pytest.mark.slow
+@pytest.mark.process
 @shared_ones
 def test_of_many_processes_none_loses_a_number(
     table: Table, start: StartProcess, tmp_path: Path
@@ -266,17 +298,17 @@ def test_of_many_processes_none_loses_a_number(
 
 
 @pytest.mark.slow
+@pytest.mark.process
 @shared_ones
-def test_holder_that_slept_for_two_leases_cannot_publish(
+def test_holder_that_slept_past_its_lease_cannot_publish(
     table: Table, options: dict[str, str], start: StartProcess
 ) -> None:
     """Its successor decided; neither its lease nor the decision lets it (bug F4)."""
     sleeper = start(do="hold", instant=INSTANT)
     epoch = sleeper.next_answer()["held"]
     sleeper.freeze()
-    time.sleep(2 * LEASE_S + 0.6)
 
-    with Client(table, options, wait_ms=10_000).held() as lease:
+    with Client(table, options, wait_ms=PATIENCE_MS).held() as lease:
         assert lease.epoch > epoch
         sleeper.thaw()
         sleeper.go_on()
@@ -289,6 +321,7 @@ def test_holder_that_slept_for_two_leases_cannot_publish(
 
 
 @pytest.mark.slow
+@pytest.mark.process
 @shared_ones
 def test_killed_holder_is_succeeded_by_whoever_waits(
     table: Table, options: dict[str, str], start: StartProcess
@@ -297,13 +330,14 @@ def test_killed_holder_is_succeeded_by_whoever_waits(
     killed.next_answer()
     killed.kill()
 
-    with Client(table, options, wait_ms=20_000).held():
+    with Client(table, options, wait_ms=PATIENCE_MS).held():
         pass
 
     assert isinstance(decisions.read(table.storage, INSTANT), RollbackDecision)
 
 
 @pytest.mark.slow
+@pytest.mark.process
 @shared_ones
 def test_holder_who_was_quick_publishes(table: Table, start: StartProcess) -> None:
     quick = start(do="hold", instant=INSTANT)
@@ -312,11 +346,3 @@ def test_holder_who_was_quick_publishes(table: Table, start: StartProcess) -> No
 
     assert quick.next_answer() == {"confirm": "confirmed", "published": True}
     assert isinstance(decisions.read(table.storage, INSTANT), CommitDecision)
-
-
-def _await_waiters(table: Table) -> list[Waiter]:
-    deadline = time.monotonic() + 20
-    while not (seen := read_waiters(table.storage, table.ports.clock.now_ms())):
-        assert time.monotonic() < deadline, "nobody is seen waiting"
-        time.sleep(0.02)
-    return seen
