@@ -25,19 +25,21 @@ from tests.behaviours.bucket_tables import (
     MakeTable,
     assert_agreed,
 )
+from workers.clock import SystemClock
+from workers.concurrency.heartbeat import read_heartbeats
 from workers.lakehouse import LakehouseTable, open_table
 
 _ROOT = Path(__file__).resolve().parents[2]
 _KILLS = 6
 _WRITERS = 3
 _SOON = {
-    "hoodie.client.heartbeat.interval_in_ms": "400",
-    "hoodie.write.lock.storage.validity.timeout.secs": "2",
+    "hoodie.client.heartbeat.interval_in_ms": "5000",
+    "hoodie.write.lock.storage.validity.timeout.secs": "10",
     "hoodie.write.lock.storage.renew.interval.secs": "1",
     "hoodie.write.num.retries.on.conflict.failures": "50",
 }
 _COMMITS_OF_EACH = 3
-_WAIT_MAX_S = 60.0
+_WAIT_MAX_S = 120.0
 
 
 @dataclass
@@ -98,8 +100,19 @@ def _await_commits(location: str, least: int) -> None:
         time.sleep(0.2)
 
 
+def _await_silence(location: str) -> None:
+    """Return when the last heartbeat of a killed writer has run out."""
+    storage, clock = open_table(location).table.storage, SystemClock()
+    deadline = time.monotonic() + _WAIT_MAX_S
+    while not all(beat.is_expired(clock.now_ms()) for beat in read_heartbeats(storage)):
+        assert time.monotonic() < deadline, "a killed writer's heartbeat does not expire"
+        time.sleep(0.2)
+
+
 @pytest.mark.sampled(every=3)
 @pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     ("table_type", "mode"),
     [(COW, OPTIMISTIC), (MOR, OPTIMISTIC), (MOR, NON_BLOCKING)],
@@ -122,7 +135,7 @@ def test_what_was_told_is_there_once_whoever_is_killed(
     assert len(acknowledged) >= _KILLS
 
     last = pa.table({"id": ["z"], "ts": pa.array([1], pa.int64()), "city": ["z"], "day": ["d"]})
-    time.sleep(2)  # The last lease and the last heartbeats end.
+    _await_silence(table.location)
     table.write(last, options=mode | _SOON)
     rows_of_key = Counter(open_table(table.location).read()["id"].to_pylist())
     assert set(rows_of_key.values()) == {1}

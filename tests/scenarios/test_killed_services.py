@@ -1,4 +1,7 @@
-"""Real processes killed in the middle of a compaction or a clustering, and the run that follows."""
+"""Real processes killed in the middle of a compaction or a clustering, and the run that follows.
+
+tests/crash/test_crash_executors.py tests the same in a simulation, at every call of the storage.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,16 @@ from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
 from workers.errors import LockTimeout, ServiceBusy
 from workers.lakehouse import open_table
 
+pytestmark = [pytest.mark.slow, pytest.mark.process]
+
 _ROOT = Path(__file__).resolve().parents[2]
-_WAIT_MAX_S = 60.0
+_WAIT_MAX_S = 120.0
 _OPTIONS = {
     "sluice.writer.name": "service",
     "hoodie.write.markers.type": "direct",
-    "hoodie.client.heartbeat.interval_in_ms": "200",
-    "hoodie.write.lock.storage.validity.timeout.secs": "1",
+    "hoodie.client.heartbeat.interval_in_ms": "5000",
+    "hoodie.write.lock.storage.validity.timeout.secs": "10",
+    "hoodie.write.lock.storage.renew.interval.secs": "1",
 }
 _RUN = {"compaction": "compact(options=o)", "clustering": "cluster(['value'], options=o)"}
 

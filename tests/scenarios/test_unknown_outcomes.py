@@ -5,11 +5,12 @@ may be committed is deleted.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import pytest
 
-from tests.support.scenario_table import CITIES, ScenarioTable, ScenarioWriter
+from tests.support.clocks import ManualClock
+from tests.support.scenario_table import CITIES, ScenarioTable, ScenarioTables, ScenarioWriter
 from tests.support.watched_storage import At, WatchedStorage, fails
 from workers.concurrency.outcome import Committed, Unknown
 from workers.errors import LakehouseError, StorageFailed, WriteOutcomeUnknown
@@ -18,10 +19,6 @@ from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 
 OPTIONS = write_options({})
-SHORT_LEASE = {
-    "hoodie.write.lock.storage.validity.timeout.secs": "1",
-    "hoodie.write.lock.storage.renew.interval.secs": "1",
-}
 DECISION, COMPLETED = ".sluice/decision/", ".commit"
 
 
@@ -30,11 +27,10 @@ def writer_on(
     *,
     before: Callable[[str, str], None] | None = None,
     after: Callable[[str, str], None] | None = None,
-    options: Mapping[str, str] | None = None,
 ) -> ScenarioWriter:
     nothing: Callable[[str, str], None] = lambda call, path: None  # noqa: E731
     storage = WatchedStorage(table.location, before=before or nothing, after=after or nothing)
-    return table.writer("unlucky", storage=storage, options=options)
+    return table.writer("unlucky", storage=storage)
 
 
 def published(effect: Callable[[], None], times: int = 1) -> Callable[[str, str], None]:
@@ -146,8 +142,10 @@ def test_full_disk_at_the_start_does_not_leave_a_heart_beating_for_ever(
 
 
 def test_lock_that_cannot_be_given_back_runs_out_and_the_writer_goes_on(
-    table: ScenarioTable,
+    tables: ScenarioTables,
 ) -> None:
+    clock = ManualClock()
+    table = tables(clock=clock)
     table.writer("first").upsert_and_commit({"id": 1, "city": "Oslo"})
     calls: list[str] = []
 
@@ -157,11 +155,13 @@ def test_lock_that_cannot_be_given_back_runs_out_and_the_writer_goes_on(
             if len(calls) == 2:
                 raise StorageFailed("503")
 
-    unlucky = writer_on(table, before=fails_at_release, options=SHORT_LEASE)
+    unlucky = writer_on(table, before=fails_at_release).upsert({"id": 2, "city": "Bergen"})
+    began_ms = clock.now_ms()
 
-    unlucky.upsert({"id": 2, "city": "Bergen"}).wins()
+    unlucky.wins()
 
     assert len(calls) > 2
+    assert clock.now_ms() - began_ms > 30_000
     assert table.rows("id") == [{"id": 1}, {"id": 2}]
 
 

@@ -2,6 +2,8 @@
 
 SIGSTOP stops all threads: no lease is renewed and no heart beats. Whatever happens meanwhile, of
 commit and rollback exactly one holds, and what a writer was told stays true.
+
+The same rules are tested on a manual clock in test_paused_writers.py.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from bench.support.writer_process import WriterProcess
 from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioTables
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import read_heartbeats
+from workers.concurrency.locks.storage_record import StorageRecord
 from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.recovery.rollback import RollbackRequest, rollback
@@ -25,14 +28,16 @@ from workers.timeline import decisions
 from workers.timeline.decisions import CommitDecision, RollbackDecision
 from workers.timeline.instant import Action
 
-LEASE_S = 1.0
-BEATS_S = 0.8  # More than the two beats that may be missed.
+pytestmark = [pytest.mark.slow, pytest.mark.process]
+
+EXPIRY_WAIT_MAX_S = 120.0
+"""Far more than a lease or the heartbeats that may be missed."""
 SHORT = {
     "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
     "hoodie.write.markers.type": "direct",
-    "hoodie.write.lock.storage.validity.timeout.secs": "1",
+    "hoodie.write.lock.storage.validity.timeout.secs": "10",
     "hoodie.write.lock.storage.renew.interval.secs": "1",
-    "hoodie.client.heartbeat.interval_in_ms": "200",
+    "hoodie.client.heartbeat.interval_in_ms": "5000",
     "hoodie.client.heartbeat.tolerable.misses": "2",
 }
 OPTIONS = write_options(SHORT)
@@ -105,8 +110,19 @@ def await_at_its_point(lake: ScenarioTable, process: WriterProcess) -> None:
     process.await_file(release.with_name(f"{release.name}.reached"))
 
 
-def let_two_leases_pass() -> None:
-    time.sleep(2 * LEASE_S + 0.6)
+def await_expiry(lake: ScenarioTable) -> None:
+    """Return when the lease and every heartbeat of the stopped writers have run out."""
+    deadline = time.monotonic() + EXPIRY_WAIT_MAX_S
+    while not has_expired(lake):
+        assert time.monotonic() < deadline, "a stopped writer's lease or heartbeat does not expire"
+        time.sleep(0.1)
+
+
+def has_expired(lake: ScenarioTable) -> bool:
+    now_ms = lake.clock.now_ms()
+    lock = StorageRecord(lake.storage).read()
+    is_lock_free = lock is None or lock.state.is_free(now_ms)
+    return is_lock_free and all(beat.is_expired(now_ms) for beat in read_heartbeats(lake.storage))
 
 
 def assert_exactly_one_holds(
@@ -135,7 +151,7 @@ def test_writer_frozen_while_publishing_and_a_rollback_by_another(
     before = lake.rows()
     zombie = start("zombie", reading("a", 5), point)
     instant = freeze_at_its_point(lake, zombie)
-    let_two_leases_pass()
+    await_expiry(lake)
 
     cleaned = roll_back_dead_writers(lake.table, OPTIONS)
     zombie.thaw()
@@ -147,7 +163,6 @@ def test_writer_frozen_while_publishing_and_a_rollback_by_another(
     assert lake.leftovers() == []
 
 
-@pytest.mark.slow
 def test_two_frozen_writers_are_both_fenced_and_nothing_of_them_stays(
     lake: ScenarioTable, start: StartWriter
 ) -> None:
@@ -157,7 +172,7 @@ def test_two_frozen_writers_are_both_fenced_and_nothing_of_them_stays(
     await_at_its_point(lake, waiting)
     holding = start("holding", reading("a", 5), "before_publish")
     instants = {freeze_at_its_point(lake, holding), freeze_at_its_point(lake, waiting)}
-    let_two_leases_pass()
+    await_expiry(lake)
 
     cleaned = roll_back_dead_writers(lake.table, OPTIONS)
     waiting.thaw()
@@ -178,7 +193,7 @@ def test_frozen_lock_holder_whose_rival_took_the_same_file_group_loses(
     """Its validation passed long ago; the rival's commit is not overwritten."""
     zombie = start("zombie", reading("a", 5), "before_publish")
     instant = freeze_at_its_point(lake, zombie)
-    let_two_leases_pass()
+    await_expiry(lake)
 
     lake.writer("rival").upsert_and_commit(reading("a", 7))
     zombie.thaw()
@@ -195,7 +210,7 @@ def test_frozen_writer_that_had_decided_is_published_by_its_rival_who_then_confl
 ) -> None:
     zombie = start("zombie", reading("a", 5), "after_decision")
     instant = freeze_at_its_point(lake, zombie)
-    let_two_leases_pass()
+    await_expiry(lake)
 
     lake.writer("next").upsert_and_commit(reading("a", 7))
     zombie.thaw()
@@ -208,14 +223,13 @@ def test_frozen_writer_that_had_decided_is_published_by_its_rival_who_then_confl
     assert lake.rows() == [reading("a", 7), reading("b", 1)]
 
 
-@pytest.mark.slow
 def test_frozen_writer_that_had_decided_may_be_undone_by_an_admin_for_good(
     lake: ScenarioTable, start: StartWriter
 ) -> None:
     before = lake.rows()
     zombie = start("zombie", reading("a", 5), "after_decision")
     instant = freeze_at_its_point(lake, zombie)
-    let_two_leases_pass()
+    await_expiry(lake)
     request = RollbackRequest(instant, by="admin", reason="test", is_forced=True)
 
     rollback(lake.table, request, OPTIONS)
@@ -233,7 +247,7 @@ def test_writer_frozen_before_it_had_data_is_told_at_its_next_marker(
     before = lake.rows()
     zombie = start("zombie", reading("a", 5), "after_start")
     freeze_at_its_point(lake, zombie)
-    time.sleep(BEATS_S)
+    await_expiry(lake)
 
     roll_back_dead_writers(lake.table, OPTIONS)
     zombie.thaw()
@@ -264,7 +278,8 @@ def killed(request: pytest.FixtureRequest, tables_root: Path) -> dict[str, Scena
         )
     for process in processes:
         process.await_death()
-    time.sleep(BEATS_S)
+    for lake in lakes.values():
+        await_expiry(lake)
     return lakes
 
 

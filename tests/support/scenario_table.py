@@ -321,9 +321,13 @@ class ScenarioWriter:
         process = self.table.ports.processes
         assert isinstance(process, MortalProcess)
         process.ends()
+        self.last_beat_was(LONG_AGO_S)
+
+    def last_beat_was(self, seconds_ago: float) -> None:
+        """Set the time of its heartbeat file."""
         beat = Path(self.table.storage.location) / path_of(self.last_instant)
-        last_ms = self.table.ports.clock.now_ms() - LONG_AGO_S * 1000
-        os.utime(beat, (last_ms / 1000, last_ms / 1000))
+        last_s = self.table.ports.clock.now_ms() / 1000 - seconds_ago
+        os.utime(beat, (last_s, last_s))
 
     @property
     def is_beating(self) -> bool:
