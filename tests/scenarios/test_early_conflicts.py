@@ -293,7 +293,7 @@ def rollbacks(table: ScenarioTable) -> list[tuple[str, str]]:
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + 60
     while not is_so():
         assert time.monotonic() < deadline_s
         time.sleep(0.02)

@@ -96,6 +96,7 @@ def test_without_redis_nothing_is_committed(
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_without_postgres_nothing_is_committed_and_with_it_all_goes_on(
     tables: ScenarioTables,
     tmp_path: Path,
@@ -103,7 +104,7 @@ def test_without_postgres_nothing_is_committed_and_with_it_all_goes_on(
     with postgres_cluster() as address:
         table = tables()
         options = options_of("database", address) | {
-            "hoodie.write.lock.storage.validity.timeout.secs": "2",
+            "hoodie.write.lock.storage.validity.timeout.secs": "10",
             "hoodie.write.lock.storage.renew.interval.secs": "1",
         }
         with psycopg.connect(address, autocommit=True) as admin:
@@ -120,7 +121,7 @@ def test_without_postgres_nothing_is_committed_and_with_it_all_goes_on(
         with psycopg.connect(address, autocommit=True) as admin:
             admin.execute("ALTER DATABASE locks ALLOW_CONNECTIONS true")
 
-        options["hoodie.write.lock.wait_time_ms"] = "20000"  # The lost holding has to run out.
+        options["hoodie.write.lock.wait_time_ms"] = "60000"  # The lost holding has to run out.
         table.writer("next", options=options).upsert_and_commit({"id": 3, "city": "Bern"})
 
         assert [line["id"] for line in table.rows()] == [1, 3]

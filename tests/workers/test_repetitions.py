@@ -22,11 +22,14 @@ def waits(event: threading.Event) -> None:
 
 def test_what_is_stopped_before_it_is_due_costs_no_thread() -> None:
     calls: list[int] = []
-    repetition = ThreadScheduler().every(0.2, lambda: calls.append(1), name=NAME)
+    scheduler, later = ThreadScheduler(), threading.Event()
+    repetition = scheduler.every(2, lambda: calls.append(1), name=NAME)
 
     assert threads() == 0
     repetition.stop()
-    time.sleep(0.4)
+    marker = scheduler.every(2.05, later.set, name="due after the one that was stopped")
+    assert later.wait(60)
+    marker.stop()
     assert (calls, threads()) == ([], 0)
 
 

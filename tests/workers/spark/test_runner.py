@@ -18,6 +18,7 @@ import pytest
 from tests.support.invariants import leftovers, orphan_files
 from tests.support.referee import assert_referee_agrees
 from workers.clock import SystemClock
+from workers.concurrency.heartbeat import read_heartbeats
 from workers.concurrency.outcome import Committed
 from workers.demo.ad_requests import (
     CLOCKS,
@@ -55,7 +56,7 @@ REQUESTS = AdRequests(seed=7, run=1_767_225_600, rounds=ROUNDS, requests_per_rou
 NON_BLOCKING = {
     "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
     "hoodie.write.markers.type": "direct",
-    "hoodie.client.heartbeat.interval_in_ms": "1000",
+    "hoodie.client.heartbeat.interval_in_ms": "5000",
     "hoodie.client.heartbeat.tolerable.misses": "3",
 }
 OPTIMISTIC = {**NON_BLOCKING, "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL"}
@@ -196,7 +197,10 @@ def test_stream_killed_mid_write_goes_on_behind_its_last_commit(node: Node) -> N
     wait_until((node.home / "release.reached").exists)
 
     assert kill_driver(Path(victim.run_dir), pid, SystemClock())
-    time.sleep(3.5)  # Its heartbeat runs out.
+    storage = node.table.table.storage
+    wait_until(
+        lambda: all(beat.is_expired(SystemClock().now_ms()) for beat in read_heartbeats(storage))
+    )
     again = node.stream("click")
     node.launch(again)
     [ending] = node.endings(again)

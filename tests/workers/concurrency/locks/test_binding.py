@@ -90,7 +90,7 @@ def test_of_two_who_name_different_locks_at_once_one_is_refused(
 
     def ask(options: dict[str, str]) -> str:
         try:
-            with Client(table, options, wait_ms=20_000).held() as lease:
+            with Client(table, options, wait_ms=60_000).held() as lease:
                 return lease.provider
         except InvalidInput:
             return "refused"
@@ -164,7 +164,7 @@ def test_lock_that_changed_while_it_was_waited_for_is_not_taken(
     """The file is changed under the old lock; who waited for that one looks again."""
     holding = Client(table, named("storage")).held()
     holding.__enter__()
-    waiting = Client(table, {}, wait_ms=20_000)
+    waiting = Client(table, {}, wait_ms=60_000)
 
     with ThreadPoolExecutor(1) as pool:
         pending = pool.submit(lambda: _held_by(waiting))

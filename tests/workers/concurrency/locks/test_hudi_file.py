@@ -60,7 +60,7 @@ def test_empty_file_is_a_writer_of_hudi_who_is_waited_for(table: Table, file: Pa
     assert f"path={file}" in str(refused.value)
     assert file.exists()
 
-    waiting = Client(table, OPTIONS, wait_ms=20_000)
+    waiting = Client(table, OPTIONS, wait_ms=60_000)
     threading.Timer(0.3, file.unlink).start()
     with waiting.held() as lease:
         lease.confirm()
@@ -83,7 +83,7 @@ def test_old_file_of_hudi_stays_for_ever_by_default(table: Table, file: Path) ->
 
 
 def test_expired_file_of_hudi_is_removed_with_its_checksum(table: Table, file: Path) -> None:
-    taken_by_hudi(file, minutes_ago=0.9)
+    taken_by_hudi(file, minutes_ago=0.3)
     with pytest.raises(LockTimeout):
         Client(table, EXPIRING).held().__enter__()
 
@@ -129,7 +129,7 @@ def test_file_that_went_in_the_pause_is_made_again(table: Table, file: Path) -> 
     """A Hudi client that was refused the lock and closes removes the holder's file."""
     intruder = Intruder(file.unlink)
 
-    with Client(table, OPTIONS, clock=intruder, wait_ms=20_000).held() as lease:
+    with Client(table, OPTIONS, clock=intruder, wait_ms=60_000).held() as lease:
         lease.confirm()
 
     assert intruder.left == 0
@@ -188,7 +188,7 @@ def test_long_holding_stays_young_so_that_hudi_does_not_take_it_for_expired(
     with Client(table, {**OPTIONS, "hoodie.write.lock.storage.renew.interval.secs": "1"}).held():
         long_ago = time.time() - 600
         os.utime(file, (long_ago, long_ago))
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while file.stat().st_mtime < long_ago + 300:
             assert time.monotonic() < deadline, "nobody keeps it young"
             time.sleep(0.05)
@@ -264,12 +264,12 @@ def test_writer_who_waits_for_hudi_is_shown_waiting_and_hudi_holding(
     with Client(table, OPTIONS).held():
         pass
     taken_by_hudi(file)
-    waiting = Client(table, OPTIONS, writer="patient", wait_ms=30_000)
+    waiting = Client(table, OPTIONS, writer="patient", wait_ms=120_000)
     now_ms = SystemClock().now_ms
 
     with ThreadPoolExecutor(1) as pool:
         pending = pool.submit(lambda: waiting.held(completing=INSTANT).__enter__())
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not (view := read_lock(table.storage, now_ms())).waiters:
             assert time.monotonic() < deadline, "nobody is seen waiting"
             time.sleep(0.02)
