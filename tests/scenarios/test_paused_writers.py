@@ -24,6 +24,7 @@ from workers.timeline.decisions import CommitDecision, RollbackDecision
 
 OPTIONS = write_options({})
 HOUR_MS = 3_600_000
+LEASE_MS, HEARTBEAT_BOUND_MS = 30_000, 120_000
 
 
 @pytest.fixture
@@ -57,9 +58,11 @@ def at_publication(sleep: Sleep) -> Callable[[str, str], None]:
 
 @contextmanager
 def paused_at(
-    lake: ScenarioTable, point: Callable[[Sleep], Callable[[str, str], None]]
+    lake: ScenarioTable,
+    point: Callable[[Sleep], Callable[[str, str], None]],
+    pause_ms: int = HOUR_MS,
 ) -> Iterator[tuple[str, Future[CommitOutcome]]]:
-    """Within the block a writer is paused at this point of its commit, and an hour has passed."""
+    """Within the block a writer is paused at this point of its commit, for so long already."""
     assert isinstance(lake.clock, ManualClock)
     sleep = Sleep()
     storage = ClockedStorage(lake.location, lake.clock, before=point(sleep))
@@ -68,7 +71,7 @@ def paused_at(
         committing = pool.submit(zombie.commit)
         sleep.await_asleep()
         zombie.falls_silent()
-        lake.clock.advance(HOUR_MS)
+        lake.clock.advance(pause_ms)
         try:
             yield zombie.last_instant, committing
         finally:
@@ -103,10 +106,12 @@ def test_writer_paused_after_its_decision_is_not_rolled_back(lake: ScenarioTable
     assert lake.orphan_files() == lake.leftovers() == []
 
 
+@pytest.mark.parametrize("pause_ms", [LEASE_MS + 1_000, HEARTBEAT_BOUND_MS + 1_000])
 def test_paused_lock_holder_whose_rival_took_the_same_file_group_loses(
-    lake: ScenarioTable,
+    lake: ScenarioTable, pause_ms: int
 ) -> None:
-    with paused_at(lake, at_decision) as (instant, committing):
+    """Its lease alone has run out, or its heartbeat as well."""
+    with paused_at(lake, at_decision, pause_ms) as (instant, committing):
         lake.writer("rival").upsert_and_commit(reading("a", 7))
 
     assert isinstance(committing.result(), RolledBack)

@@ -197,10 +197,7 @@ def test_stream_killed_mid_write_goes_on_behind_its_last_commit(node: Node) -> N
     wait_until((node.home / "release.reached").exists)
 
     assert kill_driver(Path(victim.run_dir), pid, SystemClock())
-    storage = node.table.table.storage
-    wait_until(
-        lambda: all(beat.is_expired(SystemClock().now_ms()) for beat in read_heartbeats(storage))
-    )
+    wait_until(lambda: is_silent(node))
     again = node.stream("click")
     node.launch(again)
     [ending] = node.endings(again)
@@ -393,6 +390,11 @@ def committed(table: LakehouseTable) -> list[dict[str, str]]:
         for one in table.table.timeline().completed_writes()
     )
     return [dict(extra) for extra in every if STREAM_KEY in extra]
+
+
+def is_silent(node: Node) -> bool:
+    beats = read_heartbeats(node.table.table.storage)
+    return all(beat.is_expired(SystemClock().now_ms()) for beat in beats)
 
 
 def wait_until(
