@@ -23,7 +23,7 @@ import pyarrow as pa
 from workers.lakehouse import open_table
 
 _ROOT = Path(__file__).resolve().parents[2]
-_WAIT_MAX_S = 60.0
+_WAIT_MAX_S = 180.0
 _POLL_S = 0.01
 
 

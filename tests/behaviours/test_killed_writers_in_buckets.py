@@ -25,8 +25,7 @@ from tests.behaviours.bucket_tables import (
     MakeTable,
     assert_agreed,
 )
-from workers.clock import SystemClock
-from workers.concurrency.heartbeat import read_heartbeats
+from tests.support.expiry import await_expiry
 from workers.lakehouse import LakehouseTable, open_table
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -100,15 +99,6 @@ def _await_commits(location: str, least: int) -> None:
         time.sleep(0.2)
 
 
-def _await_silence(location: str) -> None:
-    """Return when the last heartbeat of a killed writer has run out."""
-    storage, clock = open_table(location).table.storage, SystemClock()
-    deadline = time.monotonic() + _WAIT_MAX_S
-    while not all(beat.is_expired(clock.now_ms()) for beat in read_heartbeats(storage)):
-        assert time.monotonic() < deadline, "a killed writer's heartbeat does not expire"
-        time.sleep(0.2)
-
-
 @pytest.mark.sampled(every=3)
 @pytest.mark.slow
 @pytest.mark.process
@@ -135,7 +125,7 @@ def test_what_was_told_is_there_once_whoever_is_killed(
     assert len(acknowledged) >= _KILLS
 
     last = pa.table({"id": ["z"], "ts": pa.array([1], pa.int64()), "city": ["z"], "day": ["d"]})
-    _await_silence(table.location)
+    await_expiry(open_table(table.location).table.storage)
     table.write(last, options=mode | _SOON)
     rows_of_key = Counter(open_table(table.location).read()["id"].to_pylist())
     assert set(rows_of_key.values()) == {1}

@@ -19,10 +19,10 @@ from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
 from workers.errors import LockTimeout, ServiceBusy
 from workers.lakehouse import open_table
 
-pytestmark = [pytest.mark.slow, pytest.mark.process]
+pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(900)]
 
 _ROOT = Path(__file__).resolve().parents[2]
-_WAIT_MAX_S = 120.0
+_WAIT_MAX_S = 180.0
 _OPTIONS = {
     "sluice.writer.name": "service",
     "hoodie.write.markers.type": "direct",

@@ -9,7 +9,6 @@ The same rules are tested on a manual clock in test_paused_writers.py.
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,10 +16,10 @@ from typing import Any, Protocol
 import pytest
 
 from bench.support.writer_process import WriterProcess
+from tests.support.expiry import await_expiry
 from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioTables
 from workers.clock import InstantTime
 from workers.concurrency.heartbeat import read_heartbeats
-from workers.concurrency.locks.storage_record import StorageRecord
 from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.recovery.rollback import RollbackRequest, rollback
@@ -28,10 +27,8 @@ from workers.timeline import decisions
 from workers.timeline.decisions import CommitDecision, RollbackDecision
 from workers.timeline.instant import Action
 
-pytestmark = [pytest.mark.slow, pytest.mark.process]
+pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(900)]
 
-EXPIRY_WAIT_MAX_S = 120.0
-"""Far more than a lease or the heartbeats that may be missed."""
 SHORT = {
     "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
     "hoodie.write.markers.type": "direct",
@@ -110,21 +107,6 @@ def await_at_its_point(lake: ScenarioTable, process: WriterProcess) -> None:
     process.await_file(release.with_name(f"{release.name}.reached"))
 
 
-def await_expiry(lake: ScenarioTable) -> None:
-    """Return when the lease and every heartbeat of the stopped writers have run out."""
-    deadline = time.monotonic() + EXPIRY_WAIT_MAX_S
-    while not has_expired(lake):
-        assert time.monotonic() < deadline, "a stopped writer's lease or heartbeat does not expire"
-        time.sleep(0.1)
-
-
-def has_expired(lake: ScenarioTable) -> bool:
-    now_ms = lake.clock.now_ms()
-    lock = StorageRecord(lake.storage).read()
-    is_lock_free = lock is None or lock.state.is_free(now_ms)
-    return is_lock_free and all(beat.is_expired(now_ms) for beat in read_heartbeats(lake.storage))
-
-
 def assert_exactly_one_holds(
     lake: ScenarioTable, instant: InstantTime, answer: dict[str, Any], was: list[Row]
 ) -> None:
@@ -151,7 +133,7 @@ def test_writer_frozen_while_publishing_and_a_rollback_by_another(
     before = lake.rows()
     zombie = start("zombie", reading("a", 5), point)
     instant = freeze_at_its_point(lake, zombie)
-    await_expiry(lake)
+    await_expiry(lake.storage)
 
     cleaned = roll_back_dead_writers(lake.table, OPTIONS)
     zombie.thaw()
@@ -172,7 +154,7 @@ def test_two_frozen_writers_are_both_fenced_and_nothing_of_them_stays(
     await_at_its_point(lake, waiting)
     holding = start("holding", reading("a", 5), "before_publish")
     instants = {freeze_at_its_point(lake, holding), freeze_at_its_point(lake, waiting)}
-    await_expiry(lake)
+    await_expiry(lake.storage)
 
     cleaned = roll_back_dead_writers(lake.table, OPTIONS)
     waiting.thaw()
@@ -193,7 +175,7 @@ def test_frozen_lock_holder_whose_rival_took_the_same_file_group_loses(
     """Its validation passed long ago; the rival's commit is not overwritten."""
     zombie = start("zombie", reading("a", 5), "before_publish")
     instant = freeze_at_its_point(lake, zombie)
-    await_expiry(lake)
+    await_expiry(lake.storage)
 
     lake.writer("rival").upsert_and_commit(reading("a", 7))
     zombie.thaw()
@@ -210,7 +192,7 @@ def test_frozen_writer_that_had_decided_is_published_by_its_rival_who_then_confl
 ) -> None:
     zombie = start("zombie", reading("a", 5), "after_decision")
     instant = freeze_at_its_point(lake, zombie)
-    await_expiry(lake)
+    await_expiry(lake.storage)
 
     lake.writer("next").upsert_and_commit(reading("a", 7))
     zombie.thaw()
@@ -229,7 +211,7 @@ def test_frozen_writer_that_had_decided_may_be_undone_by_an_admin_for_good(
     before = lake.rows()
     zombie = start("zombie", reading("a", 5), "after_decision")
     instant = freeze_at_its_point(lake, zombie)
-    await_expiry(lake)
+    await_expiry(lake.storage)
     request = RollbackRequest(instant, by="admin", reason="test", is_forced=True)
 
     rollback(lake.table, request, OPTIONS)
@@ -247,7 +229,7 @@ def test_writer_frozen_before_it_had_data_is_told_at_its_next_marker(
     before = lake.rows()
     zombie = start("zombie", reading("a", 5), "after_start")
     freeze_at_its_point(lake, zombie)
-    await_expiry(lake)
+    await_expiry(lake.storage)
 
     roll_back_dead_writers(lake.table, OPTIONS)
     zombie.thaw()
@@ -276,10 +258,14 @@ def killed(request: pytest.FixtureRequest, tables_root: Path) -> dict[str, Scena
                 lake.location, "killed", [reading("a", 5)], options=SHORT, stop_points=[stop]
             )
         )
-    for process in processes:
-        process.await_death()
+    try:
+        for process in processes:
+            process.await_death()
+    finally:
+        for process in processes:
+            process.end()
     for lake in lakes.values():
-        await_expiry(lake)
+        await_expiry(lake.storage)
     return lakes
 
 

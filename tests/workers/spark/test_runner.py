@@ -15,10 +15,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.support.expiry import await_expiry
 from tests.support.invariants import leftovers, orphan_files
 from tests.support.referee import assert_referee_agrees
 from workers.clock import SystemClock
-from workers.concurrency.heartbeat import read_heartbeats
 from workers.concurrency.outcome import Committed
 from workers.demo.ad_requests import (
     CLOCKS,
@@ -197,7 +197,7 @@ def test_stream_killed_mid_write_goes_on_behind_its_last_commit(node: Node) -> N
     wait_until((node.home / "release.reached").exists)
 
     assert kill_driver(Path(victim.run_dir), pid, SystemClock())
-    wait_until(lambda: is_silent(node))
+    await_expiry(node.table.table.storage)
     again = node.stream("click")
     node.launch(again)
     [ending] = node.endings(again)
@@ -390,11 +390,6 @@ def committed(table: LakehouseTable) -> list[dict[str, str]]:
         for one in table.table.timeline().completed_writes()
     )
     return [dict(extra) for extra in every if STREAM_KEY in extra]
-
-
-def is_silent(node: Node) -> bool:
-    beats = read_heartbeats(node.table.table.storage)
-    return all(beat.is_expired(SystemClock().now_ms()) for beat in beats)
 
 
 def wait_until(
