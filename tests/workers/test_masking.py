@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 
 import pytest
 
@@ -96,11 +95,10 @@ def test_masking_twice_is_masking_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["password" * 8_000, "a" * 64_000, "://" * 20_000, "--key" * 9_000]
+    "text", ["password" * 80_000, "a" * 640_000, "://" * 200_000, "--key" * 90_000]
 )
 def test_no_text_takes_long(text: str) -> None:
-    started = time.process_time()
-
-    Masker([CANARY]).masked(text)
-
-    assert time.process_time() - started < 1
+    """A second, or most of an hour where the work grows with the square of the length: then the
+    time limit of tests ends it.
+    """
+    assert Masker([CANARY]).masked(text) == text

@@ -22,6 +22,8 @@ from workers.reporting import (
     reporter_for,
 )
 
+PATIENCE_S = 60.0
+
 
 @dataclass(slots=True)
 class ControlPlane:
@@ -37,7 +39,7 @@ class ControlPlane:
 def control_plane() -> Iterator[ControlPlane]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            assert plane.is_answering.wait(20)
+            assert plane.is_answering.wait(PATIENCE_S)
             body = self.rfile.read(int(self.headers["Content-Length"]))
             status = plane.statuses.pop(0) if plane.statuses else 204
             if status == 204:
@@ -94,7 +96,10 @@ def test_final_report_is_tried_again_and_progress_is_not(control_plane: ControlP
 
     reporter.send(progress(1))
     reporter.send(SUCCEEDED)
-    time.sleep(1.5)
+    deadline = time.monotonic() + PATIENCE_S
+    while not control_plane.received:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     reporter.close()
 
     assert [message["state"] for message in control_plane.received] == ["succeeded"]
@@ -139,20 +144,18 @@ def test_redirect_is_not_followed_with_the_token(control_plane: ControlPlane) ->
 def test_control_plane_that_hangs_never_holds_the_writer(
     control_plane: ControlPlane, caplog: pytest.LogCaptureFixture
 ) -> None:
-    reporter = HttpReporter(control_plane.url, token="", queue_max=3, timeout_s=0.2)
+    """The first report is still on its way when the last one is sent: the others fill the queue."""
+    reporter = HttpReporter(control_plane.url, token="", queue_max=3, timeout_s=PATIENCE_S)
     control_plane.is_answering.clear()
 
-    started = time.monotonic()
     with caplog.at_level(logging.WARNING):
         for done in range(50):
             reporter.send(OperationReport(operation_id=str(done), state=ReportState.PROGRESS))
-    sending_s = time.monotonic() - started
     reporter.close(wait_s=0.1)
     control_plane.is_answering.set()
 
-    assert sending_s < 0.2
-    assert reporter.dropped >= 46
-    assert "report not delivered" in caplog.text
+    assert caplog.text.count("reason=the queue is full") >= 46
+    assert control_plane.received == []
 
 
 def test_absent_control_plane_costs_a_warning(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.support.crash_ports import START_MS, StillClock
 from tests.workers.markers.harness import (
     INSTANT,
     LATER,
@@ -31,6 +33,7 @@ from workers.markers import (
 from workers.markers.client import BASE_PATH
 from workers.markers.marker import parse_marker
 from workers.markers.process import drain, probe, sample
+from workers.ports import system_ports
 from workers.storage.local import LocalStorage
 from workers.timeline.decisions import raise_archived_before
 
@@ -264,27 +267,27 @@ def test_without_a_token_only_this_machine_is_served_and_only_by_leave(tmp_path:
 
 
 def test_a_refusal_is_not_retried(server: ServerProcess, storage: LocalStorage) -> None:
-    clock = SystemClock()
-    markers = ServerMarkers(server.url, "wrong", storage.location, INSTANT)
-    started_s = clock.monotonic_s()
+    clock = StillClock()
+    ports = replace(system_ports(), clock=clock)
+    markers = ServerMarkers(server.url, "wrong", storage.location, INSTANT, ports=ports)
 
     with pytest.raises(MarkerRefused, match="status=403"):
         markers.create(_marker(1))
 
-    assert clock.monotonic_s() - started_s < 2
+    assert clock.now_ms() == START_MS
 
 
 def test_a_server_that_stays_away_is_an_error_in_bounded_time(storage: LocalStorage) -> None:
-    clock = SystemClock()
+    clock = StillClock()
+    ports = replace(system_ports(), clock=clock)
     markers = ServerMarkers(
-        "http://127.0.0.1:9", None, storage.location, INSTANT, retry_window_s=0.5
+        "http://127.0.0.1:9", None, storage.location, INSTANT, retry_window_s=0.5, ports=ports
     )
-    started_s = clock.monotonic_s()
 
     with pytest.raises(MarkerRefused, match="did not answer in time"):
         markers.create(_marker(1))
 
-    assert clock.monotonic_s() - started_s < 3
+    assert START_MS < clock.now_ms() < START_MS + 500
     assert storage.list_tree(".hoodie/.temp") == []
 
 

@@ -5,21 +5,23 @@ everybody's change. Whoever waits gives up at its own limit all the same, and he
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from typing import Any
 
 import pytest
 
+from tests.support.crash_ports import START_MS, StillClock
 from tests.support.lock_providers import Servers
 from tests.support.sqlite_sleeper import MOMENTS, SqliteSleeper
 from tests.workers.concurrency.locks.conftest import Client
 from workers.errors import LeaseLost, LockTimeout
 from workers.table.table import Table
 
-SLACK_S = 4.0
-"""For a machine that is busy; SQLite's own patience was five seconds a call."""
+PAUSE_MS_MAX = 1_000
+CALL_S_MAX = 0.5
+"""SQLite's own patience was five seconds a call."""
 FallsAsleep = Callable[[str], SqliteSleeper]
 
 pytestmark = pytest.mark.parametrize("provider", ["sqlite"], indirect=True)
@@ -49,18 +51,31 @@ def falls_asleep(table: Table, options: dict[str, str], servers: Servers) -> Ite
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("wait_ms", [0, 800])
 def test_who_waits_gives_up_at_its_own_limit_and_hears_why(
-    table: Table, options: dict[str, str], falls_asleep: FallsAsleep, moment: str, wait_ms: int
+    table: Table,
+    options: dict[str, str],
+    falls_asleep: FallsAsleep,
+    monkeypatch: pytest.MonkeyPatch,
+    moment: str,
+    wait_ms: int,
 ) -> None:
-    sleeper = falls_asleep(moment)
-    began_s = time.monotonic()
+    sleeper, clock = falls_asleep(moment), StillClock()
+    patience_s: list[float] = []
 
+    def connect(*args: Any, timeout: float, **more: Any) -> sqlite3.Connection:
+        patience_s.append(timeout)
+        return open_database(*args, timeout=timeout, **more)
+
+    open_database = sqlite3.connect
+    monkeypatch.setattr("sqlite3.connect", connect)
     with (
         pytest.raises(LockTimeout, match="was stopped, inside a change"),
-        Client(table, options, wait_ms=wait_ms).held(),
+        Client(table, options, wait_ms=wait_ms, clock=clock).held(),
     ):
         pass
+    monkeypatch.undo()
 
-    assert wait_ms / 1000 <= time.monotonic() - began_s < wait_ms / 1000 + SLACK_S
+    assert wait_ms <= clock.now_ms() - START_MS < wait_ms + PAUSE_MS_MAX
+    assert 0 < max(patience_s) <= CALL_S_MAX
     sleeper.end()
     with Client(table, options, wait_ms=60_000).held() as lease:
         lease.confirm()
