@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import psutil
 
 from bench.engine import JobFailed, driver_environment, engine
 from bench.lines import Goal, Line
 from bench.support.hudi_environment import HudiMissing, hudi_environment
-from bench.support.ports import free_port
+from bench.support.listeners import start_listener
+from bench.support.marker_server import start_marker_server
 from workers.markers.marker import markers_directory_path
-from workers.markers.process import await_health, server_url, start_server, stop
 from workers.markers.tokens import mint_token
 
 HUDI: Final = "Apache Hudi 1.2, timeline server"
@@ -32,7 +32,6 @@ _SECRET: Final = "bench"  # noqa: S105 # Of a server that lives for some minutes
 _ROUNDS = 3
 _MANY, _FEW = 1_000, 16
 _WRITE_MS = 50
-_START_S = 30.0
 
 Batches = Sequence[Sequence[str]]
 _log = logging.getLogger(__name__)
@@ -196,28 +195,30 @@ def _slow_storage(folder: Path) -> Iterator[Line]:
 @contextmanager
 def _ours(folder: Path) -> Iterator[Server]:
     table = _table(folder)
-    port = free_port()
-    pid = start_server(port=port, roots=[folder], secret=_SECRET, log_path=folder / "server.log")
+    server = start_marker_server(roots=[folder], secret=_SECRET, log=folder / "server.log")
     try:
-        _await(port)
-        yield Server(port, pid, table, has_tokens=True)
+        yield Server(server.port, server.pid, table, has_tokens=True)
     finally:
-        stop(pid, port=port)
+        server.stop()
 
 
 @contextmanager
 def _slow(folder: Path, *interval_ms: str) -> Iterator[tuple[Server, Callable[[], int]]]:
     """The server and how many writes its storage has seen."""
-    table, port, counted = _table(folder), free_port(), folder / "writes"
-    module = "bench.drivers.marker_server"
-    arguments = [str(port), str(folder), str(_WRITE_MS), str(counted), *interval_ms]
-    process = subprocess.Popen([sys.executable, "-m", module, *arguments], env=driver_environment())
+    table, counted = _table(folder), folder / "writes"
+    arguments = [str(folder), str(_WRITE_MS), str(counted), *interval_ms]
+
+    def start(port: int, output: IO[bytes]) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "bench.drivers.marker_server", str(port), *arguments]
+        return subprocess.Popen(command, env=driver_environment(), stdout=output, stderr=output)
+
+    listener = start_listener(start, folder / "server.log")
+    server = Server(listener.port, listener.process.pid, table, has_tokens=False)
     try:
-        _await(port)
-        yield Server(port, process.pid, table, has_tokens=False), lambda: int(counted.read_text())
+        yield server, lambda: int(counted.read_text())
     finally:
-        process.terminate()
-        process.wait()
+        listener.process.terminate()
+        listener.process.wait()
 
 
 @contextmanager
@@ -239,11 +240,6 @@ def _table(folder: Path) -> Path:
     (table / ".hoodie").mkdir(parents=True)
     (table / ".hoodie" / "hoodie.properties").write_text("hoodie.table.version=9\n")
     return table
-
-
-def _await(port: int) -> None:
-    if await_health(server_url(port), _START_S) is None:
-        raise JobFailed("the marker server does not answer")
 
 
 def _one_each(count: int) -> Batches:

@@ -23,10 +23,10 @@ import psutil
 from bench.engine import ROOT, JobFailed, driver_environment, engine
 from bench.lines import Goal, Line
 from bench.live_streams import LISTENERS, OF_EACH, measured_streams
-from bench.support.ports import free_port
 from bench.support.postgres import postgres_cluster, programs
 from bench.support.redis_server import redis_server
 from controlplane.node.processes import memory_bytes_max
+from workers.processes import find_free_port
 
 TABLES: Final = 1_000
 INSTANTS: Final = 1_000_000
@@ -70,7 +70,7 @@ def requests(folder: Path) -> Iterator[Line]:
     with ExitStack() as stack:
         database = stack.enter_context(postgres_cluster())
         redis = stack.enter_context(redis_server("of-the-bench"))
-        port = free_port()
+        port = find_free_port()
         environment = _environment(folder, database, redis.address, port)
         migrate = (sys.executable, "manage.py", "migrate", "--verbosity", "0")
         subprocess.run(migrate, cwd=ROOT, env=environment, check=True)

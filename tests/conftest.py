@@ -6,7 +6,6 @@ import gc
 import os
 import shutil
 from collections.abc import Generator, Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -16,12 +15,11 @@ from tests.support import run_report
 from tests.support.crash_count import CrashCount
 from tests.support.java_options import java_options
 from tests.support.leftovers import nothing_left_running, stop_repetitions
+from tests.support.memory_room import MEMORY, has_room
 from tests.support.sampling import EXPLORE, SEED, examples, leave_to_soak, mark_explored
 from tests.support.shared_work import SharedWork
 from workers.repetitions import active_repetitions
 
-MEMORY = Path("/dev/shm")
-MEMORY_BYTES_LEAST = 2 << 30
 JAVA = "JAVA_TOOL_OPTIONS"
 # No deadline, because a loaded machine is no failure. In the gate each test has constant examples.
 settings.register_profile(
@@ -50,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault(JAVA, java_options())
     config.option.hypothesis_seed = os.environ[SEED]  # Before the plugin of Hypothesis reads it.
     # A commit waits for the disk more than a dozen times, and tests make thousands of them.
-    if _has_room(MEMORY):
+    if has_room(MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
@@ -107,11 +105,3 @@ def stopped_with_the_module() -> Iterator[None]:
     before = active_repetitions()
     yield
     stop_repetitions(besides=before)
-
-
-def _has_room(directory: Path) -> bool:
-    """Whether `tmp_path` may be there: tests write some hundred megabytes, and start programs."""
-    if not os.access(directory, os.W_OK):
-        return False
-    room = os.statvfs(directory)
-    return not room.f_flag & os.ST_NOEXEC and room.f_bavail * room.f_frsize >= MEMORY_BYTES_LEAST

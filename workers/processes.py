@@ -1,4 +1,4 @@
-"""Which process this is, and whether another one has ended.
+"""Which process this is, whether another one has ended, and how to start one on a free port.
 
 Only what is proved counts: a process has ended when it is gone from the very host, boot and process
 namespace that it named, or when its number is another one's by now. What runs elsewhere proves
@@ -7,16 +7,29 @@ nothing, and neither does a host that does not tell.
 
 from __future__ import annotations
 
+import errno
+import itertools
 import os
 import socket
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 _PROC: Final = Path("/proc")
 _ENDED: Final = ("Z", "X")
 """States of a process that runs no more, and that nobody has asked about yet."""
+_LOOPBACK: Final = "127.0.0.1"
+_PORTS: Final = range(20_000, 32_768)
+"""Linux takes ports from 32768 on for outgoing connections and for sockets that name no port."""
+_START_TRIES_MAX: Final = 5
+_PORT_TAKEN: Final = ("address already in use", "bindexception")
+"""How programs report `EADDRINUSE`, in lower or upper case; Spark names only the exception."""
+_next_port = itertools.count(os.getpid() * 101)
+"""Processes begin at different ports, and one process never gets a port twice in a row."""
+_Started = TypeVar("_Started")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +89,71 @@ class SystemProcesses:
 def this_process() -> ProcessName:
     """For values that are shipped to other processes, which compare it with their own."""
     return SystemProcesses().here()
+
+
+def start_on_free_ports(start: Callable[..., _Started], *, count: int = 1) -> _Started:
+    """Call `start` with `count` free ports of loopback, and again with others if one was taken.
+
+    A program binds its port only some time after the port was chosen, so another process may bind
+    it first. `start` must raise an error that contains the program's own message then, or OSError.
+    Its error is raised again if the last of 5 tries fails, or if the error has another cause.
+    """
+    for _ in range(_START_TRIES_MAX - 1):
+        try:
+            return start(*find_free_ports(count))
+        except Exception as error:
+            if not is_port_taken(error):
+                raise
+    return start(*find_free_ports(count))
+
+
+def is_port_taken(error: Exception) -> bool:
+    """Check whether a program or a socket failed because another process has its port."""
+    has_errno = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+    message = str(error).lower()
+    return has_errno or any(words in message for words in _PORT_TAKEN)
+
+
+def find_free_ports(count: int) -> tuple[int, ...]:
+    """Return different ports of loopback on which nothing listens now.
+
+    `start_on_free_ports` is for a program that can be started again; ports of this function are for
+    one whose port is configured before. They are below those that Linux assigns by itself, so that
+    no outgoing connection takes one.
+    """
+    ports: list[int] = []
+    with ExitStack() as stack:
+        for number in itertools.islice(_next_port, len(_PORTS)):
+            port = _PORTS[number % len(_PORTS)]
+            probe = stack.enter_context(socket.socket())
+            try:
+                probe.bind((_LOOPBACK, port))
+            except OSError:
+                continue
+            ports.append(port)
+            if len(ports) == count:
+                return tuple(ports)
+    raise OSError(errno.EADDRINUSE, f"no {count} free ports of {_LOOPBACK} in {_PORTS}")
+
+
+def find_free_port() -> int:
+    """Return a port of loopback on which nothing listens now."""
+    (port,) = find_free_ports(1)
+    return port
+
+
+def listens_at(pid: int, port: int) -> bool:
+    """Check whether this very process listens on the port; another one's answer proves nothing."""
+    import psutil  # Executors and the marker server never need it.
+
+    try:
+        connections = psutil.Process(pid).net_connections("tcp")
+    except psutil.Error:
+        return False
+    return any(
+        connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
+        for connection in connections
+    )
 
 
 @lru_cache(maxsize=1)

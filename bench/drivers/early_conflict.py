@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,10 +13,10 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from bench.support.marker_server import start_marker_server
 from workers.clock import InstantTime, SystemClock
 from workers.concurrency.outcome import Committed, Conflicted
 from workers.lakehouse import open_table
-from workers.markers.process import await_health, server_url, start_server, stop
 from workers.markers.store import read_markers
 from workers.options.write_options import write_options
 from workers.ports import system_ports
@@ -31,7 +30,6 @@ from workers.write.status import TaskIds, WriteStatus
 OVERLAP: Final = 5
 PERIOD_MS: Final = 1_000
 _EARLY = "hoodie.write.concurrency.early.conflict"
-_HEALTH_WAIT_S = 20.0
 _WRITES_WAIT_S = 120.0
 _POLL_S = 0.01
 
@@ -124,13 +122,8 @@ def _options(writer: str) -> dict[str, str]:
 @contextmanager
 def _marker_server(root: Path) -> Iterator[dict[str, str]]:
     secret = system_ports().ids.token()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    log = root / "markers.log"
-    pid = start_server(port=port, roots=[root], secret=secret, log_path=log)
+    server = start_marker_server(roots=[root], secret=secret, log=root / "markers.log")
     try:
-        assert await_health(server_url(port), _HEALTH_WAIT_S) is not None, log.read_text()
-        yield {"SLUICE_MARKER_URL": server_url(port), "SLUICE_MARKER_SECRET": secret}
+        yield {"SLUICE_MARKER_URL": server.url, "SLUICE_MARKER_SECRET": secret}
     finally:
-        stop(pid, port=port)
+        server.stop()

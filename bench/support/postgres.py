@@ -13,9 +13,13 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from bench.support.ports import free_port
+from workers.processes import start_on_free_ports
 
 _SERVER_USER = "postgres"
+
+
+class PostgresFailed(AssertionError):
+    """The server did not start; the message is its log."""
 
 
 def programs() -> Path | None:
@@ -40,17 +44,24 @@ def postgres_cluster() -> Iterator[str]:
     with TemporaryDirectory(prefix="sluice-postgres-") as folder:
         place = Path(folder)
         user = _unprivileged(place)
-        port = free_port()
 
         def run(*words: str) -> None:
             subprocess.run(words, user=user, check=True, capture_output=True, cwd="/", timeout=120)
 
-        data, log = str(place / "data"), str(place / "log")
-        options = (
-            f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off"
-        )
+        data, log = str(place / "data"), place / "log"
+
+        def start(port: int) -> int:
+            settings = ("listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off")
+            options = " ".join([f"-p {port}", *(f"-c {setting}" for setting in settings)])
+            log.unlink(missing_ok=True)
+            try:
+                run(f"{bin_dir}/pg_ctl", "-D", data, "-o", options, "-l", str(log), "-w", "start")
+            except subprocess.CalledProcessError as error:
+                raise PostgresFailed(log.read_text() if log.exists() else error.stderr) from error
+            return port
+
         run(f"{bin_dir}/initdb", "-D", data, "-A", "trust", "-U", "sluice")
-        run(f"{bin_dir}/pg_ctl", "-D", data, "-o", options, "-l", log, "-w", "start")
+        port = start_on_free_ports(start)
         try:
             yield f"postgres://sluice@127.0.0.1:{port}/postgres"
         finally:

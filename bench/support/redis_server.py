@@ -6,40 +6,41 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import IO
 
 import redis
 
-from bench.support.ports import free_port
+from bench.support.listeners import Listener, start_listener
 from controlplane.node.processes import redis_server as program
 
 _WAIT_MAX_S = 20.0
 
 
 class RedisServer:
-    def __init__(self, address: str, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, address: str, listener: Listener) -> None:
         self.address = address
         """With its password."""
-        self._process = process
+        self._listener = listener
 
     def stop(self) -> None:
-        self._process.kill()
-        self._process.wait()
+        self._listener.stop()
 
 
 @contextmanager
 def redis_server(password: str) -> Iterator[RedisServer]:
     """An empty server on loopback."""
-    port = free_port()
     with TemporaryDirectory(prefix="sluice-redis-") as folder:
-        words = [str(program()), "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
-        process = subprocess.Popen(
-            [*words, "--requirepass", password, "--dir", folder],
-            stdout=subprocess.DEVNULL,
-            cwd=folder,
-        )
-        address = f"redis://:{password}@127.0.0.1:{port}/0"
-        server = RedisServer(address, process)
+
+        def start(port: int, output: IO[bytes]) -> subprocess.Popen[bytes]:
+            words = [str(program()), "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+            words += ["--requirepass", password, "--dir", folder]
+            return subprocess.Popen(words, stdout=output, stderr=output, cwd=folder)
+
+        listener = start_listener(start, Path(folder) / "redis.log")
+        address = f"redis://:{password}@127.0.0.1:{listener.port}/0"
+        server = RedisServer(address, listener)
         try:
             _await(address)
             yield server

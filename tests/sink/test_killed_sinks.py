@@ -18,10 +18,11 @@ from confluent_kafka.admin import AdminClient
 from psutil import NoSuchProcess
 
 from tests.sink.conftest import MakeTable
-from tests.support.kafka import KEPT, client, fresh_topic
+from tests.support.kafka import client, fresh_topic
+from tests.support.kafka_jars import require_class_path
 from tests.support.sink_run import assert_each_offset_once, send
 from tests.support.spark_sink_run import SparkSinkRun
-from workers.sink.kafka.broker import Broker, kafka_class_path
+from workers.sink.kafka.broker import Broker
 from workers.sink.kafka.client_config import group_id
 from workers.sink.kafka.topics import Topics
 
@@ -41,7 +42,7 @@ _PART = 5_000
 @pytest.fixture
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """Of this test alone: it is killed."""
-    broker = Broker(tmp_path_factory.mktemp("kafka"), kafka_class_path(KEPT))
+    broker = Broker(tmp_path_factory.mktemp("kafka"), require_class_path())
     broker.start(wait_s=_BROKER_S)
     yield broker
     broker.stop()

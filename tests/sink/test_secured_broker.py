@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.sink.conftest import MakeTable
-from tests.support.kafka import KEPT, client, fresh_topic, sink_of
+from tests.support.kafka import client, fresh_topic, sink_of
+from tests.support.kafka_jars import require_class_path
 from tests.support.secured_kafka import PASSWORD, USER, SecuredKafka
 from tests.support.sink_run import assert_each_offset_once, send
 from tests.support.spark_sink_run import SparkSinkRun
 from workers.errors import KafkaFailed
-from workers.sink.kafka.broker import Broker, kafka_class_path
+from workers.sink.kafka.broker import Broker
 from workers.sink.kafka.client_config import connection
 from workers.sink.kafka.topics import Topics
 
@@ -28,8 +29,7 @@ pytestmark = pytest.mark.slow  # A broker of its own, behind TLS.
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    made = SecuredKafka(tmp_path_factory.mktemp("secured"), kafka_class_path(KEPT))
-    made.start()
+    made = SecuredKafka(tmp_path_factory.mktemp("secured"), require_class_path())
     yield made
     made.broker.stop()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import tempfile
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -12,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.support.marker_server import start_marker_server
+from tests.support.memory_room import MEMORY, has_room
 from tests.support.scenario_table import ScenarioTable, ScenarioTables
-from workers.markers.process import await_health, server_url, start_server, stop
 
 _SECRET = "a-secret-for-scenarios"
-_MEMORY = Path("/dev/shm")
 _PASSED = pytest.StashKey[bool]()
 
 
@@ -32,14 +31,14 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def tables_root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """In memory where that can be: a commit waits for the disk a dozen times.
+    """A directory in memory if there is room: a commit waits for the disk a dozen times.
 
     SLUICE_TEST_TABLES names a directory to use, and to keep, instead.
     """
     if kept := os.environ.get("SLUICE_TEST_TABLES"):
         yield Path(tempfile.mkdtemp(dir=kept))
-    elif os.access(_MEMORY, os.W_OK):
-        root = Path(tempfile.mkdtemp(prefix="sluice-tests-", dir=_MEMORY))
+    elif has_room(MEMORY):
+        root = Path(tempfile.mkdtemp(prefix="sluice-tests-", dir=MEMORY))
         yield root
         shutil.rmtree(root, ignore_errors=True)
     else:
@@ -72,11 +71,7 @@ def marker_server(
     tables_root: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[MarkerServerAddress]:
     """One real server process for all tables of the session."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
     log = tmp_path_factory.mktemp("markers") / "server.log"
-    pid = start_server(port=port, roots=[tables_root], secret=_SECRET, log_path=log)
-    assert await_health(server_url(port), 20.0) is not None, log.read_text()
-    yield MarkerServerAddress(server_url(port), _SECRET)
-    stop(pid, port=port)
+    server = start_marker_server(roots=[tables_root], secret=_SECRET, log=log)
+    yield MarkerServerAddress(server.url, _SECRET)
+    server.stop()

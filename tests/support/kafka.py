@@ -5,23 +5,21 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from tests.support.kafka_jars import require_class_path
 from workers.sink.config import SinkConfig, sink_config
-from workers.sink.kafka.broker import Broker, kafka_class_path
+from workers.sink.kafka.broker import Broker
 from workers.sink.kafka.client_config import ClientSettings, connection
 from workers.sink.kafka.topics import Topics
-
-KEPT = Path(__file__).resolve().parents[2] / "var" / "peers" / "kafka"
 
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """About eight seconds; the jars take half a minute more on the first use of a checkout."""
-    directory, class_path = tmp_path_factory.mktemp("kafka"), kafka_class_path(KEPT)
+    """Start it in about eight seconds."""
+    directory, class_path = tmp_path_factory.mktemp("kafka"), require_class_path()
     broker = Broker(directory, class_path, settings={"log.cleaner.backoff.ms": "500"})
     broker.start()
     yield broker

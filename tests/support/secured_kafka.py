@@ -24,7 +24,8 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import NameOID
 
 from tests.support.kafka import client
-from workers.sink.kafka.broker import Broker, free_ports
+from workers.processes import start_on_free_ports
+from workers.sink.kafka.broker import Broker
 
 USER = "orders-sink"
 PASSWORD = "a password of the tests, with = and ;"
@@ -32,24 +33,32 @@ _MODULES = "org.apache.kafka.common.security"
 
 
 class SecuredKafka:
-    """`broker` is reached by anyone at its own address, and by `USER` at `address`."""
+    """A broker that runs: anyone reaches it at its own address, and `USER` at `address`."""
 
     def __init__(self, directory: Path, class_path: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        ports, (secured, _) = free_ports(), free_ports()
-        self.address = f"localhost:{secured}"
+        self._directory, self._class_path = directory, class_path
         self.authority = directory / "authority.pem"
         self.other_authority = directory / "other-authority.pem"
-        identity = directory / "broker.pem"
-        _write_certificates(self.authority, identity)
+        self._identity = directory / "broker.pem"
+        _write_certificates(self.authority, self._identity)
         _write_certificates(self.other_authority, directory / "nobody.pem")
-        listeners = f"PLAINTEXT://127.0.0.1:{ports[0]},SASL_SSL://{self.address}"
-        self.broker = Broker(
-            directory / "broker",
-            class_path,
-            ports=ports,
+        self.broker, self.address = start_on_free_ports(self._start, count=3)
+        admin = AdminClient(dict(client(self.broker)))
+        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+            credential = ScramCredentialInfo(mechanism, 4096)
+            wanted = UserScramCredentialUpsertion(USER, credential, PASSWORD.encode())
+            admin.alter_user_scram_credentials([wanted])[USER].result(30)
+
+    def _start(self, port: int, controller_port: int, secured_port: int) -> tuple[Broker, str]:
+        address = f"localhost:{secured_port}"
+        listeners = f"PLAINTEXT://127.0.0.1:{port},SASL_SSL://{address}"
+        broker = Broker(
+            self._directory / "broker",
+            self._class_path,
+            ports=(port, controller_port),
             settings={
-                "listeners": f"{listeners},CONTROLLER://127.0.0.1:{ports[1]}",
+                "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller_port}",
                 "advertised.listeners": listeners,
                 "listener.security.protocol.map": (
                     "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL"
@@ -65,17 +74,11 @@ class SecuredKafka:
                     for bits in (256, 512)
                 },
                 "ssl.keystore.type": "PEM",
-                "ssl.keystore.location": str(identity),
+                "ssl.keystore.location": str(self._identity),
             },
         )
-
-    def start(self) -> None:
-        self.broker.start()
-        admin = AdminClient(dict(client(self.broker)))
-        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
-            credential = ScramCredentialInfo(mechanism, 4096)
-            wanted = UserScramCredentialUpsertion(USER, credential, PASSWORD.encode())
-            admin.alter_user_scram_credentials([wanted])[USER].result(30)
+        broker.start()
+        return broker, address
 
 
 def _write_certificates(authority: Path, identity: Path) -> None:

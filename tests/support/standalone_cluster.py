@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import IO
 
 from pyspark.sql import SparkSession
 
+from bench.support.listeners import start_listener
 from workers.spark.connect_server import (
-    answers_at,
     server_environment,
     spark_home,
     start_connect_server,
@@ -30,6 +29,7 @@ from workers.spark.session import connect_session
 WORKER_ADDRESSES = ("127.0.0.2", "127.0.0.3")
 CORES_PER_WORKER = 2
 _START_TIMEOUT_S = 120.0
+_ONE_PORT = "-Dspark.port.maxRetries=0"
 _DEFAULTS = """
 spark.cores.max 4
 spark.executor.memory 700m
@@ -49,22 +49,21 @@ def standalone_session(work_dir: Path) -> Iterator[SparkSession]:
     """A Connect session whose tasks run on two executors; everything ends with the block."""
     with ExitStack() as stack:
         environment = _environment(work_dir)
-        port = _free_port()
-        master = f"spark://127.0.0.1:{port}"
-        stack.enter_context(
-            _daemon(
-                work_dir,
-                "master.Master",
-                ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"],
-                environment,
-            )
-        )
-        _wait_for(lambda: answers_at("127.0.0.1", port))
+
+        def start_master(port: int, output: IO[bytes]) -> subprocess.Popen[bytes]:
+            words = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+            return _start_daemon("master.Master", words, work_dir, output, environment)
+
+        listener = start_listener(start_master, work_dir / "master.log", wait_s=_START_TIMEOUT_S)
+        stack.callback(_kill_group, listener.process)
+        master = f"spark://127.0.0.1:{listener.port}"
         for address in WORKER_ADDRESSES:
             words = ["--host", address, "--cores", str(CORES_PER_WORKER), "--memory", "800m"]
             words += ["--webui-port", "0", "--work-dir", str(work_dir / address), master]
             there = {**environment, "SPARK_LOCAL_IP": address}
-            stack.enter_context(_daemon(work_dir, "worker.Worker", words, there))
+            with (work_dir / "worker.log").open("ab") as output:
+                worker = _start_daemon("worker.Worker", words, work_dir, output, there)
+            stack.callback(_kill_group, worker)  # Executors are of the worker's group.
         server = start_connect_server(
             work_dir / "server", heap="700m", master=master, environment=environment
         )
@@ -83,37 +82,22 @@ def _environment(work_dir: Path) -> dict[str, str]:
     return {**environment, "SPARK_CONF_DIR": str(configuration)}
 
 
-@contextmanager
-def _daemon(
-    work_dir: Path, name: str, words: list[str], environment: dict[str, str]
-) -> Iterator[None]:
+def _start_daemon(
+    name: str, words: list[str], work_dir: Path, output: IO[bytes], environment: dict[str, str]
+) -> subprocess.Popen[bytes]:
     command = [str(spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *words]
-    with (work_dir / f"{name}.log").open("ab") as log:
-        process = subprocess.Popen(
-            command,
-            env={**environment, "SPARK_DAEMON_MEMORY": "256m"},
-            cwd=work_dir,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        yield
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)  # Executors are of the worker's group.
-        process.wait()
+    return subprocess.Popen(
+        command,
+        # Without retries, or the master would listen on another port than its workers are told.
+        env={**environment, "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": _ONE_PORT},
+        cwd=work_dir,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _wait_for(is_true: object) -> None:
-    assert callable(is_true)
-    deadline = time.monotonic() + _START_TIMEOUT_S
-    while not is_true():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.1)
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.support.ports import free_port
+from bench.support.marker_server import start_marker_server
 from tests.support.collector import spans_of, wait_for_spans
 from tests.support.receivers import receiving
-from workers.clock import SystemClock
-from workers.markers.process import await_health, server_url, start_server, stop
 from workers.traces import are_wanted
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -26,11 +24,9 @@ PHASES = {"begin", "commit", "validate", "decide", "publish"}
 
 @contextmanager
 def marker_server(root: Path, log: Path) -> Iterator[int]:
-    port = free_port()
-    pid = start_server(port=port, roots=[root], secret=SECRET, log_path=log)
-    assert await_health(server_url(port), 20.0, clock=SystemClock()) is not None, log.read_text()
-    yield port
-    stop(pid, port=port)
+    server = start_marker_server(roots=[root], secret=SECRET, log=log)
+    yield server.port
+    server.stop()
 
 
 def environment(**own: str) -> dict[str, str]:

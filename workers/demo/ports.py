@@ -8,7 +8,7 @@ import json
 import socket
 from pathlib import Path
 
-from workers.sink.kafka.broker import free_ports
+from workers.processes import find_free_ports
 
 _FILE = "ports.json"
 
@@ -27,7 +27,8 @@ def chosen_ports(directory: Path) -> tuple[int, int]:
     known = read_ports(directory)
     if known is not None and all(map(_is_free, known)):
         return known
-    ports = free_ports()
+    first, second = find_free_ports(2)
+    ports = (first, second)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / _FILE).write_text(json.dumps(ports))
     return ports

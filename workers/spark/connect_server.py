@@ -20,6 +20,7 @@ from pathlib import Path
 
 from workers.clock import Clock, SystemClock
 from workers.errors import LakehouseError
+from workers.processes import listens_at, start_on_free_ports
 
 SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 MASTER = "local[8,4]"
@@ -29,7 +30,8 @@ PROJECT_ROOT = Path(__file__).resolve().parents[2]
 _START_TIMEOUT_S = 90.0
 _STOP_TIMEOUT_S = 15.0
 _POLL_S = 0.2
-_LOG_TAIL_BYTES = 4_000
+_LOG_TAIL_BYTES = 8_000
+"""Enough for a failed start with Java's trace and what Spark logs when it stops."""
 
 
 class ConnectServerFailed(LakehouseError):
@@ -114,40 +116,45 @@ def start_connect_server(
     wait_s: float = _START_TIMEOUT_S,
     more_settings: Mapping[str, str] | None = None,
 ) -> ConnectServer:
-    """Start a server in its own process group and wait until it listens; `more_settings` are
-    Spark's.
+    """Start a server in its own process group and wait until it listens, on a free port unless
+    `port` is given; `more_settings` are Spark's.
 
     Raises ConnectServerFailed with the end of its log.
     """
     clock = clock or SystemClock()
     work_dir.mkdir(parents=True, exist_ok=True)
-    chosen_port = port or _free_port()
     log = work_dir / "spark-connect.log"
-    command = server_command(
-        port=chosen_port,
-        work_dir=work_dir,
-        heap=heap,
-        master=master,
-        more_settings=more_settings,
-    )
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            command,
-            env=server_environment(os.environ if environment is None else environment),
-            cwd=work_dir,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
+
+    def start(chosen_port: int) -> ConnectServer:
+        command = server_command(
+            port=chosen_port,
+            work_dir=work_dir,
+            heap=heap,
+            master=master,
+            more_settings=more_settings,
         )
-    server = ConnectServer(remote=f"sc://localhost:{chosen_port}", pid=process.pid, log=log)
-    deadline = clock.monotonic_s() + wait_s
-    while not is_listening(server.remote):
-        if process.poll() is not None or clock.monotonic_s() > deadline:
-            stop_connect_server(server, clock=clock)
-            raise ConnectServerFailed("spark connect server did not start", log=_tail(log))
-        clock.sleep(_POLL_S)
-    return server
+        first_byte = log.stat().st_size if log.exists() else 0
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                command,
+                env=server_environment(os.environ if environment is None else environment),
+                cwd=work_dir,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        server = ConnectServer(remote=f"sc://localhost:{chosen_port}", pid=process.pid, log=log)
+        deadline = clock.monotonic_s() + wait_s
+        while not listens_at(server.pid, chosen_port):
+            if process.poll() is not None or clock.monotonic_s() > deadline:
+                stop_connect_server(server, clock=clock)
+                tail = _read_tail(log, first_byte)
+                raise ConnectServerFailed("spark connect server did not start", log=tail)
+            clock.sleep(_POLL_S)
+        return server
+
+    return start_on_free_ports(start) if port is None else start(port)
 
 
 def stop_connect_server(server: ConnectServer, *, clock: Clock | None = None) -> None:
@@ -192,12 +199,6 @@ def answers_at(host: str, port: int) -> bool:
         return False
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def _signal_group(pid: int, number: signal.Signals) -> None:
     try:
         os.killpg(pid, number)
@@ -214,5 +215,6 @@ def _is_running(pid: int) -> bool:
     return ended == 0
 
 
-def _tail(log: Path) -> str:
-    return log.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
+def _read_tail(log: Path, first_byte: int) -> str:
+    """Return the end of the log, without what earlier servers wrote before `first_byte`."""
+    return log.read_bytes()[first_byte:][-_LOG_TAIL_BYTES:].decode(errors="replace")

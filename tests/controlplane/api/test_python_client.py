@@ -15,7 +15,6 @@ import requests
 from django.contrib.auth.models import User
 from pytest_django.live_server_helper import LiveServer
 
-from bench.support.ports import free_port
 from controlplane.accounts.tokens import new_token
 from controlplane.api.client_rows import FILE, client_rows
 from controlplane.mirror.sync import sync_table
@@ -26,6 +25,7 @@ from controlplane.tables.models import Table
 from tests.controlplane.api.test_endpoints import make_instants
 from tests.controlplane.approvals import needs_approval
 from tests.controlplane.lake import Lake
+from workers.processes import find_free_port
 from workers.public.sluice_client import Client, NodeUnreachable, OperationFailed, ProblemError
 from workers.public.sluice_client import connection as client_connection
 
@@ -203,7 +203,7 @@ def test_waiting_ends_with_the_operation(node: Client, synced: Table) -> None:
 
 def test_a_node_that_is_not_there_is_said_to_be_so(token: str) -> None:
     with (
-        Client(f"http://127.0.0.1:{free_port()}", token) as node,
+        Client(f"http://127.0.0.1:{find_free_port()}", token) as node,
         pytest.raises(NodeUnreachable, match="did not answer in 4 tries"),
     ):
         next(node.tables())

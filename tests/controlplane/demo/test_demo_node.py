@@ -23,9 +23,8 @@ def test_without_kafka_the_demo_says_why_and_the_rest_runs(node: Node, tmp_path:
     empty = f"-Dhttp.proxyPort=1 -Duser.home={tmp_path} -Dspark.jars.ivy={tmp_path}/ivy"
     node.environ["JAVA_TOOL_OPTIONS"] = f"{dead} {empty}"
 
-    up = node.manage("up")
+    up = node.start()
 
-    assert up.returncode == 0, up.stdout + up.stderr
     assert "the demo has no sink: could not fetch Kafka's jars" in up.stdout
     assert "Connection refused" in up.stdout
     status = node.manage("status")
@@ -34,8 +33,7 @@ def test_without_kafka_the_demo_says_why_and_the_rest_runs(node: Node, tmp_path:
 
 
 def test_demo_goes_on_after_down_and_up_and_a_reset_leaves_nothing_of_it(node: Node) -> None:
-    up = node.manage("up")
-    assert up.returncode == 0, up.stdout + up.stderr
+    up = node.start()
     assert "orders go through Kafka" in up.stdout
     commits(node, epoch=1)
     stored = offsets(node)
@@ -62,8 +60,7 @@ def test_demo_goes_on_after_down_and_up_and_a_reset_leaves_nothing_of_it(node: N
 @pytest.mark.soak
 def test_story_of_the_demo_comes_true_step_by_step(node: Node) -> None:
     """Five to ten minutes on two cores: two Spark jobs start for most of its steps."""
-    up = node.manage("up")
-    assert up.returncode == 0, up.stdout + up.stderr
+    up = node.start()
     login = re.search(r"Log in as user (\w+), password (\S+)", up.stdout)
     assert login, up.stdout
     commits(node, epoch=1)

@@ -23,10 +23,10 @@ from typing import Final
 import psutil
 
 from bench.engine import ROOT, driver_environment
-from bench.support.ports import free_port
 from controlplane.celery import app
 from controlplane.node.processes import worker_command
 from controlplane.operations.run_dirs import run_dir
+from workers.processes import find_free_port
 from workers.reporting.at_work import LOCK_FILE
 
 ENGINES: Final = 4
@@ -50,7 +50,7 @@ _STOP_S: Final = 20.0
 
 def environment_of(folder: Path, database: str, redis: str) -> dict[str, str]:
     """Of all processes of a node whose home and tables lie below `folder`."""
-    port = free_port()
+    port = find_free_port()
     home = folder / "home"
     return {
         **driver_environment(),

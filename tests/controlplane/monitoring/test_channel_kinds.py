@@ -23,7 +23,7 @@ from tests.controlplane.monitoring.channel_steps import (
     fire,
     newest,
 )
-from workers.sink.kafka.broker import free_ports
+from workers.processes import start_on_free_ports
 
 SERVICE_ADDRESSES = {
     "discord": "discord://4174216298/JHMHI8qBe7bk2ZwO5U711o3dV_js",
@@ -48,8 +48,12 @@ def test_mail_arrives_at_a_mail_server(table: Table, admin: User, settings: Sett
         def handle_message(self, message: Mail) -> None:
             received.append(message)
 
-    server = Controller(Handler(), hostname="127.0.0.1", port=free_ports()[0])
-    server.start()
+    def start(port: int) -> Controller:
+        server = Controller(Handler(), hostname="127.0.0.1", port=port)
+        server.start()
+        return server
+
+    server = start_on_free_ports(start)
     try:
         settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
         settings.EMAIL_HOST = "127.0.0.1"

@@ -21,7 +21,6 @@ import psutil
 import pytest
 from pytest_django import Settings
 
-from bench.support.ports import free_port
 from controlplane.node.living import is_writer
 from controlplane.node.places import Places
 from controlplane.node.supervision import Supervisor
@@ -72,15 +71,10 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveNode]:
     folder = tmp_path_factory.mktemp("deaths")
     home = folder / "home"
     given = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    ports = {
-        variable: str(free_port())
-        for variable in ("SLUICE_WEB_PORT", "SLUICE_SPARK_PORT", "SLUICE_MARKER_PORT")
-    }
     own = {"SLUICE_HOME": str(home), "SLUICE_SOURCE_ROOTS": str(folder)}
-    node = Node(home, {**given, **ports, **own})
+    node = Node(home, {**given, **own})
     try:
-        up = node.manage("up", "--no-demo")
-        assert up.returncode == 0, up.stdout + up.stderr
+        node.start("--no-demo")
         made = node.manage("token", "create", "admin")
         assert made.returncode == 0, made.stderr
         yield LiveNode(node, NodeApi(node.identity.url, made.stdout.strip()), folder)

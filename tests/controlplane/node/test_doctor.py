@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.support.ports import free_port
 from controlplane.node.doctor import (
     KEY_PACKAGES,
     Finding,
@@ -24,6 +23,7 @@ from controlplane.node.doctor import (
 )
 from controlplane.node.identity import Identity
 from controlplane.node.places import Places
+from workers.processes import find_free_port
 
 GIB = 1024**3
 
@@ -33,9 +33,9 @@ def around(tmp_path: Path) -> Surroundings:
     return Surroundings(
         environ={
             "PATH": os.environ["PATH"],
-            "SLUICE_WEB_PORT": str(free_port()),
-            "SLUICE_SPARK_PORT": str(free_port()),
-            "SLUICE_MARKER_PORT": str(free_port()),
+            "SLUICE_WEB_PORT": str(find_free_port()),
+            "SLUICE_SPARK_PORT": str(find_free_port()),
+            "SLUICE_MARKER_PORT": str(find_free_port()),
         },
         places=Places(home=tmp_path / "home"),
         identity=None,
@@ -190,7 +190,7 @@ def test_another_version_than_the_pinned_one_is_named(around: Surroundings, tmp_
 
 
 def test_a_spark_server_that_nobody_runs_is_named(around: Surroundings) -> None:
-    remote = f"sc://127.0.0.1:{free_port()}"
+    remote = f"sc://127.0.0.1:{find_free_port()}"
     environ = {**os.environ, **around.environ, "SLUICE_SPARK_REMOTE": remote}
 
     [line] = problems(replace(around, environ=environ))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.support.ports import free_port
+from workers.processes import find_free_port
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 OLDER = Path(__file__).with_name("older_home.sql.gz")
@@ -41,7 +41,7 @@ def run(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
         if not name.startswith(("SLUICE_", "DJANGO_"))
     }
     ports = {
-        f"SLUICE_{name}_PORT": str(free_port()) for name in ("WEB", "SPARK", "MARKER")
+        f"SLUICE_{name}_PORT": str(find_free_port()) for name in ("WEB", "SPARK", "MARKER")
     }  # A node may be running beside the tests.
     return subprocess.run(
         [sys.executable, str(REPOSITORY / "manage.py"), *words],

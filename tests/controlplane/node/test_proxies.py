@@ -4,57 +4,48 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from urllib.error import URLError
+from pathlib import Path
+from typing import IO
 from urllib.request import Request, urlopen
 
 import pytest
 
-from bench.support.ports import free_port
+from bench.support.listeners import start_listener
 from controlplane.node.identity import BadSetting, Identity
 from controlplane.node.places import PROJECT
 from controlplane.node.processes import web_command
 from controlplane.node.proxies import trusted_proxies
 
-_START_S = 20.0
-
 
 @pytest.fixture
-def seen_by() -> Iterator[Callable[[dict[str, str], str], str]]:
+def seen_by(tmp_path: Path) -> Iterator[Callable[[dict[str, str], str], str]]:
     """Runs the node's web server and asks whom it takes for the caller."""
     with ExitStack() as servers:
 
         def ask(environ: dict[str, str], header: str) -> str:
-            port = free_port()
-            identity = Identity("n", port, 1, 2, "/tmp")
-            application = "tests.support.caller_echo:application"
-            command = [
-                application if word == "controlplane.asgi:application" else word
-                for word in web_command(environ, identity)
-            ]
-            server = subprocess.Popen(
-                command, cwd=PROJECT, env={**os.environ, "FORWARDED_ALLOW_IPS": "*"}
-            )
-            servers.callback(server.wait)
-            servers.callback(server.kill)
-            return _answer(port, header)
+            def start(port: int, output: IO[bytes]) -> subprocess.Popen[bytes]:
+                identity = Identity("n", port, 1, 2, "/tmp")
+                application = "tests.support.caller_echo:application"
+                command = [
+                    application if word == "controlplane.asgi:application" else word
+                    for word in web_command(environ, identity)
+                ]
+                env = {**os.environ, "FORWARDED_ALLOW_IPS": "*"}
+                return subprocess.Popen(command, cwd=PROJECT, env=env, stdout=output, stderr=output)
+
+            listener = start_listener(start, tmp_path / "web.log")
+            servers.callback(listener.stop)
+            return _answer(listener.port, header)
 
         yield ask
 
 
 def _answer(port: int, header: str) -> str:
-    wanted = Request(f"http://127.0.0.1:{port}/", headers={"X-Forwarded-For": header})
-    until = time.monotonic() + _START_S
-    while True:
-        try:
-            with urlopen(wanted, timeout=5) as answer:
-                return str(answer.read().decode())
-        except URLError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.05)
+    request = Request(f"http://127.0.0.1:{port}/", headers={"X-Forwarded-For": header})
+    with urlopen(request, timeout=60) as answer:
+        return str(answer.read().decode())
 
 
 @pytest.mark.parametrize(

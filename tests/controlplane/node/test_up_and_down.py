@@ -17,11 +17,13 @@ import psutil
 import pytest
 import requests
 
-from bench.support.ports import free_port
 from controlplane.node.identity import Identity, read_identity
 from controlplane.node.living import processes_of
 from controlplane.node.places import PROJECT, Places
+from workers.processes import find_free_ports, start_on_free_ports
 
+WAIT_S_MAX = 60.0
+PORT_VARIABLES = ("SLUICE_WEB_PORT", "SLUICE_SPARK_PORT", "SLUICE_MARKER_PORT")
 WRITER = "import sys, time; time.sleep(600)"
 
 
@@ -31,6 +33,17 @@ class Node:
 
     home: Path
     environ: dict[str, str]
+
+    def start(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """Run the first `up`, and again with other ports if another process has one."""
+
+        def up(*ports: int) -> subprocess.CompletedProcess[str]:
+            self.environ.update(zip(PORT_VARIABLES, map(str, ports), strict=True))
+            done = self.manage("up", *options)
+            assert done.returncode == 0, done.stdout + done.stderr
+            return done
+
+        return start_on_free_ports(up, count=len(PORT_VARIABLES))
 
     def manage(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -63,10 +76,7 @@ class Node:
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Node]:
     passed_on = ("PATH", "HOME", "LANG", "JAVA_HOME", "JAVA_TOOL_OPTIONS")
-    ports = {
-        variable: str(free_port())
-        for variable in ("SLUICE_WEB_PORT", "SLUICE_SPARK_PORT", "SLUICE_MARKER_PORT")
-    }
+    ports = dict(zip(PORT_VARIABLES, map(str, find_free_ports(3)), strict=True))
     given = {name: os.environ[name] for name in passed_on if name in os.environ}
     node = Node(tmp_path / "home", {**given, **ports, "SLUICE_HOME": str(tmp_path / "home")})
     yield node
@@ -115,12 +125,11 @@ def test_down_and_status_of_a_node_that_never_was(node: Node) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_node_starts_survives_kills_stops_and_continues(node: Node) -> None:
-    up = node.manage("up", "--no-demo")
-    assert up.returncode == 0, up.stdout + up.stderr
+    up = node.start("--no-demo")
     assert f"Sluice is up: {node.identity.url}" in up.stdout
     log_in(node, *login(up.stdout))
-    wait_until(lambda: node.get("readyz").status_code == 200, seconds=20)
-    wait_until(lambda: "sluice_mirror_rounds_total" in scraped(node), seconds=20)
+    wait_until(lambda: node.get("readyz").status_code == 200, seconds=WAIT_S_MAX)
+    wait_until(lambda: "sluice_mirror_rounds_total" in scraped(node), seconds=WAIT_S_MAX)
     assert node.get("metrics").status_code == 401
 
     again = node.manage("up", "--no-demo")
@@ -129,12 +138,12 @@ def test_a_node_starts_survives_kills_stops_and_continues(node: Node) -> None:
 
     for word in ("workers.markers.server", "uvicorn", "redis-server"):
         os.kill(node.pid_of(word), signal.SIGKILL)
-    wait_until(lambda: node.manage("status").returncode == 0, seconds=20)
+    wait_until(lambda: node.manage("status").returncode == 0, seconds=WAIT_S_MAX)
 
     writer = start_writer(node)
     down = node.manage("down")
     assert "stopping 1 writers" in down.stdout
-    assert writer.wait(5) == -signal.SIGTERM
+    assert writer.wait(WAIT_S_MAX) == -signal.SIGTERM
     assert node.processes() == []
     assert not Path(node.identity.sockets).exists()
 

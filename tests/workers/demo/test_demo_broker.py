@@ -13,7 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.kafka import KEPT, sink_of
+from tests.support.kafka import sink_of
+from tests.support.kafka_jars import KEPT, require_class_path
 from workers.clock import SystemClock
 from workers.demo.broker import HEAP_MB
 from workers.demo.feed import Feed
@@ -30,7 +31,7 @@ Start = Callable[[], subprocess.Popen[bytes]]
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A directory that knows the jars."""
-    kafka_class_path(KEPT)
+    require_class_path()
     home = tmp_path / "kafka"
     home.mkdir()
     for known in KEPT.glob("*.jars"):

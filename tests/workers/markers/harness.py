@@ -8,14 +8,15 @@ import os
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
 
-from bench.support.ports import free_port
+from bench.support.marker_server import start_marker_server, start_marker_server_at
 from workers.markers import MarkerSettings, mint_token
 from workers.markers.client import BASE_PATH, RESULT_HEADER
 from workers.markers.marker import markers_directory_path
-from workers.markers.process import await_health, server_url, start_server, stop
+from workers.markers.process import server_url, stop
 from workers.storage.local import LocalStorage
 
 SECRET = "a-secret-for-tests"
@@ -35,7 +36,8 @@ class ServerProcess:
     def __init__(self, root: Path, *, options: tuple[str, ...] = ()) -> None:
         self.root = root
         self.options = options
-        self.port = free_port()
+        self.port = 0
+        """It has one since its first start."""
         self.pid = 0
 
     @property
@@ -51,14 +53,10 @@ class ServerProcess:
         return self.root.parent / "marker-server.log"
 
     def start(self) -> ServerProcess:
-        self.pid = start_server(
-            port=self.port,
-            roots=[self.root],
-            secret=SECRET,
-            log_path=self._log_path,
-            options=self.options,
-        )
-        assert await_health(self.url, 20.0) is not None, self.log
+        """Start it on a free port; on the same port if it ran before, because clients know that."""
+        start = partial(start_marker_server_at, self.port) if self.port else start_marker_server
+        running = start(roots=[self.root], secret=SECRET, log=self._log_path, options=self.options)
+        self.port, self.pid = running.port, running.pid
         return self
 
     def kill(self) -> None:

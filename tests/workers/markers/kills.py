@@ -22,6 +22,7 @@ from tests.workers.markers.harness import INSTANT, SECRET, ServerProcess, direct
 from workers.clock import SystemClock
 from workers.markers import mint_token
 from workers.markers.client import BASE_PATH
+from workers.processes import find_free_port
 from workers.storage.local import LocalStorage
 
 _ROOT = Path(__file__).resolve().parents[3]
@@ -33,6 +34,7 @@ class ForkedServer(ServerProcess):
 
     def __init__(self, root: Path, zygote: subprocess.Popen[str]) -> None:
         super().__init__(root)
+        self.port = find_free_port()
         self._zygote = zygote
         self._clock = SystemClock()
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.support.ports import free_port
 from tests.workers.markers.harness import SECRET, ServerProcess
 from workers.clock import SystemClock
 from workers.markers.process import (
@@ -21,6 +20,7 @@ from workers.markers.process import (
     start_server,
     stop,
 )
+from workers.processes import find_free_port
 
 
 def test_a_started_server_answers_and_a_stopped_one_is_gone(own_server: ServerProcess) -> None:
@@ -66,7 +66,7 @@ def test_a_server_on_another_port_is_not_ours_to_stop(own_server: ServerProcess)
 
 
 def test_nobody_there_is_an_answer_too() -> None:
-    url = f"http://127.0.0.1:{free_port()}"
+    url = f"http://127.0.0.1:{find_free_port()}"
 
     assert probe(url, 0.5) is None
     assert sample(url, SECRET, 0.5) is None

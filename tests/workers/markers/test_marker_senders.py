@@ -11,7 +11,6 @@ from contextlib import ExitStack
 
 import pytest
 
-from bench.support.ports import free_port
 from tests.support.crash_ports import StillClock
 from tests.workers.markers.harness import (
     INSTANT,
@@ -26,6 +25,7 @@ from workers.markers.access import TokenMissing
 from workers.markers.client import BASE_PATH
 from workers.markers.messages import Reply, Request, Response
 from workers.markers.wire import Deadlines, HttpServer
+from workers.processes import start_on_free_ports
 from workers.storage.local import LocalStorage
 
 LARGE = 8 << 20
@@ -152,7 +152,7 @@ def test_a_head_or_body_that_comes_a_byte_at_a_time_is_ended_at_its_deadline() -
         assert {answer[:12] for answer in answers} == {b"HTTP/1.1 408"}
         assert server.bodies.bytes == 0
 
-    asyncio.run(_with_server(story))
+    _run_with_server(story)
 
 
 def test_who_asks_and_never_reads_is_ended_and_fills_no_memory() -> None:
@@ -176,7 +176,7 @@ def test_who_asks_and_never_reads_is_ended_and_fills_no_memory() -> None:
         assert time.monotonic() < until, "it was never ended"
         assert 0 < seen < 4 << 20
 
-    asyncio.run(_with_server(story))
+    _run_with_server(story)
 
 
 def test_a_connection_is_kept_between_its_requests_and_ended_when_idle() -> None:
@@ -195,11 +195,17 @@ def test_a_connection_is_kept_between_its_requests_and_ended_when_idle() -> None
             assert await reader.read() == b""
         writer.close()
 
-    asyncio.run(_with_server(story, clock))
+    _run_with_server(story, clock)
+
+
+def _run_with_server(
+    story: Callable[[int, HttpServer], Awaitable[None]], clock: Clock | None = None
+) -> None:
+    start_on_free_ports(lambda port: asyncio.run(_with_server(story, port, clock)))
 
 
 async def _with_server(
-    story: Callable[[int, HttpServer], Awaitable[None]], clock: Clock | None = None
+    story: Callable[[int, HttpServer], Awaitable[None]], port: int, clock: Clock | None
 ) -> None:
     def answer(request: Request, reply: Reply) -> None:
         reply(Response(b"x" * 500_000 if request.path == "/large" else b"ok"))
@@ -220,7 +226,6 @@ async def _with_server(
         body_bytes_max=LARGE,
         deadlines=HURRIED,
     )
-    port = free_port()
     await server.listen("127.0.0.1", port)
     try:
         await story(port, server)

@@ -7,18 +7,19 @@ import signal
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from bench.support.ports import free_port
-from bench.support.s3_server import BUCKET, shared_server
+from bench.support.marker_server import start_marker_server, start_marker_server_at
+from bench.support.s3_server import BUCKET, S3Server, shared_server
 from tests.workers.markers.harness import INSTANT, SECRET
 from workers.errors import InstantRolledBack, MarkerRefused
 from workers.markers import IOType, Marker, MarkerSettings, mint_token, open_markers, read_markers
 from workers.markers.flushes import OBJECTS_MAX, FlushObjects, text_of
 from workers.markers.marker import markers_directory
-from workers.markers.process import await_health, server_url, start_server, stop
+from workers.markers.process import server_url, stop
 from workers.markers.store import delete_markers, markers_file, read_names
 from workers.storage.base import Storage
 from workers.storage.opening import open_storage
@@ -27,9 +28,15 @@ from workers.table_layout import PROPERTIES
 DIRECTORY = markers_directory(INSTANT)
 
 
+@pytest.fixture(scope="module")
+def s3() -> S3Server:
+    """Started before the first test, because it runs on after it."""
+    return shared_server()
+
+
 @pytest.fixture
-def storage(monkeypatch: pytest.MonkeyPatch) -> Storage:
-    for name, value in shared_server().environment.items():
+def storage(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Storage:
+    for name, value in s3.environment.items():
         monkeypatch.setenv(name, value)
     storage = open_storage(f"s3://{BUCKET}/markers/{uuid.uuid4().hex}")
     storage.put(PROPERTIES.path, b"hoodie.table.name=t\n")
@@ -38,13 +45,13 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> Storage:
 
 class Server:
     def __init__(self, storage: Storage, log: Path) -> None:
-        self.storage, self.log, self.port, self.pid = storage, log, free_port(), 0
+        self.storage, self.log, self.port, self.pid = storage, log, 0, 0
 
     def start(self) -> None:
-        self.pid = start_server(
-            port=self.port, roots=[f"s3://{BUCKET}/markers"], secret=SECRET, log_path=self.log
-        )
-        assert await_health(server_url(self.port), 30.0) is not None, self.log.read_text()
+        """Start it on a free port; on the same port if it ran before, because clients know that."""
+        start = partial(start_marker_server_at, self.port) if self.port else start_marker_server
+        running = start(roots=[f"s3://{BUCKET}/markers"], secret=SECRET, log=self.log)
+        self.port, self.pid = running.port, running.pid
 
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import fcntl
 import importlib.util
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +23,7 @@ from confluent_kafka.admin import AdminClient
 
 from workers.clock import Clock, SystemClock
 from workers.errors import KafkaFailed
+from workers.processes import find_free_ports, listens_at, start_on_free_ports
 
 PACKAGE: Final = "org.apache.kafka:kafka_2.13:4.1.0"
 
@@ -32,6 +32,7 @@ _CLUSTER_ID: Final = "c2x1aWNlLWthZmthLWRlbQ"  # Any 16 bytes in base 64.
 _RESOLVE_TIMEOUT_S = 900.0
 _FORMAT_TIMEOUT_S = 60.0
 _STOP_WAIT_S = 20.0
+_POLL_S = 0.05
 _LINES_SHOWN = 5
 _RESOLVER_CAUSES = ("Server access error", "unresolved dependency")
 _RESOLVE = """
@@ -62,7 +63,8 @@ class Broker:
     ) -> None:
         self._directory = directory
         self._class_path = class_path
-        self._port, self._controller_port = ports or free_ports()
+        self._is_port_fixed = ports is not None
+        self._port, self._controller_port = ports or find_free_ports(2)
         self._settings = dict(settings or {})
         self._heap_mb = heap_mb
         self._clock = clock or SystemClock()
@@ -70,7 +72,9 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """`host:port` for clients, on loopback; known before the broker is started."""
+        """`host:port` for clients, on loopback. The first `start` may choose another port, unless
+        the ports were given.
+        """
         return f"127.0.0.1:{self._port}"
 
     @property
@@ -97,8 +101,20 @@ class Broker:
         return [*self._java(f"-Xmx{self._heap_mb}m"), "kafka.Kafka", str(properties)]
 
     def start(self, *, wait_s: float = 60.0) -> None:
-        """Returns when it answers; raises KafkaFailed when it does not."""
+        """Return when the broker answers. Raises KafkaFailed when it does not."""
         assert self._process is None, "the broker was started already"
+        if self._is_port_fixed:
+            self._start(wait_s)
+            return
+
+        def start(port: int, controller_port: int) -> None:
+            self._port, self._controller_port = port, controller_port
+            self._start(wait_s)
+
+        start_on_free_ports(start, count=2)
+        self._is_port_fixed = True  # Clients know them now.
+
+    def _start(self, wait_s: float) -> None:
         command = self.prepare()
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -140,7 +156,16 @@ class Broker:
         def has_ended() -> bool:
             return process.poll() is not None
 
-        if not await_broker(self.bootstrap, wait_s, self._clock, has_ended=has_ended):
+        # Whatever else has the port may answer as well, before this process fails to bind it.
+        deadline_s = self._clock.monotonic_s() + wait_s
+        while not (is_bound := listens_at(process.pid, self._port)):
+            if has_ended() or self._clock.monotonic_s() > deadline_s:
+                break
+            self._clock.sleep(_POLL_S)
+        left_s = deadline_s - self._clock.monotonic_s()
+        if not (
+            is_bound and await_broker(self.bootstrap, left_s, self._clock, has_ended=has_ended)
+        ):
             raise KafkaFailed(
                 "broker did not come up",
                 ended=process.poll(),
@@ -209,14 +234,6 @@ def known_jars(kept: Path) -> list[str]:
     known = kept / _KNOWN
     jars = known.read_text().split() if known.exists() else []
     return jars if all(Path(one).is_file() for one in jars) else []
-
-
-def free_ports() -> tuple[int, int]:
-    """Two ports of loopback that nobody listens on right now."""
-    with socket.socket() as first, socket.socket() as second:
-        first.bind(("127.0.0.1", 0))
-        second.bind(("127.0.0.1", 0))
-        return int(first.getsockname()[1]), int(second.getsockname()[1])
 
 
 def _resolved(within_s: float) -> list[str]:

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
-from tests.support.kafka import KEPT, add_partitions, client, eventually, fresh_topic, sink_of
+from tests.support.kafka import add_partitions, client, eventually, fresh_topic, sink_of
+from tests.support.kafka_jars import require_class_path
 from tests.workers.sink.kafka.test_kafka_consumer import read
 from workers.clock import SystemClock
 from workers.errors import InvalidInput, KafkaFailed, NotFound
-from workers.sink.kafka.broker import Broker, kafka_class_path
+from workers.processes import find_free_port, is_port_taken, start_on_free_ports
+from workers.sink.kafka.broker import Broker
 from workers.sink.kafka.client_config import consumer_settings
 from workers.sink.kafka.consumer import PartitionConsumer
 from workers.sink.kafka.control_bus import ControlBus
 from workers.sink.kafka.topics import Topics, produce
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+START_S_MAX = 120.0
+
+
+@pytest.fixture
+def own_kafka(tmp_path: Path) -> Iterator[Broker]:
+    """A broker that the test may kill."""
+    broker = Broker(tmp_path / "kafka", require_class_path())
+    broker.start(wait_s=START_S_MAX)
+    yield broker
+    broker.stop()
 
 
 @pytest.mark.slow
-def test_killed_broker_comes_back_with_its_records_and_clients_go_on(
-    kafka: Broker, topic: str, topics: Topics
-) -> None:
+def test_killed_broker_comes_back_with_its_records_and_clients_go_on(own_kafka: Broker) -> None:
+    kafka, topics = own_kafka, Topics(client(own_kafka))
+    topic = fresh_topic(topics, 2)
     produce(client(kafka), topic, 0, [(None, b"%d" % at) for at in range(1_000)])
     before = topics.facts(topic)
     bus = ControlBus(sink_of(kafka, topic), {}, SystemClock(), worker="w", timeout_s=3.0)
@@ -36,7 +52,7 @@ def test_killed_broker_comes_back_with_its_records_and_clients_go_on(
         bus.publish([b"nobody is there"])
     with pytest.raises(KafkaFailed):
         Topics(client(kafka), timeout_s=1.0).facts(topic)
-    kafka.start()
+    kafka.start(wait_s=START_S_MAX)
     produce(client(kafka), topic, 0, [(None, b"%d" % at) for at in range(1_000, 1_100)])
     batches = read(consumer, up_to=1_100)
 
@@ -50,15 +66,17 @@ def test_killed_broker_comes_back_with_its_records_and_clients_go_on(
 
 @pytest.mark.slow
 def test_control_topic_that_is_made_anew_after_its_broker_died_is_heard_again(
-    kafka: Broker, topic: str, topics: Topics
+    own_kafka: Broker,
 ) -> None:
     """The new topic's leader epoch is lower than what consumers remember of the old one."""
+    kafka, topics = own_kafka, Topics(client(own_kafka))
+    topic = fresh_topic(topics, 2)
     buses = [
         ControlBus(sink_of(kafka, topic), {}, SystemClock(), worker=name, timeout_s=3.0)
         for name in ("one", "other")
     ]
     kafka.kill()
-    kafka.start(wait_s=300.0)
+    kafka.start(wait_s=START_S_MAX)
     for bus in buses:
         eventually(lambda bus=bus: is_heard(bus, b"old"), within_s=60)  # type: ignore[misc]
     topics.delete(f"{topic}-control")
@@ -118,10 +136,44 @@ def test_deleted_head_is_seen_in_the_watermarks(kafka: Broker, topics: Topics) -
 
 def test_broker_that_does_not_come_up_says_why(tmp_path_factory: pytest.TempPathFactory) -> None:
     wrong = {"broker.session.timeout.ms": "never"}
-    broker = Broker(tmp_path_factory.mktemp("kafka"), kafka_class_path(KEPT), settings=wrong)
+    broker = Broker(tmp_path_factory.mktemp("kafka"), require_class_path(), settings=wrong)
 
     with pytest.raises(KafkaFailed, match=r"broker\.session\.timeout\.ms"):
         broker.start()
+
+
+def test_broker_whose_port_is_taken_says_so(tmp_path: Path) -> None:
+    """So that one with ports of its own choice is started again with others."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        ports = (listener.getsockname()[1], find_free_port())
+        broker = Broker(tmp_path, require_class_path(), ports=ports)
+
+        with pytest.raises(KafkaFailed) as error:
+            broker.start()
+
+    assert is_port_taken(error.value), error.value
+
+
+def test_directory_of_a_broker_whose_port_was_taken_is_used_by_the_next_one(
+    tmp_path: Path,
+) -> None:
+    brokers: list[Broker] = []
+
+    def start(port: int, controller_port: int) -> Broker:
+        if not brokers:
+            taken.bind(("127.0.0.1", controller_port))
+            taken.listen()
+        brokers.append(Broker(tmp_path, require_class_path(), ports=(port, controller_port)))
+        brokers[-1].start()
+        return brokers[-1]
+
+    with socket.socket() as taken:
+        broker = start_on_free_ports(start, count=2)
+    broker.stop()
+
+    assert len(brokers) == 2
 
 
 def is_missing(topics: Topics, topic: str) -> bool:
