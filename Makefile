@@ -151,6 +151,14 @@ longer: setup ## Every test but the soak's: whole nodes, other engines, the brow
 	@$(RUN) -m tests.support.java_options
 	@$(RUN) -m pytest -n $(JOBS) --durations=15 -m "$(LONGER)"
 
+.PHONY: kafka-jars
+kafka-jars: setup ## Fetch Apache Kafka's jars for the tests (once, half a minute).
+	@$(RUN) -m tests.support.kafka_jars
+
+.PHONY: hudi-peer
+hudi-peer: setup ## Make the environment of Apache Hudi for the tests (once, some minutes).
+	@$(RUN) -m tests.support.hudi_peer --prepare
+
 .PHONY: soak
 soak: setup ## The same with large numbers: 2,000 kills of the marker server, 100,000 reads and more (hours).
 	@SLUICE_TEST_WHOLE=1 SLUICE_TEST_EXPLORE=1 $(RUN) -m pytest -n $(JOBS) --durations=15 -m "soak or sampled or hypothesis"

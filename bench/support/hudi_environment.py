@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ HUDI_VERSION: Final = "1.2.0"
 BUNDLE: Final = "hudi-spark3.5-bundle_2.12"
 
 _HOME = Path(__file__).resolve().parents[2] / "var" / "peers" / "hudi"
-_STEP_TIMEOUT_S = 900
+_TIMEOUT_S = 1_800.0
 _LAST_LINES = 5
 _RESOLVE = f"""
 import sys
@@ -59,37 +60,42 @@ class _StepFailed(Exception):
     """A step of the installation failed; the text says which, and the end of what it printed."""
 
 
-def hudi_environment(environment: Mapping[str, str] = os.environ) -> HudiEnvironment | HudiMissing:
-    """Where Hudi is, made when it is not there yet (some minutes, once), or why it cannot be."""
+def hudi_environment(
+    environment: Mapping[str, str] = os.environ, *, within_s: float = _TIMEOUT_S
+) -> HudiEnvironment | HudiMissing:
+    """Return where Hudi is, or why it is missing. Make it first if it is not there (some minutes,
+    once) and that takes at most `within_s`.
+    """
+    deadline_s = time.monotonic() + within_s
     try:
         with _one_at_a_time():
-            return HudiEnvironment(_python(environment), _jar(environment))
+            return HudiEnvironment(_python(environment, deadline_s), _jar(environment, deadline_s))
     except _StepFailed as failed:
         return HudiMissing(str(failed))
 
 
-def _python(environment: Mapping[str, str]) -> Path:
+def _python(environment: Mapping[str, str], deadline_s: float) -> Path:
     if named := environment.get("SLUICE_HUDI_VENV"):
         return _existing(Path(named) / "bin" / "python", "SLUICE_HUDI_VENV")
     venv, done = _HOME / "venv", _HOME / f"venv-{SPARK_VERSION}.done"
     python = venv / "bin" / "python"
     if not done.exists():
         shutil.rmtree(venv, ignore_errors=True)  # Half of one, or of another version.
-        _run("create a venv", [sys.executable, "-m", "venv", str(venv)])
+        _run("create a venv", [sys.executable, "-m", "venv", str(venv)], deadline_s)
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        _run("install Spark", [*pip, f"pyspark=={SPARK_VERSION}"])
+        _run("install Spark", [*pip, f"pyspark=={SPARK_VERSION}"], deadline_s)
         done.touch()
     return python
 
 
-def _jar(environment: Mapping[str, str]) -> Path:
+def _jar(environment: Mapping[str, str], deadline_s: float) -> Path:
     if named := environment.get("SLUICE_HUDI_JAR"):
         return _existing(Path(named), "SLUICE_HUDI_JAR")
     ivy = _HOME / "ivy"
     jar = ivy / "jars" / f"org.apache.hudi_{BUNDLE}-{HUDI_VERSION}.jar"
     if not jar.exists():
-        command = [str(_python(environment)), "-c", _RESOLVE, str(ivy)]
-        _run("resolve Hudi's bundle", command, without="SPARK_HOME")
+        command = [str(_python(environment, deadline_s)), "-c", _RESOLVE, str(ivy)]
+        _run("resolve Hudi's bundle", command, deadline_s, without="SPARK_HOME")
     return _existing(jar, "the resolved bundle")
 
 
@@ -99,7 +105,7 @@ def _existing(path: Path, what: str) -> Path:
     return path
 
 
-def _run(step: str, command: list[str], *, without: str = "") -> None:
+def _run(step: str, command: list[str], deadline_s: float, *, without: str = "") -> None:
     environment = {name: value for name, value in os.environ.items() if name != without}
     try:
         done = subprocess.run(
@@ -108,7 +114,7 @@ def _run(step: str, command: list[str], *, without: str = "") -> None:
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=_STEP_TIMEOUT_S,
+            timeout=max(0.0, deadline_s - time.monotonic()),
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

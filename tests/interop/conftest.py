@@ -7,15 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.support.hudi_environment import HudiMissing, hudi_environment
-from tests.support.hudi_peer import HudiPeer
+from tests.support.hudi_peer import HudiPeer, require_hudi
 
 
 @pytest.fixture(scope="session")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiPeer]:
-    environment = hudi_environment()
-    if isinstance(environment, HudiMissing):
-        pytest.skip(f"Apache Hudi is not available: {environment.reason}")
+    environment = require_hudi()
     process = HudiPeer(environment.python, environment.jar, tmp_path_factory.mktemp("hudi"))
     yield process
     process.close()

@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bench.support.hudi_environment import HudiMissing, hudi_environment
 from tests.interop.foreign import options
-from tests.support.hudi_peer import HudiPeer, PeerFailed, write_options
+from tests.support.hudi_peer import HudiPeer, PeerFailed, require_hudi, write_options
 from tests.support.scenario_table import schema_of
 from workers.errors import InvalidInput
 from workers.files.meta_columns import RECORD_KEY
@@ -107,9 +106,7 @@ def test_hudi_never_ends_on_a_key_that_we_refuse(
     values: tuple[str, ...] | None,
     hashed: str,
 ) -> None:
-    environment = hudi_environment()
-    if isinstance(environment, HudiMissing):
-        pytest.skip(f"Apache Hudi is not available: {environment.reason}")
+    environment = require_hudi()
     if values is None:
         assert bucket_of(key) is None
     else:

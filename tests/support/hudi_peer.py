@@ -1,9 +1,15 @@
-"""Apache Hudi as the second judge, and as a writer into our tables: one process for a session."""
+"""Apache Hudi as the second judge, and as a writer into our tables: one process for a session.
+
+`python -m tests.support.hudi_peer --prepare` makes its environment, once for each checkout (some
+minutes): a venv with its Spark, and its jars.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
+import sys
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -13,12 +19,27 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.support.hudi_environment import HudiEnvironment, HudiMissing, hudi_environment
+
 _PROCESS = Path(__file__).with_name("hudi_peer_process.py")
 _NO_METADATA = {"hoodie.metadata.enable": "false"}
 
 
+_PREPARE = "make hudi-peer"
+_QUICK_S = 200.0
+"""Less than a test may take; half of it is usual with a fast network."""
+
+
 class PeerFailed(AssertionError):
     """Apache Hudi raised; the message is its own."""
+
+
+def require_hudi() -> HudiEnvironment:
+    """Return where Apache Hudi is. Raises PeerFailed, with the command that prepares it."""
+    environment = hudi_environment(within_s=_QUICK_S)
+    if isinstance(environment, HudiMissing):
+        raise PeerFailed(f"Apache Hudi is missing; run `{_PREPARE}`: {environment.reason}")
+    return environment
 
 
 class HudiPeer:
@@ -190,3 +211,19 @@ def _environment(python: Path) -> dict[str, str]:
     names = ("PATH", "HOME", "JAVA_HOME", "JAVA_TOOL_OPTIONS")
     kept = {name: os.environ[name] for name in names if name in os.environ}
     return kept | {"PYSPARK_PYTHON": str(python), "TZ": "UTC"}
+
+
+def main(words: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.support.hudi_peer")
+    parser.add_argument(
+        "--prepare", action="store_true", required=True, help="make what is missing"
+    )
+    parser.parse_args(words)
+    environment = hudi_environment()
+    if isinstance(environment, HudiMissing):
+        sys.exit(f"Apache Hudi is not ready: {environment.reason}")
+    sys.stdout.write(f"Apache Hudi is ready: {environment.jar}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
