@@ -63,14 +63,15 @@ def _send(topic: str, text: str) -> None:
         _warn_once()
         return
     try:
-        _client(settings.SLUICE_REDIS_URL).publish(channel(topic), text)
+        client = _client(settings.SLUICE_REDIS_URL, settings.SLUICE_REDIS_TIMEOUT_S)
+        client.publish(channel(topic), text)
     except redis.RedisError as error:
         log.warning("live event was not sent: topic=%s error=%s", topic, error)
 
 
 @cache
-def _client(address: str) -> redis.Redis:
-    return redis.Redis.from_url(address, socket_timeout=2, socket_connect_timeout=2)
+def _client(address: str, timeout_s: float) -> redis.Redis:
+    return redis.Redis.from_url(address, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
 
 
 @cache

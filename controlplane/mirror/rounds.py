@@ -62,13 +62,20 @@ class Round:
     """Tables whose rows were not as the sync had written them."""
 
 
-def sync_round(*, budget_s: float = BUDGET_S, clock: Clock | None = None) -> Round:
-    """One table at least. Few queries more than those of the tables that changed, however many
+def sync_round(
+    *,
+    budget_s: float = BUDGET_S,
+    clock: Clock | None = None,
+    whole_every: timedelta | None = None,
+) -> Round:
+    """Sync one table at least. Few queries more than those of the tables that changed, however many
     tables there are.
+
+    `whole_every` replaces `WHOLE_EVERY` and `WHOLE_EVERY_BY_NAMES`.
     """
     clock = clock or SystemClock()
     began = timezone.now()
-    unchanged, changed = _sorted_out(_due(began), began)
+    unchanged, changed = _sorted_out(_due(began), began, whole_every)
     _note_unchanged(unchanged, began)
     repaired = compare_due(began)
     ends_s = clock.monotonic_s() + budget_s
@@ -89,15 +96,21 @@ def _due(now: datetime) -> list[Table]:
     )
 
 
-def _sorted_out(tables: list[Table], now: datetime) -> tuple[list[Table], list[tuple[Table, str]]]:
+def _sorted_out(
+    tables: list[Table], now: datetime, whole_every: timedelta | None
+) -> tuple[list[Table], list[tuple[Table, str]]]:
     unchanged: list[Table] = []
     news: list[tuple[Table, str]] = []
     whole: list[tuple[Table, str]] = []
     for table in tables:
         sight, mark = sight_of(table), getattr(table, "sync_mark", None)
         is_known = mark is not None and bool(sight) and mark.sight == sight
-        whole_every = WHOLE_EVERY_BY_NAMES if is_by_names(sight) else WHOLE_EVERY
-        is_recent = mark is not None and mark.tried_at and now - mark.tried_at < whole_every
+        usual = WHOLE_EVERY_BY_NAMES if is_by_names(sight) else WHOLE_EVERY
+        is_recent = (
+            mark is not None
+            and mark.tried_at is not None
+            and now - mark.tried_at < (whole_every or usual)
+        )
         if is_known and is_recent and not table.sync_error:
             unchanged.append(table)
         else:

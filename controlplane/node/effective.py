@@ -135,6 +135,22 @@ NODE_SETTINGS: Final = (
     ),
     NodeSetting("SLUICE_MEMORY_MB", _LIMITS, "4096", "memory of the web process and mirrors"),
     NodeSetting(
+        "SLUICE_MARKER_PROBE_TIMEOUT_S", _LIMITS, "1", "seconds for an answer of the marker server",
+        "SLUICE_MARKER_PROBE_TIMEOUT_S",
+    ),
+    NodeSetting(
+        "SLUICE_MARKER_START_TIMEOUT_S", _LIMITS, "5", "seconds for a start of the marker server",
+        "SLUICE_MARKER_START_TIMEOUT_S",
+    ),
+    NodeSetting(
+        "SLUICE_MARKER_DRAIN_TIMEOUT_S", _LIMITS, "10", "seconds for a drain of the marker server",
+        "SLUICE_MARKER_DRAIN_TIMEOUT_S",
+    ),
+    NodeSetting(
+        "SLUICE_REDIS_TIMEOUT_S", _LIMITS, "2", "seconds for an answer of Redis",
+        "SLUICE_REDIS_TIMEOUT_S",
+    ),
+    NodeSetting(
         "SLUICE_STALE_AFTER_S", _LIMITS, "120", "after how many seconds a table is old",
         "SLUICE_STALE_AFTER_S",
     ),

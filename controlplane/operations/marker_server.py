@@ -28,10 +28,8 @@ from workers.markers.process import Health
 
 log = logging.getLogger(__name__)
 
-TURN = timedelta(seconds=30)
-PROBE_TIMEOUT_S = 1.0
-START_TIMEOUT_S = 5.0
-DRAIN_TIMEOUT_S = 10.0
+_TURN_MARGIN = timedelta(seconds=12)
+"""A turn takes so much longer than its time-outs: it also ends processes."""
 HUNG_AFTER = timedelta(seconds=6)
 """Alive but silent for so long: it is replaced, which keeps the promise of ten seconds."""
 
@@ -60,7 +58,7 @@ def supervise() -> str:
 def _supervise(place: _Place, server: MarkerServer) -> MarkerServer.State:
     if not server.is_wanted:
         return MarkerServer.State(server.state)
-    health = process.probe(place.url, PROBE_TIMEOUT_S)
+    health = process.probe(place.url, settings.SLUICE_MARKER_PROBE_TIMEOUT_S)
     if health is None and _is_hung(place, server):
         log.warning("marker server does not answer and is replaced: pid=%s", server.pid)
         process.stop(server.pid or 0, port=place.port, timeout_s=1.0)
@@ -74,7 +72,10 @@ def _supervise(place: _Place, server: MarkerServer) -> MarkerServer.State:
     is_draining = health.status == "draining"
     state = MarkerServer.State.DRAINING if is_draining else MarkerServer.State.RUNNING
     _note_state(server, state, pid=health.pid)
-    _note_sample(process.sample(place.url, place.secret, PROBE_TIMEOUT_S), pid=health.pid)
+    _note_sample(
+        process.sample(place.url, place.secret, settings.SLUICE_MARKER_PROBE_TIMEOUT_S),
+        pid=health.pid,
+    )
     if is_draining:
         # Whoever drained it has gone; a drained server refuses work until it is started anew.
         process.stop(health.pid, port=place.port)
@@ -109,9 +110,9 @@ def shut_down() -> None:
 
 
 def _stop(place: _Place, server: MarkerServer) -> None:
-    if not process.drain(place.url, place.secret, DRAIN_TIMEOUT_S):
+    if not process.drain(place.url, place.secret, settings.SLUICE_MARKER_DRAIN_TIMEOUT_S):
         log.info("marker server did not drain in time: port=%s", place.port)
-    health = process.probe(place.url, PROBE_TIMEOUT_S)
+    health = process.probe(place.url, settings.SLUICE_MARKER_PROBE_TIMEOUT_S)
     pid = health.pid if health else server.pid
     if pid:
         process.stop(pid, port=place.port)
@@ -133,7 +134,7 @@ def _start(place: _Place, server: MarkerServer) -> Health | None:
     MarkerServer.objects.filter(pk=server.pk).update(
         pid=pid, started_at=timezone.now(), restarts=F("restarts") + int(was_started)
     )
-    health = process.await_health(place.url, START_TIMEOUT_S)
+    health = process.await_health(place.url, settings.SLUICE_MARKER_START_TIMEOUT_S)
     log.info(
         "marker server started: port=%s pid=%s answers=%s", place.port, pid, health is not None
     )
@@ -181,7 +182,7 @@ def _turn(place: _Place) -> Iterator[MarkerServer | None]:
     """The server's row for whoever may act on it now; None when another process is at it."""
     server, _ = MarkerServer.objects.get_or_create(port=place.port)
     now = timezone.now()
-    mine = now + TURN
+    mine = now + _turn_length()
     free = Q(running_until__isnull=True) | Q(running_until__lt=now)
     if not MarkerServer.objects.filter(free, pk=server.pk).update(running_until=mine):
         yield None
@@ -190,6 +191,13 @@ def _turn(place: _Place) -> Iterator[MarkerServer | None]:
         yield MarkerServer.objects.get(pk=server.pk)
     finally:
         MarkerServer.objects.filter(pk=server.pk, running_until=mine).update(running_until=None)
+
+
+def _turn_length() -> timedelta:
+    """After this time another process may take the turn: the one that had it must have died."""
+    probes_s = 3 * settings.SLUICE_MARKER_PROBE_TIMEOUT_S
+    others_s = settings.SLUICE_MARKER_START_TIMEOUT_S + settings.SLUICE_MARKER_DRAIN_TIMEOUT_S
+    return _TURN_MARGIN + timedelta(seconds=probes_s + others_s)
 
 
 def _place() -> _Place | None:

@@ -39,10 +39,14 @@ SLUICE_METRICS_TOKEN = _secrets.metrics_token
 
 SLUICE_PORT = int(os.environ.get("SLUICE_WEB_PORT") or 8000)
 SLUICE_MARKER_PORT = int(os.environ.get("SLUICE_MARKER_PORT") or 8766)
+SLUICE_MARKER_PROBE_TIMEOUT_S = float(os.environ.get("SLUICE_MARKER_PROBE_TIMEOUT_S") or 1)
+SLUICE_MARKER_START_TIMEOUT_S = float(os.environ.get("SLUICE_MARKER_START_TIMEOUT_S") or 5)
+SLUICE_MARKER_DRAIN_TIMEOUT_S = float(os.environ.get("SLUICE_MARKER_DRAIN_TIMEOUT_S") or 10)
 SLUICE_PUBLIC_URL = os.environ.get("SLUICE_PUBLIC_URL") or f"http://127.0.0.1:{SLUICE_PORT}"
 SLUICE_SPARK_REMOTE = os.environ.get("SLUICE_SPARK_REMOTE") or "sc://127.0.0.1:15002"
 SLUICE_SPARK_UI_URL = page_address(os.environ, "SLUICE_SPARK_UI_URL")
 SLUICE_REDIS_URL = redis_for_clients(os.environ.get("SLUICE_REDIS_URL") or "")
+SLUICE_REDIS_TIMEOUT_S = float(os.environ.get("SLUICE_REDIS_TIMEOUT_S") or 2)
 
 SLUICE_KAFKA_BROKERS = listed(os.environ.get("SLUICE_KAFKA_BROKERS"))
 """Those that requests may name; any when there are none, but to none of them a password."""
@@ -174,7 +178,10 @@ CACHES: dict[str, dict[str, Any]] = {
             "BACKEND": "django.core.cache.backends.redis.RedisCache",
             "LOCATION": SLUICE_REDIS_URL,
             # One that is frozen must not hold a login for longer than one that is gone.
-            "OPTIONS": {"socket_timeout": 2, "socket_connect_timeout": 2},
+            "OPTIONS": {
+                "socket_timeout": SLUICE_REDIS_TIMEOUT_S,
+                "socket_connect_timeout": SLUICE_REDIS_TIMEOUT_S,
+            },
         }
         if SLUICE_REDIS_URL
         else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}

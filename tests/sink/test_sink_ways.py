@@ -95,7 +95,7 @@ def test_of_two_launches_the_later_one_goes_on_and_the_earlier_one_ends(
     second = start_sink(topic)
     send(kafka, topic, 0, EACH, EACH)
     second.await_offsets({0: 2 * EACH})
-    eventually(lambda: all(one.poll() == 0 for one in first.processes.values()), within_s=40)
+    eventually(lambda: all(one.poll() == 0 for one in first.processes.values()))
     second.stop()
     assert_each_offset_once(location, {0: 2 * EACH})
 

@@ -15,20 +15,22 @@ from workers.sink.kafka.broker import Broker
 from workers.sink.kafka.client_config import ClientSettings, connection
 from workers.sink.kafka.topics import Topics
 
+WAIT_S_MAX = 60.0
+
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """Start it in about eight seconds."""
     directory, class_path = tmp_path_factory.mktemp("kafka"), require_class_path()
     broker = Broker(directory, class_path, settings={"log.cleaner.backoff.ms": "500"})
-    broker.start()
+    broker.start(wait_s=2 * WAIT_S_MAX)
     yield broker
     broker.stop()
 
 
 @pytest.fixture(scope="session")
 def topics(kafka: Broker) -> Topics:
-    return Topics(client(kafka))
+    return Topics(client(kafka), timeout_s=WAIT_S_MAX)
 
 
 @pytest.fixture
@@ -46,7 +48,7 @@ def fresh_topic(topics: Topics, partitions: int) -> str:
 def add_partitions(broker: Broker, topic: str, total: int) -> None:
     """The topic has `total` partitions then."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_partitions([NewPartitions(topic, total)])[topic].result(timeout=30)
+    admin.create_partitions([NewPartitions(topic, total)])[topic].result(timeout=WAIT_S_MAX)
 
 
 def sink_of(broker: Broker, topic: str, **options: str) -> SinkConfig:
@@ -64,7 +66,7 @@ def client(broker: Broker) -> ClientSettings:
     return connection(sink_of(broker, "none"), {})
 
 
-def eventually(claim: Callable[[], bool], *, within_s: float = 20.0) -> None:
+def eventually(claim: Callable[[], bool], *, within_s: float = WAIT_S_MAX) -> None:
     deadline = time.monotonic() + within_s
     while not claim():
         assert time.monotonic() < deadline, "it did not come true"

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -18,22 +17,26 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from controlplane.audit.models import AuditEvent
+from controlplane.celery import SUPERVISE_EVERY_S
 from controlplane.errors import NotAllowedNow
 from controlplane.mirror.models import ServerSample
 from controlplane.operations.marker_server import do_restart_marker_server, shut_down, supervise
 from controlplane.operations.models import MarkerServer
 from controlplane.operations.queries import marker_server_status
 from workers.markers import process
+from workers.processes import find_free_port
 
 RESTART_S_MAX = 10
+WAIT_S_MAX = 60.0
+TIMEOUTS = ("PROBE", "START", "DRAIN")
 
 
 @pytest.fixture
 def port(root: Path, db: None, settings: Settings) -> Iterator[int]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = int(free.getsockname()[1])
-    settings.SLUICE_MARKER_PORT = port
+    """A port for the server; a slow machine has a minute for each of its answers."""
+    settings.SLUICE_MARKER_PORT = port = find_free_port()
+    for name in TIMEOUTS:
+        setattr(settings, f"SLUICE_MARKER_{name}_TIMEOUT_S", WAIT_S_MAX)
     yield port
     shut_down()
 
@@ -44,12 +47,16 @@ def pid() -> int:
     return server_pid
 
 
-def seconds_until(is_true: Callable[[], bool], *, most: float) -> float:
-    began = time.monotonic()
+def wait_until(is_true: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + WAIT_S_MAX
     while not is_true():
-        assert time.monotonic() - began < most
+        assert time.monotonic() < deadline_s
         time.sleep(0.1)
-    return time.monotonic() - began
+
+
+def kill(server_pid: int, port: int) -> None:
+    os.kill(server_pid, signal.SIGKILL)
+    wait_until(lambda: not process.is_server(server_pid, port=port))
 
 
 def test_it_is_started_sampled_and_left_running(port: int) -> None:
@@ -68,35 +75,47 @@ def test_before_its_first_start_it_has_not_failed_and_after_its_death_it_has(por
     supervise()
     assert set(ServerSample.objects.values_list("up", flat=True)) == {True}
 
-    os.kill(pid(), signal.SIGKILL)
-    seconds_until(lambda: process.probe(process.server_url(port), 1.0) is None, most=5)
+    kill(pid(), port)
     supervise()
 
     assert set(ServerSample.objects.values_list("up", flat=True)) == {True, False}
 
 
-def test_killed_it_answers_again_within_ten_seconds(port: int) -> None:
+def test_killed_it_answers_again_after_the_next_look(port: int) -> None:
     supervise()
     killed = pid()
+    kill(killed, port)
 
-    os.kill(killed, signal.SIGKILL)
-    took_s = seconds_until(lambda: supervise() == "running" and pid() != killed, most=RESTART_S_MAX)
+    assert supervise() == "running"
 
-    assert took_s < RESTART_S_MAX
+    assert pid() != killed
     assert MarkerServer.objects.get().restarts == 1
-    assert process.probe(process.server_url(port), 1.0) is not None
+    assert process.probe(process.server_url(port), WAIT_S_MAX) is not None
     assert ServerSample.objects.filter(up=False).exists(), "the gap is shown"
 
 
-def test_one_that_hangs_is_replaced(port: int) -> None:
+def test_the_next_look_and_a_start_take_at_most_ten_seconds() -> None:
+    from controlplane.settings import base as default
+
+    longest_s = (
+        SUPERVISE_EVERY_S
+        + default.SLUICE_MARKER_PROBE_TIMEOUT_S
+        + default.SLUICE_MARKER_START_TIMEOUT_S
+    )
+
+    assert longest_s <= RESTART_S_MAX
+
+
+def test_one_that_hangs_is_replaced(port: int, settings: Settings) -> None:
     supervise()
     hung = pid()
+    settings.SLUICE_MARKER_PROBE_TIMEOUT_S = 1.0  # It will not answer.
     os.kill(hung, signal.SIGSTOP)
     long_ago = timezone.now() - timedelta(seconds=8)
     ServerSample.objects.update(at=long_ago)
     MarkerServer.objects.update(started_at=long_ago)
 
-    seconds_until(lambda: supervise() == "running" and pid() != hung, most=RESTART_S_MAX)
+    wait_until(lambda: supervise() == "running" and pid() != hung)
 
     assert not process.is_server(hung, port=port)
 
@@ -115,10 +134,10 @@ def test_an_admin_restarts_it_after_a_drain(port: int, admin: User) -> None:
 def test_drained_by_somebody_else_it_is_started_anew(port: int, settings: Settings) -> None:
     supervise()
     before = pid()
-    process.drain(process.server_url(port), settings.SLUICE_MARKER_SECRET, 5.0)
+    process.drain(process.server_url(port), settings.SLUICE_MARKER_SECRET, WAIT_S_MAX)
 
     assert supervise() == "draining"
-    seconds_until(lambda: supervise() == "running", most=RESTART_S_MAX)
+    wait_until(lambda: supervise() == "running")
 
     assert pid() != before
 
