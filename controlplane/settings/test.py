@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -12,7 +14,17 @@ from controlplane.settings.base import REST_FRAMEWORK
 from controlplane.settings.connections import database
 
 SECRET_KEY = "a key for tests only"
-SLUICE_HOME = Path(tempfile.gettempdir()) / "sluice-test"
+SLUICE_HOME = Path(tempfile.mkdtemp(prefix="sluice-test-"))
+"""Each process has its own, so that neither two runs nor two workers of pytest share it."""
+
+
+def _remove_home(owner_pid: int) -> None:
+    """Remove the home when the process that made it ends; its forked children leave it."""
+    if os.getpid() == owner_pid:
+        shutil.rmtree(SLUICE_HOME, ignore_errors=True)
+
+
+atexit.register(_remove_home, os.getpid())
 STATIC_ROOT = SLUICE_HOME / "static"
 STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # Whitenoise warns about one that is not there.
 SLUICE_WORKER_TOKEN = "worker-token-for-tests"

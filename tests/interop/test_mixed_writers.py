@@ -7,6 +7,7 @@ documented setting for mixed tables says.
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
@@ -33,6 +34,7 @@ _TYPES: dict[str, pa.DataType] = {
 }
 SCHEMA = pa.schema(_TYPES)
 BUCKETS = 2
+SEED = int(os.environ["SLUICE_TEST_SEED"])
 COMMITS_PER_HUDIS = 8
 """Of so many commits one is Hudi's at least, so that one side does not simply outrun the other."""
 _PROVIDER = "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
@@ -107,11 +109,15 @@ def test_hundreds_of_commits_of_both_engines_lose_nothing(
         return not (ledger.is_enough or ledger.failures or is_late)
 
     writers = [
-        threading.Thread(target=until_done, args=(ledger, goes_on, ours(location, name, ledger)))
+        threading.Thread(
+            target=until_done, args=(name, ledger, goes_on, ours(location, name, ledger))
+        )
         for name in ("a", "b")
     ]
     writers.append(
-        threading.Thread(target=until_done, args=(ledger, goes_on, hudis(location, peer, ledger)))
+        threading.Thread(
+            target=until_done, args=("hudi", ledger, goes_on, hudis(location, peer, ledger))
+        )
     )
     for writer in writers:
         writer.start()
@@ -126,9 +132,12 @@ def test_hundreds_of_commits_of_both_engines_lose_nothing(
 
 
 def until_done(
-    ledger: Ledger, goes_on: Callable[[], bool], write: Callable[[random.Random, int], None]
+    name: str,
+    ledger: Ledger,
+    goes_on: Callable[[], bool],
+    write: Callable[[random.Random, int], None],
 ) -> None:
-    chance, number = random.Random(), 0
+    chance, number = random.Random(f"{SEED} {name}"), 0
     try:
         while goes_on():
             write(chance, number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -26,7 +26,7 @@ from tests.controlplane.monitoring.conftest import Scrape, key
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 MINUTE = timedelta(minutes=1)
-NOW = timezone.now()
+NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture

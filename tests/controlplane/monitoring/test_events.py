@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.contrib.auth.models import User
@@ -19,7 +19,7 @@ from controlplane.tables.models import Table
 from controlplane.writers.models import Conflict
 from workers.clock import format_instant
 
-NOW = timezone.now()
+NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 

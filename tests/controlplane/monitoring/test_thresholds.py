@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
 from django.test import Client
-from django.utils import timezone
 
 from controlplane.accounts.models import Grant
 from controlplane.audit.models import AuditEvent
@@ -34,7 +33,7 @@ from controlplane.tables.models import Table
 from controlplane.tables.scopes import Scope, visible_scope
 from workers.clock import format_instant
 
-NOW = timezone.now()
+NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 MB = 1_000_000
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -22,7 +22,7 @@ from controlplane.monitoring.queries import alert_board
 from controlplane.tables.models import Table
 from tests.controlplane.monitoring.conftest import Scrape, key
 
-NOW = timezone.now()
+NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
