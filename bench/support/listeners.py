@@ -57,5 +57,5 @@ def _await(listener: Listener, log: Path, wait_s: float) -> None:
         has_ended = listener.process.poll() is not None
         if has_ended or time.monotonic() > deadline_s:
             tail = log.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
-            raise ListenerFailed(f"{listener.process.args} does not listen: {tail}")
+            raise ListenerFailed(f"{listener.process.args!r} does not listen: {tail}")
         time.sleep(_POLL_S)

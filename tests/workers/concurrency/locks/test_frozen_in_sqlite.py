@@ -65,7 +65,7 @@ def test_who_waits_gives_up_at_its_own_limit_and_hears_why(
         patience_s.append(timeout)
         return open_database(*args, timeout=timeout, **more)
 
-    open_database = sqlite3.connect
+    open_database: Callable[..., sqlite3.Connection] = sqlite3.connect
     monkeypatch.setattr("sqlite3.connect", connect)
     with (
         pytest.raises(LockTimeout, match="was stopped, inside a change"),
