@@ -23,6 +23,8 @@ from pytest_django import Settings
 from workers.errors import KafkaFailed
 from workers.sink.kafka.broker import kafka_class_path
 
+pytestmark = pytest.mark.process
+
 PROJECT = Path(__file__).resolve().parents[1]
 README = (PROJECT / "README.md").read_text(encoding="utf-8")
 OURS = ("token", "up", "table", "write", "sink", "doctor")

@@ -16,6 +16,8 @@ import pytest
 
 from bench.support.postgres import postgres_cluster
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[2]
 _TRIED = (
     "tests/controlplane/api/test_audit.py",

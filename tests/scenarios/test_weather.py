@@ -28,6 +28,7 @@ OBSERVATIONS = 26_115
 STREAMS = "temperature=temp,dewp,humid;wind=wind_dir,wind_speed,wind_gust;rest=*"
 
 pytestmark = [
+    pytest.mark.process,
     pytest.mark.spark,
     pytest.mark.skipif(not WEATHER.is_file(), reason="../shared/data/weather.csv is not here"),
 ]

@@ -38,6 +38,8 @@ from tests.support.task_worker import TaskWorker, task_worker
 from workers.clock import SystemClock
 from workers.reporting.at_work import being_at_work, is_at_work, was_taken
 
+pytestmark = pytest.mark.process
+
 SEED = int(os.environ["SLUICE_TEST_SEED"])
 """Chosen in `tests/conftest.py`, and printed at the head of a run."""
 KINDS = ("rollback", *SERVICES)

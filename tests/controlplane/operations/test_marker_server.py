@@ -26,6 +26,8 @@ from controlplane.operations.queries import marker_server_status
 from workers.markers import process
 from workers.processes import find_free_port
 
+pytestmark = pytest.mark.process
+
 RESTART_S_MAX = 10
 WAIT_S_MAX = 60.0
 TIMEOUTS = ("PROBE", "START", "DRAIN")

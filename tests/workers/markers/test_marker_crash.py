@@ -29,6 +29,8 @@ from workers.markers import (
 )
 from workers.storage.local import LocalStorage
 
+pytestmark = pytest.mark.process
+
 KILLS_PER_TABLE = 20
 WRITERS = 8
 DIRECTORY = markers_directory(INSTANT)

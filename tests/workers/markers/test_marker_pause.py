@@ -12,6 +12,8 @@ from tests.workers.markers.harness import INSTANT, ServerProcess, new_table
 from workers.clock import SystemClock
 from workers.markers import IOType, Marker, open_markers, read_markers
 
+pytestmark = pytest.mark.process
+
 CALLS = 2_000
 PAUSE_S = 5.0
 

@@ -22,6 +22,8 @@ from workers.markers.process import (
 )
 from workers.processes import find_free_port
 
+pytestmark = pytest.mark.process
+
 
 def test_a_started_server_answers_and_a_stopped_one_is_gone(own_server: ServerProcess) -> None:
     own_server.start()

@@ -17,6 +17,8 @@ from tests.support.stopped_calls import StoppedProcess
 from workers.storage.local import LocalStorage
 from workers.storage.lock_file import LockFile
 
+pytestmark = pytest.mark.process
+
 WITHIN_S = 60.0
 CALLS_MAX = 60
 PATH = ".hoodie/.locks/counter"

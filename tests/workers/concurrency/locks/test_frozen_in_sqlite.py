@@ -24,7 +24,7 @@ CALL_S_MAX = 0.5
 """SQLite's own patience was five seconds a call."""
 FallsAsleep = Callable[[str], SqliteSleeper]
 
-pytestmark = pytest.mark.parametrize("provider", ["sqlite"], indirect=True)
+pytestmark = [pytest.mark.process, pytest.mark.parametrize("provider", ["sqlite"], indirect=True)]
 
 
 @pytest.fixture
