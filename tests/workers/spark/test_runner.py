@@ -57,7 +57,6 @@ NON_BLOCKING = {
     "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
     "hoodie.write.markers.type": "direct",
     "hoodie.client.heartbeat.interval_in_ms": "5000",
-    "hoodie.client.heartbeat.tolerable.misses": "3",
 }
 OPTIMISTIC = {**NON_BLOCKING, "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL"}
 
