@@ -14,14 +14,14 @@ import psutil
 import pytest
 
 from tests.support.kafka import sink_of
-from tests.support.kafka_jars import KEPT, require_class_path
+from tests.support.kafka_jars import KEPT, KafkaJarsMissing, require_class_path
 from workers.clock import SystemClock
 from workers.demo.broker import HEAP_MB
 from workers.demo.feed import Feed
 from workers.demo.orders import Orders
 from workers.demo.ports import chosen_ports, read_ports
 from workers.errors import KafkaFailed
-from workers.sink.kafka.broker import Broker, await_broker, kafka_class_path, known_jars
+from workers.sink.kafka.broker import Broker, await_broker, known_jars
 from workers.sink.kafka.client_config import connection
 from workers.sink.kafka.topics import Topics
 
@@ -114,9 +114,11 @@ def test_without_a_network_it_says_what_could_not_be_had(
     empty = f"-Duser.home={tmp_path} -Dspark.jars.ivy={tmp_path}/ivy"
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"{dead} -Dhttp.proxyPort=1 {empty}")
 
-    with pytest.raises(KafkaFailed, match="could not fetch Kafka's jars") as raised:
-        kafka_class_path(tmp_path / "kept", within_s=120)
+    with pytest.raises(KafkaJarsMissing, match="could not fetch Kafka's jars") as raised:
+        require_class_path(tmp_path / "kept", within_s=120)
 
+    assert isinstance(raised.value.__cause__, KafkaFailed)
+    assert "run `make kafka-jars`" in str(raised.value)
     assert "Connection refused" in str(raised.value)
     assert "kafka_2.13;4.1.0: not found" in str(raised.value)
     assert known_jars(tmp_path / "kept") == []
