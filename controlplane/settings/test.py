@@ -8,13 +8,16 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import psutil
+
 from controlplane.outgoing.addresses import Allowed
 from controlplane.settings.base import *  # noqa: F403  (Django settings are composed by star import)
 from controlplane.settings.base import REST_FRAMEWORK
 from controlplane.settings.connections import database
 
 SECRET_KEY = "a key for tests only"
-SLUICE_HOME = Path(tempfile.mkdtemp(prefix="sluice-test-"))
+_HOME_PREFIX = "sluice-test-"
+SLUICE_HOME = Path(tempfile.mkdtemp(prefix=f"{_HOME_PREFIX}{os.getpid()}-"))
 """Each process has its own, so that neither two runs nor two workers of pytest share it."""
 
 
@@ -24,7 +27,16 @@ def _remove_home(owner_pid: int) -> None:
         shutil.rmtree(SLUICE_HOME, ignore_errors=True)
 
 
+def _remove_abandoned_homes() -> None:
+    """Remove the homes of processes that were killed, or that end without cleaning up, as mypy."""
+    for home in SLUICE_HOME.parent.glob(f"{_HOME_PREFIX}*-*"):
+        pid = home.name.removeprefix(_HOME_PREFIX).partition("-")[0]
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(home, ignore_errors=True)
+
+
 atexit.register(_remove_home, os.getpid())
+_remove_abandoned_homes()
 STATIC_ROOT = SLUICE_HOME / "static"
 STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # Whitenoise warns about one that is not there.
 SLUICE_WORKER_TOKEN = "worker-token-for-tests"
