@@ -17,7 +17,7 @@ from pytest_django import Settings
 from controlplane.request_threads import THREADS, ThreadedHandler
 
 pytestmark = [pytest.mark.anyio, pytest.mark.django_db(transaction=True)]
-WAIT_S = 20
+WAIT_S = 60
 together = threading.Barrier(THREADS)
 ended = threading.Event()
 

@@ -314,7 +314,7 @@ def _write(admin: User, capture: Any) -> Operation:
 def _queued_headers() -> dict[str, Any]:
     """Of the newest message to the workers, which is taken out."""
     with node_app.connection_for_read() as connection:
-        message = connection.SimpleQueue("engine").get(timeout=5)
+        message = connection.SimpleQueue("engine").get(timeout=60)
         message.ack()
     return dict(message.headers)
 
@@ -338,7 +338,7 @@ def test_a_task_works_for_the_request_and_operation_of_its_message() -> None:
     bind(request_id="", operation_id="")
     second = idle.delay()
     with start_worker(app, pool="solo", perform_ping_check=False):
-        first.get(timeout=20)
-        second.get(timeout=20)
+        first.get(timeout=60)
+        second.get(timeout=60)
 
     assert seen == [(REQUEST, "op-1"), ("", "")]

@@ -74,7 +74,7 @@ def begun(client: Client, query: str = "") -> str:
     """What the provider sends the browser back to."""
     start = client.get(f"/login/oidc/{query}")
     assert start.status_code == 302, start.content
-    answer = requests.get(start["Location"], allow_redirects=False, timeout=5)
+    answer = requests.get(start["Location"], allow_redirects=False, timeout=60)
     return answer.headers["Location"].removeprefix(HOST)
 
 

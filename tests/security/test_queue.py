@@ -171,7 +171,7 @@ def test_nothing_but_signed_json_of_a_known_task_runs(
 
 
 def _until(is_so: Callable[[], bool]) -> None:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while not is_so():
         assert time.monotonic() < until, "the worker carries nothing out any more"
         time.sleep(0.02)

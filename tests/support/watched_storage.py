@@ -22,7 +22,7 @@ from workers.table_layout import HEARTBEATS
 
 Watch = Callable[[str, str], None]
 """Called with the name of the call and the path."""
-_WAIT_MAX_S = 30.0
+_WAIT_MAX_S = 60.0
 
 
 class Died(BaseException):

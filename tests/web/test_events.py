@@ -19,7 +19,7 @@ from controlplane.live import seats, stream
 from controlplane.tables.models import Table
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.anyio]
-LISTEN_S = 8.0
+LISTEN_S = 60.0
 
 
 @pytest.fixture

@@ -14,12 +14,15 @@ from workers.reporting.bounded_log import LogBounds, bounded_log, cut_middle
 
 BOUNDS = LogBounds(most=256 << 10, head=16 << 10, tail=32 << 10)
 PRINTING = """
-import time
+import os, time
 for number in range(60_000):
     print(f"line {number}." + "x" * 90)
-    if number % 6_000 == 0:
-        time.sleep(0.3)
+    deadline = time.monotonic() + 60
+    while number % 6_000 == 0 and os.fstat(1).st_blocks * 512 > 1_000_000:
+        assert time.monotonic() < deadline, "the log was not cut"
+        time.sleep(0.02)
 """
+"""Waits for the log to be cut, so that it is cut while lines come."""
 
 
 def on_disk(path: Path) -> int:

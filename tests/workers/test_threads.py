@@ -10,7 +10,7 @@ import pytest
 from workers.errors import StorageFailed
 from workers.threads import beside_each_other, threads_for
 
-WAIT_MAX_S = 20
+WAIT_MAX_S = 60
 
 
 def working_threads() -> list[str]:

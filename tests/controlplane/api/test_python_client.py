@@ -51,7 +51,7 @@ class _Forwarding(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         headers = {name: text for name, text in self.headers.items() if name != "Host"}
-        answer = requests.post(self.server.target + self.path, body, headers=headers, timeout=30)
+        answer = requests.post(self.server.target + self.path, body, headers=headers, timeout=60)
         self.server.changes += 1
         if self.server.changes == 1:
             self.close_connection = True

@@ -41,7 +41,7 @@ from workers.markers.store import delete_markers, markers_file, write_type
 from workers.options.write_options import write_options
 from workers.tasks import rollback
 
-WAIT_S = 30
+WAIT_S = 60
 
 
 @pytest.fixture

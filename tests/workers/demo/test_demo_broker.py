@@ -70,7 +70,7 @@ def test_broker_is_the_process_that_was_started_and_comes_back_where_it_was(
     sent = Feed(config, Orders(7, 1), SystemClock()).run(300, per_second=10_000)
     command = psutil.Process(first.pid).cmdline()
     first.send_signal(signal.SIGTERM)
-    first.wait(30)
+    first.wait(60)
     start()
 
     assert sent == 300

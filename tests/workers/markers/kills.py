@@ -26,7 +26,7 @@ from workers.processes import find_free_port
 from workers.storage.local import LocalStorage
 
 _ROOT = Path(__file__).resolve().parents[3]
-_START_MAX_S = 20.0
+_START_MAX_S = 60.0
 
 
 class ForkedServer(ServerProcess):
@@ -86,7 +86,7 @@ def forked_server(root: Path) -> Iterator[ForkedServer]:
         server.stop()
         assert zygote.stdin is not None
         zygote.stdin.close()
-        zygote.wait(timeout=20)
+        zygote.wait(timeout=60)
 
 
 @dataclass(slots=True)
@@ -129,7 +129,7 @@ class Asker:
 
     @contextmanager
     def _connected(self) -> Iterator[http.client.HTTPConnection]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
         try:
             yield connection
         finally:

@@ -201,7 +201,7 @@ def test_killed_between_flush_and_answer_the_retry_is_told_that_it_created_the_m
         pause.touch()
         own_server.start()
 
-        assert answer.result(timeout=20) == "created"
+        assert answer.result(timeout=60) == "created"
     assert names(storage) == [marker.name]
     assert markers.create(marker) == "exists"
 
@@ -221,13 +221,13 @@ def test_a_rollback_decided_between_flush_and_answer_wins(
         pause.touch()
 
         with pytest.raises(InstantRolledBack):
-            answer.result(timeout=20)
+            answer.result(timeout=60)
     assert storage.list_directories(".hoodie/.temp") == []
 
 
 def _await(condition: Callable[[], bool]) -> None:
     clock = SystemClock()
-    deadline_s = clock.monotonic_s() + 20
+    deadline_s = clock.monotonic_s() + 60
     while not condition():
         assert clock.monotonic_s() < deadline_s
         clock.sleep(0.01)

@@ -68,7 +68,7 @@ def test_who_has_no_token_keeps_no_writer_from_its_large_body(
     query = {"markerdirpath": directory_of(storage)}
     with ExitStack() as stack:
         for _ in range(CONNECTIONS):
-            connection = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+            connection = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
             stack.enter_context(connection).sendall(promised(storage))
         refused = said(server, promised(storage))
         answer = server.ask(
@@ -93,7 +93,7 @@ def test_table_whose_writers_promise_and_do_not_send_keeps_no_other_tables_write
     names = [f"f{number:05d}-{'0' * 60}.parquet.marker.CREATE" for number in range(500)]
     with ExitStack() as stack:
         for number in range(CONNECTIONS):
-            connection = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+            connection = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
             promised = large_request(storage, instant=str(int(INSTANT) + number % instants))
             stack.enter_context(connection).sendall(promised)
         refused = said(server, large_request(storage))
@@ -118,7 +118,7 @@ def test_bodies_that_a_writer_promises_and_does_not_send_are_bounded(
 ) -> None:
     with ExitStack() as stack:
         for _ in range(32):
-            connection = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+            connection = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
             stack.enter_context(connection).sendall(large_request(storage))
         said(server, b"GET /health HTTP/1.1\r\n\r\n", until=1)
 

@@ -20,7 +20,7 @@ HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
 def said(server: ServerProcess, *pieces: bytes, until: int | None = None) -> bytes:
     """All that the server says until it ends the connection, or to `until` answers."""
     answer_bytes = b""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         for piece in pieces:
             connection.sendall(piece)
         while (
@@ -119,7 +119,7 @@ def test_who_waits_with_its_body_is_asked_for_it(
 ) -> None:
     head = create_request(storage, "x").replace(b"/create?", b"/create-all?")
     head = head.replace(b"Content-Length: 0", b"Content-Length: 15\r\nExpect: 100-continue")
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         connection.sendall(head)
         assert connection.recv(1_000) == b"HTTP/1.1 100 Continue\r\n\r\n"
         connection.sendall(b"a.marker.CREATE")
@@ -137,11 +137,11 @@ def test_a_parameter_that_is_no_text_is_refused(
 def test_a_client_that_goes_away_takes_no_marker_with_it(
     server: ServerProcess, storage: LocalStorage
 ) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         connection.sendall(create_request(storage, "a.marker.CREATE"))
 
     clock = SystemClock()
-    deadline_s = clock.monotonic_s() + 20
+    deadline_s = clock.monotonic_s() + 60
     while server.all(storage) != ["a.marker.CREATE"]:
         assert clock.monotonic_s() < deadline_s
     assert "Traceback" not in server.log

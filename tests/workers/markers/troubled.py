@@ -14,7 +14,7 @@ from workers.markers.batcher import BatchSettings, MarkerDirectory
 from workers.markers.statistics import Statistics
 from workers.storage.local import LocalStorage
 
-OUT_S = 20.0
+OUT_S = 60.0
 
 
 class TroubledStorage(LocalStorage):

@@ -58,7 +58,7 @@ def test_the_first_batch_is_given_before_the_next_one_is_there() -> None:
 
     def slow(start: int) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"n": [start]})
-        assert is_wanted.wait(10)
+        assert is_wanted.wait(60)
         yield pa.record_batch({"n": [start + 1]})
 
     batches = in_order(slow, [0, 2], threads=2, ahead_bytes=1 << 20)

@@ -159,7 +159,7 @@ def voices() -> list[str]:
 
 
 def eventually(is_so: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + 20
+    give_up = time.monotonic() + 60
     while not is_so():
         assert time.monotonic() < give_up
         time.sleep(0.05)

@@ -133,7 +133,7 @@ def test_epoch_is_written_once_when_the_killed_drivers_commit_goes_on_after_the_
     assert numbers(sink) == []
     assert run(source, sink, checkpoint) == 1
     release.touch()
-    until_s = time.monotonic() + 30  # Or the process died with its driver.
+    until_s = time.monotonic() + 60  # Or the process died with its driver.
     while any(sink.table.timeline().pending()) and time.monotonic() < until_s:
         time.sleep(0.1)
     write(source, 3)

@@ -101,7 +101,7 @@ def test_tasks_that_never_look_are_cancelled_as_well(
         job = pool.submit(compacted, table, instant, spark, tmp_path)
         wait_until(lambda: len(started(tmp_path)) == SLOTS, job)
         roll_back(table, instant)
-        error = job.exception(timeout=40)
+        error = job.exception(timeout=60)
 
     assert isinstance(error, InstantRolledBack), error
     assert_nobody_goes_on(table, instant, tmp_path)

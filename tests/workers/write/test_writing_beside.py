@@ -36,7 +36,7 @@ TYPES: dict[str, pa.DataType] = {
 }
 SCHEMA = pa.schema(TYPES)
 DIRECT = {"hoodie.write.markers.type": "direct"}
-WAIT_MAX_S = 20
+WAIT_MAX_S = 60
 Step = Callable[[LakehouseTable, dict[str, str], str], object]
 """(table, write options, threads)"""
 

@@ -203,7 +203,7 @@ def committed(kafka: Broker, topic: str) -> int:
 
     settings = {**connection(sink_of(kafka, topic), {}), "group.id": f"sluice-{topic}"}
     looking = Consumer(settings)
-    offset = looking.committed([TopicPartition(topic, 0)], timeout=10)[0].offset
+    offset = looking.committed([TopicPartition(topic, 0)], timeout=60)[0].offset
     looking.close()
     return int(offset)
 
