@@ -91,11 +91,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SharedW
 
 
 @pytest.fixture(autouse=True)
-def stopped_with_the_test(request: pytest.FixtureRequest) -> Iterator[None]:
+def stopped_with_the_test() -> Iterator[None]:
     """Autouse fixtures start first and end last, so this one sees what other fixtures start."""
-    # PySpark's client releases answers on a pool of its own, for all sessions of the process.
-    is_spark = request.node.get_closest_marker("spark") is not None
-    with nothing_left_running(shared_threads=("ThreadPoolExecutor-",) if is_spark else ()):
+    with nothing_left_running():
         yield
 
 

@@ -7,6 +7,7 @@ run, so they fail by chance.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator, Set
@@ -25,7 +26,6 @@ _SHARED_THREADS = (
     "sluice-due",
     "request_",  # the web application
     "(process_request_thread)",  # Django's live server, for a connection that a client keeps
-    f"{SyncToAsync.single_thread_executor._thread_name_prefix}_",  # asgiref
 )
 """Parts of names of threads that serve the whole process from their first use on."""
 _SHARED_PROGRAMS = ("bench.support.s3_process",)
@@ -42,14 +42,11 @@ def shared_by_all_tests() -> Iterator[None]:
 
 
 @contextmanager
-def nothing_left_running(
-    *, shared_threads: tuple[str, ...] = (), grace_s: float = _GRACE_S
-) -> Iterator[None]:
+def nothing_left_running(*, grace_s: float = _GRACE_S) -> Iterator[None]:
     """Stop the repetitions that started inside the block, such as heartbeats of open writers.
 
     Raises AssertionError, with their names, if threads or child processes that started inside the
-    block are still running `grace_s` after it. Child processes are killed. Threads whose names
-    contain one of `shared_threads` may go on.
+    block are still running `grace_s` after it. Child processes are killed.
     """
     threads = set(threading.enumerate())
     repetitions = active_repetitions()
@@ -57,8 +54,7 @@ def nothing_left_running(
     yield
     stop_repetitions(besides=repetitions)
     deadline = time.monotonic() + grace_s
-    names = (*_SHARED_THREADS, *shared_threads)
-    while (left := _threads_since(threads, names)) or _processes_since(children):
+    while (left := _threads_since(threads)) or _processes_since(children):
         if time.monotonic() > deadline:
             for process in _processes_since(children):
                 left.append(f"process {process.pid} ({_command_of(process)})")
@@ -72,7 +68,8 @@ def stop_repetitions(*, besides: Set[ThreadRepetition]) -> None:
         repetition.stop()
 
 
-def _threads_since(before: set[threading.Thread], shared: tuple[str, ...]) -> list[str]:
+def _threads_since(before: set[threading.Thread]) -> list[str]:
+    shared = (*_SHARED_THREADS, *_pools_of_libraries())
     return [
         f"thread {thread.name!r}"
         for thread in threading.enumerate()
@@ -80,6 +77,14 @@ def _threads_since(before: set[threading.Thread], shared: tuple[str, ...]) -> li
         and not isinstance(thread, threading._DummyThread)  # started by a library, not by Python
         and not any(part in thread.name for part in shared)
     ]
+
+
+def _pools_of_libraries() -> list[str]:
+    """Return the thread names of pools that a library makes once for the process."""
+    pools = [SyncToAsync.single_thread_executor]
+    if client := sys.modules.get("pyspark.sql.connect.client.reattach"):
+        pools.append(client.ExecutePlanResponseReattachableIterator._release_thread_pool_instance)
+    return [f"{pool._thread_name_prefix}_" for pool in pools if pool is not None]
 
 
 def _processes_since(before: set[int]) -> list[psutil.Process]:

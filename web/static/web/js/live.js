@@ -1,5 +1,5 @@
-// Live parts. The stream says which kinds of rows changed; each part that shows them fetches its own fragment and is
-// patched in place, row by row. Nothing under the pointer, the focus or the eye moves: new rows wait behind "3 new".
+// Each live part refetches its fragment when the stream reports a change of its kinds, and is patched in place. Rows do
+// not move while they are read: new ones wait behind "3 new".
 
 const STALE_MS = 10000;
 const POLL_MS = 5000;
@@ -19,7 +19,6 @@ const parts = [...document.querySelectorAll("[data-live]")].map((element) => ({
   name: element.dataset.live,
   kinds: new Set((element.dataset.on || "").split(" ")),
   everyMs: Number(element.dataset.every || 0) * 1000,
-  // What shows all tables hears of each: it rests so long between two answers.
   restMs: Number(element.dataset.rest || 0) * 1000 || 200,
   at: Date.now(),
   busy: false,
@@ -33,8 +32,6 @@ let polledAt = 0;
 let openedAt = 0;
 let answeredAt = now();
 let missed = 0;
-
-// Refreshing
 
 async function refresh(part, { force = false } = {}) {
   if (part.busy) {
@@ -51,7 +48,7 @@ async function refresh(part, { force = false } = {}) {
     if (answer.redirected) return location.reload();
     if (answer.ok) {
       const fresh = parse(await answer.text());
-      // A page that was paused while it asked stands still all the same; it asks again when it goes on.
+      // Paused since the request: the page refreshes when it resumes.
       if (force || wasPaused || mode !== "paused") patch(part, fresh, force);
       answeredAt = now();
       ok = true;
@@ -65,13 +62,11 @@ async function refresh(part, { force = false } = {}) {
   part.at = Date.now();
   if (part.again) {
     part.again = false;
-    // Unless the page was paused since: it refreshes all of its parts when it goes on.
     setTimeout(() => { if (mode !== "paused") refresh(part); }, part.restMs);
   }
   return ok;
 }
 
-// At once where it rested enough, else as soon as it has.
 function rested(part) {
   const leftMs = part.restMs > 200 ? part.at + part.restMs - Date.now() : 0;
   if (part.busy || leftMs <= 0) return refresh(part);
@@ -81,7 +76,6 @@ function rested(part) {
   }, leftMs);
 }
 
-// The last good state stays, greyed, when a fragment fails while the stream is well.
 function old(part, isOld) {
   part.element.toggleAttribute("data-old", isOld);
   if (isOld) warn(`Some of this page could not be refreshed. What is grey may be old; it is tried again.`);
@@ -93,10 +87,10 @@ async function refreshAll() {
   return (await Promise.all(parts.map((part) => refresh(part)))).every(Boolean);
 }
 
-// Patching. A patch never changes what a person entered or chose: ticks, text, selection, focus, scroll, open folds.
+// A patch never changes ticks, typed text, selection, focus, scroll or open folds.
 
 function parse(html) {
-  // A template keeps the white space before the first element; a parsed document drops it.
+  // Unlike a document, a template keeps leading white space.
   const template = document.createElement("template");
   template.innerHTML = html;
   return template.content;
@@ -109,9 +103,7 @@ function patch(part, fresh, force) {
   }
   part.postponed = false;
   const held = !force && isHeld(part.element);
-  const focused = part.element.contains(document.activeElement) ? document.activeElement : null;
   const waiting = morphChildren(part.element, fresh, held);
-  if (focused && focused !== document.activeElement) focusAgain(focused, part.element);
   showArrivals(part, waiting);
   tick();
   document.dispatchEvent(new CustomEvent("sluice:patched", { detail: part.name }));
@@ -120,7 +112,7 @@ function patch(part, fresh, force) {
 function isHeld(element) {
   if (element.matches(":hover") || element.contains(document.activeElement)) return true;
   if ([...element.querySelectorAll(".scroll")].some((box) => box.scrollTop > 0)) return true;
-  // Rows that came in above the top of the screen would push what is being read.
+  // New rows above the screen would push it down.
   return element.getBoundingClientRect().top < 0;
 }
 
@@ -129,84 +121,35 @@ function isSelectedIn(element) {
   return !selection.isCollapsed && selection.containsNode(element, true);
 }
 
-// An element that moved or was replaced lost the focus, and a text the place of its cursor.
-function focusAgain(focused, element) {
-  const key = keyOf(focused);
-  const target = focused.isConnected ? focused : key && [...element.querySelectorAll("*")].find((one) => keyOf(one) === key);
-  if (!target) return;
-  target.focus({ preventScroll: true });
-  if (target.matches("textarea, input[type=text], input[type=search], input:not([type])")) {
-    target.setSelectionRange(focused.selectionStart, focused.selectionEnd);
-  }
-}
-
 const CONTROLS = "input, select, textarea";
 
+const isTick = ({ type }) => type === "checkbox" || type === "radio";
+
 function isEdited(control) {
-  if (control.type === "checkbox" || control.type === "radio") return control.checked !== control.defaultChecked;
-  if (control.type === "hidden" || control.type === "file") return false;
-  if (control.nodeName !== "SELECT") return control.value !== control.defaultValue;
+  if (control.type === "hidden") return false;
+  if (isTick(control)) return control.checked !== control.defaultChecked;
+  if (!control.options) return control.value !== control.defaultValue;
   const options = [...control.options];
   // Without a default the browser chooses the first.
-  if (!control.multiple && !options.some((option) => option.defaultSelected)) return control.selectedIndex > 0;
-  return options.some((option) => option.selected !== option.defaultSelected);
+  const first = options.some((option) => option.defaultSelected) ? null : options[0];
+  return options.some((option) => option.selected !== (option.defaultSelected || option === first));
 }
 
-function hasEdits(element) {
-  return [...element.querySelectorAll(CONTROLS)].some(isEdited);
-}
-
-function copyEdit(from, to) {
-  if (from.type === "checkbox" || from.type === "radio") {
-    to.checked = from.checked;
-  } else if (from.nodeName === "SELECT") {
-    const chosen = new Set([...from.selectedOptions].map((option) => option.value));
-    for (const option of to.options) option.selected = chosen.has(option.value);
-  } else {
-    to.value = from.value;
-  }
-}
-
-// Elements that are the same thing before and after, wherever they stand among their siblings.
 function keyOf(node) {
-  if (node.nodeType !== Node.ELEMENT_NODE) return null;
-  if (node.id) return `#${node.id}`;
-  if (node.dataset.key !== undefined) return `key ${node.dataset.key}`;
-  if (!node.name || !node.matches(CONTROLS)) return null;
-  const isOneOfSeveral = node.type === "checkbox" || node.type === "radio";
-  return `${node.name} ${isOneOfSeveral ? node.getAttribute("value") : ""}`;
+  if (node.nodeType !== Node.ELEMENT_NODE) return "";
+  return node.id || node.dataset.key || (node.matches(CONTROLS) && node.name + (isTick(node) && node.value)) || "";
 }
 
-const isAlike = (old, fresh) =>
-  old.nodeName === fresh.nodeName && keyOf(old) === keyOf(fresh) && old.type === fresh.type;
-
-// A copy of `fresh` in the place of `old`, with what a person entered in `old`.
-function replace(old, fresh) {
-  const copy = document.importNode(fresh, true);
-  if (old.nodeType === Node.ELEMENT_NODE && copy.nodeType === Node.ELEMENT_NODE) {
-    const controls = (element) => [...(element.matches(CONTROLS) ? [element] : element.querySelectorAll(CONTROLS))];
-    const targets = new Map(controls(copy).map((control) => [keyOf(control), control]));
-    for (const control of controls(old).filter(isEdited)) {
-      const target = targets.get(keyOf(control));
-      if (target?.type === control.type) copyEdit(control, target);
-    }
-  }
-  old.replaceWith(copy);
-}
+const isAlike = (old, fresh) => old.nodeName === fresh.nodeName && keyOf(old) === keyOf(fresh);
 
 function morph(old, fresh, held) {
-  if (!isAlike(old, fresh)) {
-    replace(old, fresh);
-    return 0;
-  }
   if (old.nodeType !== Node.ELEMENT_NODE) {
     if (old.data !== fresh.data) old.data = fresh.data;
     return 0;
   }
-  // A new default would change what is chosen in a list, and the text of an area.
+  // New defaults would replace the entry.
   if (old.matches("select, textarea") && isEdited(old)) return 0;
   for (const { name, value } of fresh.attributes) {
-    // What a person opened stays open, and what they closed stays closed.
     if (name !== "open" && old.getAttribute(name) !== value) old.setAttribute(name, value);
   }
   for (const { name } of [...old.attributes]) {
@@ -216,35 +159,20 @@ function morph(old, fresh, held) {
 }
 
 function morphChildren(old, fresh, held) {
-  if (old.nodeType === Node.ELEMENT_NODE && old.hasAttribute("data-rows")) return morphRows(old, fresh, held);
-  const left = [...old.childNodes].filter((node) => !node.dataset || node.dataset.keep === undefined);
-  const end = left.at(-1)?.nextSibling ?? null;
-  // The partner of each node: the one with its key, else the next of its kind without one.
+  if (old.dataset?.rows !== undefined) return morphRows(old, fresh, held);
+  const left = [...old.childNodes].filter((node) => node.dataset?.keep === undefined);
   const pairs = [...fresh.childNodes].map((node) => {
     const at = left.findIndex((known) => isAlike(known, node));
-    return { node, known: at < 0 ? null : left.splice(at, 1)[0] };
+    return [at < 0 ? document.importNode(node, true) : left.splice(at, 1)[0], at < 0 ? null : node];
   });
-  // What has no partner is another element in the same place, or gone.
-  for (const pair of pairs) {
-    if (pair.known || keyOf(pair.node)) continue;
-    const at = left.findIndex((known) => known.nodeType === pair.node.nodeType && !keyOf(known));
-    if (at >= 0) pair.known = left.splice(at, 1)[0];
-  }
   left.forEach((node) => node.remove());
   let waiting = 0;
   let next = old.firstChild;
-  const skipKept = () => {
-    while (next && next !== end && next.dataset?.keep !== undefined) next = next.nextSibling;
-  };
-  for (const { node, known } of pairs) {
-    skipKept();
-    if (!known) {
-      old.insertBefore(document.importNode(node, true), next ?? end);
-      continue;
-    }
-    if (known === next) next = next.nextSibling;
-    else old.insertBefore(known, next ?? end);
-    waiting += morph(known, node, held);
+  for (const [node, update] of pairs) {
+    while (next?.dataset?.keep !== undefined) next = next.nextSibling;
+    if (node === next) next = next.nextSibling;
+    else old.insertBefore(node, next);
+    if (update) waiting += morph(node, update, held);
   }
   return waiting;
 }
@@ -260,7 +188,7 @@ function morphRows(old, fresh, held) {
   }
   const wanted = new Set(want.map((row) => row.dataset.key));
   for (const [key, row] of have) {
-    row.classList.toggle("is-gone", !wanted.has(key) && (held || hasEdits(row)));
+    row.classList.toggle("is-gone", !wanted.has(key) && (held || [...row.querySelectorAll(CONTROLS)].some(isEdited)));
     if (!wanted.has(key) && !row.classList.contains("is-gone")) row.remove();
   }
   if (held) return waiting;
@@ -300,7 +228,6 @@ function say(text) {
   voice.textContent = text;
 }
 
-// Ages and heartbeats are `ticks.js`'s; a paused page stands still altogether.
 function tick() {
   if (mode !== "paused") document.dispatchEvent(new CustomEvent("sluice:tick", { detail: now() }));
 }
@@ -308,8 +235,6 @@ function tick() {
 function setText(element, text) {
   if (element && element.textContent !== text) element.textContent = text;
 }
-
-// The stream
 
 function hear(kinds) {
   heardAt = Date.now();
@@ -328,7 +253,7 @@ function hear(kinds) {
   document.dispatchEvent(new CustomEvent("sluice:change", { detail: kinds }));
 }
 
-// What changed between the making of the page, or the end of the last stream, and now was told to nobody.
+// Changes before the stream started were not reported.
 function start() {
   heardAt = Date.now();
   if (mode === "paused") return;
@@ -342,7 +267,7 @@ function open() {
   source = new EventSource(body.dataset.events);
   source.addEventListener("start", start);
   source.addEventListener("ping", () => hear([]));
-  // Renamed or unregistered: the address leads on to the new one, or says that there is nothing.
+  // Renamed or unregistered: the address redirects or answers 404.
   source.addEventListener("gone", () => location.reload());
   source.addEventListener("change", (event) => hear(JSON.parse(event.data).kinds));
 }
@@ -395,7 +320,6 @@ function pause() {
 
 if (body.dataset.events && parts.length) {
   show("off");
-  // A page's own script listens by then, so it hears the start as well.
   document.addEventListener("DOMContentLoaded", open);
   setInterval(() => { tick(); watch(); }, 1000);
   toggle?.addEventListener("click", pause);
@@ -403,7 +327,6 @@ if (body.dataset.events && parts.length) {
     const isTyping = event.target.closest("input, textarea, select");
     if (event.key === "p" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) pause();
   });
-  // Rows that waited for the pointer to leave, or for the page to be scrolled back.
   const catchUp = (part) => {
     if (mode !== "paused" && part.element.querySelector(":scope > .arrivals") && !isHeld(part.element)) refresh(part);
   };
