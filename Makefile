@@ -116,7 +116,8 @@ test: setup ## Every test that needs no long-running service (eight minutes on t
 
 .PHONY: core
 core: setup ## One or a few tests of each longer kind, by name: tests/core.txt.
-	@sed 's/ *#.*//; /^$$/d' tests/core.txt | tr '\n' '\0' | xargs -0 $(RUN) -m pytest -n $(JOBS) --durations=15
+	@sed 's/ *#.*//; /^$$/d' tests/core.txt | tr '\n' '\0' | \
+		SLUICE_TEST_CORE=1 xargs -0 $(RUN) -m pytest -n $(JOBS) --durations=15 -m "not soak"
 
 .PHONY: gate
 gate: setup ## What each submission must pass: check, test and core; every step runs, whatever fails.

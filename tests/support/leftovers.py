@@ -25,6 +25,7 @@ _POLL_S = 0.01
 _SHARED_THREADS = (
     "sluice-due",
     "request_",  # the web application
+    "asyncio_",  # the event loop of a browser; ends with it
     "(process_request_thread)",  # Django's live server, for a connection that a client keeps
 )
 """Parts of names of threads that serve the whole process from their first use on."""

@@ -18,6 +18,8 @@ SEED = "SLUICE_TEST_SEED"
 EXPLORE = "SLUICE_TEST_EXPLORE"
 """Set by `make explore` and `make soak`: what has fixed cases in the gate draws others by the seed.
 """
+CORE = "SLUICE_TEST_CORE"
+"""Set by `make core`: its tests are named, so none of them is left out."""
 _TESTS = Path(__file__).resolve().parents[1]
 _DRAWING = ("sampled", "hypothesis", SEED, "story_seed")
 """Words of files whose tests draw by the seed of the run."""
@@ -57,6 +59,8 @@ def leave_to_soak(tests: Sequence[pytest.Item], seed: int) -> None:
 
     `tests` are all that were collected, in their order, so that every process draws alike.
     """
+    if CORE in os.environ:
+        return
     cases = defaultdict[tuple[str, int], list[pytest.Item]](list)
     for test in tests:
         if (mark := test.get_closest_marker(MARK)) is not None:
