@@ -16,7 +16,7 @@ from tests.support.crash_count import CrashCount
 from tests.support.java_options import java_options
 from tests.support.leftovers import nothing_left_running, stop_repetitions
 from tests.support.memory_room import MEMORY, has_room
-from tests.support.sampling import EXPLORE, SEED, examples, leave_to_soak, mark_explored
+from tests.support.sampling import EXPLORE, SEED, examples, leave_to_soak
 from tests.support.shared_work import SharedWork
 from workers.repetitions import active_repetitions
 
@@ -77,7 +77,6 @@ def pytest_report_header() -> str:
 @pytest.hookimpl(tryfirst=True)  # Before `-m` chooses by marks.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     leave_to_soak(items, int(os.environ[SEED]))
-    mark_explored(items)
     run_report.mark_process_tests(items)
     chromium = next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
     for item in items:

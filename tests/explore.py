@@ -16,10 +16,9 @@ from collections.abc import Iterator, Sequence
 
 from tests.gate import REPOSITORY, print_line, run_pytest
 from tests.support.run_report import Failure
-from tests.support.sampling import EXPLORE, draws_by_seed
+from tests.support.sampling import EXPLORE, SEED, draws_by_seed
 
-SEED = "SLUICE_TEST_SEED"
-SELECTION = "explored and not (interop or browser or soak)"
+SELECTION = "not (interop or browser or soak)"
 FILES_AT_ONCE = 6
 _NO_TESTS = 5
 

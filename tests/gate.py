@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,7 +92,7 @@ class Gate:
 
 def run_gate(steps: Sequence[str]) -> Gate:
     gate = Gate()
-    with prepared_in_background() if "check" in steps else nothing():
+    with prepared_in_background() if "check" in steps else nullcontext():
         if "check" in steps:
             gate.run_step("check")
             if os.environ.get("SLUICE_ADVISORIES"):
@@ -130,11 +130,6 @@ def prepared_in_background() -> Iterator[None]:
     finally:
         for process in started:
             process.wait()
-
-
-@contextmanager
-def nothing() -> Iterator[None]:
-    yield
 
 
 @contextmanager

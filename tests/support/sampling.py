@@ -42,13 +42,6 @@ def draws_by_seed() -> list[Path]:
     ]
 
 
-def mark_explored(items: Sequence[pytest.Item]) -> None:
-    files = set(draws_by_seed())
-    for item in items:
-        if item.path in files:
-            item.add_marker("explored")
-
-
 def examples(whole: int) -> int:
     """With how many examples a property is tried: a third, drawn by the seed of the run."""
     return whole if os.environ.get(WHOLE) else -(-whole // 3)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.controlplane.node.test_up_and_down import Node, login, node, wait_until
+from tests.controlplane.node.test_up_and_down import Node, log_in, login, node, wait_until
 from workers.lakehouse import open_table
 
 __all__ = ["node"]
@@ -25,7 +25,7 @@ def test_rollback_that_an_admin_requests_is_run_by_celery(node: Node, tmp_path: 
         assert write.returncode == 0, write.stdout + write.stderr
     table = open_table(node.home / "tables" / "people")
     newest = table.timeline()[-1].requested_at
-    admin = signed_in(node, *login(up.stdout))
+    admin = log_in(node, *login(up.stdout))
 
     plan = f"{node.identity.url}t/people/rollback/{newest}"
     wait_until(lambda: admin.get(plan, timeout=30).status_code == 200, seconds=60)
@@ -43,15 +43,6 @@ def test_rollback_that_an_admin_requests_is_run_by_celery(node: Node, tmp_path: 
     assert state() == "succeeded"
     assert newest not in [instant.requested_at for instant in table.timeline()]
     assert [row["city"] for row in table.read().to_pylist()] == ["Oslo"]
-
-
-def signed_in(node: Node, user: str, password: str) -> requests.Session:
-    session = requests.Session()
-    address = f"{node.identity.url}login/"
-    form = hidden_fields(session.get(address, timeout=30))
-    form |= {"username": user, "password": password}
-    session.post(address, data=form, headers={"Referer": address}, timeout=30)
-    return session
 
 
 def hidden_fields(page: requests.Response) -> dict[str, str]:

@@ -173,20 +173,21 @@ def scraped(node: Node) -> str:
     return answer.text
 
 
-def log_in(node: Node, user: str, password: str) -> None:
-    with requests.Session() as session:
-        page = session.get(f"{node.identity.url}login/", timeout=30)
-        token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.text)
-        assert token is not None, page.text
-        session.post(
-            f"{node.identity.url}login/",
-            data={"username": user, "password": password, "csrfmiddlewaretoken": token[1]},
-            headers={"Referer": node.identity.url},
-            timeout=30,
-        )
-        home = session.get(node.identity.url, timeout=30)
-        assert home.status_code == 200
-        assert "/login/" not in home.url
+def log_in(node: Node, user: str, password: str) -> requests.Session:
+    session = requests.Session()
+    page = session.get(f"{node.identity.url}login/", timeout=30)
+    token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.text)
+    assert token is not None, page.text
+    session.post(
+        f"{node.identity.url}login/",
+        data={"username": user, "password": password, "csrfmiddlewaretoken": token[1]},
+        headers={"Referer": node.identity.url},
+        timeout=30,
+    )
+    home = session.get(node.identity.url, timeout=30)
+    assert home.status_code == 200
+    assert "/login/" not in home.url
+    return session
 
 
 def start_writer(node: Node) -> subprocess.Popen[bytes]:
