@@ -92,6 +92,7 @@ class Mutant:
         return str(mutated)
 
 
+@cache
 def all_mutants() -> list[Mutant]:
     """Of every target, in the order of modules and lines."""
     return [

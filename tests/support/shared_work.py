@@ -13,8 +13,11 @@ GROUPS = {
     "pytest.mark.spark": "spark",
     "pytest.mark.kafka": "kafka",
     "pytest.mark.browser": "browser",
+    "from tests.support.source_files import": "repository",
 }
-"""Files with this mark go to one worker: they share a process that takes long to start."""
+"""Files with this text go to one worker: they share a process that takes long to start, or the
+parsed files of the repository.
+"""
 FIRST = (
     *GROUPS.values(),
     "tests/controlplane/node/",

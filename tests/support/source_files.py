@@ -79,7 +79,7 @@ def modules() -> tuple[Module, ...]:
 
 
 def _looked_at(name: str, tree: ast.Module, known: set[str]) -> Module:
-    nodes = list(ast.walk(tree))
+    nodes = _walk(tree)
     return Module(
         name=name,
         docstring=ast.get_docstring(tree),
@@ -100,6 +100,18 @@ def _looked_at(name: str, tree: ast.Module, known: set[str]) -> Module:
             if HOODIE.search(str(node.value))
         ],
     )
+
+
+def _walk(tree: ast.AST) -> list[ast.AST]:
+    """Return the nodes of `ast.walk` in its order, without contexts such as `Load`, but faster."""
+    nodes = [tree]
+    for node in nodes:
+        for value in vars(node).values():
+            if isinstance(value, list):
+                nodes.extend(one for one in value if isinstance(one, ast.AST))
+            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+                nodes.append(value)
+    return nodes
 
 
 def bindings_of(nodes: Sequence[ast.AST]) -> Iterator[tuple[int, str]]:
