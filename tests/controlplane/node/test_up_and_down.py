@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ import requests
 from controlplane.node.identity import Identity, read_identity
 from controlplane.node.living import processes_of
 from controlplane.node.places import PROJECT, Places
+from workers.lakehouse import open_table
 from workers.processes import find_free_ports, start_on_free_ports
 
 WAIT_S_MAX = 60.0
@@ -73,15 +75,28 @@ class Node:
         return next(one.pid for one in self.processes() if word in " ".join(one.cmdline()))
 
 
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
+@contextmanager
+def node_in(home: Path) -> Iterator[Node]:
     passed_on = ("PATH", "HOME", "LANG", "JAVA_HOME", "JAVA_TOOL_OPTIONS")
     ports = dict(zip(PORT_VARIABLES, map(str, find_free_ports(3)), strict=True))
     given = {name: os.environ[name] for name in passed_on if name in os.environ}
-    node = Node(tmp_path / "home", {**given, **ports, "SLUICE_HOME": str(tmp_path / "home")})
+    node = Node(home, {**given, **ports, "SLUICE_HOME": str(home)})
     yield node
     node.manage("down")
     assert not Places(node.home).identity.exists() or node.processes() == []
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    with node_in(tmp_path / "home") as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+def running_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Node, str]]:
+    """A node that runs, and what `up` printed. It takes a minute to start, so tests share it."""
+    with node_in(tmp_path_factory.mktemp("node") / "home") as node:
+        yield node, node.start("--no-demo").stdout
 
 
 def test_up_on_a_port_in_use_says_so_and_leaves_nothing(node: Node) -> None:
@@ -124,10 +139,43 @@ def test_down_and_status_of_a_node_that_never_was(node: Node) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_node_starts_survives_kills_stops_and_continues(node: Node) -> None:
-    up = node.start("--no-demo")
-    assert f"Sluice is up: {node.identity.url}" in up.stdout
-    log_in(node, *login(up.stdout))
+def test_rollback_that_an_admin_requests_is_run_by_celery(
+    running_node: tuple[Node, str], tmp_path: Path
+) -> None:
+    node, said = running_node
+    for day, city in (("1", "Oslo"), ("2", "Bergen")):
+        source = tmp_path / "people.csv"
+        source.write_text(f"id,day,city\na,{day},{city}\n")
+        write = node.manage("write", str(source), "--no-spark", "--ordering", "day")
+        assert write.returncode == 0, write.stdout + write.stderr
+    table = open_table(node.home / "tables" / "people")
+    newest = table.timeline()[-1].requested_at
+    admin = log_in(node, *login(said))
+
+    plan = f"{node.identity.url}t/people/rollback/{newest}"
+    wait_until(lambda: admin.get(plan, timeout=30).status_code == 200, seconds=WAIT_S_MAX)
+    form = hidden_fields(admin.get(plan, timeout=30))
+    form |= {"typed_name": "people", "reason": "loaded the wrong day"}
+    requested = admin.post(plan, data=form, headers={"Referer": plan}, timeout=30)
+    assert "/operations/" in requested.url, requested.text
+    operation = requested.url.rstrip("/").rsplit("/", 1)[1]
+
+    def state() -> str:
+        address = f"{node.identity.url}api/v1/operations/{operation}/"
+        return str(admin.get(address, timeout=30).json()["row"]["state"])
+
+    wait_until(lambda: state() in ("succeeded", "failed"), seconds=2 * WAIT_S_MAX)
+    assert state() == "succeeded"
+    assert newest not in [instant.requested_at for instant in table.timeline()]
+    assert [row["city"] for row in table.read().to_pylist()] == ["Oslo"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_node_starts_survives_kills_stops_and_continues(running_node: tuple[Node, str]) -> None:
+    node, said = running_node
+    assert f"Sluice is up: {node.identity.url}" in said
+    log_in(node, *login(said))
     wait_until(lambda: node.get("readyz").status_code == 200, seconds=WAIT_S_MAX)
     wait_until(lambda: "sluice_mirror_rounds_total" in scraped(node), seconds=WAIT_S_MAX)
     assert node.get("metrics").status_code == 401
@@ -157,6 +205,13 @@ def test_a_node_starts_survives_kills_stops_and_continues(node: Node) -> None:
     assert re.search(r"stopping \d+ processes that an earlier run left behind", up.stdout)
     assert not left & {process.pid for process in node.processes()}
     log_in(node, *login(up.stdout))
+
+
+def hidden_fields(page: requests.Response) -> dict[str, str]:
+    assert page.status_code == 200, page.text
+    tags = re.findall(r"<input[^>]*>", page.text)
+    hidden = [dict(re.findall(r'([a-z]+)="([^"]*)"', tag)) for tag in tags]
+    return {tag["name"]: tag["value"] for tag in hidden if tag.get("type") == "hidden"}
 
 
 def login(said: str) -> tuple[str, str]:
