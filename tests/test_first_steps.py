@@ -126,6 +126,7 @@ def test_the_commands_of_the_readme_run_in_their_order(tmp_path: Path) -> None:
         assert "1 rows in" in done.stdout
 
 
+@pytest.mark.slow
 def test_another_project_gets_the_engine_and_the_client_and_nothing_else(tmp_path: Path) -> None:
     copied = tmp_path / "sluice"
     copied.mkdir()
@@ -154,6 +155,7 @@ def test_another_project_gets_the_engine_and_the_client_and_nothing_else(tmp_pat
     assert "Requires-Dist: pyarrow==" in metadata.read_text()
 
 
+@pytest.mark.slow
 def test_help_lists_our_commands_before_there_is_a_node(tmp_path: Path) -> None:
     for words in (["--help"], []):
         done = manage(tmp_path, *words)
@@ -163,7 +165,7 @@ def test_help_lists_our_commands_before_there_is_a_node(tmp_path: Path) -> None:
     assert "create" in manage(tmp_path, "token", "--help").stdout
 
 
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=5)
 @pytest.mark.parametrize("words", ["up --no-demo", "status", "migrate", "token list ada", "doctor"])
 def test_a_home_that_cannot_be_used_is_one_sentence(tmp_path: Path, words: str) -> None:
     (tmp_path / "file").write_text("")

@@ -46,6 +46,7 @@ def test_verdict_names_each_failure_with_its_error(capsys: pytest.CaptureFixture
     assert shown[-1] == "gate: 2 passed, 1 failed, 1 skipped"
 
 
+@pytest.mark.slow
 def test_report_names_a_file_that_cannot_be_collected(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     command = [sys.executable, "-c", _RUN_WITH_REPORT, str(path), str(tmp_path / "test_broken.py")]

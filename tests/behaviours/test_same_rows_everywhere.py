@@ -64,7 +64,7 @@ def a_table(tables: ScenarioTables, table_type: str) -> ScenarioTable:
     )
 
 
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize(("table_type", "mode"), KINDS_AND_MODES)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_batches_one_after_the_other(
@@ -78,6 +78,7 @@ def test_batches_one_after_the_other(
     assert table.rows() == oracle(batches(seed)), f"seed={seed}"
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_base_files_and_logs_of_all_modes_mixed(tables: ScenarioTables, seed: int) -> None:
     chance = random.Random(seed)
@@ -90,7 +91,7 @@ def test_base_files_and_logs_of_all_modes_mixed(tables: ScenarioTables, seed: in
     assert table.rows() == oracle(batches(seed)), f"seed={seed}"
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_dead_aborted_and_undone_writes_in_between_leave_no_trace(

@@ -74,6 +74,7 @@ def test_secrets_come_from_the_environment_before_the_file(
     assert "environment" not in repr(secrets)
 
 
+@pytest.mark.slow
 def test_production_starts_only_with_a_secret_and_passes_the_deployment_check(
     tmp_path: Path,
 ) -> None:

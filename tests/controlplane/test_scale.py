@@ -68,6 +68,7 @@ def steps_of(ask: Callable[[], object]) -> int:
     return steps
 
 
+@pytest.mark.slow
 def test_pages_stay_quick_and_right_with_a_long_history(history: Table, admin: User) -> None:
     questions: dict[str, Callable[[], object]] = {
         "overview": lambda: tables_page(admin, Wanted()).rows,

@@ -100,7 +100,7 @@ def assert_went_on(
     assert list(opened(bucket, "check").table.timeline().pending()) == []
 
 
-@pytest.mark.sampled(every=10)  # A third of the faults for each operation.
+@pytest.mark.sampled(every=30)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("table", "operation"), TRIALS, ids=[f"{one.name}-{kind.name}" for kind, one in TRIALS]

@@ -81,7 +81,7 @@ TRIALS: list[tuple[Kind, Operation, int]] = [
 ]
 
 
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize(
     ("kind", "operation", "files"),
     TRIALS,

@@ -35,7 +35,7 @@ TRIALS = [
 ]
 
 
-@pytest.mark.sampled(every=6)
+@pytest.mark.sampled(every=12)
 @pytest.mark.parametrize(
     ("kind", "operation"), TRIALS, ids=[f"{one.name}-{kind.name}" for kind, one in TRIALS]
 )

@@ -63,6 +63,7 @@ def overtaken(kind: Kind, late: pa.Table, rival: pa.Table) -> tuple[State, Opera
     return State(storage.files, clock.now_ms()), Operation("overtaken", commit)
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("kind", [COW, MOR, NBCC], ids=lambda kind: kind.name)
 def test_a_schema_is_stated_again_or_not_committed_whatever_call_dies(
     kind: Kind, run_trial: Callable[[Trial], int]
@@ -75,6 +76,7 @@ def test_a_schema_is_stated_again_or_not_committed_whatever_call_dies(
     assert_follows(trial)
 
 
+@pytest.mark.slow
 def test_rows_are_written_again_or_not_committed_whatever_call_dies(
     run_trial: Callable[[Trial], int],
 ) -> None:

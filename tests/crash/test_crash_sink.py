@@ -79,6 +79,7 @@ def test_the_next_coordinator_may_die_everywhere_as_well(flow: Flow) -> None:
             assert assert_offsets_and_rows_agree(after_ingest(again, "third-")) == NOW.records
 
 
+@pytest.mark.slow
 def test_two_coordinators_meet_at_every_storage_call_and_each_record_is_there_once() -> None:
     _, calls = meet(start(), NEVER)
     assert calls >= CALLS_LEAST

@@ -240,7 +240,7 @@ def files_of_nobody(state: State) -> list[str]:
 COW_ON_THREADS = replace(COW, threads=2)
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("kind", [COW, MOR, COW_ON_THREADS], ids=["cow", "mor", "cow-threads"])
 @pytest.mark.parametrize("waits", [True, False], ids=["waited-for", "given-up"])
 def test_writer_that_freezes_at_any_call_and_wakes_behind_its_archive_shows_nothing(
@@ -267,7 +267,7 @@ def test_writer_that_freezes_at_any_call_and_wakes_behind_its_archive_shows_noth
     assert late > 0, "no sleeper left a file: the story does not meet what it is about"
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("kind", [COW, COW_SIMPLE, MOR], ids=lambda kind: kind.name)
 @pytest.mark.parametrize("every", [EVERY, pytest.param(1, marks=pytest.mark.soak)])
 def test_writer_that_freezes_at_any_call_hears_what_became_of_its_write(

@@ -214,7 +214,7 @@ def begun(kind: Kind) -> Story:
     return Story(kind, State(files, clock.now_ms()), ",".join(names), then)
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=8)
 @pytest.mark.parametrize("name", sorted(KINDS))
 @pytest.mark.parametrize("every", [EVERY, pytest.param(1, marks=pytest.mark.soak)])
 def test_service_that_freezes_at_any_call_takes_nothing_away_when_it_wakes(

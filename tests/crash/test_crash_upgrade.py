@@ -39,7 +39,7 @@ STARTS: Mapping[str, Callable[[], Files]] = {
 }
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("name", STARTS)
 def test_table_is_of_the_old_or_the_new_version_whatever_call_dies(
     name: str, tmp_path: Path

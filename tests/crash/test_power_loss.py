@@ -119,7 +119,7 @@ class Due:
     """When it had not: any of these, by what is decided on the disk that is left."""
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize(
     ("kind", "operation"), SAMPLED, ids=[f"{drawn.name}-{kind.name}" for kind, drawn in SAMPLED]
 )

@@ -16,6 +16,7 @@ from workers.lakehouse import open_table
 TRIED = {"upsert": COW, "compact": MOR, "archive": MOR, "rollback": MOR}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "operation"),
     [(TRIED[one.name], one) for one in OPERATIONS if one.name in TRIED],

@@ -29,6 +29,7 @@ POLICIES = {
 }
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("policy", list(POLICIES))
 @pytest.mark.parametrize("age_minutes", [80, 200])
 def test_g1_reader_within_the_declared_retention_ends_and_an_older_one_is_told(

@@ -79,7 +79,7 @@ def a_crowd(tables: ScenarioTables, table_type: str, mode: str, seed: int) -> Cr
     return crowd
 
 
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=9)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize(
     ("table_type", "mode"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioTables
 from tests.support.watched_storage import WatchedStorage
 from workers.table_layout import LOCK
@@ -52,6 +54,7 @@ def a_table(tables: ScenarioTables) -> ScenarioTable:
     return tables(table_type="MERGE_ON_READ", schema=READINGS, ordering=["ts"], options=buckets)
 
 
+@pytest.mark.slow
 def test_begin_and_commit_ask_storage_as_often_among_many_as_among_few(
     tables: ScenarioTables,
 ) -> None:

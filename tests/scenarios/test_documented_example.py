@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_example_of_the_page_on_stop_points_runs_as_described() -> None:
     page = (REPOSITORY / "docs" / "stop-points.md").read_text()
     [script] = re.findall(r"```bash\n(.*?)```", page, re.DOTALL)

@@ -122,6 +122,7 @@ def test_a_row_that_moves_brings_its_list_as_it_was(tables: ScenarioTables) -> N
     assert (moved.lists_exhausted, "best of m" in moved.warnings[0]) == (1, True)
 
 
+@pytest.mark.sampled(every=2)
 @types
 def test_every_list_is_told_by_the_commit_that_exhausts_it(
     tables: ScenarioTables, table_type: str

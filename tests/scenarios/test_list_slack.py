@@ -210,7 +210,7 @@ class Oracle:
         return [(score, item) for item, score in listed[:2]]
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=4)
 @types
 @pytest.mark.parametrize("slack", ["n", "0"])
 def test_lists_are_what_is_left_or_are_named_whatever_is_compacted_when(

@@ -46,6 +46,7 @@ def done(table: ScenarioTable, steps: Sequence[Step]) -> Committed:
     return last_commit
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     ("steps", "keys"),
     [

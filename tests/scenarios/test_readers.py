@@ -39,6 +39,7 @@ def values(rows: pa.Table) -> set[int]:
     return {int(row["value"]) for row in rows.to_pylist()}
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(("table_type", "mode"), KINDS)
 def test_readers_beside_a_writer_see_every_commit_whole(
@@ -66,6 +67,7 @@ def test_readers_beside_a_writer_see_every_commit_whole(
         assert newest == sorted(newest)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(("table_type", "mode"), KINDS)
 @pytest.mark.parametrize("moment", ["listing", "opening"])
 def test_reader_who_looked_before_a_rollback_and_reads_after_it_sees_no_mix(

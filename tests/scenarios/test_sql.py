@@ -253,6 +253,7 @@ def write_readings(table: ScenarioTable, *keys: str) -> None:
     table.writer("w").upsert_and_commit(*rows)
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("mode", ["SINGLE_WRITER", "OPTIMISTIC_CONCURRENCY_CONTROL"])
 @pytest.mark.parametrize(
     "statement",

@@ -112,7 +112,7 @@ def by_service(handle: LakehouseTable) -> None:
     assert outcome.instant is not None
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("delete", [by_handle, by_service])
 @pytest.mark.parametrize("ingest_mode", ["non-blocking", "optimistic"])
 def test_non_blocking_delete_ends_at_once_beside_an_ingest_that_never_rests(
@@ -141,6 +141,7 @@ def test_optimistic_delete_without_retries_starves(lake: ScenarioTable) -> None:
     assert lake.orphan_files() == lake.leftovers() == []
 
 
+@pytest.mark.slow
 def test_optimistic_delete_ends_by_retries_as_soon_as_one_attempt_fits_between_two_commits(
     lake: ScenarioTable,
 ) -> None:

@@ -55,6 +55,7 @@ def wide(request: str, *streams: str, at: int = 5) -> Row:
     return row
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("order", list(itertools.permutations(STREAMS)), ids="-".join)
 def test_three_streams_make_one_row_in_whatever_order_they_complete(
     ads: ScenarioTable, order: tuple[str, ...]

@@ -112,6 +112,7 @@ def test_a_group_is_changed_and_what_is_required_stays_as_others_write_it(
         assert (rows["c"]["city"], rows["c"]["x"]) == ("Rome", 3)
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("how", ["by key", "by a mark", "by a mark with a row behind it"])
 @STATEMENTS
 def test_a_row_that_was_deleted_meanwhile_does_not_come_back_without_what_it_requires(

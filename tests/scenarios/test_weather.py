@@ -86,6 +86,7 @@ def by_id(table: LakehouseTable) -> pa.Table:
     return rows.sort_by("id").select(sorted(rows.column_names))
 
 
+@pytest.mark.slow
 def test_every_observation_is_in_the_table_as_it_stands_in_the_file(plain: LakehouseTable) -> None:
     rows = {row["id"]: row for row in plain.read().to_pylist()}
     with WEATHER.open(newline="") as file:

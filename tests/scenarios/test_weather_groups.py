@@ -46,6 +46,7 @@ def observations() -> pa.Table:
     return pa.table([keys, weather.column("origin"), *values], names=["id", "origin", *names])
 
 
+@pytest.mark.slow
 def test_three_streams_with_their_own_clocks_join_whatever_the_order(
     tables: ScenarioTables,
 ) -> None:

@@ -26,6 +26,7 @@ from workers.lakehouse import open_table
 from workers.schema.alter import WidenColumn
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(("table_type", "options"), KINDS, ids=IDS)
 @pytest.mark.parametrize("by_alter", [False, True], ids=["by a batch", "by alter"])
 def test_decimals_get_more_whole_digits(

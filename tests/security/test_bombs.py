@@ -159,6 +159,7 @@ def any_kind(tmp_path: Path, kind: str) -> Path:
     return place
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_damaged_file_kills_who_reads_it(any_kind: Path, kind: str, reader: Reader) -> None:
     chance = random.Random(f"{os.environ['SLUICE_TEST_SEED']} {kind}")

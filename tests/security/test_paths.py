@@ -189,6 +189,7 @@ TAKERS: dict[str, Callable[[Client, str], Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("taker", TAKERS)
 def test_no_address_that_takes_a_path_reads_or_writes_outside(
     taker: str, as_admin: Client, trips: Table, root: Path, outside: Path
@@ -214,6 +215,7 @@ def test_no_address_that_takes_a_path_reads_or_writes_outside(
     assert outsiders == []
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("taker", TAKERS)
 def test_every_address_takes_a_path_inside(
     taker: str, as_admin: Client, trips: Table, root: Path

@@ -237,6 +237,7 @@ def met(
     return shown
 
 
+@pytest.mark.slow
 def test_nobody_is_shown_a_value_of_rows_that_he_may_not_read(
     known: dict[str, str], watched: Table, reader: User, client: Client
 ) -> None:

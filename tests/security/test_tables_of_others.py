@@ -174,6 +174,7 @@ def text_of(client: Client, method: str, address: str) -> tuple[int, str]:
     return answer.status_code, _CHANGING.sub("", body.decode()) + answer.get("Location", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("role", "place"),
     [("viewer", "table"), pytest.param("admin", "namespace", marks=pytest.mark.slow)],
@@ -217,6 +218,7 @@ def test_whoever_may_see_it_comes_to_all_of_it(known: dict[str, str], as_admin: 
     assert refused == LEADS_NOWHERE
 
 
+@pytest.mark.slow
 def test_no_list_names_a_table_of_others(
     traces: list[str], known: dict[str, str], as_guest: Client
 ) -> None:

@@ -56,7 +56,7 @@ def test_every_record_is_in_the_table_once_and_the_sink_goes_on(seeds: Iterable[
 
 @pytest.mark.parametrize(
     "seed",
-    [0, 1, *(pytest.param(one, marks=pytest.mark.slow) for one in range(2, 40))],
+    [0, *(pytest.param(one, marks=pytest.mark.slow) for one in range(1, 40))],
     ids=lambda seed: f"calm-{seed}",
 )
 def test_a_kill_before_and_after_every_message_and_every_call(seed: int) -> None:
@@ -74,6 +74,7 @@ def test_a_kill_before_and_after_every_message_and_every_call(seed: int) -> None
             pytest.fail(f"{wrong!r} when killed at point {point} of seed {seed}")
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("name", BUGS)
 def test_a_planted_bug_is_found(name: str) -> None:
     for seed in range(BUG_RUNS_MAX):

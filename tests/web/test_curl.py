@@ -31,6 +31,7 @@ def path_of(curl: str) -> str:
     return f"{parts.path}?{parts.query}"
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("page", sorted(set(TWINS) - WITH_MORE))
 def test_the_twin_of_a_page_answers(page: str, as_viewer: Client, busy: Table) -> None:
     takes_table = page not in (

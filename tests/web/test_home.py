@@ -148,6 +148,7 @@ def test_a_viewer_of_one_table_sees_that_one_alone(nobody: User, admin: User) ->
     assert figures(client)["Open conflicts, 24 h"] == "2"
 
 
+@pytest.mark.slow
 def test_home_costs_the_same_with_a_thousand_tables(as_viewer: Client) -> None:
     many_tables(1_000, timezone.now())
 

@@ -113,6 +113,7 @@ def test_a_place_that_is_none_is_refused(
     assert as_viewer.get(address(operation, f"/log?{query}")).status_code == 400
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_no_line_becomes_markup(payload: str, operation: Operation, as_viewer: Client) -> None:
     line = LogLine(LINES + 1, 1_700_000_002_000, logging.ERROR, payload, payload)

@@ -135,6 +135,7 @@ def test_a_job_that_nobody_takes_asks_for_a_worker(ads: Table, as_viewer: Client
     assert b"does one run for the queue engine?" in as_viewer.get("/operations").content
 
 
+@pytest.mark.slow
 def test_the_page_costs_the_same_with_ten_thousand_operations(
     ads: Table, as_viewer: Client
 ) -> None:

@@ -44,6 +44,7 @@ def saved(client: Client, link: str) -> str:
     return b"".join(answer.streaming_content).decode()  # type: ignore[attr-defined]  # it streams
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["viewer", "admin"])
 def test_each_list_of_a_page_is_a_file_for_whoever_sees_the_page(
     role: str, as_viewer: Client, as_admin: Client, busy: Table

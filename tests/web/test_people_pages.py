@@ -31,6 +31,7 @@ OF_PEOPLE = (
 """Of admins; they show no table."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", OF_PEOPLE)
 def test_page_of_people_asks_a_bounded_number_of_times_and_is_light(
     path: str, busy: Table, admin: User, as_admin: Client

@@ -50,6 +50,7 @@ def marks(client: Client, slug: str) -> dict[tuple[str, str], list[str]]:
     }
 
 
+@pytest.mark.slow
 def test_rolled_back_commit_stays_on_chart_table_and_live_page(
     undone: tuple[Table, str, str], as_viewer: Client
 ) -> None:
@@ -65,6 +66,7 @@ def test_rolled_back_commit_stays_on_chart_table_and_live_page(
         assert f"sel={commit}" in shown
 
 
+@pytest.mark.slow
 def test_what_was_seen_of_it_stays_and_an_emptied_mirror_knows_that_it_was(
     undone: tuple[Table, str, str],
 ) -> None:

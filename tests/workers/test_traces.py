@@ -45,6 +45,7 @@ def run(*words: str, environment: Mapping[str, str]) -> subprocess.CompletedProc
     )
 
 
+@pytest.mark.slow
 def test_a_write_is_traced_from_who_started_its_process_to_the_published_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,6 +121,7 @@ def test_an_export_has_the_rows_of_the_filter_and_is_a_row_itself(
     assert client.get(f"{THERE}export/?file_format=xls").status_code == 400
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.django_db(transaction=True)
 async def test_the_server_streams_it_without_blocking() -> None:
@@ -152,6 +153,7 @@ def test_queries_do_not_grow_with_the_rows(
             assert client.get(address).status_code == 200
 
 
+@pytest.mark.slow
 def test_the_document_names_what_an_export_answers(client: Client, auditor: User) -> None:
     client.force_login(auditor)
 

@@ -125,6 +125,7 @@ def _other(field: models.Field[Any, Any], number: int) -> Any:
     return {"state": "completed", "action": "clustering"}.get(field.name, f"other {number}")
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(("model", "name"), _fields())
 def test_each_column_of_each_model_behind_the_list_is_seen_to_change(
     reader: Client, model: type[models.Model], name: str

@@ -180,6 +180,7 @@ def test_an_object_is_no_file(client: Client, viewer: User, rides: Table) -> Non
     assert answer["Content-Type"] == "application/json"
 
 
+@pytest.mark.slow
 def test_rows_of_a_statement_are_a_file_with_masks_and_without_formulas(
     client: Client, sql_tables: SqlTables
 ) -> None:

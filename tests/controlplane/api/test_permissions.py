@@ -280,6 +280,7 @@ def test_the_matrix_names_every_route() -> None:
     assert {case[0] for case in CASES} == set(_routes())
 
 
+@pytest.mark.slow
 def test_each_role_reads_exactly_what_it_may(
     addresses: dict[str, str], client: Client, people: dict[str, User], settings: Settings
 ) -> None:

@@ -27,6 +27,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
             yield address
 
 
+@pytest.mark.slow
 def test_writers_at_the_same_time_make_one_chain(database: str, tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, str(PROGRAM), str(THREADS), str(ROUNDS)],

@@ -102,6 +102,7 @@ CORRUPTIONS: dict[str, Callable[[], object]] = {
 }
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("corrupt", CORRUPTIONS.values(), ids=CORRUPTIONS.keys())
 def test_rows_that_were_changed_by_hand_are_read_anew(
     still: Lake, corrupt: Callable[[], object]

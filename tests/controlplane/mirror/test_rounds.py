@@ -84,6 +84,7 @@ def test_round_over_quiet_tables_asks_little_and_opens_nothing(
     assert (done.looked_at, done.synced, done.left) == (TABLES + 1, 0, 0)
 
 
+@pytest.mark.slow
 def test_still_tables_of_a_large_fleet_are_looked_at_less_often_and_none_is_forgotten(
     lake: Lake, many: list[Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:

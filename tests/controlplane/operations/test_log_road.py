@@ -49,6 +49,7 @@ def wait_until(happened: Callable[[], object], operation: Operation) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("working")
 def test_a_worker_tells_what_it_does_and_no_secret(lake: Lake, admin: User, root: Path) -> None:
     lake.commit(OSLO)
@@ -100,6 +101,7 @@ def start_driver(operation: Operation, settings: Settings, root: Path) -> int:
     return pid
 
 
+@pytest.mark.slow
 def test_a_driver_tells_how_it_ended(launched: Operation, settings: Settings, root: Path) -> None:
     start_driver(launched, settings, root)
 

@@ -119,6 +119,7 @@ STORIES: list[tuple[str, str, Undo]] = [
 ]
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.usefixtures("working")
 @pytest.mark.parametrize(
     ("service", "tamper"),

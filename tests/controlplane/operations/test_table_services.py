@@ -120,6 +120,7 @@ def test_a_savepoint_is_made_and_shown_with_who_and_what_came_after(
     assert ended.progress_done == ended.progress_total > 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("working")
 def test_every_service_that_ran_is_proved_by_the_mirror_and_one_that_did_not_is_not(
     lake: Lake, admin: User

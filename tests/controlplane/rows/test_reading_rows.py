@@ -91,6 +91,7 @@ def test_pages_of_rows_are_of_the_first_pages_moment_and_say_that_a_commit_came(
     assert [look.get("after") for look in looks()][:4] == [None, None, 3, 6]
 
 
+@pytest.mark.slow
 def test_rows_as_of_a_commit_are_those_that_stood_then(
     as_pia: Client, sql_tables: SqlTables
 ) -> None:
@@ -178,6 +179,7 @@ def test_history_of_a_row_names_commits_writers_and_changed_columns(
     assert answer["is_cut"] is False
 
 
+@pytest.mark.slow
 def test_masked_column_is_never_among_what_changed(as_pia: Client, sql_tables: SqlTables) -> None:
     table = sql_tables.people
     first = completed_at(table, str(table.instants.latest("completed_at").requested_at))

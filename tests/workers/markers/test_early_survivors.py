@@ -14,6 +14,7 @@ import pytest
 from tests.support.early_simulation import SimulatedWriter, Simulation
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("block", range(10))
 def test_d9_some_writer_of_any_that_meet_survives(block: int) -> None:
     judge(range(block * 50, (block + 1) * 50))

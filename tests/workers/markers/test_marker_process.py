@@ -84,6 +84,7 @@ def test_a_server_that_drained_still_stops_cleanly(own_server: ServerProcess) ->
     assert "Traceback" not in own_server.log
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [

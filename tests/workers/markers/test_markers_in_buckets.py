@@ -129,6 +129,7 @@ def test_a_table_elsewhere_in_the_bucket_is_refused(server: Server, storage: Sto
         server.create(marker(0))
 
 
+@pytest.mark.slow
 def test_many_flushes_are_folded_while_others_are_added(storage: Storage) -> None:
     flushes = FlushObjects(storage, INSTANT)
     flushes.load()

@@ -137,7 +137,7 @@ def cohorts(table: GroupTable, count: int, **chance: bool) -> Iterator[tuple[int
         yield seed, [made.case(f"k{n}", 1 + seed % 4) for n in range(size)]
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=8)
 @tables
 def test_random_histories_are_what_the_oracle_says(table: GroupTable) -> None:
     """100,000 of them over all tables. Half come in another order, and with a batch that comes
@@ -170,7 +170,7 @@ def test_a_delete_by_key_erases_what_was_visible_before_it(table: GroupTable) ->
         check(table, fold_anyhow(table, states, random.Random(seed)), cases)
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=8)
 @tables
 def test_a_few_keys_at_a_time_are_what_the_oracle_says(table: GroupTable) -> None:
     """With few keys all may be unique, and merges take their short cuts."""
@@ -181,7 +181,7 @@ def test_a_few_keys_at_a_time_are_what_the_oracle_says(table: GroupTable) -> Non
         check(table, fold_anyhow(table, by_step(table, cases), random.Random(seed)), cases)
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=8)
 @pytest.mark.parametrize("name", TABLES)
 def test_every_order_batching_and_compaction_of_few_versions(name: str) -> None:
     """Three versions of any kinds, and four of different kinds."""

@@ -96,6 +96,7 @@ def are_exact(lists: Lists, aggregate: ColumnAggregate) -> list[bool]:
     return [not one for one in is_inexact(lists.memory, aggregate).tolist()]
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(("n", "slack"), [(1, 0), (1, 1), (2, 1), (2, 2), (3, 3), (3, 0)])
 def test_a_list_is_what_is_left_in_every_association_or_says_that_it_may_not_be(
     n: int, slack: int

@@ -105,6 +105,7 @@ def test_the_first_batch_comes_before_the_last_file_is_opened(tmp_path: Path) ->
     assert len({path for path in opened if path.endswith(".parquet")}) <= 3
 
 
+@pytest.mark.slow
 def test_a_process_ends_with_a_reader_that_is_half_read(tmp_path: Path) -> None:
     program = (
         "import sys, dataclasses; from workers.lakehouse import open_table; "

@@ -21,6 +21,7 @@ IGNORE_DEFAULTS = {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
 COMMIT_TIME = {"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"}
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("options", [{}, COMMIT_TIME, IGNORE_DEFAULTS], ids=str)
 @pytest.mark.parametrize("late", [True, False])
 @pytest.mark.parametrize("seed", range(3))

@@ -16,6 +16,7 @@ from workers.spark.connect_server import (
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.slow
 def test_server_whose_port_is_taken_says_so(tmp_path: Path) -> None:
     """So that one with a port of its own choice is started again with another one."""
     with socket.socket() as listener:

@@ -33,6 +33,7 @@ def assert_same(table: LakehouseTable, spark: SparkSession, **request: Any) -> N
     assert counted(theirs.cast(ours.schema)) == counted(ours), request
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(every=4)
 @pytest.mark.skipif(not ARCHIVES, reason=MISSING)
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.stem)

@@ -66,6 +66,7 @@ def wait_until_noted(run_dir: Path) -> int:
     return pid
 
 
+@pytest.mark.slow
 def test_launcher_that_dies_before_it_notes_the_pid_leaves_one_driver(job: WriteJob) -> None:
     run_dir = Path(job.run_dir)
     first = started_by_one_who_dies(job)

@@ -81,6 +81,7 @@ def snapshot(table: LakehouseTable) -> list[dict[str, Any]]:
     return sorted(rows.select(SCHEMA.names).to_pylist(), key=lambda row: (row["id"], row["place"]))
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     ("kind", "index"),

@@ -169,6 +169,7 @@ def test_three_streams_at_once_become_one_table_of_joined_rows(node: Node) -> No
     assert_referee_agrees(node.table.location)
 
 
+@pytest.mark.slow
 def test_a_job_compacts_inline_when_its_options_say_so(node: Node) -> None:
     plain = node.stream("click", rounds=1)
     inline = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}

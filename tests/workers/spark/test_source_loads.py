@@ -65,6 +65,7 @@ def load(spark: SparkSession, table: LakehouseTable) -> Iterator[Load]:
     spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
 
 
+@pytest.mark.slow
 def test_each_load_of_a_query_has_its_own_columns_rows_and_time(
     spark: SparkSession, load: Load, table: LakehouseTable
 ) -> None:

@@ -80,6 +80,7 @@ def test_driver_is_given_the_modules_of_its_launcher_and_of_the_environment(
     assert beside[INPUTS_VARIABLE] == "theirs,more,ours.inputs"
 
 
+@pytest.mark.slow
 def test_engine_loads_nothing_of_the_demo() -> None:
     program = (
         "import sys, workers.spark.runner, workers.tasks, workers.lakehouse\n"

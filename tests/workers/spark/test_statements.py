@@ -74,6 +74,7 @@ def test_statement_leaves_the_rows_that_it_leaves_without_spark(
     check(CASES[name], new_table(tmp_path / "t", kind), partial(run_sql, spark=spark))
 
 
+@pytest.mark.slow
 def test_queries_answer_a_frame_of_the_rows(spark: SparkSession, tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", "MERGE_ON_READ")
     for query, rows in QUERIES.values():

@@ -100,6 +100,7 @@ def test_nothing_is_left_of_a_data_file_whose_writer_failed(bucket: ObjectStorag
     assert bucket.list_tree("") == []
 
 
+@pytest.mark.slow
 def test_many_files_are_deleted_and_listed_a_thousand_to_a_request(bucket: ObjectStorage) -> None:
     bucket.put_empty([f"d/{number:05d}" for number in range(1_100)])
     requests()

@@ -46,7 +46,7 @@ LEFT = {
 }
 
 
-@pytest.mark.sampled(every=6)
+@pytest.mark.sampled(every=12)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("operation", CALLS)
 def test_one_fault_is_absorbed_or_told(bucket: ObjectStorage, operation: str, kind: str) -> None:

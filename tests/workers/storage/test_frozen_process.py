@@ -78,6 +78,7 @@ def test_process_that_is_stopped_at_any_call_stops_nobody_and_loses_nothing(
             pytest.fail(f"more than {CALLS_MAX} calls for one replacement")
 
 
+@pytest.mark.slow
 def test_process_that_is_killed_at_any_call_stops_nobody(storage: LocalStorage) -> None:
     for call in range(1, CALLS_MAX):
         with a_rival(storage) as rival:

@@ -83,6 +83,7 @@ def table_groups(table: LakehouseTable) -> list[tuple[Any, ...]]:
     return [(one.partition, one.file_id, one.files) for one in table.file_groups()]
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("archive", OLD, ids=lambda path: path.stem)
 def test_everything_that_is_read_stays(archive: Path, tmp_path: Path) -> None:
     location = unpacked(archive, tmp_path)

@@ -116,6 +116,7 @@ def files_after(steps: list[str], kind: str, threads: int, index: str) -> tuple[
     return storage.files, storage.writers
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("index", ["BUCKET", "GLOBAL_SIMPLE"])
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_a_table_is_the_same_byte_for_byte_whatever_the_number_of_threads(

@@ -128,6 +128,7 @@ def test_damaged_binding_is_named(table: Table, content: bytes) -> None:
         Client(table, {}).held().__enter__()
 
 
+@pytest.mark.slow
 def test_writer_of_another_process_is_refused_an_in_process_lock(table: Table) -> None:
     with Client(table, named("in_process")).held():
         pass
@@ -139,6 +140,7 @@ def test_writer_of_another_process_is_refused_an_in_process_lock(table: Table) -
         other.next_answer()
 
 
+@pytest.mark.slow
 def test_in_process_lock_of_a_process_that_is_gone_binds_nobody(table: Table) -> None:
     script = (
         "import sys\n"

@@ -48,6 +48,7 @@ def falls_asleep(table: Table, options: dict[str, str], servers: Servers) -> Ite
         sleeper.end()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("wait_ms", [0, 800])
 def test_who_waits_gives_up_at_its_own_limit_and_hears_why(
