@@ -7,8 +7,8 @@ Whatever the moment, everybody sees the rows that stood before it woke, and no f
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -115,11 +115,14 @@ class Story:
     service: str
     meanwhile: Meanwhile
     location: str = ""
+    storage_type: type[FreezingStorage] = FreezingStorage
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """Of the service that freezes."""
 
     def played(self, freeze_at: int, *, dies: bool) -> tuple[FreezingStorage, object, Rows]:
         """The storage in the end, what the sleeper answered, and the rows before it woke up."""
         clock = StillClock(self.start.now_ms)
-        storage = FreezingStorage(clock, self.start, freeze_at, dies=dies)
+        storage = self.storage_type(clock, self.start, freeze_at, dies=dies)
         self.location = storage.location
         before: list[Rows] = []
 
@@ -131,18 +134,18 @@ class Story:
         ports = still_ports(clock, prefix="sleeper")
         sleeper = open_table(storage.location, ports=ports, storage=storage)
         try:
-            answer: object = self.serve(sleeper, self.service)
+            answer: object = self.serve(sleeper, self.service, **self.parameters)
         except (LakehouseError, Crash) as error:
             answer = error
         return storage, answer, before[0] if before else []
 
-    def serve(self, table: LakehouseTable, name: str) -> ServiceOutcome:
-        parameters = ALONE.get(name, {}) | SORTED.get(name, {})
+    def serve(self, table: LakehouseTable, name: str, **more: str) -> ServiceOutcome:
+        parameters = ALONE.get(name, {}) | SORTED.get(name, {}) | more
         request = ServiceRequest(by="others", reason="test", parameters=parameters)
         return service(name).run(table.table, request, write_options(self.kind.options))
 
-    def write(self, table: LakehouseTable) -> None:
-        write_arrow(table.table, OTHERS[0], WriteRequest(), dict(self.kind.options))
+    def write(self, table: LakehouseTable, number: int = 0) -> None:
+        write_arrow(table.table, OTHERS[number], WriteRequest(), dict(self.kind.options))
 
     def _others(self, storage: MemoryStorage, clock: StillClock, later_ms: int) -> LakehouseTable:
         clock.sleep(later_ms / 1000)
@@ -151,10 +154,15 @@ class Story:
         ports = replace(still_ports(clock, prefix=f"other{later_ms}-"), processes=Patient())
         return open_table(shared.location, ports=ports, storage=shared)
 
+    def other(self, storage: MemoryStorage, clock: StillClock | None = None) -> LakehouseTable:
+        """The table as another process opens it later."""
+        clock = clock or StillClock(max(at for _, at in storage.files.values()))
+        return self._others(storage, clock, 2 * DEAD_AFTER_MS)
+
     def repaired(self, storage: MemoryStorage) -> State:
         """After the next writer, who also finishes what is decided, and a repair."""
         clock = StillClock(max(at for _, at in storage.files.values()))
-        table = self._others(storage, clock, 2 * DEAD_AFTER_MS)
+        table = self.other(storage, clock)
         roll_back_dead_writers(table.table, write_options(self.kind.options))
         self.serve(table, "repair")
         return State(storage.files, clock.now_ms())

@@ -7,15 +7,24 @@ back.
 
 from __future__ import annotations
 
+import logging
+
 from workers.table.table import Table
 from workers.timeline import decisions, transitions
 from workers.timeline.archive import archived_instants
 from workers.timeline.instant import Action, CompletedInstant
 from workers.timeline.timeline import Timeline
 
+_log = logging.getLogger(__name__)
+
 
 def finish_archiving(table: Table, timeline: Timeline) -> list[CompletedInstant]:
-    """Remove what is in the history and before its declared end; what was removed, ascending."""
+    """Remove stale pending files, and what is in the history and before its declared end; return
+    the completed instants that were removed, ascending.
+    """
+    for stale in timeline.stale:
+        _log.warning("removing pending files of an archived instant: instant=%s", stale)
+        transitions.remove_stale(table.storage, stale)
     start = decisions.archived_before(table.storage)
     old = [
         one

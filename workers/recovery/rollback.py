@@ -116,7 +116,10 @@ def resume(table: Table, rollback_instant: InstantTime, options: WriteOptions) -
             transitions.discard(table.storage, rollback_instant, Action.ROLLBACK)
             return
         requested = Instant(rollback_instant, Action.ROLLBACK, State.REQUESTED)
-        transitions.start(table.storage, requested)
+        try:
+            transitions.start(table.storage, requested)
+        except LeaseLost:
+            return  # Others carried it out while this process was stalled.
     execute(table, _Prepared(rollback_instant, plan), options)
 
 

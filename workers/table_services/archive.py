@@ -68,9 +68,11 @@ class Archive:
         roll_back_dead_writers(table, options)
         with table_lock(table, options).held() as lease:
             table.check_writable()
-            proposal = _proposal(table, settled_timeline(table), settings)
+            timeline = settled_timeline(table)
+            proposal = _proposal(table, timeline, settings)
             _shown(table, proposal).check(request)
             if not proposal.instants:
+                finish_archiving(table, timeline)
                 return ServiceOutcome(self.name, None, "nothing to archive")
             _carry_out(table, proposal, lease, on_progress)
         count = len(proposal.instants)

@@ -37,6 +37,7 @@ from workers.errors import (
 )
 from workers.markers.store import delete_markers, files_of_markers, read_markers
 from workers.options.write_options import WriteOptions
+from workers.recovery.archived import finish_archiving
 from workers.recovery.failed_writes import finish_decided
 from workers.recovery.plan import files_of
 from workers.recovery.rollback import RollbackRequest, rollback
@@ -383,5 +384,6 @@ def take_back(
             lease.confirm()
             decisions.decide(table.storage, plan.requested_at, decision)
             transitions.discard(table.storage, plan.requested_at, plan.action)
+        finish_archiving(table, timeline)
     delete_heartbeat(table.storage, plan.requested_at)
     _delete_waiting(table.storage, plan.requested_at)

@@ -22,6 +22,8 @@ from workers.table.view import FileSystemView
 from workers.table_layout import HOODIE
 from workers.timeline import decisions
 from workers.timeline.decisions import CommitDecision, RollbackDecision
+from workers.timeline.instant import Instant, State
+from workers.timeline.layout import pending_action
 from workers.timeline.settled import SETTLED_BY, settled_decision
 
 LOCK_KEPT_MS = 3_600_000
@@ -71,6 +73,21 @@ def strangers(table: Table) -> Strangers:
             why = f"{instant} is neither on the timeline nor in its history"
         evidence |= dict.fromkeys(paths[instant], why)
     return Strangers(evidence, frozenset(undecided), _first_of(warnings))
+
+
+def stale_plans(table: Table) -> Mapping[str, str]:
+    """Pending files of archived instants, by path, and why nobody misses them."""
+    requested = [
+        Instant(one.requested_at, action, State.REQUESTED)
+        for one in table.timeline().stale
+        for action in pending_action(one.action.completes_as)
+    ]
+    paths = [(table.layout.path(file), file) for one in requested for file in (one, one.inflight())]
+    return {
+        path: f"{file.requested_at} is archived, and a stalled process put this file afterwards"
+        for path, file in paths
+        if table.storage.info(path) is not None
+    }
 
 
 def living_instants(table: Table) -> set[InstantTime]:

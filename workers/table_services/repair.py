@@ -1,5 +1,6 @@
 """Repair: delete what nobody misses. Files of writes that were cut off, data files of instants that
-will never count, a lock file of Apache Hudi that nobody can be holding any more.
+will never count, pending files of archived instants, a lock file of Apache Hudi that nobody can be
+holding any more.
 
 Everything is shown with its evidence before it goes (`left_behind.py`). No committed file is ever
 touched. A confirmed plan is durable before its first effect, so whoever is sent again after a death
@@ -25,6 +26,7 @@ from workers.table_services.left_behind import (
     age,
     left_lock,
     lock_path,
+    stale_plans,
     strangers,
 )
 from workers.table_services.service import (
@@ -99,7 +101,7 @@ def _proposal(table: Table) -> _Proposal:
     ]
     items += [
         PlanItem(path, _DELETE, size_of(table.storage, path), why)
-        for path, why in sorted(strange_files.evidence.items())
+        for path, why in sorted({**strange_files.evidence, **stale_plans(table)}.items())
     ]
     locks, warnings = _lock_items(table, now_ms)
     items += locks

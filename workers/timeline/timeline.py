@@ -1,7 +1,8 @@
 """An immutable snapshot of the active timeline and its selectors.
 
 Each instant appears once, in its highest state. A completed file of zero bytes counts as not
-completed (bug A7).
+completed (bug A7). Pending files of archived instants, which a stalled process wrote too late, do
+not count either.
 
 A process that reads it again reads only the names that are new, and puts together anew the instants
 of the seconds that they speak of: a name begins with its instant's request time, so the names of
@@ -12,11 +13,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from operator import attrgetter
 
 from workers.clock import InstantTime
+from workers.errors import MalformedTable
 from workers.storage.base import FileInfo, Storage
+from workers.timeline.archive import archived_times
+from workers.timeline.decisions import archived_before
 from workers.timeline.instant import Action, CompletedInstant, Instant, State
 from workers.timeline.layout import TimelineLayout
 
@@ -35,16 +40,23 @@ class Timeline:
 
     instants: tuple[Instant, ...]
     """Ascending by requested time."""
+    stale: tuple[Instant, ...] = ()
+    """Archived instants with pending files, which are not among `instants`."""
 
     @classmethod
     def load(cls, storage: Storage, layout: TimelineLayout | None = None) -> Timeline:
-        """One listing. A completed file of no bytes counts as absent. Raises StorageFailed."""
+        """One listing, unless a pending instant is older than every completed one.
+
+        A completed file of no bytes counts as absent. Raises StorageFailed, and MalformedTable for
+        such an instant when `archived_before` is damaged.
+        """
         layout = layout or TimelineLayout()
         files = storage.list_files(layout.directory)
         memory = storage.remembered.of_kind(_Seen)
         instants = _read(layout, files, memory.last)
         memory.last = (layout.version, files, instants)
-        return cls(instants)
+        stale = _stale(storage, layout, instants)
+        return cls(tuple(one for one in instants if one not in stale) if stale else instants, stale)
 
     def completed(self) -> Iterator[CompletedInstant]:
         """Ascending by request time, all actions."""
@@ -79,6 +91,38 @@ class Timeline:
         """
         others = (one.requested_at for one in self.instants if one.action is not Action.SAVEPOINT)
         return next(others, None)
+
+
+def _stale(
+    storage: Storage, layout: TimelineLayout, instants: tuple[Instant, ...]
+) -> tuple[Instant, ...]:
+    """Archiving leaves a completed write before every pending instant, and removes what it archived
+    in ascending order. So only a pending instant older than every completed one can be stale.
+    """
+    others = (one for one in instants if one.action is not Action.SAVEPOINT)
+    oldest = list(takewhile(lambda instant: not instant.is_completed, others))
+    if not oldest or layout.version == 1:
+        return ()
+    border = archived_before(storage)
+    return tuple(
+        one for one in oldest if one.requested_at < border or _is_archived(storage, layout, one)
+    )
+
+
+def _is_archived(storage: Storage, layout: TimelineLayout, pending: Instant) -> bool:
+    """Check an inflight file without its requested one in the history: another engine's archiver
+    keeps no `archived_before`. A damaged history must not hide the timeline.
+    """
+    if pending.state is not State.INFLIGHT:
+        return False
+    if storage.info(layout.path(replace(pending, state=State.REQUESTED))) is not None:
+        return False
+    try:
+        archived = archived_times(storage, requested_from=pending.requested_at)
+    except MalformedTable:
+        return False
+    ended = (pending.requested_at, pending.action.completes_as)
+    return any((one.requested_at, one.action) == ended for one in archived)
 
 
 @dataclass(slots=True)

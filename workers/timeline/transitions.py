@@ -40,10 +40,29 @@ def _time_taken(requested_at: InstantTime) -> LeaseLost:
 
 
 def start(storage: Storage, instant: Instant) -> Instant:
-    """Requested becomes inflight. May be called again; both files stay."""
+    """Requested becomes inflight. May be called again; both files stay.
+
+    Raises LeaseLost with no file left when the requested file is gone: others ended the instant.
+    Whoever removes an archived instant deletes the requested file before the inflight one, so a
+    file that is put too late is found either here or there.
+    """
     inflight = instant.inflight()
+    _refuse_ended(storage, instant)
     storage.put_if_absent(_LAYOUT.path(inflight), b"")
+    try:
+        _refuse_ended(storage, instant)
+    except LeaseLost:
+        storage.delete(_LAYOUT.path(inflight))
+        raise
     return inflight
+
+
+def _refuse_ended(storage: Storage, requested: Instant) -> None:
+    if storage.info(_LAYOUT.path(requested)) is None:
+        raise LeaseLost(
+            "the instant was completed or rolled back by another process",
+            instant=requested.requested_at,
+        )
 
 
 def begin(storage: Storage, requested_at: InstantTime, action: Action) -> Instant:
@@ -234,11 +253,18 @@ def remove_archived(storage: Storage, archived: Sequence[Instant]) -> None:
     assert all(one.is_completed for one in archived), archived
     assert all(one < other for one, other in pairwise(archived)), archived
     for done in archived:
-        for action in pending_action(done.action):
-            requested = Instant(done.requested_at, action, State.REQUESTED)
-            storage.delete(_LAYOUT.path(requested))
-            storage.delete(_LAYOUT.path(requested.inflight()))
+        remove_stale(storage, done)
         storage.delete(_LAYOUT.path(done))
+
+
+def remove_stale(storage: Storage, ended: Instant) -> None:
+    """Delete the pending files of an instant that is in the history or was rolled back. The
+    requested one goes first: whoever starts it late then finds that it has ended.
+    """
+    for action in pending_action(ended.action.completes_as):
+        requested = Instant(ended.requested_at, action, State.REQUESTED)
+        storage.delete(_LAYOUT.path(requested))
+        storage.delete(_LAYOUT.path(requested.inflight()))
 
 
 def put_savepoint(
@@ -249,7 +275,7 @@ def put_savepoint(
     Raises LeaseLost when somebody else made the same one.
     """
     done = CompletedInstant(commit, Action.SAVEPOINT, State.COMPLETED, completed_at)
-    start(storage, Instant(commit, Action.SAVEPOINT, State.REQUESTED))
+    storage.put_if_absent(_LAYOUT.path(Instant(commit, Action.SAVEPOINT, State.INFLIGHT)), b"")
     if not storage.put_if_absent(_LAYOUT.path(done), content):
         raise LeaseLost("savepoint was made by another process", instant=commit)
     return done

@@ -1,10 +1,11 @@
 """A file of an instant that was rolled back long ago: its decision is archived, its writer woke up
-late, and nobody counts what it left (TL14).
+late, and nobody counts what it left (TL14). So it is with the pending file of an archived plan.
 """
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tests.support.scenario_table import ScenarioTable, ScenarioTables
 from tests.support.table_services import plan, run
 from workers.clock import InstantTime
 from workers.errors import InstantRolledBack
+from workers.files.names import parse_base_file
 from workers.files.properties import load_properties, store_properties
 from workers.lakehouse import open_table
 from workers.markers.direct import DirectMarkers
@@ -24,6 +26,7 @@ from workers.options.write_options import write_options
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.table.view import FileSystemView
 from workers.timeline import decisions
+from workers.timeline.instant import Action, Instant, State
 from workers.timeline.settled import is_gone, settled_decision
 
 ONE_BUCKET = {"hoodie.bucket.index.num.buckets": "1"}
@@ -211,3 +214,53 @@ def test_table_tells_from_when_on_its_history_is_whole(tables: ScenarioTables) -
 
     assert since <= table.instants()[0].requested_at
     assert table.table.config.history_since == since
+
+
+# ---- pending files
+
+
+@pytest.fixture
+def revived(tables: ScenarioTables) -> tuple[ScenarioTable, str]:
+    """A table, and the inflight file of its archived compaction, which a killed executor put."""
+    table, _, path = archived(tables, "MERGE_ON_READ")
+    table.storage.delete(path)
+    bases = [parse_base_file(one.rpartition("/")[2]) for one in table.data_files()]
+    newest = max(base.instant for base in bases if base is not None)
+    assert table.table.timeline().find(newest) is None, "the compaction is not archived"
+    compaction = Instant(newest, Action.COMPACTION, State.INFLIGHT)
+    inflight = table.table.layout.path(compaction)
+    table.storage.put(inflight, b"")
+    return table, inflight
+
+
+REMOVERS: Mapping[str, Callable[[ScenarioTable], object]] = {
+    "the next writer": lambda table: table.writer("next").upsert_and_commit({"id": 9, "city": "x"}),
+    "archive": lambda table: run(table.table, "archive"),
+    "repair": lambda table: run(table.table, "repair"),
+}
+
+
+@pytest.mark.parametrize("remover", REMOVERS)
+def test_pending_file_of_an_archived_compaction_hides_no_row_and_goes(
+    revived: tuple[ScenarioTable, str], remover: str
+) -> None:
+    table, inflight = revived
+    assert table.rows()[0] == {"id": 1, "city": "Oslo"}
+
+    REMOVERS[remover](table)
+
+    assert table.storage.info(inflight) is None
+    run(table.table, "compaction")
+    run(table.table, "clean", commits="1")
+    assert table.rows()[0] == {"id": 1, "city": "Oslo"}
+
+
+def test_repair_names_the_pending_file_of_an_archived_compaction(
+    revived: tuple[ScenarioTable, str],
+) -> None:
+    table, inflight = revived
+
+    [item] = plan(table.table, "repair").items
+
+    assert item.what == inflight
+    assert item.detail.endswith("is archived, and a stalled process put this file afterwards")
