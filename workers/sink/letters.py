@@ -27,6 +27,7 @@ from workers.sink.tables import (
     TOPIC_ID,
 )
 from workers.storage.opening import open_storage
+from workers.table.schema_history import find_instant
 from workers.table.table import Table
 from workers.timeline.archive import archived_instants
 from workers.timeline.metadata import (
@@ -119,8 +120,9 @@ def committed_letters(
             by_completion[archived.instant.completed_at] = read_commit_metadata(archived.metadata)
     for written in timeline.completed_writes():
         if instant in ("", written.requested_at):
-            content = table.storage.read(table.layout.path(written))
-            by_completion[written.completed_at] = read_commit_metadata(content)
+            metadata = find_instant(table, written)
+            if metadata is not None:
+                by_completion[written.completed_at] = metadata
     return [
         name
         for _, metadata in sorted(by_completion.items())

@@ -50,11 +50,20 @@ def _cleaned(table: Table, clean: Instant) -> Iterator[str]:
     try:
         content = table.storage.read(table.layout.path(clean))
     except NotFound as error:
-        raise MalformedTable(
-            "a clean was archived while it was read; look again", instant=clean.requested_at
-        ) from error
+        archived = _archived_content(table, clean)
+        if not archived:
+            raise MalformedTable(
+                "the metadata of a clean is missing", instant=clean.requested_at
+            ) from error
+        content = archived
     for partition, names in read_clean_metadata(content).deleted_by_partition.items():
         yield from (join(partition, name) for name in names)
+
+
+def _archived_content(table: Table, clean: Instant) -> bytes | None:
+    """Of a clean that was archived since the timeline was listed."""
+    archived = table.archived_as(clean.requested_at, clean.completed_at)
+    return next((one.metadata for one in archived if one.instant.action is Action.CLEAN), None)
 
 
 def _was_read(

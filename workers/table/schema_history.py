@@ -164,6 +164,16 @@ def read_instant(table: Table, instant: Instant) -> CommitMetadata:
         raise _unreadable(instant) from error
 
 
+def find_instant(table: Table, instant: Instant) -> CommitMetadata | None:
+    """As `read_instant`; None for a commit that was rolled back since it was listed."""
+    try:
+        return read_instant(table, instant)
+    except MalformedTable as error:
+        if isinstance(error.__cause__, NotFound):
+            return None
+        raise
+
+
 def _archived_content(table: Table, instant: Instant) -> bytes | None:
     """What the history has of it: it is durable there before the timeline's file goes."""
     archived = table.archived_as(instant.requested_at, instant.completed_at)

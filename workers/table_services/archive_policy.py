@@ -179,7 +179,10 @@ def _clean_limit(table: Table, timeline: Timeline) -> InstantTime | None:
     """Foreign cleaners go on from the earliest commit that the last clean retained."""
     cleans = [one for one in timeline.completed() if one.action is Action.CLEAN]
     for clean in reversed(cleans):
-        content = table.storage.read(table.layout.path(clean))
+        try:
+            content = table.storage.read(table.layout.path(clean))
+        except NotFound:  # Archived since the timeline was listed; under the lock it is there.
+            continue
         if earliest := read_clean_metadata(content).earliest_to_retain:
             return earliest
     return None

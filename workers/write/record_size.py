@@ -6,7 +6,7 @@ from itertools import islice
 
 from workers.options.bloom_options import BloomOptions
 from workers.options.insert_sizing import COMMITS_READ_MAX, InsertSizing, expected_record_bytes
-from workers.table.schema_history import read_instant
+from workers.table.schema_history import find_instant
 from workers.table.view import FileSystemView
 from workers.timeline.instant import Action
 from workers.timeline.metadata import WriteStat
@@ -17,7 +17,8 @@ _PLAIN_WRITES = (Action.COMMIT, Action.DELTACOMMIT)
 
 def record_bytes(view: FileSystemView, sizing: InsertSizing) -> int:
     """Bytes of one record in the newest files, without their filters, which weigh as much for few
-    rows. Raises MalformedTable.
+    rows. Commits that were rolled back since the view was loaded are skipped. Raises
+    MalformedTable.
     """
     bloom = view.table.config.bloom
     newest = (
@@ -25,7 +26,10 @@ def record_bytes(view: FileSystemView, sizing: InsertSizing) -> int:
     )
     written: list[tuple[int, int]] = []
     for instant in islice(newest, COMMITS_READ_MAX):
-        stats = [one for one in read_instant(view.table, instant).stats if not one.is_log]
+        metadata = find_instant(view.table, instant)
+        if metadata is None:
+            continue
+        stats = [one for one in metadata.stats if not one.is_log]
         files = [(_bytes_of_rows(one, bloom), one.num_writes) for one in stats]
         if instant.action is Action.DELTACOMMIT:
             written += files
