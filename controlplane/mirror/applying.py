@@ -38,6 +38,7 @@ from workers.table import table as engine
 log = logging.getLogger(__name__)
 
 UNPROVED_MAX = 100
+UNMARKED_MAX = 100
 """Instants that are named; there are hardly ever any."""
 
 
@@ -116,6 +117,7 @@ def _apply_listing(
             changed.add("files")
         mark.file_groups_left_out = observed.files.left_out
         mark.unproved = list(observed.files.unproved[:UNPROVED_MAX])
+        mark.unmarked = list(observed.files.unmarked[:UNMARKED_MAX])
     mark.read_otherwise = read_otherwise_now(table)
     mark.history_version = str(observed.listing.history or "")
     if mark.names_only or observed.archive.names.num_rows:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workers.clock import InstantTime
-from workers.files.partition import list_partitions
+from workers.files.partition import files_by_partition
 from workers.storage.base import FileInfo
 from workers.table.table import Table
 from workers.table.view import GroupFiles, GroupKey, VisibleFiles
@@ -56,6 +56,8 @@ class FileListing:
     left_out: int = 0
     unproved: tuple[InstantTime, ...] = ()
     """Instants whose files count although nothing tells that they completed."""
+    unmarked: tuple[str, ...] = ()
+    """Partitions without partition metadata, which other engines do not read."""
 
 
 def list_file_groups(table: Table, timeline: Timeline) -> FileListing:
@@ -63,10 +65,9 @@ def list_file_groups(table: Table, timeline: Timeline) -> FileListing:
     visible = VisibleFiles(table, timeline, None)
     groups: dict[GroupKey, GroupFiles] = {}
     files: dict[str, FileInfo] = {}
-    for partition in list_partitions(table.storage):
-        for file in table.storage.list_files(partition):
-            visible.collect(groups, partition, file.path, file.name)
-            files[file.path] = file
+    for partition, listed in files_by_partition(table.storage).items():
+        visible.collect_partition(groups, partition, [file.name for file in listed])
+        files |= {file.path: file for file in listed}
     replaced = visible.replaced_groups()
     named = {instant for group in groups.values() for instant in _instants(group)}
     unproved = tuple(sorted(filter(visible.counts_unproved, named)))
@@ -80,7 +81,8 @@ def list_file_groups(table: Table, timeline: Timeline) -> FileListing:
         )
         for key in kept
     )
-    return FileListing(group_facts, len(groups) - len(kept), unproved)
+    unmarked = tuple(sorted(visible.unmarked & {partition for partition, _ in groups}))
+    return FileListing(group_facts, len(groups) - len(kept), unproved, unmarked)
 
 
 def _instants(group: GroupFiles) -> set[InstantTime]:

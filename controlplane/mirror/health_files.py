@@ -1,8 +1,8 @@
-"""Health checks of file groups: are there many small ones, and is one far larger than the rest?"""
+"""Health checks of files: sizes of file groups, and metadata of the partitions that hold them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from django.db.models import Avg, Count, Max, OuterRef, Q, Subquery
@@ -33,7 +33,24 @@ def file_checks(columns: Mapping[str, Any], limits: Limits) -> list[Check]:
     stats = columns["file_stats"]
     if not stats or not stats["groups"]:
         return []
-    return [_small(stats, limits), *_skew(stats, limits)]
+    return [_small(stats, limits), *_skew(stats, limits), _metadata(columns["unmarked"])]
+
+
+def _metadata(unmarked: Sequence[str]) -> Check:
+    title = "Every partition has its metadata"
+    if not unmarked:
+        sentence = "other engines find every partition"
+        return Check(name="partition-metadata", title=title, verdict="good", sentence=sentence)
+    return Check(
+        name="partition-metadata",
+        title=title,
+        verdict="bad",
+        sentence=f"{many(len(unmarked), 'partition')} without .hoodie_partition_metadata, such as "
+        f"{unmarked[0] or 'the table itself'}",
+        advice="Other engines read no row there. Run repair, which restores the file; if the table "
+        "was copied, check whether the copy left out other files that start with a dot.",
+        remedy="repair",
+    )
 
 
 def _small(stats: Mapping[str, float], limits: Limits) -> Check:

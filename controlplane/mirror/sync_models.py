@@ -28,6 +28,8 @@ class SyncMark(models.Model):
     """The `instant` that archiving must not pass, and its `writer`, who may live; else empty."""
     unproved = models.JSONField(default=list)
     """Instants whose files count although neither the timeline nor the history tells of them."""
+    unmarked = models.JSONField(default=list)
+    """Partitions without partition metadata, which other engines do not read."""
     read_otherwise = models.JSONField(default=dict)
     """As `apply_read_otherwise.read_otherwise_now` says it."""
     synced_at = models.DateTimeField(null=True)

@@ -272,7 +272,7 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
     "delete_savepoint": (_savepoint_gone,),
     "insert_overwrite": _OVERWRITE,
     "insert_overwrite_table": _OVERWRITE,
-    "repair": (_files_gone, _lock_given_back),
+    "repair": (_files_gone, _files_laid, _lock_given_back),
     "restore": (_undone_by_the_restore, _instants_off_the_timeline, _files_gone),
     "rollback_several": (_instants_off_the_timeline, _files_gone),
     "savepoint": (_savepoint_holds,),

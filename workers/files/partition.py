@@ -1,16 +1,19 @@
-"""`.hoodie_partition_metadata`: what makes a directory a partition.
+"""The directories of a table that are partitions, and `.hoodie_partition_metadata` in them.
 
-Without it Spark reads no row of the directory, silently.
+Without that file Spark reads no row of the directory, silently. A copy of a table may lack it, and
+the directory of a write that has not committed has none yet. Both are listed here, because they
+have data files; `VisibleFiles` decides which of these count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import TypeVar
 
 from workers.clock import InstantTime
+from workers.files.names import parse_base_file, parse_log_file
 from workers.storage.base import FileInfo, Storage, join
 
 METADATA_NAME = ".hoodie_partition_metadata"
@@ -19,9 +22,19 @@ _METADATA_NAMES = (METADATA_NAME, f"{METADATA_NAME}.parquet", f"{METADATA_NAME}.
 _File = TypeVar("_File")
 
 
+def metadata_path(partition: str) -> str:
+    """Return the path of the file that makes the directory a partition for every reader."""
+    return join(partition, METADATA_NAME)
+
+
+def has_metadata(names: Iterable[str]) -> bool:
+    """Check whether partition metadata, in any format, is among the names of a directory."""
+    return any(name in _METADATA_NAMES for name in names)
+
+
 def ensure_partition(storage: Storage, partition: str, instant: InstantTime) -> None:
-    """Make the directory a partition if it is none yet; the first caller's instant stays."""
-    path = join(partition, METADATA_NAME)
+    """Write the metadata of a partition that has none; the first caller's instant stays."""
+    path = metadata_path(partition)
     if storage.info(path) is not None:
         return
     depth = partition.count("/") + 1 if partition else 0
@@ -29,23 +42,28 @@ def ensure_partition(storage: Storage, partition: str, instant: InstantTime) -> 
     storage.put_if_absent(path, text.encode("ascii"))
 
 
+def drop_empty_directories(storage: Storage, directories: Iterable[str]) -> None:
+    """Delete directories below which no file is: hudi-rs takes the innermost directory for the
+    partition and reads no row of the one around it. Object stores have no empty directories.
+    """
+    if not storage.is_local:
+        return
+    for directory in directories:
+        if not storage.list_tree(directory):
+            storage.delete_tree(directory)
+
+
 def is_partition(storage: Storage, directory: str) -> bool:
-    """Whether the directory holds partition metadata, in any of the formats that writers use."""
-    usual, *others = (join(directory, name) for name in _METADATA_NAMES)
-    return storage.info(usual) is not None or any(storage.at_once(storage.info, others))
+    """Check whether the directory has partition metadata, in any format, or data files."""
+    if storage.info(metadata_path(directory)) is not None:
+        return True
+    names = storage.list_names(directory)
+    return has_metadata(names) or _has_data(names)
 
 
 def list_partitions(storage: Storage) -> list[str]:
     """Every partition's path, sorted; `[""]` when the table itself is the one partition."""
-    partitions: list[str] = []
-    level = [""]
-    while level:
-        below = storage.at_once(partial(_children, storage), level)
-        partitions += [
-            place for place, children in zip(level, below, strict=True) if children is None
-        ]
-        level = [child for children in below for child in children or ()]
-    return sorted(partitions)
+    return list(names_by_partition(storage))
 
 
 def files_by_partition(
@@ -70,21 +88,20 @@ def _by_partition(
     level = [""]
     while level:
         listed = dict(zip(level, storage.at_once(listing, level), strict=True))
-        here = {
-            place: files
-            for place, files in listed.items()
-            if any(name_of(file) in _METADATA_NAMES for file in files)
-        }
-        partitions |= here
-        others = [place for place in level if place not in here]
+        others = []
+        for place, files in listed.items():
+            is_leaf = has_metadata(map(name_of, files))
+            if is_leaf or _has_data(map(name_of, files)):
+                partitions[place] = files
+            if not is_leaf:
+                others.append(place)
         below = storage.at_once(partial(_directories, storage), others)
         level = [child for children in below for child in children]
     return dict(sorted(partitions.items()))
 
 
-def _children(storage: Storage, directory: str) -> list[str] | None:
-    """Directories where partitions may be; None for one that is a partition itself."""
-    return None if is_partition(storage, directory) else _directories(storage, directory)
+def _has_data(names: Iterable[str]) -> bool:
+    return any(parse_base_file(name) or parse_log_file(name) for name in names)
 
 
 def _directories(storage: Storage, directory: str) -> list[str]:

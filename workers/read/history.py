@@ -48,9 +48,8 @@ class History:
         groups: dict[GroupKey, GroupFiles] = {}
         present: set[str] = set()
         for partition, listed in files_by_partition(table.storage).items():
-            for file in listed:
-                visible.collect(groups, partition, file.path, file.name)
-                present.add(file.path)
+            visible.collect_partition(groups, partition, [file.name for file in listed])
+            present.update(file.path for file in listed)
         gone = set()
         for partition, path in _cleaned_files(table, timeline, earliest) if earliest else ():
             if path not in present:

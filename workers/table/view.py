@@ -12,7 +12,7 @@ a log nobody knows to which slice it belongs, which is an error, never "later" (
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -20,12 +20,13 @@ from workers.clock import InstantTime
 from workers.errors import MalformedTable, NotFound, UnsupportedTable
 from workers.files.names import (
     LogFileName,
+    instant_of,
     parse_base_file,
     parse_log_file,
     task_of,
     unread_base_format,
 )
-from workers.files.partition import names_by_partition
+from workers.files.partition import has_metadata, names_by_partition
 from workers.storage.base import join
 from workers.table.commit_lookup import archived_content, metadata_in
 from workers.table.file_group import FileSlice
@@ -64,6 +65,12 @@ class FileSystemView:
     """Those of them that stand beside the file which their instant committed."""
     replaced_at: Mapping[str, InstantTime] = field(default_factory=dict)
     """Partition -> the newest visible commit that replaced a file group of it."""
+    partitions: frozenset[str] = frozenset()
+    """Partitions with committed files of any age."""
+    unmarked: frozenset[str] = frozenset()
+    """Those of them that lack partition metadata, so that other engines do not read them."""
+    emptied: frozenset[str] = frozenset()
+    """Directories with partition metadata and without a committed file."""
 
     @classmethod
     def load(
@@ -73,10 +80,11 @@ class FileSystemView:
         timeline = timeline or table.timeline()
         visible = VisibleFiles(table, timeline, as_of)
         groups: dict[GroupKey, GroupFiles] = {}
-        for partition, names in names_by_partition(table.storage).items():
-            for name in names:
-                visible.collect(groups, partition, join(partition, name), name)
+        listed = names_by_partition(table.storage)
+        for one, names in listed.items():
+            visible.collect_partition(groups, one, names)
         replaced = visible.replaced_groups()
+        partitions = frozenset(partition for partition, _ in groups)
         slices = [
             visible.with_block_instants(latest_slice(partition, file_id, files))
             for (partition, file_id), files in sorted(groups.items())
@@ -89,6 +97,9 @@ class FileSystemView:
             uncommitted=tuple(sorted(visible.uncommitted)),
             twins=tuple(sorted(visible.twins)),
             replaced_at=visible.replaced_at,
+            partitions=partitions,
+            unmarked=partitions & visible.unmarked,
+            emptied=frozenset(listed) - partitions - visible.unmarked,
         )
 
 
@@ -112,15 +123,15 @@ class VisibleFiles:
         self._archived = ArchivedTimeline(table.storage, table.layout)
         self._archived_at: dict[InstantTime, InstantTime | None] = {}
         self._unknown: dict[InstantTime, bool] = {}
-        """Of instants that are older than the start and not in the history, whether that says
-        nothing.
-        """
+        """Of instants older than the start and not in the history, whether that says nothing."""
         self._log_by_base = table.config.timeline_layout == 1
         self._names_logs_by_base = self._log_by_base or table.config.has_old_logs
         """Some logs at least: several writers' have one instant in their names."""
         self._attempts: dict[tuple[str, str, InstantTime, int | None], list[tuple[str, str]]] = {}
         """(partition, file id, instant, task of a log) -> tokens and paths of its files."""
-        self._named: dict[InstantTime, frozenset[str]] = {}
+        self._named: dict[InstantTime, frozenset[str] | None] = {}
+        self.unmarked: set[str] = set()
+        """Directories that were collected and have no partition metadata."""
         self.uncommitted: list[tuple[InstantTime, str]] = []
         self.twins: list[tuple[InstantTime, str]] = []
         self.replaced_at: dict[str, InstantTime] = {}
@@ -212,12 +223,25 @@ class VisibleFiles:
             )
         return completed_at
 
+    def collect_partition(
+        self, groups: dict[GroupKey, GroupFiles], partition: str, names: Iterable[str]
+    ) -> None:
+        """Collect the files of a listed directory; without partition metadata only those that
+        their commits name. Raises as `collect`.
+        """
+        if not has_metadata(names):
+            self.unmarked.add(partition)
+        for name in names:
+            self.collect(groups, partition, join(partition, name), name)
+
     def collect(
         self, groups: dict[GroupKey, GroupFiles], partition: str, path: str, name: str
     ) -> None:
         """Add the file `name` at `path` to `groups`, or to `uncommitted` where it does not count;
-        what is no data file is passed over. Raises MalformedTable, UnsupportedTable.
+        skip strange files, and copies. Raises MalformedTable, UnsupportedTable.
         """
+        if partition in self.unmarked and self._is_copy(path, name):
+            return
         log = parse_log_file(name)
         if log is None:
             self._collect_base(groups, partition, path, name)
@@ -267,7 +291,7 @@ class VisibleFiles:
         met.append((token, path))
         if len({one for one, _ in met}) == 1:
             return set()
-        named = self._paths_of(key[2])
+        named = self._paths_of(key[2]) or frozenset()
         twins = {one for _, one in met if one not in named}
         if len(twins) == len(met):
             return set()
@@ -276,11 +300,21 @@ class VisibleFiles:
         self.twins += [(key[2], one) for one in twins]
         return twins
 
-    def _paths_of(self, requested_at: InstantTime) -> frozenset[str]:
-        """The data files that a commit names, active or archived; none where nothing tells."""
+    def _is_copy(self, path: str, name: str) -> bool:
+        """Check whether its commit, which a log named after its base does not tell, lacks it."""
+        requested_at = instant_of(name)
+        if requested_at is None or (self._names_logs_by_base and parse_log_file(name) is not None):
+            return False
+        if requested_at in self._known and requested_at not in self._completed:
+            return False  # Pending.
+        named = self._paths_of(requested_at)
+        return named is not None and path not in named
+
+    def _paths_of(self, requested_at: InstantTime) -> frozenset[str] | None:
+        """The data files that a commit names, active or archived; None where nothing tells."""
         if requested_at not in self._named:
             metadata = self._metadata_of(requested_at)
-            self._named[requested_at] = frozenset(metadata.paths if metadata else ())
+            self._named[requested_at] = None if metadata is None else frozenset(metadata.paths)
         return self._named[requested_at]
 
     def _metadata_of(self, requested_at: InstantTime) -> CommitMetadata | None:

@@ -159,9 +159,8 @@ def unneeded_files(
     groups: dict[GroupKey, GroupFiles] = {}
     files: dict[str, FileInfo] = {}
     for partition, listed in files_by_partition(table.storage).items():
-        for file in listed:
-            files[file.path] = file
-            visible.collect(groups, partition, file.path, file.name)
+        files |= {file.path: file for file in listed}
+        visible.collect_partition(groups, partition, [file.name for file in listed])
     yield from _late_files(table, timeline, visible, files)
     if bound.since is None:
         return

@@ -45,6 +45,8 @@ class Strangers:
     """Instants among them of which no decision object says that they are gone."""
     warnings: Sequence[str]
     """Of files that stay because nobody can tell."""
+    unmarked: frozenset[str] = frozenset()
+    """Partitions with committed files and without partition metadata."""
 
 
 def strangers(table: Table) -> Strangers:
@@ -72,7 +74,7 @@ def strangers(table: Table) -> Strangers:
             undecided.add(instant)
             why = f"{instant} is neither on the timeline nor in its history"
         evidence |= dict.fromkeys(paths[instant], why)
-    return Strangers(evidence, frozenset(undecided), _first_of(warnings))
+    return Strangers(evidence, frozenset(undecided), _first_of(warnings), view.unmarked)
 
 
 def stale_plans(table: Table) -> Mapping[str, str]:

@@ -1,6 +1,7 @@
 """Repair: delete what nobody misses. Files of writes that were cut off, data files of instants that
 will never count, pending files of archived instants, a lock file of Apache Hudi that nobody can be
-holding any more.
+holding any more. Restore missing partition metadata, without which other engines do not read a
+partition.
 
 Everything is shown with its evidence before it goes (`left_behind.py`). No committed file is ever
 touched. A confirmed plan is durable before its first effect, so whoever is sent again after a death
@@ -14,6 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workers.errors import InvalidInput, MalformedTable, NotFound, PlanChanged
+from workers.files.names import instant_of
+from workers.files.partition import ensure_partition, metadata_path
 from workers.json_text import read_json
 from workers.options.write_options import WriteOptions
 from workers.storage.base import Storage, size_of
@@ -43,6 +46,8 @@ UNLOCK = "unlock"
 """The effect on a lock file, which may lie outside of the table and be made anew at any time."""
 _CUT_OFF = "left by a write that did not end"
 _DELETE = "delete"
+_LAY = "lay"
+_UNMARKED = "partition metadata is missing, so other engines do not read the partition"
 _REASON = "repair found files of it, and it was neither on the timeline nor in its history"
 
 
@@ -78,12 +83,18 @@ class Repair:
             _keep(table.storage, confirmed or plan.plan_hash, plan)
         _fence(table, proposal.strangers, request.by)
         table.storage.delete_many([one.what for one in plan.items if one.effect == _DELETE])
+        for partition in sorted(proposal.strangers.unmarked):
+            _restore(table.storage, partition)
         if any(one.effect == UNLOCK for one in plan.items):
             _unlock(table)
         table.storage.delete_tree(REPAIR.path)
         if on_progress is not None:
             on_progress(total, total)
-        return ServiceOutcome(self.name, None, f"deleted {total} files", plan.figures)
+        deleted = total - len(proposal.strangers.unmarked)
+        done = f"deleted {deleted} files"
+        if deleted < total:
+            done += f", restored the metadata of {total - deleted} partitions"
+        return ServiceOutcome(self.name, None, done, plan.figures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +116,13 @@ def _proposal(table: Table) -> _Proposal:
     ]
     locks, warnings = _lock_items(table, now_ms)
     items += locks
+    summary = f"delete {len(items)} files that nobody misses" if items else "nothing is left behind"
+    if unmarked := sorted(strange_files.unmarked):
+        summary += f"; restore the metadata of {len(unmarked)} partitions"
+        items += [PlanItem(metadata_path(one), _LAY, 0, _UNMARKED) for one in unmarked]
     plan = ServicePlan(
         Repair.name,
-        f"delete {len(items)} files that nobody misses" if items else "nothing is left behind",
+        summary,
         items=tuple(items),
         blockers=(table.write_refusal,) if items and table.write_refusal else (),
         warnings=(*strange_files.warnings, *warnings),
@@ -136,6 +151,12 @@ def _fence(table: Table, strange_files: Strangers, by: str) -> None:
             former_decision = decisions.read(table.storage, instant)
             if not isinstance(former_decision, RollbackDecision):
                 raise PlanChanged("an instant of the plan was decided meanwhile", instant=instant)
+
+
+def _restore(storage: Storage, partition: str) -> None:
+    """Write the metadata as the writer of the partition's first file would have."""
+    instants = filter(None, map(instant_of, storage.list_names(partition)))
+    ensure_partition(storage, partition, min(instants))
 
 
 def _unlock(table: Table) -> None:

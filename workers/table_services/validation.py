@@ -135,12 +135,12 @@ def _counting(
     """Paths of the data files that committed instants wrote, of any age."""
     visible = VisibleFiles(table, timeline, None)
     groups: dict[GroupKey, GroupFiles] = {}
-    for partition, file in _files(stored):
-        visible.collect(groups, partition, join(partition, file.name), file.name)
+    for partition, files in stored.items():
+        visible.collect_partition(groups, partition, [file.name for file in files])
     return frozenset(
         path
-        for files in groups.values()
-        for path in (*files.bases.values(), *(log for _, _, log in files.logs))
+        for group in groups.values()
+        for path in (*group.bases.values(), *(log for _, _, log in group.logs))
     )
 
 

@@ -141,7 +141,7 @@ def _look(table: Table, now: datetime, limits: Limits) -> _Known:
         **mask_columns(),
     }
     marks = SyncMark.objects.filter(table=table).annotate(**columns)
-    mark = marks.values("held_by", "unproved", "read_otherwise", *columns).first()
+    mark = marks.values("held_by", "unproved", "unmarked", "read_otherwise", *columns).first()
     return _Known(
         table=table,
         now=now,

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from controlplane.errors import InvalidRequest
 from controlplane.mirror import file_facts
 from controlplane.mirror.models import FileGroupRecord, InstantRecord, SyncMark
 from controlplane.mirror.queries.file_stats import write_heat
 from controlplane.mirror.queries.files import backlog, file_group, file_groups_page, partitions
+from controlplane.mirror.queries.health import health_checks
 from controlplane.mirror.sync import forget_mirror, sync_table
 from tests.controlplane.lake import Lake
+from workers.files.partition import METADATA_NAME
 from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.table.view import FileSystemView
@@ -74,6 +77,25 @@ def test_whom_archiving_waits_for_and_files_of_unknown_instants_are_mirrored(lak
     assert mark.unproved != []
     first = lake.table.timeline().first_time or ""
     assert all(one < first for one in mark.unproved)
+
+
+def test_a_partition_without_metadata_fails_a_health_check_until_it_is_repaired(lake: Lake) -> None:
+    lake.commit(row(1))
+    lake.table.storage.delete(METADATA_NAME)
+
+    def found() -> tuple[str, str, int]:
+        forget_mirror(lake.row)
+        sync_table(lake.row)
+        checks = {one.name: one for one in health_checks(lake.row, timezone.now())}
+        check = checks["partition-metadata"]
+        return check.verdict, check.remedy, len(rows_of_mirror())
+
+    assert found() == ("bad", "repair", 1)
+
+    request = ServiceRequest("admin", "test", {})
+    registry.service("repair").run(lake.table, request, write_options({}))
+
+    assert found() == ("good", "", 1)
 
 
 def test_files_of_a_pending_write_do_not_count(lake: Lake) -> None:
