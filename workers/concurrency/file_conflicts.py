@@ -82,6 +82,12 @@ class RivalCheck:
                 return conflict
         return None
 
+    def partitions(self, timeline: Timeline) -> frozenset[str]:
+        """The partitions that got files since the start. Raises MalformedTable, StorageFailed."""
+        completed_rivals = rivals(self._at_start.instants, timeline.instants, self._ours.instant)
+        stats = (stat for rival in completed_rivals for stat in self._metadata(rival).stats)
+        return frozenset(stat.partition_path for stat in stats)
+
     def _write_set(self, rival: Instant) -> WriteSet:
         metadata = self._metadata(rival)
         return write_set(rival.requested_at, metadata, metadata.extra_metadata.get(WRITER_KEY))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from workers.concurrency.conflicts import Conflict
+from workers.concurrency.new_partitions import PartitionsAtStart
 from workers.concurrency.read_otherwise import ReadOtherwise
 from workers.concurrency.restating import Overtaken, Restatement
 from workers.concurrency.sought_keys import Sought
@@ -44,3 +45,10 @@ class Proposal:
     """What is to be stated again, found when this was validated."""
     sought: Sought | None = None
     """Keys to delete; what was not found of them left no file."""
+    partitions: PartitionsAtStart | None = None
+    """None for what writes no file."""
+
+    @property
+    def written_partitions(self) -> frozenset[str]:
+        """The partitions that get files."""
+        return frozenset(stat.partition_path for stat in self.metadata.stats)

@@ -2,9 +2,10 @@
 
 begin:  finish decided instants -> instant time -> heartbeat -> requested -> inflight.
 commit: finish decided instants -> reload -> schema conflict -> file conflict -> properties as they
-        were -> confirm lease -> completion time -> content -> decision -> completed file; then,
-        without the lock, the properties once more. What other engines would miss of it is stated
-        again by an instant that is begun before the decision and decided with it (`restating`).
+        were -> metadata of new partitions -> confirm lease -> completion time -> content ->
+        decision -> completed file; then, without the lock, the properties once more. What other
+        engines would miss of it is stated again by an instant that is begun before the decision and
+        decided with it (`restating`).
 """
 
 from __future__ import annotations
@@ -122,6 +123,8 @@ def _committed(
     table: Table, options: WriteOptions, started: Started, proposal: Proposal
 ) -> CommitOutcome:
     rivals = rivals_ahead(table, options, started, proposal)
+    if proposal.partitions is not None and not proposal.partitions.can_nest:
+        _publish_partitions(table, started.instant, proposal)  # While nobody waits for the lock.
     outcome = _commit_once(table, options, started, proposal, rivals)
     for _ in range(_LEASES_MAX - 1):
         if not (isinstance(outcome, Unknown) and outcome.reason == _LEASE_LOST):
@@ -131,6 +134,12 @@ def _committed(
         warnings = (*outcome.warnings, *look_again(table, outcome.instant))
         return replace(outcome, warnings=warnings)
     return outcome
+
+
+def _publish_partitions(table: Table, instant: Instant, proposal: Proposal) -> None:
+    if proposal.partitions is not None:
+        partitions = proposal.written_partitions
+        proposal.partitions.publish(table.storage, partitions, instant.requested_at)
 
 
 def _commit_once(
@@ -204,6 +213,8 @@ def _decide(
 ) -> Committed:
     """`phases`: when it came to those before the decision, epoch ms."""
     clock = table.ports.clock
+    if proposal.partitions is not None and proposal.partitions.can_nest:
+        _publish_partitions(table, instant, proposal)
     with begun(table, options, timeline, proposal.again) as follower:
         lease.confirm()  # It may have run out while we compared.
         stop_points.reach("before_publish", writer=proposal.writer)

@@ -83,7 +83,8 @@ def validated(
 ) -> Proposal | Conflict:
     """`proposal` as it may be committed on top of `timeline`, or why it lost.
 
-    Under the table lock. Raises MalformedTable for a commit that cannot be read.
+    Under the table lock. Raises MalformedTable for a commit that cannot be read, InvalidInput for
+    partitions that nest.
     """
     verdict = proposal.condition(timeline) if proposal.condition else {}
     if isinstance(verdict, Conflict):
@@ -98,7 +99,11 @@ def validated(
     resolved = _resolve_schema(table, options, started, timeline, proposal)
     if isinstance(resolved, Conflict):
         return resolved
-    return rivals.conflict(timeline) or _with_restatement(table, started, timeline, resolved)
+    if (conflict := rivals.conflict(timeline)) is not None:
+        return conflict
+    if proposal.partitions is not None:
+        proposal.partitions.check(proposal.written_partitions, rivals.partitions(timeline))
+    return _with_restatement(table, started, timeline, resolved)
 
 
 def _with_restatement(

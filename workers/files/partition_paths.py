@@ -1,21 +1,31 @@
-"""The partition path of each row, a column at a time: only what differs is spelled out."""
+"""The partition path of each row, a column at a time: only what differs is spelled out.
+
+Two partitions must not share a directory, and none may lie inside another one: every reader stops
+at the outer one, or sees the inner one only. Values that cannot be told apart by their path are
+refused with the row, partitions that nest by `refuse_nested`, which sees all of a write.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from workers.errors import InvalidInput
-from workers.files.names import partition_path
+from workers.files.names import DEFAULT_PARTITION, partition_path
 from workers.files.time_texts import time_texts
 from workers.options.table_options import TableConfig
 
+_ENCODING = "hoodie.datasource.write.partitionpath.urlencode=true"
 
-def row_partition_paths(config: TableConfig, rows: pa.Table) -> pa.Array[Any]:
-    """The partition path of each row, as texts in the order of the rows.
+
+def row_partition_paths(
+    config: TableConfig, rows: pa.Table, *, is_new: bool = False
+) -> pa.Array[Any]:
+    """The partition path of each row, as texts in the order of the rows. `is_new`: the rows are
+    to be stored, so their path must tell the values.
 
     Raises InvalidInput, Unformatted for values that are no date of the table's patterns.
     """
@@ -29,7 +39,11 @@ def row_partition_paths(config: TableConfig, rows: pa.Table) -> pa.Array[Any]:
         values, indices = [columns[0].dictionary.to_pylist()], columns[0].indices
     else:
         values, indices = _combinations(columns)
-    paths = [_path(config, combination) for combination in zip(*values, strict=True)]
+    combinations = list(zip(*values, strict=True))
+    if is_new:
+        for combination in combinations:
+            check_distinct(config, combination)
+    paths = [_path(config, combination) for combination in combinations]
     return pa.array(paths, pa.string()).take(indices)
 
 
@@ -77,3 +91,67 @@ def _check_portable(config: TableConfig, field: str, value: object) -> None:
             column=field,
             value=value,
         )
+
+
+def check_distinct(config: TableConfig, values: Sequence[object]) -> None:
+    """Check that no other values of the partition columns have the same path. A null and an empty
+    text have, as Hudi defines it. Raises InvalidInput.
+    """
+    for field, value in zip(config.partition_by, values, strict=True):
+        if value == DEFAULT_PARTITION:
+            raise InvalidInput(
+                "a partition value must not be the word by which paths spell a null; write null",
+                column=field,
+                value=value,
+            )
+    texts = [
+        (field, value)
+        for field, value in zip(config.partition_by, values, strict=True)
+        if field not in config.time_fields and isinstance(value, str)
+    ]
+    for field, value in texts[:-1]:  # All parts that no other column accounts for are the last's.
+        if "/" in value and not config.url_encode:
+            raise InvalidInput(
+                "a partition value with '/' shifts the columns behind it, so that other values may "
+                f"have the same path; create a table of such values with {_ENCODING}",
+                column=field,
+                value=value,
+            )
+
+
+def can_nest(config: TableConfig, schema: pa.Schema) -> bool:
+    """Check whether the paths of two partitions of the table may have different depths."""
+    return not config.url_encode and any(
+        field not in config.time_fields and not _is_flat(schema.field(field).type)
+        for field in config.partition_by
+    )
+
+
+def _is_flat(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date(kind)
+
+
+def refuse_nested(paths: Collection[str], known: Collection[str]) -> None:
+    """Refuse partitions of a write that lie inside each other, or inside known ones, or around
+    them. Raises InvalidInput.
+    """
+    written, standing = set(paths), set(known)
+    if written <= standing:
+        return
+    for path in sorted(written | standing):
+        for above in directories_above(path):
+            is_standing = path in standing and above in standing
+            if not is_standing and (above in written or (path in written and above in standing)):
+                raise InvalidInput(
+                    "one partition would lie inside another one, where readers miss its rows; "
+                    f"create a table of such values with {_ENCODING}, or write values of one depth",
+                    outer=above,
+                    inner=path,
+                )
+
+
+def directories_above(path: str) -> Iterator[str]:
+    """The directories between the table and a partition, from the top."""
+    for position, character in enumerate(path):
+        if character == "/":
+            yield path[:position]

@@ -19,6 +19,8 @@ from workers.concurrency import heartbeat as heartbeats
 from workers.concurrency import late_writers
 from workers.concurrency.settling import settled_timeline, table_lock
 from workers.errors import InstantRolledBack, LeaseLost, NotFound, PlanChanged, RollbackRefused
+from workers.files.partition import drop_empty_directories, metadata_path
+from workers.files.partition_paths import directories_above
 from workers.markers.store import delete_markers
 from workers.options.write_options import WriteOptions
 from workers.recovery.plan import RollbackPlan, files_of, in_turn_blockers, plan_rollback
@@ -336,7 +338,24 @@ def _delete_data(
             on_progress(start + len(some), len(paths))
     late = files_of(table, plan.target, by_markers=options.rolls_back_by_markers)
     table.storage.delete_many([file.path for file in late])
-    return _by_partition([*paths, *(file.path for file in late)])
+    deleted = _by_partition([*paths, *(file.path for file in late)])
+    _drop_hidden(table, deleted)
+    return deleted
+
+
+def _drop_hidden(table: Table, partitions: Iterable[str]) -> None:
+    """Delete the empty directories of partitions that lie inside another one: no write to them
+    commits any more.
+    """
+    storage, depth_min = table.storage, len(table.config.partition_by)
+    if table.config.url_encode or not storage.is_local:
+        return
+    for partition in partitions:
+        *above, _ = inward = [*directories_above(partition), partition]
+        for outer, inner in zip(above, inward[1:], strict=True):
+            is_deep = outer.count("/") + 1 >= depth_min
+            if is_deep and storage.info(metadata_path(outer)) is not None:
+                drop_empty_directories(storage, [inner])
 
 
 def _complete(

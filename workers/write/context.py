@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from workers.clock import InstantTime
+from workers.concurrency.new_partitions import PartitionsAtStart
 from workers.files.compression import Compression, compression_of
 from workers.files.names import FileId, bucket_file_id, new_file_id
 from workers.markers.base import MarkerSettings
@@ -58,6 +59,7 @@ class WriteContext:
     """
     replaced_at: Mapping[str, InstantTime]
     """Partition -> the newest commit that replaced a file group of it."""
+    partitions: PartitionsAtStart
     markers: MarkerSettings
     writer: str
     appends_only: bool

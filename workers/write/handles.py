@@ -17,7 +17,6 @@ import pyarrow as pa
 from workers.concurrency.late_writers import writing
 from workers.errors import InstantRolledBack
 from workers.files.names import BaseFileName, LogFileName, write_token
-from workers.files.partition import ensure_partition
 from workers.markers.base import MarkerWriter
 from workers.markers.detecting import open_detecting
 from workers.markers.fence import refuse_fenced
@@ -32,6 +31,7 @@ from workers.write.context import WriteContext
 from workers.write.duplicates import without_known_keys
 from workers.write.groups import RowGroup
 from workers.write.log_handle import LogDelete, LogWrite
+from workers.write.null_partitions import check_replaced_alike, is_shared, partition_values
 from workers.write.placing import placed
 from workers.write.status import TaskIds, WriteStatus
 
@@ -55,8 +55,8 @@ def write_row_groups(
 ) -> list[WriteStatus]:
     """One file per file group that is changed. A group must have all rows of its file group.
 
-    Raises EarlyConflict: the whole write is in vain. Raises InstantRolledBack, MarkerRefused,
-    StorageFailed: it has failed then.
+    Raises EarlyConflict: the whole write is in vain. Raises InvalidInput for partitions that nest,
+    InstantRolledBack, MarkerRefused, StorageFailed: it has failed then.
     """
     arrived = list(groups)
     sizes = [_size(context, storage, group) for group in arrived]
@@ -109,10 +109,10 @@ def _written(
     storage: Storage,
     threads: int,
 ) -> list[WriteStatus]:
+    context.partitions.check({write.marker.partition for write in writes})
+    _check_overwritten(context, writes, storage)
     markers = _markers(context, storage)
     markers.create_all(write.marker for write in writes)
-    partitions = sorted({write.marker.partition for write in writes})
-    storage.at_once(lambda path: ensure_partition(storage, path, context.instant), partitions)
     begun = count()
 
     def look() -> None:
@@ -125,6 +125,20 @@ def _written(
     )
     _take_back_if_settled(context, statuses, storage)
     return statuses
+
+
+def _check_overwritten(
+    context: WriteContext, writes: Sequence[FileWrite], storage: Storage
+) -> None:
+    """A null and an empty text have one path: the rows of one do not replace those of the other."""
+    if context.operation != "insert_overwrite":
+        return
+    groups = [write.group for write in writes if is_shared(write.group.partition)]
+    for path in {group.partition for group in groups} - set(context.emptied):
+        rows = pa.concat_tables([one.rows for one in groups if one.partition == path])
+        standing = [one for (partition, _), one in context.slices.items() if partition == path]
+        values = partition_values(context.config, rows)
+        check_replaced_alike(context.config, context.schema, storage, standing, values)
 
 
 def _take_back_if_settled(

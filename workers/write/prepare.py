@@ -71,7 +71,10 @@ def prepare(
     _check_ordering(context, rows)
     keys, slots = keys_and_slots(context, rows) if located is None else located(rows)
     is_located = set(context.config.partition_by) <= set(context.columns)
-    paths = _partition_paths(context.config, rows) if is_located else _anywhere(rows)
+    paths = _anywhere(rows)
+    if is_located:
+        is_new = context.operation != "delete"
+        paths = _partition_paths(context.config, rows, is_new=is_new)
     prepared = (
         rows.append_column(pa.field(RECORD_KEY, pa.string()), keys)
         .append_column(pa.field(PARTITION_PATH, pa.string()), paths)
@@ -188,9 +191,9 @@ def partition_paths_of(config: TableConfig, schema: TableSchema, rows: pa.Table)
     return frozenset(str(path) for path in _partition_paths(config, values).to_pylist())
 
 
-def _partition_paths(config: TableConfig, rows: pa.Table) -> pa.Array[Any]:
+def _partition_paths(config: TableConfig, rows: pa.Table, *, is_new: bool = False) -> pa.Array[Any]:
     try:
-        return row_partition_paths(config, rows)
+        return row_partition_paths(config, rows, is_new=is_new)
     except Unformatted as error:
         values = rows.column(error.column).filter(pc.fill_null(error.is_bad, False))
         named = values.slice(0, 1).to_pylist()

@@ -76,6 +76,7 @@ def proposal_of(
         written=_brought_columns(context, written),
         deletes_only=request.operation in ("delete", "delete_partition"),
         sought=sought,
+        partitions=context.partitions,
         overtaken=OvertakenRows(context, table.storage, content.stats),
         read_otherwise=KeysReadOtherwise(table, begun_from, context, written),
     )

@@ -11,15 +11,19 @@ import pyarrow as pa
 from workers.errors import InvalidInput
 from workers.files.names import check_partition_path, partition_path
 from workers.files.partition import is_partition
+from workers.files.partition_paths import check_distinct
 from workers.files.time_texts import time_texts
 from workers.options.table_options import TableConfig
 from workers.options.write_keys import LogBlockFormat
 from workers.options.write_options import WriteOptions
 from workers.options.writer_modes import APPENDING, ConcurrencyMode
+from workers.table.schema_history import current_schema
 from workers.table.table import Table
+from workers.table.view import FileSystemView
 from workers.timeline.metadata import ATTEMPTS_KEY
 from workers.write.context import OPERATIONS, REPLACING, Operation
 from workers.write.dead_letters import check_dead_letter_path
+from workers.write.null_partitions import check_replaced_alike, is_shared, named_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +106,16 @@ def _partition_path(table: Table, given: str | Mapping[str, Any]) -> str:
             columns=config.partition_by,
         )
     values = [_path_value(config, field, given[field]) for field in config.partition_by]
-    return partition_path(
+    check_distinct(config, values)
+    path = partition_path(
         config.partition_by, values, hive_style=config.hive_style, url_encode=config.url_encode
     )
+    schema = current_schema(table) if is_shared(path) else None
+    if schema is not None:
+        standing = [one for one in FileSystemView.load(table).slices if one.partition == path]
+        named = frozenset({named_values(config, given)})
+        check_replaced_alike(config, schema, table.storage, standing, named)
+    return path
 
 
 def _path_value(config: TableConfig, field: str, value: Any) -> Any:

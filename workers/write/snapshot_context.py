@@ -14,6 +14,7 @@ from typing import TypedDict
 import pyarrow as pa
 
 from workers.clock import InstantTime
+from workers.concurrency.new_partitions import PartitionsAtStart
 from workers.errors import InvalidInput
 from workers.files.names import bucket_of
 from workers.markers.base import MarkerSettings
@@ -60,6 +61,7 @@ def snapshot_context(
         columns=written_columns(table, request, batch_schema, schema),
         slices=_slices(table, view),
         replaced_at=dict(view.replaced_at),
+        partitions=PartitionsAtStart.of(view, schema),
         markers=_marker_settings(table, options, instant),
         writer=writer,
         appends_only=appends_only,

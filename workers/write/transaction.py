@@ -224,6 +224,9 @@ class Transaction:
             # A straggler may have opened its file between the first look and the decision.
             self._left.drop_strays(written, self._letters)
             self._left.drop_markers(again)
+            if written:  # An alteration has no context.
+                partitions = {status.stat.partition_path for status in written}
+                self.context.partitions.tidy(self._table.storage, partitions)
             self._started.heartbeat.remove()
             if self._table.ports.clock.monotonic_s() >= self._committing_since_s + 0.5:
                 self._left.forget_beginner()  # Its lease may have run out.

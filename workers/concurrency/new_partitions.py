@@ -1,0 +1,83 @@
+"""The partitions that a write adds to a table: none lies inside another one, and all of them are
+marked by partition metadata before the commit is decided.
+
+Metadata hides everything below its directory from every reader, so a table whose partitions can
+nest gets it under the table lock, once no partition of a completed commit is in the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import partial
+
+from workers.clock import InstantTime
+from workers.files.partition import drop_empty_directories, ensure_partition, metadata_path
+from workers.files.partition_paths import can_nest, directories_above, refuse_nested
+from workers.schema.table_schema import TableSchema
+from workers.storage.base import Storage
+from workers.table.view import FileSystemView
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsAtStart:
+    """The partitions of a table when a write began, as far as its new ones need them."""
+
+    known: frozenset[str]
+    """Partitions with committed files of any age."""
+    unmarked: frozenset[str]
+    """Those of them without partition metadata."""
+    emptied: frozenset[str]
+    """Directories with partition metadata and without a committed file."""
+    can_nest: bool
+    depth_min: int
+    """The number of partition columns: no path has fewer parts."""
+
+    @classmethod
+    def of(cls, view: FileSystemView, schema: TableSchema) -> PartitionsAtStart:
+        """The partitions that the view shows, for a write with this schema."""
+        config = view.table.config
+        return cls(
+            view.partitions,
+            view.unmarked,
+            view.emptied,
+            can_nest(config, schema.arrow),
+            len(config.partition_by),
+        )
+
+    def check(self, written: Collection[str], since: Collection[str] = ()) -> None:
+        """Check that no written partition lies inside a known one, another written one or one that
+        was committed `since`, or around it. Raises InvalidInput naming both.
+        """
+        if self.can_nest:
+            refuse_nested(written, self.known.union(since))
+
+    def publish(self, storage: Storage, written: Collection[str], instant: InstantTime) -> None:
+        """Write the metadata of new partitions, and delete what hides them: the metadata of
+        directories above and below in which nothing is committed. Raises StorageFailed,
+        WriteOutcomeUnknown.
+        """
+        new = self._new(written)
+        if self.can_nest:
+            hiding = {
+                above for one in new for above in directories_above(one) if self._is_deep(above)
+            }
+            hiding |= {one for one in self.emptied if not new.isdisjoint(directories_above(one))}
+            storage.delete_many(sorted(map(metadata_path, hiding - self.known)))
+        storage.at_once(partial(_mark, storage, instant), sorted(new))
+
+    def tidy(self, storage: Storage, written: Collection[str]) -> None:
+        """Delete empty directories inside the new partitions of a commit. Raises StorageFailed."""
+        if self.can_nest and storage.is_local:
+            for partition in sorted(self._new(written)):
+                drop_empty_directories(storage, storage.list_directories(partition))
+
+    def _new(self, written: Collection[str]) -> set[str]:
+        return set(written) - (self.known - self.unmarked)
+
+    def _is_deep(self, directory: str) -> bool:
+        return directory.count("/") + 1 >= self.depth_min
+
+
+def _mark(storage: Storage, instant: InstantTime, partition: str) -> None:
+    ensure_partition(storage, partition, instant)
