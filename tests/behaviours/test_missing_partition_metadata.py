@@ -99,6 +99,39 @@ def test_savepoint_and_clean_see_its_files(tmp_path: Path) -> None:
     assert table.read(as_of=saved.completed_at)["n"].to_pylist() == [1, 1]
 
 
+@pytest.mark.parametrize("table_type", TYPES)
+def test_services_meanwhile_keep_its_rows(tmp_path: Path, table_type: str) -> None:
+    table = made(tmp_path, table_type)
+    for n in range(6):
+        write(table, "a", "z", n=n)
+    table.write(table.read(), operation="insert_overwrite")
+    mark = forget(table)
+
+    run(table.table, "clean", commits="2")
+    run(table.table, "archive", min_commits="3", max_commits="4")
+    assert read(table) == {"a": 5, "z": 5}
+    mark.write_bytes(b"#partition metadata\n")
+    run(table.table, "clean", commits="1")
+    run(table.table, "archive", min_commits="1", max_commits="1")
+
+    assert read(table) == {"a": 5, "z": 5}
+    assert_referee_agrees(table.table.storage.location)
+
+
+def test_archived_commits_name_their_files_too(tmp_path: Path) -> None:
+    table = made(tmp_path, "COPY_ON_WRITE")
+    write(table, "a")
+    for n in range(6):
+        write(table, "z", n=n)
+    run(table.table, "archive", min_commits="2", max_commits="3")
+    where = Path(table.table.storage.location)
+    shutil.copytree(where / "oslo", where / "backup")
+    forget(table)
+    forget(table, "backup")
+
+    assert read(table) == {"a": 1, "z": 5}
+
+
 def test_copies_in_other_directories_do_not_count(tmp_path: Path) -> None:
     table = made(tmp_path, "MERGE_ON_READ")
     write(table, "a", "z")
