@@ -128,6 +128,21 @@ def test_a_partition_that_was_rolled_back_is_in_nobodys_way(
     assert places(table) == sorted([second, APART])
 
 
+@pytest.mark.parametrize(("first", "second"), [(OUTER, INNER), (INNER, OUTER)])
+def test_a_rival_that_was_rolled_back_meanwhile_hides_nothing(
+    tmp_path: Path, first: str, second: str
+) -> None:
+    table = made(tmp_path)
+    pending, files = begun(table, second, first=1)
+    wrong = table.write(batch(first, first=3))
+    assert isinstance(wrong, Committed)
+    table.rollback(wrong.instant, dry_run=False)
+
+    assert isinstance(pending.commit(files), Committed)
+
+    assert places(table) == [second]
+
+
 def test_an_undecided_write_leaves_no_partition_metadata(tmp_path: Path) -> None:
     """It would hide what others commit below it meanwhile."""
     table = made(tmp_path)

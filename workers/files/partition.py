@@ -42,14 +42,25 @@ def ensure_partition(storage: Storage, partition: str, instant: InstantTime) -> 
     storage.put_if_absent(path, text.encode("ascii"))
 
 
+def hides_directories(names: Iterable[str]) -> bool:
+    """Check whether, by its names, a directory is a partition with rows for every reader."""
+    listed = list(names)
+    return has_metadata(listed) and _has_data(listed)
+
+
+def _has_only_metadata(files: Iterable[FileInfo]) -> bool:
+    return all(file.name in _METADATA_NAMES for file in files)
+
+
 def drop_empty_directories(storage: Storage, directories: Iterable[str]) -> None:
-    """Delete directories below which no file is: hudi-rs takes the innermost directory for the
-    partition and reads no row of the one around it. Object stores have no empty directories.
+    """Delete directories with no file but partition metadata: hudi-rs takes the innermost directory
+    for the partition and reads no row of the one around it. Object stores have no empty
+    directories.
     """
     if not storage.is_local:
         return
     for directory in directories:
-        if not storage.list_tree(directory):
+        if _has_only_metadata(storage.list_tree(directory)):
             storage.delete_tree(directory)
 
 

@@ -19,7 +19,7 @@ from workers.concurrency import heartbeat as heartbeats
 from workers.concurrency import late_writers
 from workers.concurrency.settling import settled_timeline, table_lock
 from workers.errors import InstantRolledBack, LeaseLost, NotFound, PlanChanged, RollbackRefused
-from workers.files.partition import drop_empty_directories, metadata_path
+from workers.files.partition import drop_empty_directories, hides_directories
 from workers.files.partition_paths import directories_above
 from workers.markers.store import delete_markers
 from workers.options.write_options import WriteOptions
@@ -354,7 +354,7 @@ def _drop_hidden(table: Table, partitions: Iterable[str]) -> None:
         *above, _ = inward = [*directories_above(partition), partition]
         for outer, inner in zip(above, inward[1:], strict=True):
             is_deep = outer.count("/") + 1 >= depth_min
-            if is_deep and storage.info(metadata_path(outer)) is not None:
+            if is_deep and hides_directories(storage.list_names(outer)):
                 drop_empty_directories(storage, [inner])
 
 
