@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,19 @@ def test_nested_values_of_one_batch_are_refused(
     assert places(table) == []
 
 
+def test_rows_of_nested_values_are_dead_letters_where_asked(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.write(batch(OUTER))
+    letters = {"sluice.dead.letter.path": str(tmp_path / "letters")}
+
+    outcome = table.write(batch(INNER, APART, f"{APART}/6", "2023", first=1), options=letters)
+
+    assert isinstance(outcome, Committed)
+    assert outcome.rows == 1
+    assert places(table) == [OUTER, APART]
+    assert list((tmp_path / "letters").rglob("*.parquet"))
+
+
 @pytest.mark.parametrize("operation", ["upsert", "bulk_insert", "insert_overwrite"])
 @pytest.mark.parametrize(("first", "second"), [(OUTER, INNER), (INNER, OUTER)])
 def test_values_that_nest_with_a_standing_partition_are_refused(
@@ -143,6 +157,21 @@ def test_a_rival_that_was_rolled_back_meanwhile_hides_nothing(
     assert places(table) == [second]
 
 
+def test_a_known_partition_that_another_writer_took_over_is_refused(tmp_path: Path) -> None:
+    """Its commit is rolled back meanwhile, so another writer may commit inside its directory."""
+    table = made(tmp_path)
+    wrong = table.write(batch(OUTER))
+    assert isinstance(wrong, Committed)
+    pending, files = begun(table, OUTER, first=4)
+    table.rollback(wrong.instant, dry_run=False)
+    assert isinstance(table.write(batch(INNER, first=5)), Committed)
+
+    with suppress(InvalidInput):
+        assert not isinstance(pending.commit(files), Committed)
+
+    assert places(table) == [INNER]
+
+
 def test_an_undecided_write_leaves_no_partition_metadata(tmp_path: Path) -> None:
     """It would hide what others commit below it meanwhile."""
     table = made(tmp_path)
@@ -190,20 +219,20 @@ def test_the_word_for_null_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("table_type", TYPES)
-@pytest.mark.parametrize(("one", "other"), [(None, ""), ("", None)])
+@pytest.mark.parametrize(("first", "second"), [(None, ""), ("", None)])
 def test_a_null_and_an_empty_text_do_not_replace_each_other(
-    tmp_path: Path, table_type: str, one: str | None, other: str | None
+    tmp_path: Path, table_type: str, first: str | None, second: str | None
 ) -> None:
     table = made(tmp_path, table_type)
-    table.write(batch(one, APART))
+    table.write(batch(first, APART))
     with pytest.raises(InvalidInput, match=r"replaced=.* stands="):
-        table.write(batch(other, first=5), operation="insert_overwrite")
+        table.write(batch(second, first=5), operation="insert_overwrite")
     with pytest.raises(InvalidInput, match=r"replaced=.* stands="):
-        table.delete_partition([{"dir": other}])
-    table.write(batch(other, first=5))
+        table.delete_partition([{"dir": second}])
+    table.write(batch(second, first=5))
     with pytest.raises(InvalidInput, match=r"replaced=.* stands="):
-        table.delete_partition([{"dir": one}])
-    assert places(table) == sorted([one, other, APART], key=str)
+        table.delete_partition([{"dir": first}])
+    assert places(table) == sorted([first, second, APART], key=str)
 
     table.delete(predicate="dir = ''")
     table.write(batch(None, first=7), operation="insert_overwrite")

@@ -8,12 +8,13 @@ nest gets it under the table lock, once no partition of a completed commit is in
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from workers.clock import InstantTime
+from workers.errors import InvalidInput
 from workers.files.partition import drop_empty_directories, ensure_partition, metadata_path
-from workers.files.partition_paths import can_nest, directories_above, refuse_nested
+from workers.files.partition_paths import NESTED, can_nest, directories_above, find_nested
 from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.view import FileSystemView
@@ -25,13 +26,15 @@ class PartitionsAtStart:
 
     known: frozenset[str]
     """Partitions with committed files of any age."""
-    unmarked: frozenset[str]
-    """Those of them without partition metadata."""
-    emptied: frozenset[str]
-    """Directories with partition metadata and without a committed file."""
     can_nest: bool
     depth_min: int
     """The number of partition columns: no path has fewer parts."""
+    unmarked: frozenset[str] = field(compare=False)
+    """Known ones without partition metadata."""
+    emptied: frozenset[str] = field(compare=False)
+    """Directories with partition metadata and without a committed file. Like `unmarked` it is for
+    whoever commits; others who know the snapshot may find more.
+    """
 
     @classmethod
     def of(cls, view: FileSystemView, schema: TableSchema) -> PartitionsAtStart:
@@ -39,18 +42,24 @@ class PartitionsAtStart:
         config = view.table.config
         return cls(
             view.partitions,
-            view.unmarked,
-            view.emptied,
             can_nest(config, schema.arrow),
             len(config.partition_by),
+            unmarked=view.unmarked,
+            emptied=view.emptied,
         )
 
     def check(self, written: Collection[str], since: Collection[str] = ()) -> None:
         """Check that no written partition lies inside a known one, another written one or one that
         was committed `since`, or around it. Raises InvalidInput naming both.
         """
-        if self.can_nest:
-            refuse_nested(written, self.known.union(since))
+        if (pair := self.find_nested(written, since)) is not None:
+            raise InvalidInput(NESTED, outer=pair[0], inner=pair[1])
+
+    def find_nested(
+        self, written: Collection[str], since: Collection[str] = ()
+    ) -> tuple[str, str] | None:
+        """Find what `check` refuses: the outer and the inner partition."""
+        return find_nested(written, self.known, since) if self.can_nest else None
 
     def publish(self, storage: Storage, written: Collection[str], instant: InstantTime) -> None:
         """Write the metadata of new partitions, and delete what hides them: the metadata of

@@ -2,7 +2,7 @@
 
 Two partitions must not share a directory, and none may lie inside another one: every reader stops
 at the outer one, or sees the inner one only. Values that cannot be told apart by their path are
-refused with the row, partitions that nest by `refuse_nested`, which sees all of a write.
+refused with the row, partitions that nest by `find_nested`, which sees all of a write.
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ from workers.files.time_texts import time_texts
 from workers.options.table_options import TableConfig
 
 _ENCODING = "hoodie.datasource.write.partitionpath.urlencode=true"
+NESTED = (
+    "one partition would lie inside another one, where readers miss its rows; create a table of "
+    f"such values with {_ENCODING}, or write values of one depth"
+)
 
 
 def row_partition_paths(
@@ -131,23 +135,23 @@ def _is_flat(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date(kind)
 
 
-def refuse_nested(paths: Collection[str], known: Collection[str]) -> None:
-    """Refuse partitions of a write that lie inside each other, or inside known ones, or around
-    them. Raises InvalidInput.
+def find_nested(
+    paths: Collection[str], known: Collection[str], since: Collection[str] = ()
+) -> tuple[str, str] | None:
+    """Find a partition of a write that lies inside another partition or around one: the outer and
+    the inner one, None where there is none. Two `known` ones are no fault of the write, while those
+    that came `since` may be in its way whatever it knew.
     """
-    written, standing = set(paths), set(known)
-    if written <= standing:
-        return
-    for path in sorted(written | standing):
+    new, old = frozenset(paths), frozenset(known)
+    if old.issuperset(new) and old.issuperset(since):
+        return None
+    others = old.union(since, new)
+    for path in sorted(others):
         for above in directories_above(path):
-            is_standing = path in standing and above in standing
-            if not is_standing and (above in written or (path in written and above in standing)):
-                raise InvalidInput(
-                    "one partition would lie inside another one, where readers miss its rows; "
-                    f"create a table of such values with {_ENCODING}, or write values of one depth",
-                    outer=above,
-                    inner=path,
-                )
+            is_known = path in old and above in old
+            if not is_known and above in others and (above in new or path in new):
+                return above, path
+    return None
 
 
 def directories_above(path: str) -> Iterator[str]:

@@ -81,8 +81,8 @@ class FileSystemView:
         visible = VisibleFiles(table, timeline, as_of)
         groups: dict[GroupKey, GroupFiles] = {}
         listed = names_by_partition(table.storage)
-        for one, names in listed.items():
-            visible.collect_partition(groups, one, names)
+        for path, names in listed.items():
+            visible.collect_partition(groups, path, names)
         replaced = visible.replaced_groups()
         partitions = frozenset(partition for partition, _ in groups)
         slices = [

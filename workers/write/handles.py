@@ -136,9 +136,9 @@ def _check_overwritten(
     groups = [write.group for write in writes if is_shared(write.group.partition)]
     for path in {group.partition for group in groups} - set(context.emptied):
         rows = pa.concat_tables([one.rows for one in groups if one.partition == path])
-        standing = [one for (partition, _), one in context.slices.items() if partition == path]
+        slices = [one for (partition, _), one in context.slices.items() if partition == path]
         values = partition_values(context.config, rows)
-        check_replaced_alike(context.config, context.schema, storage, standing, values)
+        check_replaced_alike(context.config, context.schema, storage, slices, values)
 
 
 def _take_back_if_settled(

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from workers.errors import BadRows, InvalidInput
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
-from workers.files.partition_paths import row_partition_paths
+from workers.files.partition_paths import NESTED, row_partition_paths
 from workers.files.record_key import EMPTY_VALUE, NULL_VALUE, composite_keys, key_value_texts
 from workers.files.time_texts import Unformatted
 from workers.index.bucket import (
@@ -75,6 +75,8 @@ def prepare(
     if is_located:
         is_new = context.operation != "delete"
         paths = _partition_paths(context.config, rows, is_new=is_new)
+        if is_new:
+            _refuse_nested(context, paths)
     prepared = (
         rows.append_column(pa.field(RECORD_KEY, pa.string()), keys)
         .append_column(pa.field(PARTITION_PATH, pa.string()), paths)
@@ -199,6 +201,18 @@ def _partition_paths(config: TableConfig, rows: pa.Table, *, is_new: bool = Fals
         named = values.slice(0, 1).to_pylist()
         refuse_rows(error.is_bad, error.message, error.column, first_value=named[0])
         raise
+
+
+def _refuse_nested(context: WriteContext, paths: pa.Array[Any]) -> None:
+    """Name the rows of one partition that nests; what other tasks write is not seen here."""
+    brought: Any = paths.unique()
+    if (pair := context.partitions.find_nested(brought.to_pylist())) is not None:
+        outer, inner = pair
+        is_bad: Any = pc.equal(paths, pa.scalar(inner))
+        if not pc.any(is_bad).as_py():
+            is_bad = pc.equal(paths, pa.scalar(outer))
+        columns = ", ".join(context.config.partition_by)
+        refuse_rows(is_bad, NESTED, columns, outer=outer, inner=inner)
 
 
 def _anywhere(rows: pa.Table) -> pa.Array[Any]:

@@ -112,9 +112,9 @@ def _partition_path(table: Table, given: str | Mapping[str, Any]) -> str:
     )
     schema = current_schema(table) if is_shared(path) else None
     if schema is not None:
-        standing = [one for one in FileSystemView.load(table).slices if one.partition == path]
+        slices = [one for one in FileSystemView.load(table).slices if one.partition == path]
         named = frozenset({named_values(config, given)})
-        check_replaced_alike(config, schema, table.storage, standing, named)
+        check_replaced_alike(config, schema, table.storage, slices, named)
     return path
 
 

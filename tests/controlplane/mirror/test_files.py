@@ -83,19 +83,19 @@ def test_a_partition_without_metadata_fails_a_health_check_until_it_is_repaired(
     lake.commit(row(1))
     lake.table.storage.delete(METADATA_NAME)
 
-    def found() -> tuple[str, str, int]:
+    def check_metadata() -> tuple[str, str, int]:
         forget_mirror(lake.row)
         sync_table(lake.row)
         checks = {one.name: one for one in health_checks(lake.row, timezone.now())}
         check = checks["partition-metadata"]
         return check.verdict, check.remedy, len(rows_of_mirror())
 
-    assert found() == ("bad", "repair", 1)
+    assert check_metadata() == ("bad", "repair", 1)
 
     request = ServiceRequest("admin", "test", {})
     registry.service("repair").run(lake.table, request, write_options({}))
 
-    assert found() == ("good", "", 1)
+    assert check_metadata() == ("good", "", 1)
 
 
 def test_files_of_a_pending_write_do_not_count(lake: Lake) -> None:
