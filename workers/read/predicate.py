@@ -3,22 +3,26 @@
 `city = 'Oslo' AND (value >= 10 OR note IS NULL) AND NOT id IN ('a', 'b')`. Known are AND, OR, NOT,
 parentheses, `= == != <> < <= > >=`, IN, BETWEEN, LIKE, IS [NOT] NULL, numbers, texts in single
 quotes, TRUE, FALSE, and column names, bare or in double quotes or backticks. A text compared with a
-column of another type (`day < '2024-01-01'`) is taken for a value of that type. As in SQL, a row
+column of another type (`day < '2024-01-01'`) is taken for a value of that type. Numbers are
+compared exactly, whatever the column's type: see `workers.read.exact_numbers`. As in SQL, a row
 whose condition is null does not match.
 """
 
 from __future__ import annotations
 
+import functools
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.errors import InvalidInput
+from workers.read.exact_numbers import compare_exactly, is_numeric, parse_number, to_number
 from workers.read.matching_rows import columns_of, matching
 from workers.read.pruning import Condition, among, compares
 from workers.read.row_groups import Opaque
@@ -43,6 +47,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+_ONE_SPELLING = {"==": "=", "<>": "!="}
 _NULL_COMPARISONS = ("is", "is not")
 _KEYWORDS = frozenset(("AND", "OR", "NOT", "IN", "IS", "NULL", "BETWEEN", "LIKE", "TRUE", "FALSE"))
 _LENGTH_MAX = 10_000
@@ -117,23 +122,49 @@ def _of_triple(
             raise InvalidInput(
                 "'in' takes a list of values, none of them missing", column=name, given=value
             )
-        values = [_scalar(name, one, schema) for one in value]
-        expression = column == values[0]
-        for scalar in values[1:]:
-            expression = expression | (column == scalar)
-        if sign == "not in":
-            return ~expression, None
-        return expression, among(name, *(scalar.as_py() for scalar in values))
+        expression, condition = _is_among(name, value, schema)
+        return (~expression, None) if sign == "not in" else (expression, condition)
     if sign not in _COMPARISONS:
         known = sorted({*_COMPARISONS, *_NULL_COMPARISONS, "in", "not in"})
         raise InvalidInput("predicate knows no such comparison", given=sign, known=known)
-    compare, scalar = _COMPARISONS[sign], _scalar(name, value, schema)
-    plain = scalar.as_py()
-    is_equal = compare is operator.eq
-    return (
-        compare(column, scalar),
-        among(name, plain) if is_equal else compares(name, compare, plain),
-    )
+    return _compared(name, sign, value, schema)
+
+
+def _compared(name: str, sign: str, value: Any, schema: pa.Schema) -> tuple[Expression, Condition]:
+    """The column compared with one value. Raises InvalidInput."""
+    column: Any = pc.field(name)
+    kind: Any = schema.field(name).type
+    number = _number(value, kind)
+    if number is None:
+        scalar = _scalar(name, value, schema)
+    else:
+        compared = compare_exactly(_ONE_SPELLING.get(sign, sign), number, kind)
+        if isinstance(compared, bool):
+            # Neither is true of null, and neither is its negation.
+            never: Any = pc.and_kleene(column.is_null(), pa.scalar(None, pa.bool_()))
+            return (~never, Condition(name, _is_there)) if compared else (never, among(name))
+        sign, scalar = compared[0], pa.scalar(compared[1], _compared_type(kind))
+    compare, plain = _COMPARISONS[sign], scalar.as_py()
+    condition = among(name, plain) if compare is operator.eq else compares(name, compare, plain)
+    return compare(column, scalar), condition
+
+
+def _is_among(name: str, values: Iterable[Any], schema: pa.Schema) -> tuple[Expression, Condition]:
+    """The column holds one of the values. Raises InvalidInput."""
+    parts, conditions = zip(*(_compared(name, "=", one, schema) for one in values), strict=True)
+    expression = functools.reduce(operator.or_, parts)
+    return expression, among(name, *(value for one in conditions for value in one.values or ()))
+
+
+def _number(value: Any, kind: Any) -> Decimal | None:
+    """The number to compare a column of this type with; None for values of other types."""
+    if not is_numeric(kind):
+        return None
+    return parse_number(value) if isinstance(value, str) else to_number(value)
+
+
+def _compared_type(kind: Any) -> Any:
+    return pa.float64() if pa.types.is_floating(kind) else kind
 
 
 def _scalar(name: str, value: Any, schema: pa.Schema) -> Any:
@@ -142,7 +173,7 @@ def _scalar(name: str, value: Any, schema: pa.Schema) -> Any:
         return _typed_text(name, value, schema)
     try:
         return pa.scalar(value)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OverflowError) as error:
         raise InvalidInput("predicate has a value of no known type", column=name) from error
 
 
@@ -251,33 +282,26 @@ class _Parser:
         sign = self._next("sign")
         if sign not in _COMPARISONS:
             raise self._error("a comparison was expected")
-        compare, value = _COMPARISONS[sign], self._value(name)
-        is_equal = compare is operator.eq
-        plain = value.as_py()
-        self.simple = [among(name, plain) if is_equal else compares(name, compare, plain)]
-        return compare(column, value)
+        expression, condition = _compared(name, sign, self._value(), self.schema)
+        self.simple = [condition]
+        return expression
 
     def _membership(self, name: str, column: Any) -> Expression | None:
         if self._takes("keyword", "IN"):
             self._expect("sign", "(")
-            values = [self._value(name)]
+            values = [self._value()]
             while self._takes("sign", ","):
-                values.append(self._value(name))
+                values.append(self._value())
             self._expect("sign", ")")
-            expression = column == values[0]
-            for value in values[1:]:
-                expression = expression | (column == value)
-            self.simple = [among(name, *(value.as_py() for value in values))]
+            expression, condition = _is_among(name, values, self.schema)
+            self.simple = [condition]
             return expression
         if self._takes("keyword", "BETWEEN"):
-            least = self._value(name)
+            least, at_least = _compared(name, ">=", self._value(), self.schema)
             self._expect("keyword", "AND")
-            most = self._value(name)
-            self.simple = [
-                compares(name, operator.ge, least.as_py()),
-                compares(name, operator.le, most.as_py()),
-            ]
-            return (column >= least) & (column <= most)
+            most, at_most = _compared(name, "<=", self._value(), self.schema)
+            self.simple = [at_least, at_most]
+            return least & most
         if self._takes("keyword", "LIKE"):
             return pc.match_like(column, self._next("text").replace("''", "'"))
         return None
@@ -294,17 +318,18 @@ class _Parser:
                 return name
         raise self._error("a column was expected")
 
-    def _value(self, name: str) -> Any:
-        if self._takes("keyword", "TRUE"):
-            return pa.scalar(True)
-        if self._takes("keyword", "FALSE"):
-            return pa.scalar(False)
+    def _value(self) -> bool | str | Decimal:
+        for word in ("TRUE", "FALSE"):
+            if self._takes("keyword", word):
+                return word == "TRUE"
         if self._peek("number"):
-            text = self._next("number")
-            return pa.scalar(int(text) if text.lstrip("-").isdigit() else float(text))
+            number = parse_number(self._next("number"))
+            if number is None:
+                raise self._error("the number has too many digits in its exponent")
+            return number
         if self._peek("keyword"):
             raise self._error("a value was expected; for missing values say IS NULL")
-        return _typed_text(name, self._next("text").replace("''", "'"), self.schema)
+        return self._next("text").replace("''", "'")
 
     def _peek(self, kind: str, value: str | None = None) -> bool:
         if self.at >= len(self.tokens):

@@ -30,6 +30,7 @@ from workers.sql.conversion import Conversion
 from workers.sql.create import column_type, create
 from workers.sql.duck import DuckEngine
 from workers.sql.engine import Engine, Snapshot
+from workers.sql.exact_literals import with_exact_literals
 from workers.sql.expressions import SOURCE
 from workers.sql.plan import Plan
 from workers.sql.plans import Planner
@@ -105,16 +106,20 @@ def _selected(select: Select, tables: Tables, spark: SparkSession | None) -> Any
     """The rows that a query answers, of tables as `table.read` shows them."""
     query, mark = select.query, f"_sluice_{RandomIds().token()[:12]}"
     relations = {name: f"{mark}_{at}" for at, name in enumerate(sorted(tables_read(query)))}
+    schemas: dict[str, pa.Schema] = {}
     with _engine(spark) as engine:
         for name, relation in relations.items():
             if (rows := rows_given(name, tables)) is not None:
+                schemas[name] = rows.schema
                 engine.bind_rows(relation, rows)
                 continue
             table = opened(name, tables)
             if (schema := table.schema()) is None:
                 raise InvalidInput("the table has no schema yet, so no rows", table=name)
+            schemas[name] = schema
             engine.bind_table(relation, table, _looked_at([query], name, schema.names))
-        return engine.answer(bound(query, relations, engine.dialect))
+        exact = with_exact_literals(query, schemas.get)
+        return engine.answer(bound(exact, relations, engine.dialect))
 
 
 @contextmanager
@@ -175,13 +180,15 @@ class _Run:
             self.engine.bind_empty(self._relations[name], self._schema(name, known))
         columns: Sequence[str] = ()
         if isinstance(self.change, Merge):
-            self.engine.define(self._relations[SOURCE], self._text(self.change.source))
+            self.engine.define(self._relations[SOURCE], self._text(self.change.source, known))
             columns = self.engine.schema_of(self._text(exp.select("*").from_(SOURCE))).names
         config = self.table.table.config
         required = tuple(one.name for one in known.tree.fields if not one.place.is_nullable)
         planner = Planner(config, known.arrow, self.options, required)
         plan = planner.plan(self.change, columns)
-        plan.conversion(config, known.arrow).check(self.engine.schema_of(self._text(plan.query)))
+        plan.conversion(config, known.arrow).check(
+            self.engine.schema_of(self._text(plan.query, known))
+        )
         if plan.source_key:
             self.engine.schema_of(self._text(_doubles(plan)))
         return plan
@@ -197,10 +204,10 @@ class _Run:
                 columns = self._columns(plan, name, self._opened(name).schema())
                 self.engine.bind_table(self._relations[name], self._opened(name), columns)
         if plan.source is not None:
-            self.engine.define(self._relations[SOURCE], self._text(plan.source))
+            self.engine.define(self._relations[SOURCE], self._text(plan.source, context.schema))
             self._refuse_doubles(plan)
         conversion = plan.conversion(context.config, context.schema.arrow)
-        return self._text(plan.query), conversion
+        return self._text(plan.query, context.schema), conversion
 
     def _snapshot(self, plan: Plan, context: WriteContext) -> Snapshot:
         config = context.config.showing_unmatched
@@ -251,7 +258,13 @@ class _Run:
         """By what names the engine knows the tables."""
         return {name: f"{self.mark}_{at}" for at, name in enumerate([SOURCE, *self._read])}
 
-    def _text(self, query: exp.Expr) -> str:
+    def _text(self, query: exp.Expr, known: TableSchema | None = None) -> str:
+        """The query for the engine; `known` is the schema of the target that it reads, if any."""
+        if known is not None:
+            read = set(self._read)
+            query = with_exact_literals(
+                query, lambda name: self._schema(name, known) if name in read else None
+            )
         return bound(query, self._relations, self.engine.dialect)
 
 

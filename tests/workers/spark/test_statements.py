@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.support.exact_conditions import CONDITIONS, ROWS
 from tests.support.sql_statements import CASES, CHANGES, QUERIES, check, new_table
 from workers import run_sql
 from workers.concurrency.outcome import Committed
@@ -128,3 +129,13 @@ def test_first_of_each_group_are_those_that_are_found_without_spark(
 
 def _sorted(table: LakehouseTable) -> list[dict[str, object]]:
     return sorted(table.read().to_pylist(), key=lambda row: str(row["k"]))
+
+
+def test_numbers_are_compared_exactly(spark: SparkSession) -> None:
+    answers = ", ".join(f"({one}) AS c{at}" for at, (one, _) in enumerate(CONDITIONS))
+
+    rows = run_sql(f"SELECT id, {answers} FROM t", tables={"t": ROWS}, spark=spark).collect()
+
+    for at, (condition, matching) in enumerate(CONDITIONS):
+        assert sorted(row["id"] for row in rows if row[f"c{at}"]) == matching, condition
+        assert [row["id"] for row in rows if row[f"c{at}"] is None] == [3], condition

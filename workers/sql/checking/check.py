@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+import pyarrow as pa
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
 from workers.errors import InvalidInput
-from workers.sql.checking.checked import CheckedSelect, CheckedTable, Readable
+from workers.sql.checking.checked import CheckedSelect, CheckedTable, Readable, ReadableTable
 from workers.sql.checking.limits import check_limits
 from workers.sql.checking.lineage import Lineage
 from workers.sql.checking.names import NamedTables, name_tables
 from workers.sql.checking.parts import check_parts
 from workers.sql.checking.refusals import StatementRefused
 from workers.sql.checking.spelling import refusing
+from workers.sql.create import column_type
+from workers.sql.exact_literals import with_exact_literals
 from workers.sql.statements import DIALECT, Select, statement_of
 
 _NAME_CHARS_MAX = 60
@@ -73,7 +77,9 @@ def _checked(query: exp.Query, readable: Readable) -> CheckedSelect:
         replace(column, name=spellings.get(column.name.lower(), column.name))
         for column in lineage.outputs()
     )
-    return CheckedSelect(query, tables, columns)
+    exact = with_exact_literals(query, {r: _schema(one) for r, one in of_relation.items()}.get)
+    assert isinstance(exact, exp.Query), exact
+    return CheckedSelect(exact, tables, columns)
 
 
 def _qualified(query: exp.Query, named: NamedTables) -> exp.Query:
@@ -84,6 +90,18 @@ def _qualified(query: exp.Query, named: NamedTables) -> exp.Query:
         qualified = qualify(query, dialect=DIALECT, schema=schema)
     assert isinstance(qualified, exp.Query), qualified
     return qualified
+
+
+def _schema(table: ReadableTable) -> pa.Schema:
+    return pa.schema([(name, _type(text, name)) for name, text in table.columns.items()])
+
+
+def _type(text: str, column: str) -> pa.DataType:
+    """Return the type of this name, or null's type if columns of it are compared with no number."""
+    try:
+        return column_type(exp.DataType.build(text, dialect=DIALECT), column)
+    except (InvalidInput, SqlglotError):
+        return pa.null()
 
 
 def _read_of(columns: Mapping[str, str], read: set[str]) -> Iterator[str]:
