@@ -35,12 +35,24 @@ class StopRequest:
 
 
 def request_stop(storage: Storage, sink_id: str, request: StopRequest) -> StopRequest:
-    """What is asked for now: a hard stop stays one."""
-    former = read_stop(storage, sink_id)
-    if former is not None and former.kind is StopKind.HARD:
-        request = replace(request, kind=StopKind.HARD)
-    storage.put(SinkPlaces(sink_id).stop, json.dumps(asdict(request)).encode())
-    return request
+    """Store the request and return it: as a hard one if a hard one is stored already.
+
+    Raises MalformedTable, StorageFailed.
+    """
+    path = SinkPlaces(sink_id).stop
+    for _ in range(_TRIES_MAX):
+        try:
+            stored = storage.read_tagged(path)
+        except NotFound:
+            if storage.put_if_absent(path, _encode(request)):
+                return request
+            continue
+        former = _decode(stored.content, path)
+        is_hard = former is not None and former.kind is StopKind.HARD
+        wanted = replace(request, kind=StopKind.HARD) if is_hard else request
+        if storage.replace_if_match(path, _encode(wanted), stored.tag) is not None:
+            return wanted
+    raise StorageFailed("others change the stop request all the time", path=path, tries=_TRIES_MAX)
 
 
 def read_stop(storage: Storage, sink_id: str) -> StopRequest | None:
@@ -71,6 +83,10 @@ def clear_stop(storage: Storage, sink_id: str, *, requested_before_ms: int) -> N
         if storage.replace_if_match(path, _NOTHING, stored.tag) is not None:
             return
     raise StorageFailed("others ask for a stop all the time", path=path, tries=_TRIES_MAX)
+
+
+def _encode(request: StopRequest) -> bytes:
+    return json.dumps(asdict(request)).encode()
 
 
 def _is_older(content: bytes, path: str, requested_before_ms: int) -> bool:

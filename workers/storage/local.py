@@ -188,11 +188,12 @@ class LocalStorage:
             target = self._prepared(path)
             is_durable = durability is Durability.DURABLE
             swap = Swap(target)
+            if not swap.is_begun():
+                os.replace(_write_temporary(target, content, is_durable=is_durable), target)
+            # A replacement that began meanwhile may not have seen what was renamed.
             is_swapped = swap.is_begun()
             if is_swapped:
                 swap.put(lambda proposal: _write_new(proposal, content, is_durable=is_durable))
-            else:
-                os.replace(_write_temporary(target, content, is_durable=is_durable), target)
         with _reported(path, WriteOutcomeUnknown):
             if is_durable:
                 sync_directory(target.parent)

@@ -114,7 +114,8 @@ class MeanwhileStorage(LocalStorage):
         self, path: str, content: bytes, tag: str, durability: Durability = Durability.DURABLE
     ) -> str | None:
         if path.endswith("/stop") and b"ann" not in self.read(path):
-            request_stop(self, SINK, StopRequest(StopKind.GRACEFUL, "ann", 6))
+            other = LocalStorage(self.location)
+            request_stop(other, SINK, StopRequest(StopKind.GRACEFUL, "ann", 6))
         return super().replace_if_match(path, content, tag, durability)
 
 
@@ -125,6 +126,27 @@ def test_a_stop_that_is_asked_for_while_an_old_one_is_cleared_stays(tmp_path: Pa
     clear_stop(storage, SINK, requested_before_ms=5)
 
     assert read_stop(storage, SINK) == StopRequest(StopKind.GRACEFUL, "ann", 6)
+
+
+class ClearedStorage(LocalStorage):
+    """The next launch clears an old request while another one replaces it."""
+
+    def replace_if_match(
+        self, path: str, content: bytes, tag: str, durability: Durability = Durability.DURABLE
+    ) -> str | None:
+        if b"ann" in content:
+            clear_stop(LocalStorage(self.location), SINK, requested_before_ms=5)
+        return super().replace_if_match(path, content, tag, durability)
+
+
+def test_a_stop_that_is_asked_for_while_an_old_one_is_replaced_stays(tmp_path: Path) -> None:
+    """The old hard request is cleared meanwhile, so the new one is not made hard."""
+    request_stop(LocalStorage(tmp_path), SINK, StopRequest(StopKind.HARD, "bob", 2))
+    graceful = StopRequest(StopKind.GRACEFUL, "ann", 6)
+
+    assert request_stop(ClearedStorage(tmp_path), SINK, graceful) == graceful
+
+    assert read_stop(LocalStorage(tmp_path), SINK) == graceful
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"kind": "soft", "by": "x", "at_ms": 1}'])

@@ -105,6 +105,28 @@ def test_put_is_not_undone_by_one_who_sleeps_in_a_replacement(storage: LocalStor
             storage.put(PATH, b"1")
 
 
+def test_put_beside_the_first_replacement_of_a_file_is_kept(storage: LocalStorage) -> None:
+    """The put finds no replacement under way, and one is decided before the put renames."""
+    with a_rival(storage) as rival, ExitStack() as stack:
+        writer = StoppedProcess("tests.support.putting_process", storage.location, PATH, "1000")
+        stack.callback(writer.end)
+        for call in range(1, CALLS_MAX):
+            storage.delete(PATH)
+            storage.put(PATH, b"0")
+            writer.begin(stopped_before=2)  # Before its rename.
+            assert writer.await_stopped()
+            rival.begin(stopped_before=call)
+            is_stopped = rival.await_stopped()
+            writer.thaw()
+            writer.answer()
+            rival.thaw()
+            rival.answer()
+            assert count_of(storage) in (1000, 1001), f"woken before call {call}"
+            if not is_stopped:
+                assert call > 6
+                break
+
+
 @pytest.mark.parametrize("directory", ["disk", "shared memory"])
 def test_of_many_processes_each_counts(tmp_path: Path, directory: str) -> None:
     if directory == "shared memory" and not SHARED_MEMORY.is_dir():
