@@ -8,6 +8,7 @@ ours.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,7 @@ from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, resume, rollback
 from workers.schema.alter import AddColumn
 from workers.table import overtaken
-from workers.table_layout import PROPERTIES, PROPERTIES_BACKUP
+from workers.table_layout import PROPERTIES, PROPERTIES_BACKUP, TIMELINE
 
 SWITCHED = "active metadata table.*hoodie.metadata.enable=false"
 OPTIONS = {"hoodie.write.markers.type": "direct"}
@@ -301,6 +302,41 @@ def test_whoever_places_or_merges_rows_by_other_rules_opens_the_table_again(
 
     change_as_hudi(lake.location, {key: before})
     assert lake.rows("ts") == [{"ts": 1}]
+
+
+@pytest.mark.parametrize(
+    ("call", "part", "error"),
+    [
+        ("put_if_absent", "table_lock", UnsupportedTable),
+        ("list_files", TIMELINE.path, TableChanged),
+    ],
+    ids=["before the lock", "under the lock"],
+)
+def test_group_is_not_declared_beside_a_switch(
+    call: str, part: str, error: type[Exception], tables: ScenarioTables
+) -> None:
+    groups = json.dumps([{"name": "a", "ordering": ["ts"], "columns": ["value"]}])
+    table = tables(
+        schema=READINGS,
+        table_type="MERGE_ON_READ",
+        options={"hoodie.multistream.groups": groups, "hoodie.bucket.index.num.buckets": "1"},
+    )
+    declared = load_properties(table.storage)["hoodie.multistream.groups"]
+    switch = At(call, part, lambda: change_as_hudi(table.location, METADATA_ON))
+    opened = open_table(table.location, storage=WatchedStorage(table.location, before=switch))
+    group = {"name": "b", "ordering": ["tb"], "columns": ["more"]}
+    types = {"tb": pa.int64(), "more": pa.int64()}
+
+    with pytest.raises(error):
+        opened.add_group(group, types, options=OPTIONS)
+
+    properties = load_properties(table.storage)
+    assert properties.items() >= METADATA_ON.items()
+    assert properties["hoodie.multistream.groups"] == declared
+    assert "more" not in open_table(table.location).read().column_names
+    change_as_hudi(table.location, METADATA_OFF)
+    open_table(table.location).add_group(group, types, options=OPTIONS)
+    assert "more" in open_table(table.location).read().column_names
 
 
 def test_properties_that_say_nothing_of_the_rows_disturb_nobody(lake: ScenarioTable) -> None:

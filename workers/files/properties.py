@@ -12,7 +12,13 @@ import zlib
 from collections.abc import Mapping
 from functools import lru_cache
 
-from workers.errors import LakehouseError, MalformedTable, NotFound, TableNotFound
+from workers.errors import (
+    LakehouseError,
+    MalformedTable,
+    NotFound,
+    TableChanged,
+    TableNotFound,
+)
 from workers.storage.base import Storage
 from workers.table_layout import PROPERTIES, PROPERTIES_BACKUP
 
@@ -180,14 +186,23 @@ def _with_checksum(properties: Mapping[str, str]) -> bytes:
     return format_properties({**properties, CHECKSUM_KEY: str(checksum)})
 
 
-def store_properties(storage: Storage, properties: Mapping[str, str]) -> None:
+def store_properties(
+    storage: Storage, properties: Mapping[str, str], *, read: Mapping[str, str] | None = None
+) -> None:
     """Create or replace the file, with the right checksum.
 
-    The caller holds the table lock or creates the table.
+    The caller holds the table lock or creates the table. Raises TableChanged if the file is no
+    longer what the caller has `read`: other engines change it without our lock.
     """
     content = _with_checksum(properties)
     try:
-        old = format_properties(load_properties(storage))
+        stored = load_properties(storage)
+        if read is not None and stored != read:
+            raise TableChanged(
+                "another engine changed the table's properties meanwhile; run it again",
+                table=storage.location,
+            )
+        old = format_properties(stored)
     except TableNotFound:
         storage.put(PROPERTIES.path, content)
         return

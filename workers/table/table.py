@@ -145,8 +145,7 @@ class Table:
         """
         self.check_opened_writable()
         now = load_properties(self.storage)
-        if (change := change_since(self.config, self.properties, now)) is not None:
-            raise type(change)(change.message, table=self.storage.location, **change.values)
+        self.check_unchanged(now)
         if not begins_to_write or self.config.groups is None:
             return
         if config_from_properties(now).groups != self.config.groups:
@@ -154,6 +153,14 @@ class Table:
                 "column groups were declared since the table was opened; open it again",
                 table=self.storage.location,
             )
+
+    def check_unchanged(self, now: Mapping[str, str]) -> None:
+        """Check that the table may be written with the properties that it has `now`.
+
+        Raises UnsupportedTable, TableChanged.
+        """
+        if (change := change_since(self.config, self.properties, now)) is not None:
+            raise type(change)(change.message, table=self.storage.location, **change.values)
 
     def groups_now(self) -> GroupRule | None:
         """The column groups as they are declared by now; no table gets its first ones later."""

@@ -115,7 +115,8 @@ class Adopt:
                 now = format_instant(table.ports.clock.now_ms())
                 changed |= {ADOPTED_KEY: now, HISTORY_KEY: now}
                 lease.confirm()
-                store_properties(table.storage, {**load_properties(table.storage), **changed})
+                stored = load_properties(table.storage)
+                store_properties(table.storage, {**stored, **changed}, read=stored)
             drop_backup(table.storage)
         return ServiceOutcome(self.name, None, plan.summary, plan.figures)
 

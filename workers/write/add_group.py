@@ -34,7 +34,8 @@ def add_group(
     """`types` are those of the group's columns, its ordering among them. Doing it again finishes
     what a crash left half done; None when nothing is left to do.
 
-    Raises InvalidInput before anything is written, LockTimeout.
+    Raises InvalidInput before anything is written, LockTimeout; UnsupportedTable or TableChanged,
+    with nothing declared, if another engine changed the table's properties meanwhile.
     """
     table.check_writable()
     if set(types) != set(group.all_columns):
@@ -46,10 +47,12 @@ def add_group(
         )
     with table_lock(table, options).held() as lease:
         properties = load_properties(table.storage)
+        table.check_unchanged(properties)
         declared = _with(table, properties, group, types)
         if declared is not None:
             lease.confirm()
-            store_properties(table.storage, {**properties, GROUPS_KEY: groups_json(declared)})
+            changed = {**properties, GROUPS_KEY: groups_json(declared)}
+            store_properties(table.storage, changed, read=properties)
     opened = open_table(table.storage, table.ports)
     known = _field_names(opened)
     changes = [AddColumn(name, types[name]) for name in group.all_columns if name not in known]

@@ -90,11 +90,13 @@ class Upgrade:
                 lay_out(table, proposal.carried, lease.confirm, on_progress)
             if proposal.changes.write:
                 lease.confirm()
-                properties = proposal.changes.applied(load_properties(table.storage))
+                stored = load_properties(table.storage)
+                properties = proposal.changes.applied(stored)
                 # Whatever begins from now on is younger than all that stands there.
                 now = format_instant(table.ports.clock.now_ms())
                 since = table.timeline().last_time or now
-                store_properties(table.storage, {**properties, HISTORY_KEY: since})
+                properties = {**properties, HISTORY_KEY: since}
+                store_properties(table.storage, properties, read=stored)
             if open_(table.storage, table.ports).config.has_old_logs:
                 remove_old(table.storage, lease.confirm)
             drop_backup(table.storage)
