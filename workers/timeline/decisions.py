@@ -22,7 +22,13 @@ from workers.errors import MalformedTable, NotFound
 from workers.json_text import read_json
 from workers.storage.base import FileInfo, Storage
 from workers.storage.retry import put_if_absent_known
-from workers.table_layout import ARCHIVED_BEFORE, DECIDED_METADATA, DECISIONS, SETTLED_METADATA
+from workers.table_layout import (
+    ARCHIVED_BEFORE,
+    DECIDED_METADATA,
+    DECISIONS,
+    SETTLED_METADATA,
+    TIMELINE,
+)
 
 _ONE_BY_ONE_MAX = 4
 _UNDO = "undo"
@@ -89,7 +95,7 @@ def decide(storage: Storage, instant: InstantTime, decision: Decision) -> bool:
         return False
     if isinstance(decision, CommitDecision) and instant < archived_before(storage):
         storage.delete(path_of(instant))  # Settled long ago, and its object removed since.
-        return False
+        return not _is_archived(storage, instant)
     return True
 
 
@@ -99,7 +105,22 @@ def is_settled(storage: Storage, instant: InstantTime) -> bool:
 
     The object is looked for first: it goes only once `archived_before` has passed its instant.
     """
-    return storage.info(path_of(instant)) is not None or instant < archived_before(storage)
+    return storage.info(path_of(instant)) is not None or _is_archived(storage, instant)
+
+
+def _is_archived(storage: Storage, instant: InstantTime) -> bool:
+    """Whether the instant is older than the border of the archive.
+
+    The border is an active instant when it is written, and later instants only join it. Raises
+    MalformedTable if it is later than all of them: a writer would be taken for an archived one.
+    """
+    border = archived_before(storage)
+    if instant >= border:
+        return False
+    names = [name for name in storage.list_names(TIMELINE.path) if name[:1].isdigit()]
+    if names and max(names)[: len(border)] < border:
+        raise _damaged_border(border)
+    return True
 
 
 def is_decided_to_go(storage: Storage, instant: InstantTime) -> bool:
@@ -124,12 +145,17 @@ def _boundary(content: bytes) -> InstantTime:
     try:
         parse_instant(boundary)
     except MalformedTable as error:
-        raise MalformedTable(
-            "the file that says what is archived is damaged: write the first active instant into "
-            "it, all digits and nothing else",
-            path=ARCHIVED_BEFORE.path,
-        ) from error
+        raise _damaged_border(boundary) from error
     return boundary
+
+
+def _damaged_border(border: str) -> MalformedTable:
+    return MalformedTable(
+        "the file that says what is archived is damaged: write the first active instant into it, "
+        "all digits and nothing else",
+        path=ARCHIVED_BEFORE.path,
+        content=border[:40],
+    )
 
 
 def raise_archived_before(storage: Storage, start: InstantTime) -> None:
@@ -217,7 +243,7 @@ def undo(storage: Storage, instant: InstantTime, *, by: InstantTime, reason: str
         return False
     if instant < archived_before(storage):
         storage.delete(path)
-        return False
+        return not _is_archived(storage, instant)
     return True
 
 

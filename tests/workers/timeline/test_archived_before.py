@@ -144,6 +144,26 @@ def test_a_damaged_border_is_refused_and_opens_no_fence(
     assert Timeline.load(storage).instants == ()
 
 
+@pytest.mark.parametrize("border", [b"99991231235959999", at(40).encode()])
+def test_a_border_behind_every_instant_is_damaged_and_settles_nothing(
+    storage: MemoryStorage, border: bytes
+) -> None:
+    transitions.begin(storage, at(20), Action.COMMIT)
+    storage.put(ARCHIVED_BEFORE.path, border)
+
+    with pytest.raises(MalformedTable, match=r"first active instant.*archived_before"):
+        decisions.is_settled(storage, at(20))
+    with pytest.raises(MalformedTable, match="archived_before"):
+        complete(storage, completion(20))
+    assert decisions.read(storage, at(20)) is None
+    with pytest.raises(MalformedTable, match="archived_before"):
+        decisions.undo(storage, at(20), by=at(21), reason="test")
+    assert not decisions.is_undone(storage, at(20))
+
+    storage.put(ARCHIVED_BEFORE.path, at(20).encode())
+    assert complete(storage, completion(20)).completed_at == at(21)
+
+
 def test_a_decision_to_complete_at_no_time_is_damaged(storage: MemoryStorage) -> None:
     decisions.decide(storage, at(20), CommitDecision("soon", "nonce", "commit", "0"))
 
