@@ -178,9 +178,30 @@ def test_insert_overwrite_table_leaves_only_its_rows(lake: Lake) -> None:
 def test_insert_overwrite_table_with_no_rows_empties_it(lake: Lake) -> None:
     lake.write(*MANY)
 
-    done(lake, lake.table.batch([]), "insert_overwrite_table")
+    outcome = done(lake, lake.table.batch([]), "insert_overwrite_table")
 
     assert lake.table.rows() == []
+    assert outcome.warnings == ("no rows replace the whole table, so it is empty afterwards",)
+
+
+@flat
+def test_insert_overwrite_of_a_flat_table_with_no_rows_empties_it(lake: Lake) -> None:
+    lake.write(*MANY)
+
+    outcome = done(lake, lake.table.batch([]), "insert_overwrite")
+
+    assert lake.table.rows() == []
+    assert outcome.warnings == ("no rows replace the whole table, so it is empty afterwards",)
+
+
+@partitioned
+def test_insert_overwrite_of_partitions_with_no_rows_replaces_nothing(lake: Lake) -> None:
+    lake.write(*MANY)
+
+    outcome = done(lake, lake.table.batch([]), "insert_overwrite")
+
+    assert lake.table.rows() == MANY
+    assert outcome.warnings == ("no rows name a partition, so nothing is replaced",)
 
 
 @replacing

@@ -168,7 +168,11 @@ def _incoming(parameters: Mapping[str, str], known: TableSchema | None) -> _Inco
         raise InvalidInput("unknown parameter", keys=unknown, known=FILE_KEYS)
     rows = rows_of_file(parameters, known.arrow if known is not None else None)
     if rows.num_rows == 0:
-        raise InvalidInput("the file has no rows; delete says what is to go", **parameters)
+        raise InvalidInput(
+            "the file has no rows, so nothing would replace what is there; use delete or "
+            "delete_partition",
+            **parameters,
+        )
     path = parameters[PATH_KEY].strip()
     return _Incoming(path, digest_of_file(path), rows)
 

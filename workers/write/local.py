@@ -5,10 +5,11 @@ writer's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
-from workers.concurrency.outcome import CommitOutcome
+from workers.concurrency.outcome import CommitOutcome, Committed
 from workers.concurrency.proposal import Condition
 from workers.errors import EarlyConflict
 from workers.options.write_options import WriteOptions, write_options
@@ -16,6 +17,7 @@ from workers.table.table import Table
 from workers.write.client import WriteClient
 from workers.write.context import WriteContext
 from workers.write.handles import write_file_groups
+from workers.write.replacing import warn_of_no_rows
 from workers.write.request import WriteRequest
 from workers.write.retrying import with_retries
 from workers.write.sifting import sift
@@ -42,7 +44,11 @@ def write_arrow(
     batch = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
     schema = batch.schema if batch is not None else None
     typed = write_options(options, table.config.mode_of(request.operation))
-    return write_rows_from(table, schema, request, typed, lambda _: batch, condition)
+    outcome = write_rows_from(table, schema, request, typed, lambda _: batch, condition)
+    if batch is None or not isinstance(outcome, Committed):
+        return outcome
+    warnings = warn_of_no_rows(request.operation, table.config, batch.num_rows)
+    return replace(outcome, warnings=(*outcome.warnings, *warnings))
 
 
 def write_rows_from(

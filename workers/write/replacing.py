@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from workers.options.table_options import TableConfig
 from workers.write.context import WriteContext
 from workers.write.request import WriteRequest
 from workers.write.status import WriteStatus
@@ -24,6 +25,15 @@ class Replacement:
     is_whole_table: bool
 
 
+def warn_of_no_rows(operation: str, config: TableConfig, rows: int) -> tuple[str, ...]:
+    """Return what an overwrite by so many rows does, if it has none."""
+    if rows or operation not in ("insert_overwrite", "insert_overwrite_table"):
+        return ()
+    if operation == "insert_overwrite" and config.partition_by:
+        return ("no rows name a partition, so nothing is replaced",)
+    return ("no rows replace the whole table, so it is empty afterwards",)
+
+
 def replacement(
     context: WriteContext, request: WriteRequest, written: Iterable[WriteStatus]
 ) -> Replacement:
@@ -32,6 +42,8 @@ def replacement(
     touched = {status.stat.partition_path for status in written} | set(request.partitions)
     if not request.replaces:
         return Replacement({}, frozenset(), is_whole_table=False)
+    if request.operation == "insert_overwrite" and not context.config.partition_by:
+        touched.add("")  # The one partition that there is, also without rows.
     file_ids: dict[str, list[str]] = {partition: [] for partition in touched}
     for slice_ in context.slices.values():
         if is_whole_table or slice_.partition in touched:
