@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.scenario_table import ScenarioTable
+from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
 from tests.support.watched_storage import At, WatchedStorage
 from workers.concurrency.late_writers import late_writers
-from workers.errors import RollbackRefused, UnsupportedTable
+from workers.errors import RollbackRefused, SnapshotChanged, UnsupportedTable
+from workers.lakehouse import open_table
 from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackOutcome, RollbackRequest, rollback
 from workers.timeline import decisions
@@ -119,3 +120,23 @@ def test_writer_that_may_still_be_at_a_file_is_noted(table: ScenarioTable) -> No
 
     noted = [one.instant for one in late_writers(table.storage)]
     assert noted == [dead.last_instant]
+
+
+@pytest.mark.parametrize("index", ["SIMPLE", "BUCKET"])
+def test_write_that_reads_what_is_rolled_back_beside_it_says_so(
+    index: str, tables: ScenarioTables
+) -> None:
+    table = tables(
+        schema=READINGS, table_type="MERGE_ON_READ", options={"hoodie.index.type": index}
+    )
+    row = {"id": "a", "place": "Oslo", "ts": 1, "value": 1, "note": "first"}
+    first = table.writer("ours").upsert_and_commit(row)
+    undone: list[RollbackOutcome] = []
+    undo = At("open_data", ".parquet", lambda: undone.append(rolled_back(table, first.instant)))
+    opened = open_table(table.location, storage=WatchedStorage(table.location, before=undo))
+
+    with pytest.raises(SnapshotChanged, match="rolled back meanwhile; write again"):
+        opened.delete(predicate="value = 1", options={"hoodie.write.markers.type": "direct"})
+
+    assert table.rows() == []
+    assert not list(table.table.timeline().pending())

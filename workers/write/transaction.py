@@ -15,12 +15,14 @@ from workers.concurrency.current_outcome import current_outcome
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, RolledBack
 from workers.concurrency.proposal import Condition, Proposal
 from workers.concurrency.sought_keys import Sought
+from workers.concurrency.taken_back import taken_back
 from workers.errors import (
     InstantRolledBack,
     LakehouseError,
     LockTimeout,
     MalformedTable,
     NotFound,
+    SnapshotChanged,
     StorageFailed,
     WriteOutcomeUnknown,
 )
@@ -176,13 +178,22 @@ class Transaction:
         """End a write that `error` cut off, which is for the caller to raise, and roll it back.
 
         Raises InstantRolledBack where others had done that before: what they archived and cleaned
-        since is no fault of the table.
+        since is no fault of the table. Raises SnapshotChanged if a commit that the write started
+        from was rolled back meanwhile.
         """
         was_gone = self.abort(f"{type(error).__name__}: {error}")
         if was_gone and isinstance(error, NotFound | MalformedTable):
             raise InstantRolledBack(
                 "others rolled the write back while it ran, and what it reads is gone since",
                 instant=self._instant,
+            ) from error
+        if isinstance(error, NotFound | MalformedTable) and taken_back(
+            self._table, self._started.timeline, self._table.timeline()
+        ):
+            raise SnapshotChanged(
+                "a commit that the write read was rolled back meanwhile; write again",
+                instant=self._instant,
+                why=error,
             ) from error
 
     def abort(self, reason: str) -> bool:
