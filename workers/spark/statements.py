@@ -27,7 +27,6 @@ from workers.table.file_group import FileSlice
 from workers.table.table import Table
 from workers.write.context import WriteContext
 from workers.write.request import WriteRequest
-from workers.write.retrying import with_retries
 
 
 class _Home(Protocol):
@@ -124,20 +123,15 @@ class SparkEngine:
         options: WriteOptions,
         query_of: Callable[[WriteContext], tuple[str, _Conversion]],
     ) -> CommitOutcome:
-        """See `Engine`; each attempt asks `query_of` anew, with the context of its own snapshot.
-
-        Raises InvalidInput for a query that Spark cannot analyse, and as `write_rows_from`.
+        """See `Engine`. Raises InvalidInput for a query that Spark cannot analyse, and as
+        `write_rows_from`.
         """
 
         def frame_of(context: WriteContext) -> DataFrame:
             query, conversion = query_of(context)
             return self._converted(self._numbered(query), conversion)
 
-        def attempt(number: int) -> CommitOutcome:
-            attempt_request = request.of_attempt(number)
-            return write_rows_from(table, self._spark, schema, attempt_request, options, frame_of)
-
-        return with_retries(table, options, attempt)
+        return write_rows_from(table, self._spark, schema, request, options, frame_of)
 
     def close(self) -> None:
         """See `Engine`: views and persisted rows of this engine go, the session stays."""

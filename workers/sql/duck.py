@@ -21,7 +21,7 @@ from workers.sql.conversion import Conversion
 from workers.sql.engine import Snapshot
 from workers.table.table import Table
 from workers.write.context import WriteContext
-from workers.write.local import write_rows_from
+from workers.write.local import write_once
 from workers.write.request import WriteRequest
 
 _Computed = TypeVar("_Computed")
@@ -102,13 +102,13 @@ class DuckEngine:
         options: WriteOptions,
         query_of: Callable[[WriteContext], tuple[str, Conversion]],
     ) -> CommitOutcome:
-        """In this process, as `workers.write.local.write_rows_from`."""
+        """In this process, as `workers.write.local.write_once`."""
 
         def batch_of(context: WriteContext) -> pa.Table:
             query, conversion = query_of(context)
             return conversion.of(self.rows(query))
 
-        return write_rows_from(table, schema, request, options, batch_of)
+        return write_once(table, schema, request, options, batch_of)
 
     def close(self) -> None:
         """What was bound and defined is gone."""

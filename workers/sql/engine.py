@@ -82,7 +82,7 @@ class Engine(Protocol):
         options: WriteOptions,
         query_of: Callable[[WriteContext], tuple[str, Conversion]],
     ) -> CommitOutcome:
-        """Begin, ask for the query and what its answer becomes, write that and commit."""
+        """Make one attempt: begin, ask for the query and what its answer becomes, write, commit."""
         ...
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ groups decide.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from workers.concurrency.outcome import CommitOutcome
-from workers.errors import InvalidInput
+from workers.errors import InvalidInput, PlanChanged
 from workers.lakehouse import LakehouseTable
 from workers.options.write_options import WriteOptions, write_options
 from workers.ports import RandomIds
@@ -57,11 +58,17 @@ from workers.sql.statements import (
 )
 from workers.table.schema_history import current_schema
 from workers.table_services.inline import write_with_services
+from workers.write.columns import writer_schema
 from workers.write.context import WriteContext
 from workers.write.request import WriteRequest
+from workers.write.retrying import with_retries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_PLANS_MAX = 5
+"""Plans of one attempt, whose schema may change until it begins."""
+_log = logging.getLogger(__name__)
 
 
 def run_sql(
@@ -149,7 +156,22 @@ class _Run:
     """Tells names apart from those of other statements of a session."""
 
     def carry_out(self) -> CommitOutcome:
-        known = current_schema(self.table.table)
+        """Plan and write, once more for each conflict that the options allow: a competing writer
+        may have added columns.
+        """
+        return with_retries(self.table.table, self.options, self._attempt)
+
+    def _attempt(self, number: int) -> CommitOutcome:
+        for _ in range(_PLANS_MAX - 1):
+            try:
+                return self._planned_and_written(number)
+            except PlanChanged as changed:
+                _log.info("statement is planned again: table=%s reason=%s", self.name, changed)
+        return self._planned_and_written(number)
+
+    def _planned_and_written(self, number: int) -> CommitOutcome:
+        table = self.table.table
+        known = current_schema(table)
         if known is None:
             raise InvalidInput("the table has no schema yet; create it with one", table=self.name)
         plan = self._checked(known)
@@ -160,15 +182,19 @@ class _Run:
             only_updates=_only_updates(self.change),
             takes_along=plan.takes_along,
             needs_rows=plan.needs_rows,
-        )
-        schema = plan.conversion(self.table.table.config, known.arrow).schema
-        return self.engine.write(
-            self.table.table,
-            schema,
-            request,
-            self.options,
-            lambda context: self._query(plan, context),
-        )
+        ).of_attempt(number)
+        schema = plan.conversion(table.config, known.arrow).schema
+        expected = writer_schema(table, self.options, request, schema, known)
+
+        def query_of(context: WriteContext) -> tuple[str, Conversion]:
+            if context.schema != expected:
+                raise PlanChanged(
+                    "the table's schema changed while the statement was planned; run it again",
+                    table=self.name,
+                )
+            return self._query(plan, context)
+
+        return self.engine.write(table, schema, request, self.options, query_of)
 
     @property
     def name(self) -> str:

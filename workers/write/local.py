@@ -67,20 +67,21 @@ def write_rows_from(
     return with_retries(
         table,
         options,
-        lambda number: _attempt(
+        lambda number: write_once(
             table, schema, request.of_attempt(number), options, find, condition
         ),
     )
 
 
-def _attempt(
+def write_once(
     table: Table,
     schema: pa.Schema | None,
     request: WriteRequest,
     options: WriteOptions,
     find: Callable[[WriteContext], pa.Table | None],
-    condition: Condition | None,
+    condition: Condition | None = None,
 ) -> CommitOutcome:
+    """Write as `write_rows_from`, in one attempt. Raises as `write_rows_from`."""
     transaction = WriteClient(table, options).begin(schema, request)
     try:
         statuses: list[WriteStatus] = []
