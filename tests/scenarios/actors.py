@@ -17,6 +17,7 @@ from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioT
 from tests.support.watched_storage import At, Died, WatchedStorage, fails
 from workers.clock import InstantTime
 from workers.concurrency.outcome import Committed, Conflicted, RolledBack, Unknown
+from workers.concurrency.read_set import ReadSet
 from workers.errors import (
     InstantRolledBack,
     PlanOvertaken,
@@ -36,6 +37,7 @@ from workers.write.client import WriteClient, WriteRequest
 from workers.write.context import Operation
 from workers.write.handles import write_file_groups
 from workers.write.prepare import prepare
+from workers.write.read_set import build_read_set
 from workers.write.status import TaskIds
 
 Verdict = Literal["ok", "lost", "refused", "idle"]
@@ -184,8 +186,11 @@ class Actor:
         client = WriteClient(table, writer.options)
         transaction = client.begin(None if is_partition else batch.schema, request)
         statuses = []
+        transaction.declare_reads(ReadSet())
         if not is_partition:
             prepared = prepare(transaction.context, batch)
+            reads = build_read_set(transaction.context, prepared, (), table.storage)
+            transaction.declare_reads(reads)
             statuses = write_file_groups(transaction.context, prepared, TaskIds(), table.storage)
         meanwhile()
         match transaction.commit(statuses):

@@ -18,6 +18,7 @@ from tests.support.fencing import roll_back, wait_until
 from tests.support.scenario_table import ScenarioTable, schema_of
 from tests.support.spark_faults import start_then_wait_for_the_rival, started
 from tests.support.spark_tasks import run_tasks
+from workers.concurrency.read_set import ReadSet
 from workers.options.write_options import write_options
 from workers.spark.write import carry_out
 from workers.write.client import WriteClient
@@ -48,7 +49,7 @@ def main(folder: str) -> None:
                 lambda tag, watch: (
                     run_tasks(frame, context, tag, write, task_bytes=1, watch=watch),
                     (),
-                    None,
+                    ReadSet(),
                 ),
             )
             wait_until(lambda: len(started(flags)) == SLOTS, job)

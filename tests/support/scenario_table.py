@@ -40,7 +40,7 @@ from workers.write.client import Transaction, WriteClient, WriteRequest
 from workers.write.context import Operation
 from workers.write.handles import write_file_groups
 from workers.write.prepare import prepare
-from workers.write.sought import sought_by
+from workers.write.read_set import build_read_set
 from workers.write.status import TaskIds, WriteStatus
 
 Row = dict[str, Any]
@@ -266,7 +266,8 @@ class ScenarioWriter:
         context = self.transaction.context
         ids = TaskIds(partition=task, attempt=attempt)
         prepared = prepare(context, batch)
-        self.transaction.seeks(sought_by(context, prepared, (), self.table.storage))
+        reads = build_read_set(context, prepared, (), self.table.storage)
+        self.transaction.declare_reads(reads)
         self._statuses += write_file_groups(context, prepared, ids, self.table.storage)
 
     @property

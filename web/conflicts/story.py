@@ -88,7 +88,7 @@ def _sentence(detail: ConflictDetail, schema: SchemaStory | None) -> str:
         )
     if row.details.get("rule") == "taken_back":
         return (
-            f"{name_of(loser)} was built on {winner.instant}, which was rolled back before it "
+            f"{name_of(loser)} read {winner.instant}, which was rolled back before the write "
             "could commit."
         )
     if (keys := inserted_keys(row)) is not None and keys.is_of_read:
@@ -179,8 +179,8 @@ def rule(detail: ConflictDetail, schema: SchemaStory | None) -> Rule:
         return Rule("The schemas could not be brought together", "", strategy)
     if row.details.get("rule") == "taken_back":
         return Rule(
-            "A base that was taken back",
-            "What this write merged into its files came from a commit that is no commit any more.",
+            "A commit that was read and rolled back",
+            "This write read files of a commit that was rolled back before the write could commit.",
             strategy,
         )
     if row.details.get("rule") == "unmergeable_file_groups":

@@ -18,7 +18,7 @@ from workers.concurrency.conflicts import (
 from workers.concurrency.inserted_keys import InsertedKeys
 from workers.concurrency.key_partitions import KeyPartitions
 from workers.concurrency.sought_keys import Sought, SoughtCheck
-from workers.errors import MalformedTable, StorageFailed
+from workers.errors import MalformedTable, NotFound, StorageFailed
 from workers.options.writer_modes import ConcurrencyMode
 from workers.table.schema_history import read_instant
 from workers.table.table import Table
@@ -64,7 +64,7 @@ class RivalCheck:
         """
         try:
             self.conflict(self._table.timeline())
-        except (MalformedTable, StorageFailed) as error:
+        except (MalformedTable, NotFound, StorageFailed) as error:
             _log.info("rivals are looked at under the lock instead: error=%s", error)
 
     def conflict(self, timeline: Timeline) -> Conflict | None:

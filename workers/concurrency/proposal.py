@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from workers.concurrency.conflicts import Conflict
 from workers.concurrency.new_partitions import PartitionsAtStart
 from workers.concurrency.read_otherwise import ReadOtherwise
+from workers.concurrency.read_set import ReadSet
 from workers.concurrency.restating import Overtaken, Restatement
-from workers.concurrency.sought_keys import Sought
 from workers.schema.table_schema import TableSchema
 from workers.timeline.metadata import CommitMetadata
 from workers.timeline.read_otherwise import KeyCounts
@@ -43,8 +43,8 @@ class Proposal:
     """Its rows, where other engines may see them behind those of commits that passed it."""
     again: Restatement | None = None
     """What is to be stated again, found when this was validated."""
-    sought: Sought | None = None
-    """Keys to delete; what was not found of them left no file."""
+    reads: ReadSet = field(default_factory=ReadSet)
+    """What decided about its rows; nothing of it may be undone before the commit."""
     partitions: PartitionsAtStart | None = None
     """None for what writes no file."""
 

@@ -8,7 +8,7 @@ import logging
 from typing import Protocol
 
 from workers.concurrency.restating import RowsAgain
-from workers.errors import MalformedTable, StorageFailed
+from workers.errors import MalformedTable, NotFound, StorageFailed
 from workers.timeline.read_otherwise import KeyCounts
 from workers.timeline.timeline import Timeline
 
@@ -30,7 +30,7 @@ def read_ahead(timeline: Timeline, otherwise: ReadOtherwise | None) -> None:
         return
     try:
         otherwise.counted(timeline, None)
-    except (MalformedTable, StorageFailed) as error:
+    except (MalformedTable, NotFound, StorageFailed) as error:
         _log.info("keys are counted under the lock instead: error=%s", error)
 
 

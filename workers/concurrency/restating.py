@@ -22,7 +22,7 @@ from typing import Protocol
 
 from workers.clock import InstantTime, next_instant
 from workers.concurrency.heartbeat import HeartbeatContent, HeartbeatKeeper
-from workers.errors import MalformedTable, StorageFailed
+from workers.errors import MalformedTable, NotFound, StorageFailed
 from workers.options.write_options import WriteOptions
 from workers.schema.equality import equal
 from workers.schema.table_schema import TableSchema
@@ -103,7 +103,7 @@ def look_ahead(table: Table, at_start: Timeline, overtaken: Overtaken | None) ->
         return
     try:
         overtaken.among(_since(table, table.timeline(), at_start))
-    except (MalformedTable, StorageFailed) as error:
+    except (MalformedTable, NotFound, StorageFailed) as error:
         _log.info("rows are compared under the lock instead: error=%s", error)
 
 

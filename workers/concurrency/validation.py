@@ -1,4 +1,4 @@
-"""What stands against a commit under the lock: its condition, a lost base, a schema, rivals."""
+"""What stands against a commit under the lock: its condition, an undone read, a schema, rivals."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from workers.concurrency.file_conflicts import RivalCheck
 from workers.concurrency.outcome import CommitOutcome, RolledBack
 from workers.concurrency.proposal import Proposal
 from workers.concurrency.read_otherwise import read_ahead
+from workers.concurrency.read_set import find_undone_read
 from workers.concurrency.restating import look_ahead, restatement
 from workers.concurrency.schema_resolution import SchemaAtStart, resolved_schema
 from workers.concurrency.silence import BY, rolled_back_in_silence
-from workers.concurrency.taken_back import lost_base
 from workers.options.write_options import WriteOptions
 from workers.options.writer_modes import ConcurrencyMode
 from workers.table.table import Table
@@ -55,7 +55,7 @@ def rival_check(
         is_whole_table=proposal.is_whole_table,
     )
     return RivalCheck(
-        table, options.mode, started.timeline, ours, proposal.metadata, proposal.sought
+        table, options.mode, started.timeline, ours, proposal.metadata, proposal.reads.sought
     )
 
 
@@ -90,10 +90,9 @@ def validated(
     if isinstance(verdict, Conflict):
         return verdict
     proposal = replace(proposal, metadata=proposal.metadata.with_extra(**verdict))
-    if (
-        lost := lost_base(table, started.timeline, timeline, proposal.metadata, proposal.writer)
-    ) is not None:
-        return lost
+    undone = find_undone_read(table, started.timeline, timeline, proposal.reads, proposal.writer)
+    if undone is not None:
+        return undone
     # A single writer is checked too: it costs nothing when it is alone, and loses nothing when it
     # is not.
     resolved = _resolve_schema(table, options, started, timeline, proposal)

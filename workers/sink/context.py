@@ -15,6 +15,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from workers.clock import InstantTime
+from workers.concurrency.read_set import ReadSet
 from workers.errors import InvalidInput, SnapshotExpired
 from workers.options.sink_keys import OnBadRecord, SinkMode
 from workers.options.table_options import TableConfig
@@ -69,7 +70,9 @@ def begin_transaction(
         raise InvalidInput("the table has no schema; create it with one", table=table.config.name)
     check_op_column(config, schema.arrow)
     request = sink_request((config.sink_id, epoch))
-    return WriteClient(table, options).begin(batch_schema(config, schema.arrow), request)
+    begun = WriteClient(table, options).begin(batch_schema(config, schema.arrow), request)
+    begun.declare_reads(ReadSet())
+    return begun
 
 
 def sink_request(sink: tuple[str, int] | None = None) -> WriteRequest:

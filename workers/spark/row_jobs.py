@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from workers.concurrency.sought_keys import Sought
+from workers.concurrency.read_set import ReadSet
 from workers.files.meta_columns import PARTITION_PATH
 from workers.spark.doom_watch import DoomWatch
 from workers.spark.failures import tagged
@@ -28,13 +28,13 @@ from workers.write.handles import write_row_groups
 from workers.write.lookup import candidates
 from workers.write.placing import placed
 from workers.write.prepare import SLOT
-from workers.write.sought import sought_by
+from workers.write.read_set import build_read_set
 from workers.write.staging import StagedGroup, by_file_group, read_staged
 from workers.write.status import DeadLetterFile, TaskIds, WriteStatus
 
 TaskWrite = Callable[[WriteContext, Sequence[StagedGroup]], list[WriteStatus]]
-Written = tuple[list[WriteStatus], tuple[DeadLetterFile, ...], Sought | None]
-"""Statuses of files, rows put aside, and keys that were looked for to delete them."""
+Written = tuple[list[WriteStatus], tuple[DeadLetterFile, ...], ReadSet]
+"""Statuses of files, rows put aside, and what decided about the rows."""
 _TASK_BYTES = 4 << 20
 """Of staged rows and standing base files: an idle Python task costs more than it saves."""
 _DRIVER_BYTES_MAX = 8 << 20
@@ -51,10 +51,10 @@ def write_rows(df: DataFrame, context: WriteContext, tag: str, watch: DoomWatch)
         with job_named("place the rows"):
             placed_rows = place_rows(df, context)
         statuses = _placed_rows_written(df.sparkSession, context, placed_rows, watch)
-    sought = sought_by(
+    reads = build_read_set(
         context, placed_rows.here, placed_rows.staged, open_storage(context.location)
     )
-    return statuses, placed_rows.letters, sought
+    return statuses, placed_rows.letters, reads
 
 
 def _placed_rows_written(

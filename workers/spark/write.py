@@ -129,8 +129,8 @@ def carry_out(
     tag = f"sluice-{transaction.instant}"
     try:
         with DoomWatch(table, transaction.context, spark, tag) as watch:
-            statuses, letters, sought = run(tag, watch)
-        transaction.seeks(sought)
+            statuses, letters, reads = run(tag, watch)
+        transaction.declare_reads(reads)
         await_losers(table, transaction.instant, [status.stat.path for status in statuses])
         if before_commit is not None:
             before_commit(transaction.instant)

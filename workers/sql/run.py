@@ -182,6 +182,7 @@ class _Run:
             only_updates=_only_updates(self.change),
             takes_along=plan.takes_along,
             needs_rows=plan.needs_rows,
+            reads_rows=self.name in self._read,
         ).of_attempt(number)
         schema = plan.conversion(table.config, known.arrow).schema
         expected = writer_schema(table, self.options, request, schema, known)

@@ -32,6 +32,7 @@ from workers.write.client import WriteClient
 from workers.write.columns import writer_schema
 from workers.write.handles import write_file_groups
 from workers.write.prepare import partition_paths_of, prepare
+from workers.write.read_set import build_read_set
 from workers.write.request import WriteRequest, check_request
 from workers.write.retrying import with_retries
 from workers.write.status import TaskIds
@@ -113,6 +114,7 @@ class Overwrite:
             plan.check(request)
             if on_progress is not None:
                 on_progress(0, len(plan.items))
+            transaction.declare_reads(build_read_set(context, prepared, (), table.storage))
             statuses = write_file_groups(context, prepared, TaskIds(), table.storage)
         except EarlyConflict:
             return plan, transaction.lose_early()

@@ -21,6 +21,7 @@ from workers.options.partition_update import PARTITION_UPDATE_KEY, PartitionUpda
 from workers.options.write_keys import DuplicatePolicy
 from workers.read.key_presence import Presence, SliceKeys
 from workers.storage.base import Storage
+from workers.table.file_group import FileSlice
 from workers.write.context import REPLACING, WriteContext
 from workers.write.groups import RowGroup
 from workers.write.relocating import numbered, relocated, rerouted
@@ -61,6 +62,19 @@ def stand_elsewhere(
     the keys are looked at. Raises as it.
     """
     return any(_Slot(context, groups, storage, frozenset(named)).elsewhere())
+
+
+def candidate_slices(
+    context: WriteContext, slots: Collection[int], named: Collection[str]
+) -> list[FileSlice]:
+    """Return the file slices that keys of these slots are looked for in; `named` are the partitions
+    of all rows of the write.
+    """
+    return [
+        slice_
+        for (partition, slot), slice_ in context.slices.items()
+        if slot in slots and not _is_replaced(context, partition, named)
+    ]
 
 
 class _Slot:
@@ -195,7 +209,7 @@ def _moves(context: WriteContext) -> bool:
     return is_moving and not keeps and context.operation not in REPLACING
 
 
-def _is_replaced(context: WriteContext, partition: str, named: frozenset[str]) -> bool:
+def _is_replaced(context: WriteContext, partition: str, named: Collection[str]) -> bool:
     """Whether the write replaces it: because rows name it, or because it was told to."""
     if context.operation == "insert_overwrite_table":
         return True

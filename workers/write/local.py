@@ -11,17 +11,18 @@ import pyarrow as pa
 
 from workers.concurrency.outcome import CommitOutcome, Committed
 from workers.concurrency.proposal import Condition
+from workers.concurrency.read_set import ReadSet
 from workers.errors import EarlyConflict
 from workers.options.write_options import WriteOptions, write_options
 from workers.table.table import Table
 from workers.write.client import WriteClient
 from workers.write.context import WriteContext
 from workers.write.handles import write_file_groups
+from workers.write.read_set import build_read_set
 from workers.write.replacing import warn_of_no_rows
 from workers.write.request import WriteRequest
 from workers.write.retrying import with_retries
 from workers.write.sifting import sift
-from workers.write.sought import sought_by
 from workers.write.status import DeadLetterFile, TaskIds, WriteStatus
 
 ArrowData = pa.Table | pa.RecordBatch | pa.RecordBatchReader
@@ -87,9 +88,12 @@ def write_once(
         statuses: list[WriteStatus] = []
         letters: list[DeadLetterFile] = []
         context, task = transaction.context, TaskIds()
-        if (batch := find(context)) is not None:
+        if (batch := find(context)) is None:
+            transaction.declare_reads(ReadSet())
+        else:
             sifted = sift(context, batch, is_numbered=True)
-            transaction.seeks(sought_by(context, sifted.prepared, (), table.storage))
+            reads = build_read_set(context, sifted.prepared, (), table.storage)
+            transaction.declare_reads(reads)
             statuses = write_file_groups(context, sifted.prepared, task, table.storage)
             letters = sifted.put_letters(context, task, table.storage)
     except EarlyConflict:

@@ -50,7 +50,7 @@ def _attempt(table: Table, predicate: object, options: WriteOptions, number: int
     is_ordered = options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
     if is_ordered:
         check_ordered_deletes(table.config, known.arrow)
-    request = WriteRequest("delete", is_ordered=is_ordered).of_attempt(number)
+    request = WriteRequest("delete", is_ordered=is_ordered, reads_rows=True).of_attempt(number)
     transaction = WriteClient(table, options).begin(known.arrow, request)
     context = transaction.context
     try:

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Sequence
 
 from workers.concurrency.proposal import Proposal
-from workers.concurrency.sought_keys import Sought
+from workers.concurrency.read_set import ReadSet
 from workers.options.write_options import WriteOptions
 from workers.table.table import Table
 from workers.timeline import metadata
@@ -31,7 +31,7 @@ def proposal_of(
     writer: str,
     begun_from: Timeline,
     letters: Sequence[DeadLetterFile] = (),
-    sought: Sought | None = None,
+    reads: ReadSet,
 ) -> Proposal:
     """What `written` brings, under which names it is told of in the commit's metadata, and what is
     to be compared with the commits of others. `begun_from` is the timeline that the write saw.
@@ -75,8 +75,8 @@ def proposal_of(
         is_whole_table=replaced.is_whole_table,
         written=_brought_columns(context, written),
         deletes_only=request.operation in ("delete", "delete_partition"),
-        sought=sought,
         partitions=context.partitions,
+        reads=reads,
         overtaken=OvertakenRows(context, table.storage, content.stats),
         read_otherwise=KeysReadOtherwise(table, begun_from, context, written),
     )

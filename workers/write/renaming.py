@@ -48,7 +48,7 @@ def rewrite_renamed(
     """
     known = current_schema(table)
     assert known is not None
-    request = WriteRequest("insert_overwrite_table")
+    request = WriteRequest("insert_overwrite_table", reads_rows=True)
     attempt = WriteClient(table, options).begin(known.arrow, request)
     try:
         old = attempt.context.schema

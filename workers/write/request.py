@@ -65,6 +65,11 @@ class WriteRequest:
     loses to whoever deleted something of one of these rows since it read them.
     """
 
+    reads_rows: bool = False
+    """What it writes was found by reading the table: by a condition or a statement. It loses to the
+    rollback of any commit that it read.
+    """
+
     bounds_bad_rows: bool = True
     """A batch with too many is refused; a stream has no batch that could be bad as a whole."""
 

@@ -14,7 +14,7 @@ from workers.concurrency.conflicts import Conflict, FileGroupKey
 from workers.concurrency.current_outcome import current_outcome
 from workers.concurrency.outcome import CommitOutcome, Committed, Conflicted, RolledBack
 from workers.concurrency.proposal import Condition, Proposal
-from workers.concurrency.sought_keys import Sought
+from workers.concurrency.read_set import ReadSet
 from workers.concurrency.taken_back import taken_back
 from workers.errors import (
     InstantRolledBack,
@@ -67,7 +67,7 @@ class Transaction:
         self._instant = started.instant.requested_at
         self._letters: tuple[DeadLetterFile, ...] = ()
         self._left = LeftFiles(table.storage, self._instant, options.dead_letter_path)
-        self._sought: Sought | None = None
+        self._reads: ReadSet | None = None
         self._is_over = False
         self._committing_since_s = 0.0
 
@@ -94,9 +94,11 @@ class Transaction:
         """Somebody decided to roll this instant back: what is still being written is in vain."""
         return self._started.heartbeat.is_fenced
 
-    def seeks(self, sought: Sought | None) -> None:
-        """Which keys the write looks for to delete them: see `sought_by`."""
-        self._sought = sought
+    def declare_reads(self, reads: ReadSet) -> None:
+        """Declare what decided about the rows of the write. A write that declares nothing counts as
+        one that read the whole table, and so does one whose request says so (`reads_rows`).
+        """
+        self._reads = reads
 
     def commit(
         self,
@@ -263,6 +265,13 @@ class Transaction:
             self._left.drop_letters()
         return outcome
 
+    @property
+    def _read_set(self) -> ReadSet:
+        declared = self._reads
+        if declared is not None and not self._request.reads_rows:
+            return declared
+        return ReadSet(self.context.slices.values, declared.sought if declared else None)
+
     def _proposal(self, written: list[WriteStatus]) -> Proposal:
         return proposal_of(
             self._table,
@@ -273,5 +282,5 @@ class Transaction:
             writer=self._writer,
             begun_from=self._started.timeline,
             letters=self._letters,
-            sought=self._sought,
+            reads=self._read_set,
         )

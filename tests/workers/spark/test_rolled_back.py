@@ -22,6 +22,7 @@ from tests.support.scenario_table import MODES, ScenarioTable, ScenarioTables, s
 from tests.support.spark_faults import linger, start_then_wait_for_the_rival, started
 from tests.support.spark_tasks import run_tasks
 from workers.concurrency.outcome import CommitOutcome, RolledBack
+from workers.concurrency.read_set import ReadSet
 from workers.options.write_options import write_options
 from workers.spark.write import carry_out
 from workers.timeline import decisions
@@ -78,7 +79,7 @@ def test_the_write_is_cancelled_as_a_whole_and_its_outcome_says_who_rolled_it_ba
             lambda tag, watch: (
                 run_tasks(frame, context, tag, write, task_bytes=1, watch=watch),
                 (),
-                None,
+                ReadSet(),
             ),
         )
         wait_until(lambda: len(started(tmp_path)) == SLOTS, job)

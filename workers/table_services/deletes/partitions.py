@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from workers.concurrency.outcome import CommitOutcome
+from workers.concurrency.read_set import ReadSet
 from workers.errors import InvalidInput
 from workers.options.write_options import WriteOptions, write_options
 from workers.storage.base import size_of
@@ -59,6 +60,7 @@ class DeletePartition:
                 # What the transaction started from is what it deletes, so that is what is compared.
                 plan = _plan(table, paths, transaction.context.slices.values())
                 plan.check(request)
+                transaction.declare_reads(ReadSet())
             except Exception as error:
                 transaction.fail(error)
                 raise

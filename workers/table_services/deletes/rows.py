@@ -11,6 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from workers.concurrency.outcome import CommitOutcome
+from workers.concurrency.read_set import ReadSet
 from workers.errors import EarlyConflict, InvalidInput
 from workers.files.meta_columns import META_COLUMNS
 from workers.options.write_options import WriteOptions
@@ -99,8 +100,8 @@ def _attempt(
     if is_ordered and table.config.ordering_field not in (None, *columns):
         columns = (*columns, str(table.config.ordering_field))
     batch = pa.schema([schema.arrow.field(name) for name in columns])
-    write_request = WriteRequest(_NAME, is_ordered=is_ordered).of_attempt(number)
-    transaction = WriteClient(table, options).begin(batch, write_request)
+    write_request = WriteRequest(_NAME, is_ordered=is_ordered, reads_rows=True)
+    transaction = WriteClient(table, options).begin(batch, write_request.of_attempt(number))
     plan = _plan(table, [])
     try:
         # Rows of the snapshot that the transaction started from; later ones are a conflict.
@@ -119,7 +120,8 @@ def _attempt(
         ]
         if selection.listed is not None:
             places = {_key(one): rows for one, rows in matching_rows}
-            transaction.seeks(sought_by_list(context, selection.listed, places))
+            sought = sought_by_list(context, selection.listed, places)
+            transaction.declare_reads(ReadSet(sought=sought))
         statuses = write_row_groups(context, groups, TaskIds(), table.storage)
     except EarlyConflict:
         return plan, transaction.lose_early()

@@ -1,0 +1,80 @@
+"""The read set of a write: the file slices and the keys that decided what it writes.
+
+A competing commit that changed a key of the read set is a conflict (`sought_keys`). So is a
+rollback or a restore that undid a commit whose files stand in a slice of the read set: the write
+may delete, keep or place rows because of values that never counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from workers.clock import InstantTime
+from workers.concurrency.conflicts import Conflict, FileGroupKey
+from workers.concurrency.sought_keys import Sought
+from workers.concurrency.taken_back import taken_back
+from workers.files.names import parse_log_file
+from workers.table.file_group import FileSlice
+from workers.table.table import Table
+from workers.timeline.instant import Action, Instant
+from workers.timeline.timeline import Timeline
+
+Slices: TypeAlias = Callable[[], Iterable[FileSlice]]
+"""File slices, listed when they are needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSet:
+    """What a write read of the table that it started from."""
+
+    slices: Slices | None = None
+    """Slices whose rows, or whose lack of rows, decided what is written. None: nothing was read."""
+    sought: Sought | None = None
+    """Keys that left no trace in a file."""
+
+    def file_groups_with(self, instant: InstantTime) -> tuple[FileGroupKey, ...]:
+        """Return the file groups of which the write read files of this instant."""
+        if self.slices is None:
+            return ()
+        return tuple(
+            sorted((one.partition, one.file_id) for one in self.slices() if _holds(one, instant))
+        )
+
+
+def find_undone_read(
+    table: Table, before: Timeline, after: Timeline, reads: ReadSet, writer: str
+) -> Conflict | None:
+    """Return the conflict with a commit that was complete in `before` and undone in `after`, and
+    that the write was built on; None if there is none. Raises MalformedTable.
+    """
+    for lost in taken_back(table, before, after):
+        file_groups = reads.file_groups_with(lost.requested_at)
+        # The file groups that a replacement took away are back, and the ids of new ones were
+        # chosen after it: every write is built on it.
+        if file_groups or lost.action is Action.REPLACECOMMIT:
+            return _undone(lost, file_groups, writer)
+    return None
+
+
+def _undone(lost: Instant, file_groups: tuple[FileGroupKey, ...], writer: str) -> Conflict:
+    return Conflict(
+        kind="write",
+        message=f"commit {lost.requested_at}, which this write read, was rolled back meanwhile; "
+        "write again",
+        rival=lost.requested_at,
+        file_groups=file_groups,
+        writer=writer,
+        rule=taken_back.__name__,
+    )
+
+
+def _holds(slice_: FileSlice, instant: InstantTime) -> bool:
+    """Check whether the slice may hold rows or deletes of the instant."""
+    if slice_.base_instant == instant:
+        return True
+    if slice_.log_files and (slice_.block_instants, slice_.late_blocks) != (None, None):
+        return True  # These logs may hold blocks of several writers.
+    names = (parse_log_file(path.rpartition("/")[2]) for path in slice_.log_files)
+    return any(name is not None and name.instant == instant for name in names)
