@@ -14,9 +14,12 @@ from tests.scenarios.services import run as run_service
 from tests.scenarios.test_deletes_beside_inserts import OPTIMISTIC, RETRIES, Beside
 from tests.support.keyed_streams import click, made, shown
 from tests.support.scenario_table import MODES, READINGS, Row, ScenarioTable, ScenarioTables
+from tests.support.watched_storage import At, WatchedStorage
 from workers.clock import InstantTime
+from workers.concurrency.conflicts import Conflict
 from workers.concurrency.outcome import Committed, Conflicted
 from workers.errors import PlanChanged
+from workers.lakehouse import open_table
 from workers.options.write_options import write_options
 from workers.schema.alter import RenameColumn
 from workers.sql.run import run_sql
@@ -321,6 +324,25 @@ def test_a_row_of_column_groups_whose_delete_was_rolled_back_stands_in_one_parti
     assert_loses_and_is_tried_again(table, beside, upserting(shown("k", "tue", 2)), undone)
 
     assert [(one["id"], one["day"]) for one in table.rows()] == [("k", "tue"), ("l", "mon")]
+
+
+@every_type
+def test_a_write_loses_although_the_rollback_of_what_it_read_pauses_before_its_first_effect(
+    tables: ScenarioTables, table_type: str
+) -> None:
+    table = filled(tables, table_type, "SIMPLE")
+    undone = upserted(table, row("n", 1))
+    writer = table.writer("slow").upsert(row("n", 9))
+    lost: list[Conflict] = []
+    pause = At("delete", f"/{undone}_", lambda: lost.append(writer.loses()))
+    storage = WatchedStorage(table.location, before=pause)
+
+    open_table(table.location, ports=table.ports(), storage=storage).rollback(
+        undone, dry_run=False, reason="it was wrong"
+    )
+
+    assert [one.rival for one in lost] == [undone]
+    assert values(table) == {("a", "oslo"): 5, ("b", "oslo"): 6}
 
 
 @pytest.mark.parametrize("mode", ["single", "optimistic", "non-blocking"])

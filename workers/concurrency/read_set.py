@@ -14,7 +14,7 @@ from typing import TypeAlias
 from workers.clock import InstantTime
 from workers.concurrency.conflicts import Conflict, FileGroupKey
 from workers.concurrency.sought_keys import Sought
-from workers.concurrency.taken_back import taken_back
+from workers.concurrency.taken_back import find_pending_undos, taken_back
 from workers.files.names import parse_log_file
 from workers.table.file_group import FileSlice
 from workers.table.table import Table
@@ -46,10 +46,10 @@ class ReadSet:
 def find_undone_read(
     table: Table, before: Timeline, after: Timeline, reads: ReadSet, writer: str
 ) -> Conflict | None:
-    """Return the conflict with a commit that was complete in `before` and undone in `after`, and
-    that the write was built on; None if there is none. Raises MalformedTable.
+    """Return the conflict with a commit that was complete in `before` and undone in `after`, or
+    decided to be, and that the write was built on; None if there is none. Raises MalformedTable.
     """
-    for lost in taken_back(table, before, after):
+    for lost in (*taken_back(table, before, after), *find_pending_undos(table, after)):
         file_groups = reads.file_groups_with(lost.requested_at)
         # The file groups that a replacement took away are back, and the ids of new ones were
         # chosen after it: every write is built on it.

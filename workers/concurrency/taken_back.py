@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from workers.concurrency.conflicts import vanished
 from workers.table.table import Table
+from workers.timeline import decisions
 from workers.timeline.archive import ArchivedTimeline
-from workers.timeline.instant import Instant
+from workers.timeline.instant import Action, Instant
 from workers.timeline.timeline import Timeline
 
 
@@ -25,3 +26,17 @@ def taken_back(table: Table, before: Timeline, after: Timeline) -> list[Instant]
         return [one for one in gone if first is None or one.requested_at >= first]
     history = ArchivedTimeline(table.storage, table.layout)
     return [one for one in gone if history.completed_at(one.requested_at) is None]
+
+
+def find_pending_undos(table: Table, timeline: Timeline) -> list[Instant]:
+    """Return completed writes of `timeline` that a rollback was decided to undo and has not taken
+    off the timeline yet. Reads nothing if no rollback is pending. Raises MalformedTable.
+    """
+    if not any(one.action is Action.ROLLBACK for one in timeline.pending()):
+        return []
+    decided = set(decisions.undone_instants(table.storage))
+    return [
+        one
+        for one in timeline.completed_writes()
+        if one.requested_at in decided and decisions.is_undone(table.storage, one.requested_at)
+    ]
