@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.source_files import REPOSITORY, modules, sources, texts
 
-LINES_MAX = 400
+LINES_MAX = 800
 COLUMNS_MAX = 120
 GENERATED = {"workers/public/sluice_client/rows.py"}
 """By `manage.py client_rows`: nobody reads it from beginning to end."""
@@ -37,7 +37,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+\s+(.*)$", re.MULTILINE)
 
 
-def test_no_python_file_is_longer_than_400_lines() -> None:
+def test_no_python_file_is_longer_than_800_lines() -> None:
     lines_of = {name: text.count("\n") for name, text in sources() if name not in GENERATED}
     long = {name: lines for name, lines in lines_of.items() if lines > LINES_MAX}
 

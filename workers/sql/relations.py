@@ -4,7 +4,7 @@ engine that computes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from workers.errors import InvalidInput
 from workers.lakehouse import LakehouseTable, open_table
+from workers.sql.exact_literals import with_exact_literals
 from workers.sql.statements import Alter, Change, Select, parts_of, table_name
 
 Rows: TypeAlias = pa.Table | pa.RecordBatch
@@ -83,9 +84,18 @@ def columns_read(
     return tuple(column for column in known if column.lower() in names)
 
 
-def bound(query: exp.Expr, relations: Mapping[str, str], dialect: str) -> str:
-    """The query's text for an engine in which tables go by their `relations`."""
-    query = query.copy()
+def bound(
+    query: exp.Expr,
+    relations: Mapping[str, str],
+    dialect: str,
+    schema_of: Callable[[str], pa.Schema | None] | None = None,
+) -> str:
+    """Return the query's text for an engine in which tables go by their `relations`.
+
+    With `schema_of`, which returns the columns of a table or None, numbers get the types of the
+    columns that they are compared with.
+    """
+    query = query.copy() if schema_of is None else with_exact_literals(query, schema_of)
     for table in _tables(query):
         name = table_name(table)
         if name not in relations:

@@ -31,7 +31,6 @@ from workers.sql.conversion import Conversion
 from workers.sql.create import column_type, create
 from workers.sql.duck import DuckEngine
 from workers.sql.engine import Engine, Snapshot
-from workers.sql.exact_literals import with_exact_literals
 from workers.sql.expressions import SOURCE
 from workers.sql.plan import Plan
 from workers.sql.plans import Planner
@@ -125,8 +124,7 @@ def _selected(select: Select, tables: Tables, spark: SparkSession | None) -> Any
                 raise InvalidInput("the table has no schema yet, so no rows", table=name)
             schemas[name] = schema
             engine.bind_table(relation, table, _looked_at([query], name, schema.names))
-        exact = with_exact_literals(query, schemas.get)
-        return engine.answer(bound(exact, relations, engine.dialect))
+        return engine.answer(bound(query, relations, engine.dialect, schemas.get))
 
 
 @contextmanager
@@ -287,12 +285,15 @@ class _Run:
 
     def _text(self, query: exp.Expr, known: TableSchema | None = None) -> str:
         """The query for the engine; `known` is the schema of the target that it reads, if any."""
-        if known is not None:
-            read = set(self._read)
-            query = with_exact_literals(
-                query, lambda name: self._schema(name, known) if name in read else None
-            )
-        return bound(query, self._relations, self.engine.dialect)
+        if known is None:
+            return bound(query, self._relations, self.engine.dialect)
+        read = set(self._read)
+        return bound(
+            query,
+            self._relations,
+            self.engine.dialect,
+            lambda name: self._schema(name, known) if name in read else None,
+        )
 
 
 def _only_updates(change: Change) -> bool:
