@@ -1,6 +1,9 @@
 """Two writers and one rollback at random, over tables, indexes, modes and kinds of writes: a commit
 is rolled back while a writer runs that began after it, beside a second writer. No key stands twice,
 and the rows are those of the committed writes in some order without the one that was rolled back.
+Two statements that read what the other one changes may meet in no file group, and leave rows that
+no order leaves; then the rows are those that they leave beside each other in a table which never
+had the commit.
 """
 
 from __future__ import annotations
@@ -182,6 +185,26 @@ def rows_in_order(start: ScenarioTable, place: Path, writes: tuple[Write, ...]) 
     return table.rows()
 
 
+def rows_side_by_side(
+    start: ScenarioTable,
+    place: Path,
+    chance: Chance,
+    monkeypatch: pytest.MonkeyPatch,
+    fast: Write,
+    slow: Write,
+) -> list[Row] | None:
+    """Rows after `fast` ran beside `slow`; None where one of them lost or was refused."""
+    table = start.copied(place)
+    ended: list[Any] = []
+    beside = Beside(monkeypatch)
+    beside(lambda: ended.append(fast.run(table.lakehouse, chance.options("fast"))))
+    try:
+        ended.append(slow.run(table.lakehouse, chance.options("slow")))
+    except InvalidInput:
+        return None
+    return table.rows() if all(isinstance(one, Committed) for one in ended) else None
+
+
 @pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("number", range(CASES))
 def test_the_rows_are_those_of_some_order_without_what_was_rolled_back(
@@ -227,6 +250,10 @@ def test_the_rows_are_those_of_some_order_without_what_was_rolled_back(
         rows_in_order(start, tmp_path / f"order{at}", (*before, *order))
         for at, order in enumerate(itertools.permutations(committed))
     ]
+    if committed == [fast, slow]:
+        expected.append(
+            rows_side_by_side(start, tmp_path / "beside", chance, monkeypatch, fast, slow)
+        )
     rows = table.rows()
     is_global = chance.index.startswith("GLOBAL")
     keys = [(one["id"], "" if is_global else one["place"]) for one in rows]
