@@ -19,6 +19,7 @@ from workers.clock import Clock, SystemClock
 from workers.concurrency.locks.lease import LeaseLock
 from workers.concurrency.locks.opening import BoundLock
 from workers.concurrency.locks.record import DRIFT_MS, LockState
+from workers.concurrency.locks.sightings import Sightings
 from workers.concurrency.locks.storage_record import StorageRecord
 from workers.errors import LeaseLost, LockTimeout, MalformedTable, StorageFailed
 from workers.files.properties import load_properties, store_properties
@@ -41,7 +42,12 @@ class Client:
     """Somebody with a clock of his own who wants the lock."""
 
     def __init__(
-        self, storage: LocalStorage, clock: Clock | None = None, *, wait_ms: int = 0
+        self,
+        storage: LocalStorage,
+        clock: Clock | None = None,
+        *,
+        wait_ms: int = 0,
+        sightings: Sightings | None = None,
     ) -> None:
         self.fenced: list[str] = []
         self.scheduler = MortalScheduler(clock if isinstance(clock, ManualClock) else None)
@@ -52,6 +58,7 @@ class Client:
             lease_s=LEASE_MS / 1000,
             renew_s=RENEW_MS / 1000,
             wait_ms=wait_ms,
+            sightings=sightings,
         )
 
 
@@ -121,12 +128,15 @@ def test_lock_of_a_dead_holder_frees_itself_after_lease_and_drift(storage: Local
     held.__enter__()
     dead.scheduler.stop_all()
 
-    clock.advance(LEASE_MS + DRIFT_MS)
-    with pytest.raises(LockTimeout), Client(storage, clock).lock.held():
-        pass
+    sightings = Sightings()
+    for later_ms in (0, LEASE_MS + DRIFT_MS):
+        clock.advance(later_ms)
+        waiter = Client(storage, clock, sightings=sightings)
+        with pytest.raises(LockTimeout), waiter.lock.held():
+            pass
     clock.advance(1)
 
-    with Client(storage, clock).lock.held() as lease:
+    with Client(storage, clock, sightings=sightings).lock.held() as lease:
         assert lease.epoch == 2
 
 
@@ -137,11 +147,14 @@ def test_of_many_successors_of_a_dead_holder_exactly_one_takes_over(storage: Loc
     holdings = [dead.lock.held()]
     holdings[0].__enter__()
     dead.scheduler.stop_all()
+    sightings = Sightings()
+    with pytest.raises(LockTimeout), Client(storage, clock, sightings=sightings).lock.held():
+        pass
     clock.advance(10 * LEASE_MS)
     taken = []
 
     def take(number: int) -> None:
-        held = Client(storage, clock).lock.held()
+        held = Client(storage, clock, sightings=sightings).lock.held()
         holdings.append(held)
         with suppress(LockTimeout):
             taken.append(held.__enter__().epoch)
@@ -156,7 +169,7 @@ def test_successor_fences_the_instant_that_the_sleeper_was_completing(
     storage: LocalStorage,
 ) -> None:
     sleeper = Client(storage)
-    successor = Client(storage, SkewedClock(10 * LEASE_MS))
+    successor = Client(storage, SkewedClock(10 * LEASE_MS), wait_ms=2 * LEASE_MS)
 
     with sleeper.lock.held(completing=INSTANT) as lease:
         sleeper.scheduler.stop_all()
@@ -180,7 +193,7 @@ def test_nobody_is_fenced_by_an_orderly_successor(storage: LocalStorage) -> None
 def test_sleeper_who_wakes_does_not_release_his_successors_lock(storage: LocalStorage) -> None:
     """Hudi's loser deletes the winner's lock file (bug F1)."""
     sleeper = Client(storage)
-    successor = Client(storage, SkewedClock(10 * LEASE_MS))
+    successor = Client(storage, SkewedClock(10 * LEASE_MS), wait_ms=2 * LEASE_MS)
 
     held = sleeper.lock.held()
     held.__enter__()

@@ -4,9 +4,8 @@ A lease alone stops nobody who sleeps past it. What does is the decision object:
 a lease that ran out first decides `rollback` for the instant that the sleeper was completing,
 unless it was decided already.
 
-A lease is over when its end has passed by the wall clock, and in any case when a waiter saw it
-unchanged for its whole length by a clock that cannot be set: the holder's clock may have been
-ahead.
+A lease is over when it was given back, or when a waiter saw it unchanged for its whole length by a
+clock that cannot be set. The wall clocks of holder and waiter may differ by any amount.
 
 An answer that was lost is settled by reading the record, never by assuming: an owner text is
 written once, so whoever finds its own there holds the lock.
@@ -23,6 +22,7 @@ from functools import cache
 from typing import Protocol
 
 from workers.clock import InstantTime
+from workers.concurrency.locks.clock_skew import note_skew
 from workers.concurrency.locks.line import LINE, Place
 from workers.concurrency.locks.record import (
     DRIFT_MS,
@@ -259,7 +259,7 @@ class LeaseLock:
             is_ours = self._changed(wanted, lambda: self._store.create(wanted))
             return (self._lease(wanted, attempt), "") if is_ours else (None, "unknown")
         held = record.state
-        is_free = held.is_free(now_ms) or self._outlasted(held)
+        is_free = held.is_expired or self._outlasted(held, now_ms)
         if attempt.wrote(held) and not is_free:
             # An answer said that it was refused, or none came, and yet it is there (bug F3).
             return self._lease(held, attempt), ""
@@ -276,15 +276,19 @@ class LeaseLock:
             LINE.took(self._store.place, after=holding_of(held.owner))
         return (self._lease(wanted, attempt), "") if is_ours else (None, held.owner)
 
-    def _outlasted(self, held: LockState) -> bool:
+    def _outlasted(self, held: LockState, now_ms: int) -> bool:
         """Whether this process saw it as it is for longer than its holder may go without renewing
-        it.
+        it. The wall clock decides of foreign holders alone: they judge one another by it.
         """
+        now_s, place = self._ports.clock.monotonic_s(), self._store.place
         lease_ms = held.lease_ms
+        if lease_ms is not None:
+            note_skew(self._sightings, place, held, lease_ms, now_ms, now_s)
+        seen_s = self._sightings.seen_for_s(place, held, now_s)
         if lease_ms is None:
+            if held.is_free(now_ms):
+                return True
             lease_ms = self._foreign_lease_ms()
-        now_s = self._ports.clock.monotonic_s()
-        seen_s = self._sightings.seen_for_s(self._store.place, held, now_s)
         return seen_s * 1000 > lease_ms + DRIFT_MS
 
     def _changed(self, wanted: LockState, change: Callable[[], bool]) -> bool:

@@ -19,13 +19,26 @@ class Sightings:
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[Hashable, float]] = {}
+        self._looked_at_s: dict[str, float] = {}
+        self.skews_ms: dict[str, int] = {}
+        """By place how far the clock of a holder there was ahead of this host's, when it last
+        differed by too much.
+        """
 
     def seen_for_s(self, place: str, state: Hashable, now_s: float) -> float:
         """Seconds since `state` was first seen there; none when it was another one before."""
+        self._looked_at_s[place] = now_s
         last_seen = self._seen.get(place)
         if last_seen is not None and last_seen[0] == state:
             return now_s - last_seen[1]
         if len(self._seen) >= _PLACES_MAX:
             self._seen.clear()
+            self._looked_at_s = {place: now_s}
+            self.skews_ms.clear()
         self._seen[place] = (state, now_s)
         return 0.0
+
+    def last_seen(self, place: str) -> tuple[Hashable, float] | None:
+        """Return the state that was seen there last, and when; None before the first look."""
+        last_seen, looked_at_s = self._seen.get(place), self._looked_at_s.get(place)
+        return None if last_seen is None or looked_at_s is None else (last_seen[0], looked_at_s)

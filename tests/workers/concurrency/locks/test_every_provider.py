@@ -4,6 +4,7 @@ fences the one before.
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -92,6 +93,9 @@ def test_lease_that_is_not_renewed_ends_for_its_holder_and_then_for_everybody(
     first = holding.__enter__()
     dead.scheduler.stop_all()
 
+    with pytest.raises(LockTimeout), Client(table, options, clock=clock).held():
+        pass
+    seen_ms = clock.now_ms()  # From here on this process sees the lease unchanged.
     clock.advance(first.acquired_at_ms + LEASE_MS - clock.now_ms())
     with pytest.raises(LeaseLost):
         first.confirm()
@@ -100,7 +104,7 @@ def test_lease_that_is_not_renewed_ends_for_its_holder_and_then_for_everybody(
         pass
     assert decisions.read(table.storage, INSTANT) is None
 
-    clock.advance(1)
+    clock.advance(seen_ms + LEASE_MS + DRIFT_MS + 1 - clock.now_ms())
     with Client(table, options, clock=clock).held() as lease:
         assert lease.epoch > first.epoch
         assert isinstance(decisions.read(table.storage, INSTANT), RollbackDecision)
@@ -115,7 +119,7 @@ def test_lock_of_a_dead_holder_frees_itself_and_what_it_was_completing_is_rolled
     first = holding.__enter__()
     dead.scheduler.stop_all()
 
-    with Client(table, options, clock=SkewedClock(LATER_MS)).held() as lease:
+    with Client(table, options, clock=SkewedClock(LATER_MS), wait_ms=PATIENCE_MS).held() as lease:
         assert lease.epoch > first.epoch
         decision = decisions.read(table.storage, INSTANT)
         assert isinstance(decision, RollbackDecision)
@@ -133,8 +137,13 @@ def test_of_many_successors_of_a_dead_holder_exactly_one_takes_over(
     dead.scheduler.stop_all()
     taken: list[int] = []
 
+    clock = ManualClock()
+    with pytest.raises(LockTimeout), Client(table, options, clock=clock).held():
+        pass
+    clock.advance(LEASE_MS + DRIFT_MS + 1)
+
     def take(_: int) -> None:
-        held = Client(table, options, clock=SkewedClock(LATER_MS)).held()
+        held = Client(table, options, clock=clock).held()
         holdings.append(held)
         try:
             taken.append(held.__enter__().epoch)
@@ -183,6 +192,26 @@ def test_living_holder_whose_clock_is_hours_ahead_keeps_his_lock(
         lease.confirm()
 
 
+@pytest.mark.parametrize("ahead_ms", [-31_000, 40_000, -LATER_MS, LATER_MS])
+def test_living_holder_is_not_robbed_by_whoever_has_another_time(
+    ahead_ms: int, table: Table, options: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only the waiter's wall clock differs: he takes a lease for over, or for far too long."""
+    clock = ManualClock()
+    skewed = ManualClock(clock.now_ms() + ahead_ms)
+    skewed.every(1, lambda: clock.advance(1_000), name="time")
+    waiter = Client(table, options, clock=skewed, wait_ms=2 * LEASE_MS)
+
+    with Client(table, options, clock=clock).held(completing=INSTANT) as lease:
+        with pytest.raises(LockTimeout), waiter.held():
+            pass
+        lease.confirm()
+    assert decisions.read(table.storage, INSTANT) is None
+    skew = re.search(r"holder_is_ahead_ms=(-?\d+)", caplog.text)
+    assert skew is not None
+    assert abs(int(skew[1]) + ahead_ms) < 3_000
+
+
 def test_sleeper_who_wakes_does_not_release_his_successors_lock(
     table: Table, options: dict[str, str]
 ) -> None:
@@ -192,7 +221,7 @@ def test_sleeper_who_wakes_does_not_release_his_successors_lock(
     holding.__enter__()
     sleeper.scheduler.stop_all()
 
-    with Client(table, options, clock=SkewedClock(LATER_MS)).held() as lease:
+    with Client(table, options, clock=SkewedClock(LATER_MS), wait_ms=PATIENCE_MS).held() as lease:
         holding.__exit__(None, None, None)
 
         lease.confirm()
@@ -230,7 +259,7 @@ def test_what_is_completed_may_be_said_later(table: Table, options: dict[str, st
     holding.__enter__().completes(INSTANT)
     sleeper.scheduler.stop_all()
 
-    with Client(table, options, clock=SkewedClock(LATER_MS)).held():
+    with Client(table, options, clock=SkewedClock(LATER_MS), wait_ms=PATIENCE_MS).held():
         assert isinstance(decisions.read(table.storage, INSTANT), RollbackDecision)
 
 

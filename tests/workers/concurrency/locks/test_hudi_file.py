@@ -163,7 +163,7 @@ def test_file_of_a_dead_writer_of_ours_goes_with_its_lease_whatever_expiry_says(
     dead.scheduler.stop_all()
     left = file.read_bytes()
 
-    with Client(table, OPTIONS, clock=SkewedClock(3_600_000)).held() as lease:
+    with Client(table, OPTIONS, clock=SkewedClock(3_600_000), wait_ms=60_000).held() as lease:
         lease.confirm()
         assert file.read_bytes() != left
         holding.__exit__(None, None, None)

@@ -1,0 +1,56 @@
+"""How far the clock of a lock's holder differs from this host's.
+
+A holder writes the end of its lease by its own clock, at each renewal. The end minus the length of
+the lease is the time of that write, which lies between this host's last two looks at the record.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from workers.concurrency.locks.record import LockState, holding_of
+from workers.concurrency.locks.sightings import Sightings
+
+SKEW_MS: Final = 2_000
+"""Clocks that differ by less are not reported: a slow store delays a renewal by as much."""
+_log = logging.getLogger(__name__)
+
+
+def note_skew(
+    sightings: Sightings, place: str, held: LockState, lease_ms: int, now_ms: int, now_s: float
+) -> None:
+    """Log that the clocks differ, once for each difference, and keep it in `sightings`.
+
+    Call before this look is noted in `sightings`.
+    """
+    ahead_ms = held.valid_until_ms - lease_ms - now_ms
+    if ahead_ms <= SKEW_MS:
+        ahead_ms = min(0, _most_ahead_ms(sightings, place, held, ahead_ms, now_s))
+    if abs(ahead_ms) <= SKEW_MS:
+        return
+    if abs(ahead_ms - sightings.skews_ms.get(place, 0)) > SKEW_MS:
+        _log.warning(
+            "the clocks of this host and of the lock's holder differ, set them by NTP: "
+            "holder_is_ahead_ms=%s holder=%s lock=%s",
+            ahead_ms,
+            held.owner,
+            place,
+        )
+    sightings.skews_ms[place] = ahead_ms
+
+
+def _most_ahead_ms(
+    sightings: Sightings, place: str, held: LockState, ahead_ms: int, now_s: float
+) -> int:
+    """0 where it is not known when the record was written."""
+    last = sightings.last_seen(place)
+    if last is None:
+        return 0
+    state, looked_at_s = last
+    if not isinstance(state, LockState):
+        return 0
+    is_renewed = state.valid_until_ms != held.valid_until_ms
+    if not is_renewed and holding_of(state.owner) == holding_of(held.owner):
+        return 0
+    return ahead_ms + int((now_s - looked_at_s) * 1000)
