@@ -1,5 +1,6 @@
 """Columns in no group beside `delete=row`: without an ordering field of the table they have no age,
-so every delete would be younger than they are, for ever. They are refused at every way in.
+so every delete would be younger than they are, for ever. They are refused at every way in. So is a
+batch that brings no column of its stream's group.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.scenario_table import ScenarioTable, ScenarioTables, schema_of
+from workers.concurrency.outcome import Committed
 from workers.errors import InvalidInput, TableChanged
 from workers.schema.alter import AddColumn
 
@@ -140,3 +142,17 @@ def test_a_writer_that_was_open_when_a_group_was_added_still_commits_its_own(
     open_writer.wins()
 
     assert table.rows("id", "site") == [{"id": "k", "site": "s"}]
+
+
+def test_stream_that_brings_columns_of_another_group_only_is_refused(
+    tables: ScenarioTables,
+) -> None:
+    ads = made(tables)
+    batch = pa.Table.from_pylist([{"id": "k", "shown_at": 1, "site": "s"}])
+    before = ads.timeline()
+
+    with pytest.raises(InvalidInput, match="no column of its stream's group"):
+        ads.lakehouse.write(batch, stream="click", options=DIRECT)
+
+    assert ads.timeline() == before
+    assert isinstance(ads.lakehouse.write(batch, stream="shown", options=DIRECT), Committed)

@@ -50,6 +50,8 @@ def writer_schema(
     _require(batch, config.required_columns)
     if config.groups is not None:
         check_written_groups(config.groups, batch.names)
+        if request.stream is not None:
+            _check_brings_own_group(config.groups, request.stream, batch.names)
     if marks_deletes(request, batch):
         batch = _without_delete_mark(table, request, batch, known)
     if unknown := [name for name in options.sort_columns if name not in batch.names]:
@@ -134,6 +136,19 @@ def _without_delete_mark(
     if known is not None and IS_DELETED in known.field_names:
         return batch
     return batch.remove(batch.get_field_index(IS_DELETED))
+
+
+def _check_brings_own_group(rule: GroupRule, stream: str, brought_names: Sequence[str]) -> None:
+    own = [one for one in rule.groups(brought_names) if one.name == stream]
+    columns = [name for group in own for name in group.all_columns]
+    if not set(columns).intersection(brought_names):
+        raise InvalidInput(
+            "the batch brings no column of its stream's group: name the stream whose columns it "
+            "brings, or leave `stream` out",
+            stream=stream,
+            columns=columns,
+            brought=list(brought_names),
+        )
 
 
 def check_written_groups(rule: GroupRule, brought_names: Sequence[str]) -> None:
