@@ -20,7 +20,6 @@ from operator import attrgetter
 from workers.clock import InstantTime
 from workers.errors import MalformedTable
 from workers.storage.base import FileInfo, Storage
-from workers.timeline.archive import archived_times
 from workers.timeline.decisions import archived_before
 from workers.timeline.instant import Action, CompletedInstant, Instant, State
 from workers.timeline.layout import TimelineLayout
@@ -117,6 +116,9 @@ def _is_archived(storage: Storage, layout: TimelineLayout, pending: Instant) -> 
         return False
     if storage.info(layout.path(replace(pending, state=State.REQUESTED))) is not None:
         return False
+    # Late, because the archive needs pyarrow, which the marker server does not load at its start.
+    from workers.timeline.archive import archived_times
+
     try:
         archived = archived_times(storage, requested_from=pending.requested_at)
     except MalformedTable:
