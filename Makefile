@@ -13,7 +13,8 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.requirements.sha256
 REQUIREMENTS := requirements.txt requirements-otel.txt requirements-polars.txt requirements-dev.txt
 LONGER := (interop or browser or slow) and not soak
-JOBS ?= 2
+# A third of the time of a test is waiting, so two cores carry three workers.
+JOBS ?= 3
 MUTANTS ?= 200
 
 .PHONY: help
@@ -111,7 +112,7 @@ layers: setup ## Import rules.
 check: lint types layers templates ## Lint, types, layers and templates.
 
 .PHONY: test
-test: setup ## Every test that needs no long-running service (13 minutes on two cores).
+test: setup ## Every test that needs no long-running service (9 minutes on two cores).
 	@$(RUN) -m pytest -n $(JOBS) --durations=15 -m "not (interop or browser or slow or soak)"
 
 .PHONY: core
