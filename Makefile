@@ -13,8 +13,7 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.requirements.sha256
 REQUIREMENTS := requirements.txt requirements-otel.txt requirements-polars.txt requirements-dev.txt
 LONGER := (interop or browser or slow) and not soak
-# A third of the time of a test is waiting, so two cores carry three workers.
-JOBS ?= 3
+JOBS ?= 2
 MUTANTS ?= 200
 
 .PHONY: help

@@ -147,6 +147,7 @@ def test_one_key_and_several_partitions_name_the_key_field(tmp_path: Path) -> No
     judged(table)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("hive", ["true", "false"])
 @pytest.mark.parametrize("markers", ["direct", "timeline_server_based"])
 @pytest.mark.parametrize("table_type", TYPES)

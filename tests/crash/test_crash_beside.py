@@ -81,6 +81,7 @@ TRIALS: list[tuple[Kind, Operation, int]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(every=6)
 @pytest.mark.parametrize(
     ("kind", "operation", "files"),

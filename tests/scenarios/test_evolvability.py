@@ -151,7 +151,7 @@ def _sorted_text(value: Any) -> str:
     return repr(value)
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=8)
 @kinds
 @pytest.mark.parametrize(("theirs", "ours"), TOGETHER)
 def test_both_succeed_and_leave_what_either_serial_order_leaves(

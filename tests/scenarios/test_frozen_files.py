@@ -72,6 +72,7 @@ def test_file_that_comes_while_archiving_waits_is_seen_by_no_reader_and_goes_wit
     assert lake.rows() == before
 
 
+@pytest.mark.slow
 def test_file_that_comes_after_a_person_gave_its_writer_up_is_not_counted_and_is_cleaned(
     lake: ScenarioTable,
 ) -> None:

@@ -32,6 +32,7 @@ def changes(table: ScenarioTable, since: str, until: str) -> list[Any]:
     return [(one["op"], items(one["before"]), items(one["after"])) for one in change_rows]
 
 
+@pytest.mark.sampled(every=3)
 @types
 @pytest.mark.parametrize("compacted_after", [0, 1, 2])
 def test_changes_tell_the_list_before_and_after_an_item_was_taken_out(

@@ -13,6 +13,7 @@ from workers.files.names import instant_of
 from workers.markers.store import read_markers
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("kind", ["direct", "timeline_server_based"])
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_when_a_data_file_is_opened_its_marker_stands(

@@ -104,6 +104,7 @@ MERGED = [
 ]
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize("ordering", [["ts"], []], ids=["ordered", "unordered"])
 @pytest.mark.parametrize("compacted_after", [(), (0,), (1,), (0, 1, 2)], ids=str)

@@ -68,6 +68,7 @@ def typed(values: list[Any], kind: pa.DataType, first: int = 0) -> pa.Table:
     )
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("log_format", ["avro", None])
 @pytest.mark.parametrize(
     ("old", "new", "stored", "read"), PROMOTIONS, ids=lambda shown: str(shown).replace(" ", "")[:30]

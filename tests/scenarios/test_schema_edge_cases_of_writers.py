@@ -197,7 +197,7 @@ def retry_derives_its_schema_anew_from_what_the_rival_left(
     ]
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", CASES.names)
 def test_edge_case(tables: ScenarioTables, name: str, strategy: str) -> None:

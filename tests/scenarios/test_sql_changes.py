@@ -30,6 +30,7 @@ def readings(request: pytest.FixtureRequest, tables: ScenarioTables) -> Scenario
     return table
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     ("statement", "changed"),
     [

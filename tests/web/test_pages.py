@@ -59,6 +59,7 @@ def test_viewer_sees_every_page_and_fragment(path: str, busy: Table, as_viewer: 
     assert as_viewer.get(path).status_code == 200
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.usefixtures("redis_down")
 @pytest.mark.parametrize("path", ["/login/", *PAGES, *FRAGMENTS])
 def test_pages_answer_while_redis_is_down(path: str, busy: Table, as_viewer: Client) -> None:

@@ -38,6 +38,7 @@ def test_form_makes_and_changes_one(trips: Table, as_admin: Client) -> None:
     assert (schedule.trigger, schedule.every_s, schedule.time_zone) == ("cron", 0, "Asia/Tokyo")
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -48,6 +48,7 @@ def written(table: Table, *, state: str, ago: float, now: datetime) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     ("state", "ago", "phase", "words"),
     [

@@ -140,6 +140,7 @@ def test_panel_of_a_rolled_back_instant_says_by_what(
     assert "Plan a rollback" not in html
 
 
+@pytest.mark.slow
 def test_savepoint_is_a_flag_at_the_time_it_was_made(trips: Table, as_viewer: Client) -> None:
     commit = timeline_window(trips).rows[0]
     request = ServiceRequest(by="ada", parameters={"instant": commit.requested_at})

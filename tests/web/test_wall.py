@@ -33,6 +33,7 @@ def test_goes_round_the_busy_tables_and_keeps_its_pace(as_viewer: Client) -> Non
     assert next_of(as_viewer, "/t/calm/live?wall") == "/t/ads/live?wall="
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.usefixtures("three")
 @pytest.mark.parametrize(
     ("asked_s", "seconds"),

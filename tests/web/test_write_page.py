@@ -76,6 +76,7 @@ def test_a_statement_is_looked_at_and_written(as_admin: Client, trips: Table) ->
     assert Operation.objects.get().parameters["job"]["source"]["kind"] == "sql"
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     ("kind", "words", "status", "said"),
     [

@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from workers.ports import system_ports
 from workers.reporting.bounded_log import LogBounds, bounded_log, cut_middle
 
@@ -29,6 +31,7 @@ def on_disk(path: Path) -> int:
     return path.stat().st_blocks * 512
 
 
+@pytest.mark.slow
 def test_log_of_a_process_that_prints_without_end_keeps_its_two_ends(tmp_path: Path) -> None:
     path, largest = tmp_path / "driver.log", 0
     with path.open("ab") as log, bounded_log(path, system_ports().scheduler, BOUNDS):

@@ -39,6 +39,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> LakehouseTable:
     return made
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("method", METHODS)
 def test_wrong_argument_leaves_no_instant_behind(table: LakehouseTable, method: str) -> None:
     for arguments, options in calls(getattr(table, method)):

@@ -278,6 +278,7 @@ def test_conflicts_and_writers_are_read_with_both_names(
     assert client.get("/api/v1/tables/trips/conflicts/?kind=schema").json()["results"] == []
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     "address",
     [

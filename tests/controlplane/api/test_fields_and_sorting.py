@@ -133,6 +133,7 @@ def test_a_cursor_of_another_order_and_one_that_is_none_are_refused(
     assert statuses == [200, 400, 400, 400]
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("sort", ["requested_at", "-kind", "table_slug"])
 @pytest.mark.parametrize(
     "place",

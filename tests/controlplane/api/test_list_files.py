@@ -69,6 +69,7 @@ def lists(client: Client) -> list[str]:
     return addresses
 
 
+@pytest.mark.slow
 def test_every_list_has_a_file_of_each_kind_with_the_rows_of_its_answer(
     client: Client, admin: User, rides: Table
 ) -> None:

@@ -45,6 +45,7 @@ def test_verify_ends_with_1_and_the_first_row_that_is_wrong(sql: Sql) -> None:
     assert "the database lacks audit_event_insert" in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_command_logs_what_it_appends_to_the_shells_file_and_only_warnings_to_the_terminal(
     tmp_path: Path,
 ) -> None:

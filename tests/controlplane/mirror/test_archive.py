@@ -92,6 +92,7 @@ def test_a_mirror_made_anew_from_the_history_is_the_same(lake: Lake) -> None:
     assert list(SchemaRecord.objects.values("instant", "fingerprint")) == schemas != []
 
 
+@pytest.mark.slow
 def test_names_of_a_long_history_come_first_and_what_they_hold_later_newest_first(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

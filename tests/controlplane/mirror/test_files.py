@@ -187,6 +187,7 @@ def test_a_table_with_too_many_file_groups_says_how_many_were_left_out(
     assert backlog(lake.row).left_out == len(FileSystemView.load(lake.table).slices) - 2
 
 
+@pytest.mark.slow
 def test_a_mirror_kept_through_services_equals_one_that_was_made_anew(lake: Lake) -> None:
     """Compaction, clean, savepoint, restore and archive, each synced as it happened (MR4)."""
     kept = lake.commit(row(1), row(2))

@@ -140,6 +140,7 @@ def a_long_history(random: Random) -> Table:
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 @pytest.mark.usefixtures("counted")
 def test_a_window_counts_the_same_and_lists_the_same_with_kept_counts_as_without() -> None:

@@ -111,6 +111,7 @@ def test_a_node_without_tables_waits_for_no_mirror(client: Client, ready: Table)
     assert checks_of(client)[0] == 200
 
 
+@pytest.mark.slow
 def test_a_check_that_hangs_costs_a_bounded_time_and_runs_once() -> None:
     begun, released = [], threading.Event()
 

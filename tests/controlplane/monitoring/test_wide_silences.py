@@ -57,6 +57,7 @@ def firing(user: User) -> set[tuple[str, str]]:
     return {(row.slug, row.check) for row in alert_board(user, timezone.now()).firing}
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     ("reach", "every_check", "left"),
     [

@@ -113,6 +113,7 @@ def test_table_whose_rows_he_may_not_read_is_said_so(sql_tables: SqlTables) -> N
         do_run_sql("SELECT count(*) FROM orders", by=sql_tables.pia)
 
 
+@pytest.mark.slow
 def test_audit_holds_who_asked_what_of_which_tables_and_how_many_rows(
     sql_tables: SqlTables,
 ) -> None:
@@ -169,6 +170,7 @@ def test_limit_ends_the_statement_and_says_which_it_was(
     assert children() <= before
 
 
+@pytest.mark.slow
 def test_rows_beyond_the_limit_are_cut_off_at_once(sql_tables: SqlTables) -> None:
     answer = do_run_sql(ROWS_WITHOUT_END, by=sql_tables.pia, rows_max=7)
 

@@ -62,6 +62,7 @@ def activity_of(table: Table, write: OpenWrite) -> WriterActivity:
     return next(each for each in activities if each.row.instant == write.instant)
 
 
+@pytest.mark.slow
 def test_open_writers_of_one_file_group_are_said_to_meet(
     contested: Table, lost: LostWrites
 ) -> None:

@@ -80,6 +80,7 @@ def press(client: Client, *, with_token: bool = True) -> int:
     return client.post("/t/ad-requests/demo/start", given).status_code
 
 
+@pytest.mark.slow
 def test_operator_starts_the_demo_again_once_it_has_ended(demo: Table) -> None:
     operator = signed_in("operator")
     assert b"Start the demo again" in operator.get("/t/ad-requests/live").content

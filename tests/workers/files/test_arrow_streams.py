@@ -100,6 +100,7 @@ def test_stream_is_read_by_the_thread_that_asks(name: str) -> None:
     assert stream.readers == {threading.get_ident()}
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize("index", ["BUCKET", "BLOOM"])
 def test_table_is_written_read_and_served_by_its_own_threads(

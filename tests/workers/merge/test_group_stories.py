@@ -190,6 +190,7 @@ def test_a_delete_by_key_leaves_rows_deleted_up_to_their_age() -> None:
     assert folded_row == {"ts_a": None, "a1": None, "ts_b": 21, "b1": 3, "present": 0b100}
 
 
+@pytest.mark.slow
 def test_keys_that_are_deleted_time_and_again_begin_afresh_each_time() -> None:
     table = GroupTable([group("a", "a1 a2", granularity="column")], {})
     delete_now = pa.table({RECORD_KEY: ["k"], DELETED: pa.array([DELETE_NOW], pa.int8())})

@@ -131,6 +131,7 @@ def test_every_window_reads_as_it_was_across_services_and_in_the_archive(
     diary.table.excuse_referee("hudi-rs does not see logs of archived commits")
 
 
+@pytest.mark.slow
 @kinds
 def test_window_whose_files_were_cleaned_is_refused_also_in_the_archive(
     tables: ScenarioTables, kind: str

@@ -44,6 +44,7 @@ from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
 
 
+@pytest.mark.sampled(every=3)
 @configs
 def test_any_layout_of_logs_reads_as_its_versions_say(config: TableConfig) -> None:
     """H1 (wrong log selection loses data) and H4 (absent is not null), over many small layouts."""
@@ -54,6 +55,7 @@ def test_any_layout_of_logs_reads_as_its_versions_say(config: TableConfig) -> No
         assert rows.column_names == [*META_COLUMNS, *COLUMNS.names]
 
 
+@pytest.mark.sampled(every=3)
 @configs
 def test_any_layout_reads_the_same_after_it_was_folded_into_a_base_file(
     config: TableConfig,
@@ -75,6 +77,7 @@ def test_any_layout_reads_the_same_after_it_was_folded_into_a_base_file(
         assert after == before, f"seed={layout.seed}"
 
 
+@pytest.mark.sampled(every=3)
 @configs
 def test_reading_few_columns_gives_the_same_values(config: TableConfig) -> None:
     """H5: what decides is read by name, whatever columns the reader asked for."""

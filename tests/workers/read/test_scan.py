@@ -89,6 +89,7 @@ def listed(rows: pa.Table) -> list[str]:
     return sorted(map(repr, rows.to_pylist()))
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("seed", range(examples(9)))
 def test_a_scan_gives_the_rows_that_filtering_all_of_them_gives(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)

@@ -75,6 +75,7 @@ def test_every_door_gives_what_filtering_all_rows_gives(
     assert set(few) <= set(wanted)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(18))
 @given(where=st.lists(conditions(), min_size=1, max_size=2))
 def test_polars_and_duckdb_push_down_without_changing_an_answer(

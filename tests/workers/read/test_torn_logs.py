@@ -58,6 +58,7 @@ READS: dict[str, Callable[[LakehouseTable], object]] = {
 }
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("reading", READS)
 def test_a_committed_log_that_is_damaged_is_named_and_comes_back_whole(

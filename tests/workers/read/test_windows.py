@@ -53,7 +53,7 @@ def a_diary(tables: ScenarioTables, table_type: str, mode: str, seed: int) -> Di
     return diary
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize(("table_type", "mode"), KINDS_AND_MODES)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_moment_and_every_window_reads_as_it_was(
@@ -71,6 +71,7 @@ def test_every_moment_and_every_window_reads_as_it_was(
             assert changes(diary.table, **window) == diary.changes(since, until), f"seed={seed}"
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(("table_type", "mode"), KINDS_AND_MODES)
 def test_moment_between_two_commits_shows_the_earlier_one(
     tables: ScenarioTables, table_type: str, mode: str
@@ -83,7 +84,7 @@ def test_moment_between_two_commits_shows_the_earlier_one(
     assert read(diary.table, as_of=EARLIEST) == []
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize(("table_type", "mode"), KINDS_AND_MODES)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_hudi_rs_travels_to_the_same_rows(

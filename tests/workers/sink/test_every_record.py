@@ -165,6 +165,7 @@ def assert_each_is_a_row_or_a_letter(table: Table, config: SinkConfig, records: 
         rows_of(table)  # It can be read.
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("source", ["table", "infer"])
 def test_json_records_of_any_kind_become_appended_rows_or_letters(
@@ -176,6 +177,7 @@ def test_json_records_of_any_kind_become_appended_rows_or_letters(
     assert_each_is_a_row_or_a_letter(table, config, some_records(random.Random(seed), json_value))
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("source", ["table", "infer"])
 def test_json_records_of_any_kind_become_versions_deletes_or_letters(

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.spark
 DIRECT = {"hoodie.write.markers.type": "direct"}
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("operation", ["upsert", "bulk_insert"])
 def test_the_write_is_refused_as_a_whole(
     tmp_path: Path, spark: SparkSession, operation: str

@@ -345,6 +345,7 @@ def test_job_delivered_twice_has_one_driver(node: Node, monkeypatch: pytest.Monk
     assert len(committed(node.table)) == 1
 
 
+@pytest.mark.slow
 def test_sigterm_ends_a_stream_after_its_round(node: Node) -> None:
     job = node.stream("impression", rounds=200)
     pid = node.launch(job)
@@ -358,7 +359,7 @@ def test_sigterm_ends_a_stream_after_its_round(node: Node) -> None:
     assert all(one.state is State.COMPLETED for one in node.table.timeline())
 
 
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize(
     ("values", "said"),
     [

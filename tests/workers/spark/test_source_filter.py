@@ -65,6 +65,7 @@ def listed(rows: pa.Table) -> list[str]:
     return sorted(map(repr, rows.to_pylist()))
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("options", [ENCODED, ENCODED | HIVE], ids=["plain", "hive"])
 def test_partition_values_tell_where_rows_are(tmp_path: Path, options: dict[str, str]) -> None:
     count = 10 * len(CITIES)

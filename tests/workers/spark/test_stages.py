@@ -77,6 +77,7 @@ def test_stage_whose_job_is_over_has_ended_whatever_was_said_of_it() -> None:
     assert [stage.state for stage in board.stages()] == ["ended", "done", "running"]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_stages_of_a_connect_server_are_reported_by_the_name_of_their_job(
     spark: SparkSession,

@@ -14,6 +14,7 @@ import pytest
 from workers.spark.task_process import spare_next_task
 
 
+@pytest.mark.slow
 def test_archives_are_not_read_again_and_imports_from_them_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,6 +40,7 @@ def partitions(where: Path) -> set[str]:
     return {str(mark.parent.relative_to(where)) for mark in marks}
 
 
+@pytest.mark.slow
 def test_frame_and_arrow_table_lie_in_the_same_partitions(
     tmp_path: Path, spark: SparkSession
 ) -> None:

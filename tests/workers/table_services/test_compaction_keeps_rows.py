@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -69,6 +70,7 @@ def _seen(table: LakehouseTable) -> list[str]:
     return sorted(map(repr, rows.to_pylist()))
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(steps=steps, is_partial=st.booleans())
 def test_rows_are_the_same_before_and_after(

@@ -148,6 +148,7 @@ def taken(root: Path, step: str, time: str, action: Action) -> None:
             (root / LAYOUT.directory / f".{time}.crc").write_bytes(b"no instant")
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=4), max_size=14))
 def test_a_reader_that_remembers_sees_the_same_history(batches: list[list[int]]) -> None:

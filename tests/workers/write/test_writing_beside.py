@@ -116,6 +116,7 @@ def files_after(steps: list[str], kind: str, threads: int, index: str) -> tuple[
     return storage.files, storage.writers
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("index", ["BUCKET", "GLOBAL_SIMPLE"])
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])

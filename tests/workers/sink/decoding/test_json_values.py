@@ -105,6 +105,7 @@ def record(chance: random.Random, names: list[str], worst: float) -> bytes:
     return json.dumps(fields, ensure_ascii=chance.random() < 0.5).encode()
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150), deadline=None)
 @given(values(SCHEMA.names))
 def test_batch_is_what_a_plain_reader_makes_of_each_record(batch: list[bytes]) -> None:
