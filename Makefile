@@ -111,7 +111,7 @@ layers: setup ## Import rules.
 check: lint types layers templates ## Lint, types, layers and templates.
 
 .PHONY: test
-test: setup ## Every test that needs no long-running service (9 minutes on two cores).
+test: setup ## Every test that needs no long-running service (10 minutes on two cores).
 	@$(RUN) -m pytest -n $(JOBS) --durations=15 -m "not (interop or browser or slow or soak)"
 
 .PHONY: core
