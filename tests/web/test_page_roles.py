@@ -241,9 +241,6 @@ healthz                                GET   200   200 200 200 200
 readyz                                 GET   503   503 503 503 503
 metrics                                GET   401   401 401 401 401
 """
-OUTER = ("anonymous",)
-INNER = ("nobody", "viewer", "operator", "admin")
-"""What they may is tried in the longer suites, and in part by each page's own tests."""
 ROLES = ("anonymous", "nobody", "viewer", "operator", "admin")
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 OF_DJANGO = {("login", "PUT"), ("login", "OPTIONS"), ("logout", "OPTIONS")}
@@ -317,7 +314,7 @@ def test_the_matrix_names_every_page_and_every_service() -> None:
 
 
 @pytest.mark.parametrize(
-    "role", [*OUTER, *(pytest.param(role, marks=pytest.mark.slow) for role in INNER)]
+    "role", [ROLES[0], *(pytest.param(role, marks=pytest.mark.slow) for role in ROLES[1:])]
 )
 def test_each_role_gets_exactly_what_it_may(
     role: str, places: dict[str, str], client_of: dict[str, Client]

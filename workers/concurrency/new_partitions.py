@@ -32,8 +32,8 @@ class PartitionsAtStart:
     unmarked: frozenset[str] = field(compare=False)
     """Known ones without partition metadata."""
     emptied: frozenset[str] = field(compare=False)
-    """Directories with partition metadata and without a committed file. Like `unmarked` it is for
-    whoever commits; others who know the snapshot may find more.
+    """Directories with partition metadata and without a committed file. Only the process that
+    commits uses this and `unmarked`; another process with the same snapshot may find more.
     """
 
     @classmethod
@@ -68,9 +68,7 @@ class PartitionsAtStart:
         """
         new = self._new(written)
         if self.can_nest:
-            hiding = {
-                above for one in new for above in directories_above(one) if self._is_deep(above)
-            }
+            hiding = {above for one in new for above in directories_above(one, self.depth_min)}
             hiding |= {one for one in self.emptied if not new.isdisjoint(directories_above(one))}
             storage.delete_many(sorted(map(metadata_path, hiding - self.known)))
         storage.at_once(partial(_mark, storage, instant), sorted(new))
@@ -83,9 +81,6 @@ class PartitionsAtStart:
 
     def _new(self, written: Collection[str]) -> set[str]:
         return set(written) - (self.known - self.unmarked)
-
-    def _is_deep(self, directory: str) -> bool:
-        return directory.count("/") + 1 >= self.depth_min
 
 
 def _mark(storage: Storage, instant: InstantTime, partition: str) -> None:

@@ -124,7 +124,7 @@ def _committed(
 ) -> CommitOutcome:
     rivals = rivals_ahead(table, options, started, proposal)
     if proposal.partitions is not None and not proposal.partitions.can_nest:
-        _publish_partitions(table, started.instant, proposal)  # While nobody waits for the lock.
+        _publish_partitions(table, started.instant, proposal)  # Before the lock.
     outcome = _commit_once(table, options, started, proposal, rivals)
     for _ in range(_LEASES_MAX - 1):
         if not (isinstance(outcome, Unknown) and outcome.reason == _LEASE_LOST):

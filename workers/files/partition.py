@@ -48,10 +48,6 @@ def hides_directories(names: Iterable[str]) -> bool:
     return has_metadata(listed) and _has_data(listed)
 
 
-def _has_only_metadata(files: Iterable[FileInfo]) -> bool:
-    return all(file.name in _METADATA_NAMES for file in files)
-
-
 def drop_empty_directories(storage: Storage, directories: Iterable[str]) -> None:
     """Delete directories with no file but partition metadata: hudi-rs takes the innermost directory
     for the partition and reads no row of the one around it. Object stores have no empty
@@ -60,7 +56,7 @@ def drop_empty_directories(storage: Storage, directories: Iterable[str]) -> None
     if not storage.is_local:
         return
     for directory in directories:
-        if _has_only_metadata(storage.list_tree(directory)):
+        if all(file.name in _METADATA_NAMES for file in storage.list_tree(directory)):
             storage.delete_tree(directory)
 
 

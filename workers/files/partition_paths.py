@@ -154,8 +154,11 @@ def find_nested(
     return None
 
 
-def directories_above(path: str) -> Iterator[str]:
-    """The directories between the table and a partition, from the top."""
-    for position, character in enumerate(path):
-        if character == "/":
+def directories_above(path: str, depth_min: int = 1) -> Iterator[str]:
+    """Return the directories between the table and a partition, from the top, without those whose
+    paths have fewer than `depth_min` parts: no partition can be there.
+    """
+    ends = (position for position, character in enumerate(path) if character == "/")
+    for depth, position in enumerate(ends, start=1):
+        if depth >= depth_min:
             yield path[:position]

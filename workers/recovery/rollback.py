@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from workers import stop_points
@@ -351,10 +352,8 @@ def _drop_hidden(table: Table, partitions: Iterable[str]) -> None:
     if table.config.url_encode or not storage.is_local:
         return
     for partition in partitions:
-        *above, _ = inward = [*directories_above(partition), partition]
-        for outer, inner in zip(above, inward[1:], strict=True):
-            is_deep = outer.count("/") + 1 >= depth_min
-            if is_deep and hides_directories(storage.list_names(outer)):
+        for outer, inner in pairwise([*directories_above(partition, depth_min), partition]):
+            if hides_directories(storage.list_names(outer)):
                 drop_empty_directories(storage, [inner])
 
 

@@ -12,6 +12,7 @@ from workers.clock import InstantTime
 from workers.errors import MalformedTable, NotFound
 from workers.files.names import parse_base_file, parse_log_file
 from workers.storage.base import join
+from workers.table.commit_lookup import archived_file
 from workers.table.table import Table
 from workers.table.view import FileSystemView, GroupKey, VisibleFiles
 from workers.timeline.clean_metadata import read_clean_metadata, read_clean_plan
@@ -50,7 +51,7 @@ def _cleaned(table: Table, clean: Instant) -> Iterator[str]:
     try:
         content = table.storage.read(table.layout.path(clean))
     except NotFound as error:
-        archived = _archived_content(table, clean)
+        archived = archived_file(table, clean)
         if not archived:
             raise MalformedTable(
                 "the metadata of a clean is missing", instant=clean.requested_at
@@ -58,12 +59,6 @@ def _cleaned(table: Table, clean: Instant) -> Iterator[str]:
         content = archived
     for partition, names in read_clean_metadata(content).deleted_by_partition.items():
         yield from (join(partition, name) for name in names)
-
-
-def _archived_content(table: Table, clean: Instant) -> bytes | None:
-    """Of a clean that was archived since the timeline was listed."""
-    archived = table.archived_as(clean.requested_at, clean.completed_at)
-    return next((one.metadata for one in archived if one.instant.action is Action.CLEAN), None)
 
 
 def _was_read(

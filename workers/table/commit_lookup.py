@@ -26,6 +26,14 @@ def metadata_in(content: bytes, table: Table, instant: Instant) -> CommitMetadat
     return read_commit_metadata(current)
 
 
+def archived_file(table: Table, instant: Instant) -> bytes | None:
+    """Return the metadata that the history has of an instant that was archived since it was listed,
+    or None. It is durable there before the timeline's file goes. Raises MalformedTable.
+    """
+    archived = table.archived_as(instant.requested_at, instant.completed_at)
+    return next((one.metadata for one in archived if one.instant.action is instant.action), None)
+
+
 def archived_content(
     table: Table, requested_at: InstantTime, completed_at: InstantTime | None = None
 ) -> bytes | None:

@@ -18,7 +18,7 @@ from workers.files.log_file import read_log_file
 from workers.files.names import parse_base_file, parse_log_file
 from workers.files.partition import files_by_partition
 from workers.schema.table_schema import TableSchema
-from workers.table.commit_lookup import metadata_in
+from workers.table.commit_lookup import archived_file, metadata_in
 from workers.table.table import Table
 from workers.timeline.instant import Instant
 from workers.timeline.metadata import CommitMetadata, read_commit_metadata
@@ -153,7 +153,7 @@ def read_instant(table: Table, instant: Instant) -> CommitMetadata:
         content = table.storage.read_listed(table.layout.path(instant))
     except NotFound as error:
         table.check_layout()
-        archived = _archived_content(table, instant)
+        archived = archived_file(table, instant)
         if archived is None:
             raise _unreadable(instant) from error
         content = archived
@@ -172,12 +172,6 @@ def find_instant(table: Table, instant: Instant) -> CommitMetadata | None:
         if isinstance(error.__cause__, NotFound):
             return None
         raise
-
-
-def _archived_content(table: Table, instant: Instant) -> bytes | None:
-    """What the history has of it: it is durable there before the timeline's file goes."""
-    archived = table.archived_as(instant.requested_at, instant.completed_at)
-    return next((one.metadata for one in archived if one.instant.action is instant.action), None)
 
 
 def _unreadable(instant: Instant) -> MalformedTable:

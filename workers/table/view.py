@@ -12,7 +12,7 @@ a log nobody knows to which slice it belongs, which is an error, never "later" (
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -224,7 +224,7 @@ class VisibleFiles:
         return completed_at
 
     def collect_partition(
-        self, groups: dict[GroupKey, GroupFiles], partition: str, names: Iterable[str]
+        self, groups: dict[GroupKey, GroupFiles], partition: str, names: Collection[str]
     ) -> None:
         """Collect the files of a listed directory; without partition metadata only those that
         their commits name. Raises as `collect`.
@@ -311,7 +311,7 @@ class VisibleFiles:
         return named is not None and path not in named
 
     def _paths_of(self, requested_at: InstantTime) -> frozenset[str] | None:
-        """The data files that a commit names, active or archived; None where nothing tells."""
+        """Return the data files that a commit names, or None if its metadata is gone."""
         if requested_at not in self._named:
             metadata = self._metadata_of(requested_at)
             self._named[requested_at] = None if metadata is None else frozenset(metadata.paths)

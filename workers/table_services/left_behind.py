@@ -78,7 +78,7 @@ def strangers(table: Table) -> Strangers:
 
 
 def stale_plans(table: Table) -> Mapping[str, str]:
-    """Pending files of archived instants, by path, and why nobody misses them."""
+    """Return the pending files of archived instants, by path, and why they can be deleted."""
     requested = [
         Instant(one.requested_at, action, State.REQUESTED)
         for one in table.timeline().stale

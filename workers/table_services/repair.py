@@ -1,7 +1,7 @@
-"""Repair: delete what nobody misses. Files of writes that were cut off, data files of instants that
-will never count, pending files of archived instants, a lock file of Apache Hudi that nobody can be
-holding any more. Restore missing partition metadata, without which other engines do not read a
-partition.
+"""Repair: delete what no reader or writer needs. Files of writes that were cut off, data files of
+instants that will never count, pending files of archived instants, a lock file of Apache Hudi that
+no process can hold any more. Restore missing partition metadata, without which other engines do not
+read a partition.
 
 Everything is shown with its evidence before it goes (`left_behind.py`). No committed file is ever
 touched. A confirmed plan is durable before its first effect, so whoever is sent again after a death

@@ -43,8 +43,8 @@ def start(storage: Storage, instant: Instant) -> Instant:
     """Requested becomes inflight. May be called again; both files stay.
 
     Raises LeaseLost with no file left when the requested file is gone: others ended the instant.
-    Whoever removes an archived instant deletes the requested file before the inflight one, so a
-    file that is put too late is found either here or there.
+    Archiving deletes the requested file before the inflight one, so either this function or
+    archiving finds a file that is put too late.
     """
     inflight = instant.inflight()
     _refuse_ended(storage, instant)
@@ -259,7 +259,7 @@ def remove_archived(storage: Storage, archived: Sequence[Instant]) -> None:
 
 def remove_stale(storage: Storage, ended: Instant) -> None:
     """Delete the pending files of an instant that is in the history or was rolled back. The
-    requested one goes first: whoever starts it late then finds that it has ended.
+    requested one goes first: a process that starts it late then finds that it has ended.
     """
     for action in pending_action(ended.action.completes_as):
         requested = Instant(ended.requested_at, action, State.REQUESTED)

@@ -15,7 +15,7 @@ from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
 
 Values = frozenset[tuple[object, ...]]
-"""Of the partition columns in their order: null, empty, or `*` for a value that its path tells."""
+"""Of the partition columns in their order: null, empty, or `*` for a value that the path has."""
 
 
 def is_shared(path: str) -> bool:
