@@ -1,8 +1,10 @@
 """Rows that a SELECT over registered tables makes, as the source of one write.
 
 The control plane has said which tables and which of their columns the statement may read, from what
-its requester may see; here the statement is checked once more against exactly these, and what Spark
-gets is spelled anew from that check.
+its requester may see; here the statement is checked once more against exactly these, and what the
+engine gets is spelled anew from that check. A process with limits computes it (`workers.sql.child`)
+and not Spark, which all writes of the node share: one statement could take its memory, or hold its
+slots with a regular expression that Java cannot interrupt.
 """
 
 from __future__ import annotations
@@ -10,18 +12,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from workers.bounded_process import ProcessLimits, run_bounded
 from workers.clock import InstantTime
 from workers.errors import InvalidInput
-from workers.lakehouse import LakehouseTable
-from workers.ports import system_ports
+from workers.locations import resolved_location
+from workers.spark.inputs.files import parquet_frame
 from workers.spark.inputs.source import JobSource, Surroundings, WrittenOnce
-from workers.sql.checking import CheckedSelect, ReadableTable, check_select, compute
+from workers.sql.checking import CheckedSelect, ReadableTable, check_select
 from workers.storage.roots import storage_under_root
-from workers.table.table import open_
+
+_FILE_SPARE_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +34,16 @@ class QuerySource(WrittenOnce):
     """One round: the rows of the statement, over the tables as they are when it is asked."""
 
     checked: CheckedSelect
-    tables: Mapping[str, LakehouseTable]
+    locations: Mapping[str, str]
+    """Of the tables that the statement reads, by their names in it."""
+    environment: Mapping[str, str]
+    file: Path
+    """Where the rows are put for Spark."""
 
     @classmethod
     def from_job(cls, job_source: JobSource, around: Surroundings) -> QuerySource:
-        """Opens the tables that the job names. Raises InvalidInput for another key, a statement
-        that reads anything else, or a table outside the table roots; as `open_`.
+        """Check the statement and the tables that the job names. Raises InvalidInput for another
+        key, a statement that reads anything else, or a table outside the table roots.
         """
         job_source.only("statement", "tables")
         given = _tables(job_source.text("tables"))
@@ -43,25 +52,76 @@ class QuerySource(WrittenOnce):
             job_source.text("statement"),
             lambda names: {name: readable[name] for name in names if name in readable},
         )
-        opened = {
-            name: LakehouseTable(
-                open_(storage_under_root(location, around.environment), system_ports())
-            )
-            for name, (location, _) in given.items()
-            if name in checked.tables
-        }
-        return cls(checked, opened)
+        names = [column.name for column in checked.columns]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise InvalidInput("two columns of the statement have one name", columns=twice)
+        locations = dict[str, str]()
+        for name in checked.tables:
+            storage_under_root(given[name][0], around.environment)
+            locations[name] = resolved_location(given[name][0])
+        return cls(checked, locations, around.environment, around.scratch / "statement.parquet")
 
     def frame(self, spark: SparkSession, number: int) -> DataFrame:
-        """What the statement answers, whatever `number`. Raises InvalidInput for what Spark cannot
-        compute.
+        """The rows of `compute`, whatever `number`. Raises as it does."""
+        self.compute()
+        return parquet_frame(spark, self.file)
+
+    def compute(self) -> None:
+        """Put the statement's rows, as the tables are now, into `file`.
+
+        Raises InvalidInput for what cannot be computed, LimitHit for what takes more than this
+        node's settings let it.
         """
-        answer: DataFrame = compute(self.checked, self.tables, spark)
-        return answer
+        limits, rows_max = _limits(self.environment)
+        tables = [
+            {
+                "relation": table.relation,
+                "location": self.locations[name],
+                "columns": table.columns,
+                "times_read": table.times_read,
+            }
+            for name, table in self.checked.tables.items()
+        ]
+        job: dict[str, Any] = {
+            "text": self.checked.text("duckdb"),
+            "names": [column.name for column in self.checked.columns],
+            "tables": tables,
+            "rows_max": rows_max,
+            "file": str(self.file),
+        }
+        run_bounded(
+            "workers.sql.child",
+            job,
+            limits=limits,
+            work="the statement",
+            environ=self.environment,
+            locations=list(self.locations.values()),
+        )
 
     def before_commit(self, instant: InstantTime) -> None:
         """Nothing: no rival is waited for."""
         return
+
+
+def _limits(environment: Mapping[str, str]) -> tuple[ProcessLimits, int]:
+    """Those of this node for a statement whose rows are written, with the number of rows."""
+
+    def setting(name: str, default: int) -> int:
+        text = environment.get(name) or str(default)
+        if not text.isdecimal() or not int(text):
+            raise InvalidInput("a setting is not a whole number above 0", variable=name)
+        return int(text)
+
+    seconds = setting("SLUICE_SQL_WRITE_SECONDS", 600)
+    answer_bytes = setting("SLUICE_SQL_WRITE_MB", 2_048) << 20
+    limits = ProcessLimits(
+        memory_bytes=setting("SLUICE_SQL_WRITE_MEMORY_MB", 2_048) << 20,
+        wall_s=seconds,
+        cpu_s=2 * seconds,
+        answer_bytes=answer_bytes,
+        file_bytes=answer_bytes + _FILE_SPARE_BYTES,
+    )
+    return limits, setting("SLUICE_SQL_WRITE_ROWS", 50_000_000)
 
 
 def _tables(text: str) -> dict[str, tuple[str, dict[str, str]]]:

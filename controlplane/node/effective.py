@@ -158,6 +158,10 @@ NODE_SETTINGS: Final = (
     NodeSetting("SLUICE_SQL_SECONDS", _LIMITS, "20", "seconds of a person's statement"),
     NodeSetting("SLUICE_SQL_PER_USER", _LIMITS, "2", "statements of a person at once"),
     NodeSetting("SLUICE_SQL_PER_NODE", _LIMITS, "4", "statements of all at once"),
+    NodeSetting("SLUICE_SQL_WRITE_MEMORY_MB", _LIMITS, "2048", "memory of a write's statement"),
+    NodeSetting("SLUICE_SQL_WRITE_SECONDS", _LIMITS, "600", "seconds of a write's statement"),
+    NodeSetting("SLUICE_SQL_WRITE_ROWS", _LIMITS, "50000000", "rows of a write's statement"),
+    NodeSetting("SLUICE_SQL_WRITE_MB", _LIMITS, "2048", "megabytes of a write's statement"),
     NodeSetting(
         "SLUICE_LIVE_STREAMS_MAX", _LIMITS, "1200", "live streams at once",
         "SLUICE_LIVE_STREAMS_MAX",

@@ -31,11 +31,12 @@ from controlplane.rows.jobs import KEY, ROW_MARKS, ROWS_MAX, TYPES, VERSIONS_MAX
 from controlplane.sql.cells import cells
 from controlplane.sql.exports import rows_file
 from controlplane.sql.limits import ROWS_DEFAULT, sql_limits
-from controlplane.sql.running import Said, run_job
+from controlplane.sql.running import run_job
 from controlplane.sql.slots import slot
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table
 from controlplane.tables.row_access import RowAccess, do_record_rows_read, row_access
+from workers.bounded_process import ProcessAnswer
 from workers.sql.type_names import name_of_type
 
 WHERE_KEPT_CHARS = 2_000
@@ -74,7 +75,7 @@ class _Reading:
         access.check()
         return cls(table, access, by, time.monotonic())
 
-    def run(self, kind: Kind, **job: object) -> Said:
+    def run(self, kind: Kind, **job: object) -> ProcessAnswer:
         location = checked_location(self.table.location)
         limits = sql_limits()
         masked = sorted(self.access.masked)
@@ -90,7 +91,7 @@ class _Reading:
             self._raise(said.head)
         return said
 
-    def columns(self, said: Said) -> list[RowColumn]:
+    def columns(self, said: ProcessAnswer) -> list[RowColumn]:
         metadata = said.rows.schema.metadata or {}
         if TYPES not in metadata:
             return []
@@ -209,7 +210,7 @@ def do_compare_moments(
     return _changed(reading, said, "two moments", earlier=earlier, later=later)
 
 
-def _scan(reading: _Reading, wanted: RowsWanted) -> Said:
+def _scan(reading: _Reading, wanted: RowsWanted) -> ProcessAnswer:
     cursor = read_rows_cursor(wanted.cursor)
     return reading.run(
         "scan",
@@ -240,7 +241,7 @@ def _record_scan(reading: _Reading, wanted: RowsWanted, rows: int, **details: ob
     reading.record("rows", rows, where=where, as_of=as_of, **details)
 
 
-def _changed(reading: _Reading, said: Said, door: str, **details: object) -> ChangedRows:
+def _changed(reading: _Reading, said: ProcessAnswer, door: str, **details: object) -> ChangedRows:
     rows = [
         ChangedRow(
             op=_OPS[op],

@@ -1,6 +1,6 @@
 """The process that reads rows of one table: `python -m controlplane.rows.child`.
 
-It is bounded as `controlplane.sql.bounded` says. Masked columns are compared with nothing, filtered
+It is bounded as `workers.bounded_process` says. Masked columns are compared with nothing, filtered
 by nothing, and leave this process as the mark.
 """
 
@@ -17,8 +17,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from controlplane.rows.jobs import KEY, PARTITION, ROW_MARKS, TYPES
-from controlplane.sql.bounded import cut_rows, failure, peak_bytes, say, take_limits
 from controlplane.tables.masks import MASK, masked_rows, masks_part
+from workers.bounded_process import cut_rows, failure, peak_bytes, say, take_limits
 from workers.errors import (
     InvalidInput,
     LakehouseError,

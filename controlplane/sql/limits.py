@@ -7,6 +7,8 @@ from typing import Final
 
 from django.conf import settings
 
+from workers.bounded_process import ProcessLimits
+
 ROWS_DEFAULT: Final = 1_000
 ROWS_MAX: Final = 10_000
 """Of one answer."""
@@ -15,16 +17,9 @@ STATEMENT_KEPT_CHARS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SqlLimits:
+class SqlLimits(ProcessLimits):
     """Limits of one statement, and of all that run."""
 
-    memory_bytes: int = 1_024 * 1024 * 1024
-    """Beyond what the process has before it reads anything."""
-    wall_s: float = 20
-    cpu_s: int = 20
-    """Of all its threads together."""
-    answer_bytes: int = 8 * 1024 * 1024
-    """As Arrow counts them; what comes behind is cut off."""
     per_user: int = 2
     per_node: int = 4
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from controlplane.sql.cells import cells
 from controlplane.tables.masks import masked_rows, masks_part
 from tests.controlplane.sql_tables import ORDERS, PEOPLE
 from tests.support.statement_files import statements
-from workers.sql.checking import ReadableTable, check_select, compute
+from workers.sql.checking import CheckedSelect, ReadableTable, check_select
+from workers.sql.duck import DuckEngine
 from workers.sql.type_names import name_of_type
 
 HONEST = statements("honest")
@@ -37,11 +37,18 @@ def _readable(name: str) -> ReadableTable:
     return ReadableTable(columns, lambda path: masks_part(path, masked))
 
 
-def answered(text: str, spark: SparkSession | None = None) -> tuple[list[list[Any]], Any]:
-    """The rows that an engine gives for a statement of the file, and those that stand there."""
+def compute(checked: CheckedSelect, tables: Mapping[str, pa.Table]) -> pa.Table:
+    """The rows of a checked statement over Arrow rows, in the database that pages use."""
+    engine = DuckEngine()
+    for name, table in checked.tables.items():
+        engine.bind_rows(table.relation, tables[name].select(list(table.columns)))
+    return engine.answer(checked.text(engine.dialect))
+
+
+def answered(text: str) -> tuple[list[list[Any]], Any]:
+    """The rows of a statement of the file, and those that stand there."""
     statement, _, expected = text.rpartition("\n=> ")
     checked = check_select(statement, readable)
-    answer = compute(checked, {name: ROWS[name] for name in checked.tables}, spark)
-    rows = answer if spark is None else answer.toArrow()
-    assert rows.num_columns == len(checked.columns)
-    return cells(rows), json.loads(expected)
+    answer = compute(checked, ROWS)
+    assert answer.num_columns == len(checked.columns)
+    return cells(answer), json.loads(expected)

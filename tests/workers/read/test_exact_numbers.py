@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.exact_conditions import CONDITIONS, ROWS
+from tests.support.honest_statements import compute
 from workers import create_table, run_sql
 from workers.errors import InvalidInput
 from workers.lakehouse import LakehouseTable
@@ -19,7 +20,7 @@ from workers.read.exact_numbers import SIGNS, compare_exactly
 from workers.read.predicate import predicate_of
 from workers.read.row_groups import RowGroupPruner
 from workers.read.statistics import known_by
-from workers.sql.checking import ReadableTable, check_select, compute
+from workers.sql.checking import ReadableTable, check_select
 
 DIRECT = {"hoodie.write.markers.type": "direct"}
 TYPES = dict.fromkeys(("id", "n"), "BIGINT") | {

@@ -56,12 +56,16 @@ class FileSource(WrittenOnce):
         """
         if isinstance(self.file, CsvFile):
             return _csv_frame(spark, self.file)
-        schema = to_spark(parquet_schema(self.file))
-        return spark.read.schema(schema).parquet(f"file://{self.file}")
+        return parquet_frame(spark, self.file)
 
     def before_commit(self, instant: InstantTime) -> None:
         """Nothing: no rival is waited for."""
         return
+
+
+def parquet_frame(spark: SparkSession, file: Path) -> DataFrame:
+    """The rows of a Parquet file of this machine, with the types that Arrow sees in it."""
+    return spark.read.schema(to_spark(parquet_schema(file))).parquet(f"file://{file}")
 
 
 def _spooled(path: Path, around: Surroundings) -> Path:

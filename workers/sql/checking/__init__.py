@@ -13,8 +13,7 @@ tables that it names may be read::
     checked = check_select("SELECT city, count(*) AS n FROM sales GROUP BY city", readable)
     checked.tables  # {"sales": CheckedTable(relation="_sluice_0", columns=("city",))}
     checked.columns  # (OutputColumn("city"), OutputColumn("n"))
-    rows = compute(checked, {"sales": opened_table})  # an Arrow table, by DuckDB
-    frame = compute(checked, {"sales": opened_table}, spark)  # a DataFrame, by Spark
+    checked.text("duckdb")  # SELECT "_sluice_0"."city" AS "city", COUNT(*) AS "n" FROM ...
 
 Refusals are InvalidInput: StatementRefused, UnreadableTable, MaskedColumnUsed. Nobody hands the
 text itself to an engine: what goes there is spelled anew from the tree that was checked, each
@@ -26,7 +25,6 @@ from __future__ import annotations
 
 from workers.sql.checking.check import check_select
 from workers.sql.checking.checked import CheckedSelect, CheckedTable, OutputColumn, ReadableTable
-from workers.sql.checking.compute import compute
 from workers.sql.checking.refusals import MaskedColumnUsed, StatementRefused, UnreadableTable
 
 __all__ = [
@@ -38,5 +36,4 @@ __all__ = [
     "StatementRefused",
     "UnreadableTable",
     "check_select",
-    "compute",
 ]
