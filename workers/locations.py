@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from workers.errors import InvalidInput
@@ -16,6 +17,7 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\Z")
 _BANNED = re.compile(r"[\x00-\x1f\x7f?#\\]")
 _BETWEEN_ROOTS = re.compile(rf"{re.escape(os.pathsep)}(?!//)")
 """Roots are parted as the parts of PATH are; the colon of a scheme parts nothing."""
+_WITH_NAMESPACE = re.compile(r"([a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?)=(.+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,66 @@ def bucket_place(location: str) -> BucketPlace:
     if _BANNED.search(prefix) or any(part in ("", ".", "..") for part in parts):
         raise InvalidInput("the prefix has parts that are not allowed", location=shown)
     return BucketPlace(bucket, prefix)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRoot:
+    """A place below which files with rows may be, and whose they are."""
+
+    place: str
+    """As `resolved_location` gives it."""
+    namespace: str
+    """Empty where the setting names none."""
+
+    def __str__(self) -> str:
+        return f"{self.namespace}={self.place}" if self.namespace else self.place
+
+
+def source_root(text: str) -> SourceRoot:
+    """The root that `sales=/srv/drop` or `/srv/drop` describes, links resolved. Raises InvalidInput
+    for what is neither an absolute path nor `s3://bucket/prefix`.
+    """
+    named = _WITH_NAMESPACE.fullmatch(text)
+    namespace, place = (named[1], named[2]) if named else ("", text)
+    if not (place.startswith("/") or is_bucket_location(place)):
+        raise InvalidInput(
+            "a source root is written /folder, s3://bucket/prefix, or namespace=/folder", root=text
+        )
+    return SourceRoot(resolved_location(place), namespace)
+
+
+def listed_source_roots(text: str) -> list[SourceRoot]:
+    """The roots that SLUICE_SOURCE_ROOTS names. Raises InvalidInput."""
+    return [source_root(root) for root in _BETWEEN_ROOTS.split(text) if root]
+
+
+def source_roots_above(
+    place: str, sources: Iterable[SourceRoot], tables: Iterable[str]
+) -> list[SourceRoot]:
+    """The source roots that a resolved place belongs to: of all roots above it the deepest decides,
+    and where that is a table root too, there is none. Nor is there one for a place with a table
+    root below it.
+    """
+    above = [root for root in sources if lies_under(place, root.place)]
+    depth = max((len(root.place) for root in above), default=0)
+    for table in tables:
+        is_of_tables = lies_under(place, table) and len(table) >= depth
+        if is_of_tables or place == table or lies_under(table, place):
+            return []
+    return [root for root in above if len(root.place) == depth]
+
+
+def folders_above(place: str) -> list[str]:
+    """Each folder that a resolved place lies in, the nearest first; without the root of the file
+    system, and without the bucket itself.
+    """
+    folders = []
+    folder = place.rpartition("/")[0]
+    shortest = len(_SCHEME) if is_bucket_location(place) else 0
+    while len(folder) > shortest and "/" in folder[shortest:]:
+        folders.append(folder)
+        folder = folder.rpartition("/")[0]
+    return folders
 
 
 def listed_roots(text: str) -> list[str]:

@@ -11,6 +11,7 @@ from django.db import transaction
 from controlplane.operations.kinds.kind import kind_of
 from controlplane.operations.models import Approval, Operation
 from controlplane.operations.moves import REQUESTED_IN_SHELL, move
+from controlplane.operations.request_places import may_still_name
 from controlplane.operations.states import FINAL, OperationState
 from controlplane.tables.access import may
 
@@ -27,8 +28,10 @@ def may_request_still(operation: Operation) -> bool:
     kind = kind_of(operation)
     if operation.requested_by is None:
         return is_of_shell(operation) or kind.may_run_unasked(operation)
-    has_role = may(operation.requested_by, kind.permission(operation), operation.table)
-    return has_role and kind.is_still_granted(operation)
+    by = operation.requested_by
+    has_role = may(by, kind.permission(operation), operation.table)
+    may_read = may_still_name(by, operation.parameters.get("job", {}))
+    return has_role and may_read and kind.is_still_granted(operation)
 
 
 def is_approval_kept(operation: Operation) -> bool:

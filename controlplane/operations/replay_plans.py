@@ -14,8 +14,8 @@ from controlplane.fields import INSTANT_TIME
 from controlplane.mirror.sink_letters import letter_files
 from controlplane.mirror.storage import engine_table, storage_of
 from controlplane.operations.brokers import check_brokers
+from controlplane.operations.request_places import checked_place_beside
 from controlplane.operations.sink_stops import newest_operation, own_options
-from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
 from workers.errors import InvalidInput, LakehouseError, StorageFailed
@@ -129,7 +129,7 @@ def launched_sink(table: Table, sink_id: str) -> OwnSink:
     options = own_options(operation.parameters["job"]["sink_options"])
     check_brokers(sink_config(options))
     directory = options.get("hoodie.sink.dead.letter.path", "") or f"{table.location}-dead-letters"
-    return OwnSink(options, checked_location(directory))
+    return OwnSink(options, checked_place_beside(table, directory))
 
 
 def _files(

@@ -12,56 +12,102 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from controlplane.errors import InvalidRequest
+from controlplane.operations.source_places import LETTERS_SUFFIX, checked_rows_place, tables_above
 from controlplane.tables.access import Permission, may_everywhere, visible_tables
-from controlplane.tables.locations import checked_location, checked_rows_place, overlap
+from controlplane.tables.locations import checked_location, overlap
+from controlplane.tables.models import Table
 from workers.errors import InvalidInput
-from workers.locations import is_bucket_location, lies_under, resolved_location
+from workers.locations import (
+    is_bucket_location,
+    lies_under,
+    resolved_location,
+    source_root,
+    source_roots_above,
+)
 from workers.options.lock_options import FILESYSTEM_PATH
+from workers.options.sink_keys import FILE_KEY, LETTERS_KEY
+from workers.table_services.given_rows import PATH_KEY
 
 DEAD_LETTERS = "sluice.dead.letter.path"
 _FILE_KINDS = ("csv", "json", "parquet")
 _FILE_SCHEME = re.compile(r"\Afile:/+", re.IGNORECASE)
 _PATTERN = re.compile(r"[*?\[\]{}]")
-_BESIDE_A_TABLE = "-dead-letters"
 
 
-def check_source(source: Mapping[str, Any]) -> None:
-    """Refuse, as InvalidRequest, a file that the writer would not be let at."""
-    path = source.get("path")
-    if source.get("kind") in _FILE_KINDS and path is not None:
-        checked_rows_place(str(path))
+def check_places(table: Table, options: Mapping[str, str]) -> None:
+    """Refuse, as InvalidRequest, a directory that no option of a write into `table` may name."""
+    for key in (DEAD_LETTERS, LETTERS_KEY, FILESYSTEM_PATH):
+        if path := options.get(key, ""):
+            try:
+                checked_place_beside(table, path.removeprefix("file://"))
+            except InvalidRequest as error:
+                raise InvalidRequest(error.message, **{**error.values, "option": key}) from error
 
 
-def check_places(options: Mapping[str, str]) -> None:
-    """Refuse, as InvalidRequest, a directory outside the table roots."""
-    for key in (DEAD_LETTERS, FILESYSTEM_PATH):
-        path = options.get(key, "")
-        if not path:
-            continue
-        try:
-            checked_location(path.removeprefix("file://"))
-        except InvalidRequest as error:
-            raise InvalidRequest(error.message, **{**error.values, "option": key}) from error
-
-
-def check_own_places(user: User, body: object) -> None:
-    """Refuse, as InvalidRequest, any text in `body` that names a place below the table roots,
-    unless it lies in a table that `user` operates, or in its dead letters. It says the same of
-    another's table and of a place where there is none.
+def checked_place_beside(table: Table, path: str) -> str:
+    """The resolved directory, below a table root and neither in another table nor in its dead
+    letters: what `table` shows of its own would be of other tables' rows. Raises InvalidRequest.
     """
-    if may_everywhere(user, Permission.OPERATE):
+    place = checked_location(path)
+    sources = [source_root(root) for root in settings.SLUICE_SOURCE_ROOTS]
+    tables = [resolved_location(root) for root in settings.SLUICE_TABLE_ROOTS]
+    if source_roots_above(place, sources, tables):
+        raise InvalidRequest(
+            "the directory lies below a source root, whose files others load", path=path[:200]
+        )
+    if tables_above(place).exclude(pk=table.pk).exists():
+        raise InvalidRequest("a directory of this table lies in no other table", path=path[:200])
+    return place
+
+
+def check_named_places(user: User | None, body: Mapping[str, Any]) -> None:
+    """Refuse, as InvalidRequest, a request or a job that names a place that `user` may not have
+    read or written: a file of rows that is not for him, and any text that names a place below the
+    table roots, unless it lies in a table that he operates, or in its dead letters. It says the
+    same of another's table and of a place where there is none. Without a person only files count.
+    """
+    for path in _files_named(body):
+        checked_rows_place(path, user)
+    if user is None or may_everywhere(user, Permission.OPERATE):
         return
     places = [(text, place) for text in _texts(body) if (place := _below_the_roots(text))]
     if not places:
         return
     own = visible_tables(user, Permission.OPERATE).values_list("location", flat=True)
-    allowed = [place for location in own for place in (location, f"{location}{_BESIDE_A_TABLE}")]
+    allowed = [place for location in own for place in (location, f"{location}{LETTERS_SUFFIX}")]
     for text, place in places:
         is_own = any(place == each or lies_under(place, each) for each in allowed)
         if not is_own or _PATTERN.search(text):
             raise InvalidRequest(
                 "a place below the table roots lies in a table that you operate", place=text[:200]
             )
+
+
+def may_still_name(user: User, job: Mapping[str, Any]) -> bool:
+    """Whether `user` may still have the files read that a stored job names: a role may be gone, and
+    a table be registered there meanwhile.
+    """
+    try:
+        for path in _files_named(job):
+            checked_rows_place(path, user)
+    except InvalidRequest:
+        return False
+    return True
+
+
+def _files_named(body: Mapping[str, Any]) -> Iterator[str]:
+    """The files of a write, of a service and of a sink, as they are asked for and as their jobs
+    have them.
+    """
+    source, parameters = body.get("source"), body.get("parameters")
+    if isinstance(source, Mapping) and source.get("kind") in _FILE_KINDS and "path" in source:
+        yield str(source["path"])
+    if isinstance(parameters, Mapping) and (text := str(parameters.get(PATH_KEY, "")).strip()):
+        yield text
+    for name in ("options", "sink_options"):
+        options = body.get(name)
+        if isinstance(options, Mapping) and (path := options.get(FILE_KEY)):
+            yield str(path)
 
 
 def _texts(body: object) -> Iterator[str]:

@@ -19,7 +19,7 @@ from controlplane.operations.ask import Ask, P, Plan, Request, Requester
 from controlplane.operations.confirmation import check_words
 from controlplane.operations.models import Operation
 from controlplane.operations.queueing import queue
-from controlplane.operations.request_places import check_own_places
+from controlplane.operations.request_places import check_named_places
 from controlplane.tables.access import may
 
 
@@ -41,8 +41,8 @@ def do_request(ask: Ask[P], by: Requester, given: Given) -> Operation:
     was shown; NotAllowedNow for a plan that is blocked or empty, or while another one is open.
     """
     _check_role(ask, by)
-    if by.user is not None:
-        check_own_places(by.user, dict(ask.body))
+    if not by.is_shell:
+        check_named_places(by.user, ask.body)
     digest = _digest(ask, given)
     if known := _known(by, given.idempotency_key, digest):
         return known
@@ -76,8 +76,8 @@ def do_request_unseen(ask: Ask[P], by: Requester, plan: P, reason: str) -> Opera
     Raises PermissionDenied, InvalidRequest, and NotAllowedNow while another one is open.
     """
     _check_role(ask, by)
-    if by.user is not None:
-        check_own_places(by.user, dict(ask.body))
+    if not by.is_shell:
+        check_named_places(by.user, ask.body)
     request = Request(by=by, reason=reason)
     try:
         return queue(ask, ask.wanted(request, plan), request)

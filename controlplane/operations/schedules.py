@@ -24,7 +24,7 @@ from controlplane.operations.kinds.table_service import do_schedule_service, pla
 from controlplane.operations.models import Operation, ServiceSetting
 from controlplane.operations.permissions import is_destructive, schedulable_services
 from controlplane.operations.registered import hold_registered
-from controlplane.operations.request_places import check_own_places
+from controlplane.operations.request_places import check_named_places
 from controlplane.operations.states import OPEN
 from controlplane.tables.models import Table
 from controlplane.tables.queries import DATA_ACTIONS
@@ -89,8 +89,7 @@ def do_update_service_setting(
         raise InvalidRequest("the trigger is out of bounds", most=TRIGGER_COMMITS_MAX)
     checked = dict(parameters or {})
     if checked:
-        if by is not None:
-            check_own_places(by, checked)
+        check_named_places(by, {"parameters": checked})
         plan_service(table, service, checked, None)
     with transaction.atomic():
         hold_registered(table)

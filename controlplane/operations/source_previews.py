@@ -15,16 +15,17 @@ from django.contrib.auth.models import User
 from controlplane.errors import InvalidRequest, StorageUnavailable
 from controlplane.mirror.storage import engine_table
 from controlplane.operations.query_sources import SQL, checked_query
+from controlplane.operations.source_places import checked_rows_place
 from controlplane.operations.table_creation.suggesting import (
     COPIED_BYTES_MAX,
     sampled_rows,
     sampled_statement,
 )
-from controlplane.tables.locations import checked_rows_place
 from controlplane.tables.models import Table
 from workers.errors import InvalidInput, LakehouseError, NotFound
 from workers.jobs import OPERATIONS
 from workers.storage.copying import file_here
+from workers.storage.source_places import check_in_no_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,7 +83,7 @@ def preview_source(
             query = checked_query(by, source)
             sample = sampled_statement(query.statement, by, STATEMENT_ROWS)
         else:
-            sample = _file_sample(path, str(source.get("missing", "NA")))
+            sample = _file_sample(path, str(source.get("missing", "NA")), by)
         return _preview(table, path, sample, operation, stream, str(source.get("key", "")))
     except (InvalidInput, NotFound) as error:
         raise InvalidRequest(error.message, **{**error.values, "path": path}) from error
@@ -90,9 +91,10 @@ def preview_source(
         raise StorageUnavailable(error.message, **error.values) from error
 
 
-def _file_sample(path: str, missing: str) -> tuple[pa.Table, bool]:
+def _file_sample(path: str, missing: str, by: User) -> tuple[pa.Table, bool]:
     """The first rows, and whether these are all. An object of a bucket is copied first."""
-    place = checked_rows_place(path)
+    place = checked_rows_place(path, by)
+    check_in_no_table(place)
     with TemporaryDirectory(prefix="sluice-preview-") as scratch:
         file = file_here(place, Path(scratch), bytes_max=COPIED_BYTES_MAX)
         return sampled_rows(str(file), missing)

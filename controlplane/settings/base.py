@@ -22,7 +22,7 @@ from controlplane.settings.logs import logging_settings
 from controlplane.settings.oidc import read_oidc
 from controlplane.settings.secrets import read_secrets
 from controlplane.sql.limits import SqlLimits
-from workers.locations import listed_roots
+from workers.locations import listed_roots, listed_source_roots
 from workers.options.option_values import listed
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
@@ -30,7 +30,10 @@ SLUICE_HOME = Path(os.environ.get("SLUICE_HOME") or BASE_DIR / "var").resolve()
 SLUICE_TABLE_ROOTS = tuple(
     listed_roots(os.environ.get("SLUICE_TABLE_ROOTS") or str(SLUICE_HOME / "tables"))
 )
-SLUICE_SOURCE_ROOTS = tuple(listed_roots(os.environ.get("SLUICE_SOURCE_ROOTS", "")))
+SLUICE_SOURCE_ROOTS = tuple(
+    str(root) for root in listed_source_roots(os.environ.get("SLUICE_SOURCE_ROOTS", ""))
+)
+"""Each as `/srv/drop` or, with the namespace that it belongs to, `sales=/srv/drop`."""
 _secrets = read_secrets(SLUICE_HOME)
 SECRET_KEY = _secrets.django_secret_key
 SLUICE_WORKER_TOKEN = _secrets.worker_token

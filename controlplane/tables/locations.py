@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import PurePosixPath
 
@@ -47,45 +46,6 @@ def checked_location(location: str) -> str:
     raise InvalidRequest(
         "the location is outside the configured table roots", location=location[:200]
     )
-
-
-def checked_source(path: str) -> str:
-    """The resolved path of a file whose rows are to be read: below a source root or a table root.
-
-    Raises InvalidRequest.
-    """
-    if not path.startswith("/") or len(path) > LOCATION_CHARS_MAX or "\x00" in path:
-        raise InvalidRequest("a source file is named by its absolute path", path=path[:200])
-    refuse_deceptive(path)
-    resolved = os.path.realpath(path)
-    roots = [root for root in _source_roots() if not is_bucket_location(root)]
-    if not any(contains(os.path.realpath(root), resolved) for root in roots):
-        raise InvalidRequest("the source file is outside the configured roots", path=path[:200])
-    return resolved
-
-
-def checked_rows_place(path: str) -> str:
-    """As `checked_source`, and an object of a bucket as well, below a root that is in that bucket.
-
-    Raises InvalidRequest.
-    """
-    if not is_bucket_location(path):
-        return checked_source(path)
-    if len(path) > LOCATION_CHARS_MAX:
-        raise InvalidRequest("the source file has too long a name", path=path[:200])
-    refuse_deceptive(path)
-    try:
-        place = resolved_location(path)
-        roots = [resolved_location(root) for root in _source_roots()]
-    except InvalidInput as error:
-        raise InvalidRequest(error.message, **error.values) from error
-    if not any(lies_under(place, root) for root in roots):
-        raise InvalidRequest("the source file is outside the configured roots", path=path[:200])
-    return place
-
-
-def _source_roots() -> tuple[str, ...]:
-    return (*settings.SLUICE_SOURCE_ROOTS, *settings.SLUICE_TABLE_ROOTS)
 
 
 def contains(outer: str, inner: str) -> bool:

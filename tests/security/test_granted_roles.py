@@ -17,12 +17,13 @@ from controlplane.accounts.models import Grant
 from controlplane.errors import InvalidRequest
 from controlplane.operations.actions import do_request_write
 from controlplane.operations.ask import Requester
-from controlplane.operations.request_places import check_own_places
+from controlplane.operations.request_places import check_named_places
 from controlplane.operations.requesting import Given
 from controlplane.operations.table_changes.actions import TableChange, do_change_table
 from controlplane.tables.access import Permission, access_table, may, visible_tables
 from controlplane.tables.listing import Wanted, tables_page
 from controlplane.tables.models import Table
+from tests.security.conftest import THEIRS
 
 # Role everywhere, in the namespace, on the table; then what may be done to the table, and to
 # another of its namespace.
@@ -160,7 +161,7 @@ def test_lists_ask_the_database_no_oftener_for_more_tables(person: User) -> None
 def test_role_on_the_table_decides_what_the_api_does_to_it(
     role: str, status: int, their_table: Table, guest: User, as_guest: Client, settings: Settings
 ) -> None:
-    settings.SLUICE_SOURCE_ROOTS = ("/data",)
+    settings.SLUICE_SOURCE_ROOTS = (f"{THEIRS}=/data",)
     Grant.objects.update(role=role)
     source = {"source": {"kind": "csv", "path": "/data/weather.csv"}}
 
@@ -202,8 +203,10 @@ def test_request_takes_nothing_from_tables_of_others_and_puts_nothing_there(
     Grant.objects.create(user=person, table=own, role="operator")
     parameters = {"source": {"kind": "csv", "path": place}}
 
-    with pytest.raises(InvalidRequest, match="lies in a table that you operate"):
+    with pytest.raises(InvalidRequest, match="source"):
         do_request_write(table=own, parameters=parameters, by=person)
+    with pytest.raises(InvalidRequest, match="lies in a table that you operate"):
+        check_named_places(person, {"options": {"sluice.dead.letter.path": place}})
 
     assert own.operations.count() == 0
 
@@ -215,12 +218,12 @@ def test_request_names_places_of_its_own_tables_and_sources(
     own, read_only = made("a", "sales"), made("c", "hr")
     Grant.objects.create(user=person, table=own, role="operator")
     Grant.objects.create(user=person, table=read_only, role="viewer")
-    fine = ["/lake/sales/a/x.csv", "/lake/sales/a-dead-letters", "/data/x.csv", "city = '/lake'"]
+    fine = ["/lake/sales/a/x", "/lake/sales/a-dead-letters", "/data/x.csv", "city = '/lake'"]
 
-    check_own_places(person, {"options": {"k": fine}})
-    check_own_places(operator, {"path": "/lake/hr/c"})
+    check_named_places(person, {"options": {"k": fine}})
+    check_named_places(operator, {"path": "/lake/hr/c"})
     with pytest.raises(InvalidRequest):
-        check_own_places(person, {"path": "/lake/hr/c"})
+        check_named_places(person, {"path": "/lake/hr/c"})
 
 
 def test_operator_of_one_table_is_told_apart_from_who_sees_nothing(

@@ -20,11 +20,13 @@ import pyarrow as pa
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from pytest_django import Settings
 
 from controlplane.errors import InvalidRequest
 from controlplane.mirror.sync import sync_table
+from controlplane.operations.source_places import checked_source
 from controlplane.tables.actions import do_register_table
-from controlplane.tables.locations import checked_location, checked_source
+from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table
 from workers import create_table
 
@@ -73,6 +75,17 @@ def outside(tmp_path: Path, root: Path) -> Path:
     return outside
 
 
+@pytest.fixture
+def drop(tmp_path: Path, outside: Path, settings: Settings) -> Path:
+    """The source root, with the same link in it."""
+    drop = tmp_path / "drop"
+    (drop / "inner").mkdir(parents=True)
+    (drop / "inner" / "rows.csv").write_text("id,city,ts\n1,Oslo,9\n")
+    (drop / "link").symlink_to(outside)
+    settings.SLUICE_SOURCE_ROOTS = (str(drop),)
+    return drop
+
+
 def corpus(root: Path, outside: Path) -> list[str]:
     """Thousands of ways to write a place outside, some of which name nothing anywhere."""
     dots = (
@@ -108,26 +121,32 @@ def corpus(root: Path, outside: Path) -> list[str]:
 
 
 def test_no_spelling_of_a_place_leads_a_location_or_a_source_out_of_the_roots(
-    root: Path, outside: Path
+    root: Path, drop: Path, outside: Path, admin: User
 ) -> None:
-    spellings = corpus(root, outside)
-    assert len(spellings) > 5000
+    checks: list[tuple[Path, Callable[[str], str]]] = [
+        (root, checked_location),
+        (drop, lambda path: checked_source(path, admin)),
+    ]
+    spellings = {folder: corpus(folder, outside) for folder, _ in checks}
+    assert all(len(each) > 5000 for each in spellings.values())
 
     refused, wrong = 0, []
     with watching(outside) as opened:
-        for spelling, check in product(spellings, (checked_location, checked_source)):
-            try:
-                resolved = check(spelling)
-            except InvalidRequest:
-                refused += 1
-                continue
-            if not os.path.realpath(resolved).startswith(f"{root}/"):
-                wrong.append((check.__name__, spelling, resolved))
+        for folder, check in checks:
+            for spelling in spellings[folder]:
+                try:
+                    resolved = check(spelling)
+                except InvalidRequest:
+                    refused += 1
+                    continue
+                if not os.path.realpath(resolved).startswith(f"{folder}/"):
+                    wrong.append((folder, spelling, resolved))
 
     assert wrong == []
     assert opened == []
-    assert refused > len(spellings)
-    assert checked_location(f"{root}/inner") == checked_source(f"{root}/inner") == f"{root}/inner"
+    assert refused > len(spellings[root])
+    assert checked_location(f"{root}/inner") == f"{root}/inner"
+    assert checked_source(f"{drop}/inner/rows.csv", admin) == f"{drop}/inner/rows.csv"
 
 
 def api(method: str, address: str, key: str, **fixed: Any) -> Callable[[Client, str], Any]:
@@ -192,11 +211,12 @@ TAKERS: dict[str, Callable[[Client, str], Any]] = {
 @pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("taker", TAKERS)
 def test_no_address_that_takes_a_path_reads_or_writes_outside(
-    taker: str, as_admin: Client, trips: Table, root: Path, outside: Path
+    taker: str, as_admin: Client, trips: Table, root: Path, drop: Path, outside: Path
 ) -> None:
-    everything = corpus(root, outside)
+    everything = [*corpus(root, outside), *corpus(drop, outside)]
     drawn = random.Random(f"{SEED} {taker}").sample(everything, TRIED_EACH)
     plain = [str(outside / "trips"), str(outside / "rows.csv"), f"{root}/link/rows.csv"]
+    plain.append(f"{drop}/link/rows.csv")
     before = sorted(path.name for path in outside.rglob("*"))
 
     wrong = []
@@ -218,12 +238,11 @@ def test_no_address_that_takes_a_path_reads_or_writes_outside(
 @pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("taker", TAKERS)
 def test_every_address_takes_a_path_inside(
-    taker: str, as_admin: Client, trips: Table, root: Path
+    taker: str, as_admin: Client, trips: Table, root: Path, drop: Path
 ) -> None:
-    (root / "rows.csv").write_text("id,city,ts\n1,Oslo,9\n")
     is_place = any(word in taker for word in ("register", "relocate", "create"))
 
-    answer = TAKERS[taker](as_admin, f"{root}/fresh" if is_place else f"{root}/rows.csv")
+    answer = TAKERS[taker](as_admin, f"{root}/fresh" if is_place else f"{drop}/inner/rows.csv")
 
     text = answer.content.decode()
     if "relocate" in taker:

@@ -54,7 +54,7 @@ def root(tmp_path: Path, settings: Settings) -> Path:
     root = tmp_path / "tables"
     root.mkdir()
     settings.SLUICE_TABLE_ROOTS = (str(root),)
-    settings.SLUICE_SOURCE_ROOTS = ("/data",)
+    settings.SLUICE_SOURCE_ROOTS = ("default=/data",)
     settings.SLUICE_HOME = tmp_path
     return root
 

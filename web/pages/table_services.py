@@ -24,7 +24,7 @@ from controlplane.operations.actions import (
     plan_service,
     service_kinds,
 )
-from controlplane.operations.request_places import check_own_places
+from controlplane.operations.request_places import check_named_places
 from controlplane.tables.access import Permission, access_table, may
 from web.plans import deletion_treemap, item_groups
 from web.refusals import page, person, refusal_of
@@ -162,7 +162,7 @@ def _plan(shown: _Shown) -> ServicePlanView | None:
     """The current plan; what speaks against making one becomes the page's problem."""
     try:
         # Whoever may see the table may see what would be done to it.
-        check_own_places(person(shown.request), shown.parameters)
+        check_named_places(person(shown.request), {"parameters": shown.parameters})
         check_row_choice(person(shown.request), shown.table, shown.kind.name, shown.parameters)
         return plan_service(shown.table, shown.kind.name, shown.parameters, None)
     except ControlPlaneError as error:

@@ -25,7 +25,7 @@ from workers.spark.failures import is_gone
 from workers.spark.session import classic_session, connect_session
 from workers.spark.sink import run_sink
 from workers.spark.stage_reports import StageReports
-from workers.storage.roots import storage_under_root
+from workers.storage.roots import source_under_root, storage_under_root
 from workers.table.table import Table, open_
 
 _CONNECTS: Final = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
@@ -58,7 +58,10 @@ class SinkDriver:
         refuse_connections(job.sink_options)  # The job may be older than the check at its request.
         self._table = open_(storage_under_root(job.table, environment), ports)
         own = {key: text for key, text in job.sink_options.items() if key in SINK_OPTIONS}
-        self._sink_id = sink_config(own).sink_id
+        config = sink_config(own)
+        if config.schema_file:
+            source_under_root(config.schema_file, environment)
+        self._sink_id = config.sink_id
         self._stop_signals = 0
         self._began_ms = ports.clock.now_ms()
 

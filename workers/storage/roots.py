@@ -14,10 +14,16 @@ from workers.locations import (
     is_bucket_location,
     lies_under,
     listed_roots,
+    listed_source_roots,
     resolved_location,
 )
 from workers.storage.base import Storage
 from workers.storage.opening import open_storage
+from workers.storage.source_places import (
+    check_below_a_source_root,
+    check_in_no_table,
+    resolved_source,
+)
 
 ROOTS_VARIABLE = "SLUICE_TABLE_ROOTS"
 SOURCES_VARIABLE = "SLUICE_SOURCE_ROOTS"
@@ -35,12 +41,12 @@ def storage_under_root(location: str, environment: Mapping[str, str]) -> Storage
 
 
 def source_under_root(path: str, environment: Mapping[str, str]) -> Path:
-    """The file to load, resolved. It lies under a source root, or under a table root.
+    """The file to load, resolved. It lies below a source root, and in no table.
 
     Raises InvalidInput, also for an object of a bucket.
     """
-    if not Path(path).is_absolute():
-        raise InvalidInput("source file is outside the configured roots", path=path)
+    if is_bucket_location(path):
+        raise InvalidInput("this takes a file of the node, and no object of a bucket", path=path)
     return Path(rows_place_under_root(path, environment))
 
 
@@ -48,14 +54,13 @@ def rows_place_under_root(path: str, environment: Mapping[str, str]) -> str:
     """As `source_under_root`, and an object of a bucket as well: a resolved path, or
     `s3://bucket/prefix/name`.
 
-    Raises InvalidInput.
+    Raises InvalidInput, StorageFailed.
     """
-    resolved = resolved_location(path)
-    roots = _roots(environment, SOURCES_VARIABLE) + _roots(environment, ROOTS_VARIABLE)
-    is_named_whole = Path(path).is_absolute() or is_bucket_location(path)
-    if not is_named_whole or not _is_under(resolved, roots):
-        raise InvalidInput("source file is outside the configured roots", path=path)
-    return resolved
+    place = resolved_source(path)
+    sources = listed_source_roots(environment.get(SOURCES_VARIABLE, ""))
+    check_below_a_source_root(place, sources, _roots(environment, ROOTS_VARIABLE))
+    check_in_no_table(place)
+    return place
 
 
 def _roots(environment: Mapping[str, str], variable: str) -> list[str]:

@@ -90,8 +90,8 @@ class TableSuggestionApi(ApiView):
             max_length=700,
             required=False,
             default="",
-            help_text="A .csv, .json or .parquet file below a source or table root, or an object "
-            "of a bucket. Either this or a statement.",
+            help_text="A .csv, .json or .parquet file below a source root, on the node or in a "
+            "bucket. Either this or a statement.",
         )
         missing = serializers.CharField(max_length=50, required=False, default="NA")
         statement = serializers.CharField(
@@ -119,5 +119,5 @@ class TableSuggestionApi(ApiView):
         if statement:
             suggestion = suggest_from_statement(statement, by=actor(request), key=key)
         else:
-            suggestion = suggest_table(path, missing=body["missing"], key=key)
+            suggestion = suggest_table(path, by=actor(request), missing=body["missing"], key=key)
         return Response(shown(suggestion))

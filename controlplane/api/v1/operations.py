@@ -53,6 +53,7 @@ from controlplane.operations.queries import (
     operation_detail,
     operations_page,
 )
+from controlplane.operations.request_places import check_named_places
 from controlplane.operations.states import OperationState
 from controlplane.paging import CURSOR_CHARS_MAX, PAGE_ROWS, PAGE_ROWS_MAX
 from controlplane.tables.access import Permission, access_table, visible_tables
@@ -231,6 +232,7 @@ class OverwritePlanApi(ApiView):
         """Changes nothing. `plan_hash` of the answer goes with the write."""
         table = access_table(request.user, slug, Permission.OPERATE)
         body = validated(self.OverwriteRequest, request)
+        check_named_places(actor(request), body)
         return Response(shown(plan_overwrite(table, body["operation"], body)))
 
 

@@ -37,7 +37,7 @@ from controlplane.operations.actions import (
     service_kinds,
 )
 from controlplane.operations.queries import OperationDetail, operation_detail
-from controlplane.operations.request_places import check_own_places
+from controlplane.operations.request_places import check_named_places
 from controlplane.operations.schedules import (
     EVERY_S_DEFAULT,
     EVERY_S_MAX,
@@ -92,7 +92,7 @@ class ServicePlanApi(ApiView):
     def post(self, request: Request, slug: str, service: str) -> Response:
         body = validated(self.ServicePlanRequest, request)
         table = access_table(request.user, slug, permission_to_plan(body["parameters"]))
-        check_own_places(actor(request), body["parameters"])
+        check_named_places(actor(request), body)
         check_row_choice(request.user, table, service, body["parameters"])
         return Response(shown(plan_service(table, service, body["parameters"], None)))
 

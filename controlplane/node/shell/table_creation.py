@@ -47,7 +47,7 @@ def create(options: Mapping[str, Any], say: Say) -> None:
     """Make the table. Raises ControlPlaneError; of an InvalidRequest the fields are said."""
     columns = {column.name: column for column in map(column_of, options["column"])}
     if options["path"]:
-        suggestion = suggest_table(options["path"], missing=options["missing"], is_shell=True)
+        suggestion = suggest_table(options["path"], by=None, missing=options["missing"])
         if not options["record_key"]:
             _show(suggestion, say)
             return

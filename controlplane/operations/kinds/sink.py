@@ -34,7 +34,6 @@ from controlplane.operations.sink_settling import (
 )
 from controlplane.operations.sink_stops import SINK, newest_operation, own_options
 from controlplane.tables.access import Permission
-from controlplane.tables.locations import checked_location, checked_source
 from controlplane.tables.models import Table
 from workers.errors import InvalidInput
 from workers.jobs import SinkJob
@@ -185,11 +184,7 @@ def checked_options(table: Table, options: Mapping[str, str]) -> SinkConfig:
     except InvalidInput as error:
         raise InvalidRequest(error.message, **error.values) from error
     check_brokers(config)
-    check_places(others)
-    if config.schema_file:
-        checked_source(config.schema_file)
-    if config.dead_letter_path:
-        checked_location(config.dead_letter_path)
+    check_places(table, options)
     if table.table_type and table.table_type != "MERGE_ON_READ":
         raise InvalidRequest("a sink writes merge-on-read tables only", type=table.table_type)
     return config

@@ -30,11 +30,11 @@ from controlplane.operations.planned_checks import SERVICE_TITLES, service_check
 from controlplane.operations.queueing import queue
 from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
+from controlplane.operations.source_places import checked_file_of_shell, checked_source
 from controlplane.operations.states import OPEN, OperationState
 from controlplane.operations.storage_settling import settled_by_storage
 from controlplane.operations.table_service_proof import service_proof
 from controlplane.tables.access import may
-from controlplane.tables.locations import checked_source
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
 from workers.errors import InvalidInput, LakehouseError, NotFound, StorageFailed
@@ -115,16 +115,16 @@ def plan_service(
     *,
     is_shell: bool = False,
 ) -> ServicePlanView:
-    """What the service would do, now. Changes nothing. Whoever has the shell has every file of this
-    machine, so a file of theirs may lie anywhere.
+    """What the service would do, now. Changes nothing. A shell may name any file of this machine
+    outside of tables.
 
     Raises InvalidRequest (unknown service or parameter), NotAllowedNow, StorageUnavailable,
     PermissionDenied.
     """
     _check_role(service, by, table)
     _check_parameters(parameters)
-    if not is_shell and (path := parameters.get(PATH_KEY, "").strip()):
-        checked_source(path)
+    if path := parameters.get(PATH_KEY, "").strip():
+        _ = checked_file_of_shell(path) if is_shell else checked_source(path, by)
     try:
         plan = registry.service(service).plan(engine_table(table), parameters)
     except StorageFailed as error:

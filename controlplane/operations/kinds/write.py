@@ -26,7 +26,7 @@ from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move, send_cancel
 from controlplane.operations.overwrites import OVERWRITES, OverwritePlan, plan_overwrite
 from controlplane.operations.query_sources import SQL, checked_query, may_still_read
-from controlplane.operations.request_places import check_places, check_source
+from controlplane.operations.request_places import check_places
 from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.source_kinds import check_source_kind, source_kind
@@ -164,11 +164,10 @@ def _write_job(
     spark_conf = dict(parameters.get("spark_conf") or {})
     source = dict(parameters.get("source") or {})
     check_source_kind(source)
-    check_source(source)
     try:
         refuse_connections(options)
         write_options(own_options(options))
-        check_places(options)
+        check_places(table, options)
         checked_settings(spark_conf)
         return WriteJob(
             operation_id=str(operation_id),

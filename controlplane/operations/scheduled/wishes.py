@@ -18,7 +18,7 @@ from controlplane.errors import InvalidRequest
 from controlplane.operations.ask import Ask, Request, Requester
 from controlplane.operations.kinds.kind import kinds
 from controlplane.operations.models import Operation, Schedule
-from controlplane.operations.request_places import check_own_places
+from controlplane.operations.request_places import check_named_places
 from controlplane.operations.scheduled.due_times import (
     Cron,
     DueTimes,
@@ -156,7 +156,7 @@ def _check_ask(ask: Ask[Any], owner: User) -> None:
     permission = ask.kind.permission(ask)
     if not may(owner, permission, ask.table):
         raise PermissionDenied(f"this needs the role {permission.role}")
-    check_own_places(owner, dict(ask.body))
+    check_named_places(owner, ask.body)
     ask.wanted(Request(by=Requester.person(owner)), ask.plan())
 
 

@@ -15,10 +15,11 @@ from django.contrib.auth.models import User
 
 from controlplane.errors import InvalidRequest, StorageUnavailable
 from controlplane.operations.query_sources import SQL, checked_query
+from controlplane.operations.source_places import checked_file_of_shell, checked_rows_place
 from controlplane.sql.limits import ROWS_MAX
-from controlplane.tables.locations import checked_rows_place
 from workers.errors import InvalidInput, LakehouseError, NotFound
 from workers.storage.copying import file_here
+from workers.storage.source_places import check_in_no_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,17 +70,21 @@ class TableSuggestion:
 
 
 def suggest_table(
-    path: str, *, missing: str = "NA", key: Sequence[str] = (), is_shell: bool = False
+    path: str, *, by: User | None, missing: str = "NA", key: Sequence[str] = ()
 ) -> TableSuggestion:
     """What the CSV, JSON or Parquet file at `path` suggests, an object of a bucket too. `key` is
-    tried before any other.
+    tried before any other. `by` is None for a shell, which may name any file of this machine
+    outside of tables.
 
-    Raises InvalidRequest: outside the configured roots, no such file, of another kind, a text that
-    is too large, or a key of columns that it does not have. Whoever has the shell may name any
-    file.
+    Raises InvalidRequest: a file that `by` may not load, no such file, of another kind, a text that
+    is too large, or a key of columns that it does not have.
     """
-    place = str(Path(path).resolve()) if is_shell else checked_rows_place(path)
+    if by is None:
+        place = checked_file_of_shell(str(Path(path).absolute()))
+    else:
+        place = checked_rows_place(path, by)
     try:
+        check_in_no_table(place)
         with TemporaryDirectory(prefix="sluice-suggestion-") as scratch:
             file = file_here(place, Path(scratch), bytes_max=COPIED_BYTES_MAX)
             rows, is_whole = sampled_rows(str(file), missing)

@@ -51,9 +51,14 @@ _EVERY_S = 5
 
 
 @pytest.fixture(scope="module")
-def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskWorker]:
+def drop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("drop")
+
+
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory: pytest.TempPathFactory, drop: Path) -> Iterator[TaskWorker]:
     root = str(tmp_path_factory.getbasetemp())
-    environment = {"SLUICE_TABLE_ROOTS": root, "SLUICE_SOURCE_ROOTS": root}
+    environment = {"SLUICE_TABLE_ROOTS": root, "SLUICE_SOURCE_ROOTS": str(drop)}
     with task_worker(environment) as started:
         yield started
 
@@ -78,14 +83,16 @@ def test_operation_is_settled_within_a_minute_after_its_worker_was_killed(
     root: Path,
     admin: User,
     worker: TaskWorker,
-    tmp_path: Path,
+    drop: Path,
     settings: Settings,
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
 ) -> None:
     chance = random.Random(f"{SEED} {kind}")
-    settings.SLUICE_SOURCE_ROOTS = (str(tmp_path),)
+    settings.SLUICE_SOURCE_ROOTS = (str(drop),)
+    folder = drop / root.parent.name
+    folder.mkdir()
     lake = registered(fresh_lake(root / "trips", kind), admin)
-    prepared = prepare(lake, kind, tmp_path)
+    prepared = prepare(lake, kind, folder)
     with django_capture_on_commit_callbacks(execute=True):
         operation = requested(lake, prepared, admin)
     queue = sent_jobs()

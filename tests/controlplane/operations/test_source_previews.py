@@ -14,8 +14,8 @@ from pytest_django import Settings
 
 from bench.support.s3_server import BUCKET, shared_server
 from controlplane.errors import InvalidRequest
+from controlplane.operations.source_places import checked_rows_place
 from controlplane.operations.source_previews import preview_source
-from controlplane.tables.locations import checked_rows_place
 from controlplane.tables.models import Table
 from workers.storage.opening import open_storage
 
@@ -31,7 +31,7 @@ def drop(tmp_path: Path, settings: Settings) -> Path:
 
 
 def preview(table: Table, path: object, kind: str, **more: Any) -> Any:
-    by = User.objects.get_or_create(username="looks")[0]
+    by = User.objects.get_or_create(username="looks", is_superuser=True)[0]
     return preview_source(table, {"kind": kind, "path": str(path)}, by=by, **more)
 
 
@@ -76,9 +76,9 @@ def test_an_object_of_a_bucket_is_looked_at_below_a_source_root_alone(
         preview(synced, f"s3://{BUCKET}/drop/day/none.json", "json")
     for place in ("other/new.json", "drop/../other.json", "dropped/new.json", "drop"):
         with pytest.raises(InvalidRequest):
-            checked_rows_place(f"s3://{BUCKET}/{place}")
+            checked_rows_place(f"s3://{BUCKET}/{place}", None)
     with pytest.raises(InvalidRequest, match="outside"):
-        checked_rows_place("s3://elsewhere/drop/new.json")
+        checked_rows_place("s3://elsewhere/drop/new.json", None)
 
 
 @pytest.mark.parametrize("text", ['{"id": "1"', '{"id": 1}\n{"id": "x"}\n', "[1, 2]\n"])

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
+from pytest_django import Settings
 
 from controlplane.audit.models import AuditEvent
 from controlplane.errors import InvalidRequest, KeyReused
@@ -172,12 +173,21 @@ def test_an_operator_makes_no_table(wanted: NewTable, operator: User, root: Path
     assert list(root.iterdir()) == []
 
 
-def test_a_file_suggests_columns_and_the_key_that_is_unique(root: Path) -> None:
-    path = root / "hours.csv"
+@pytest.fixture
+def drop(tmp_path: Path, settings: Settings) -> Path:
+    """A source root that belongs to no namespace."""
+    folder = tmp_path / "drop"
+    folder.mkdir()
+    settings.SLUICE_SOURCE_ROOTS = (str(folder),)
+    return folder
+
+
+def test_a_file_suggests_columns_and_the_key_that_is_unique(drop: Path, admin: User) -> None:
+    path = drop / "hours.csv"
     lines = [f"{origin},{hour},{hour % 7}.5,NA" for origin in ("EWR", "JFK") for hour in range(40)]
     path.write_text("origin,hour,temp,gust\n" + "\n".join(lines))
 
-    suggestion = suggest_table(str(path))
+    suggestion = suggest_table(str(path), by=admin)
 
     assert [(column.name, column.type) for column in suggestion.columns] == [
         ("origin", "string"), ("hour", "bigint"), ("temp", "double"), ("gust", "string"),
@@ -187,23 +197,23 @@ def test_a_file_suggests_columns_and_the_key_that_is_unique(root: Path) -> None:
     assert suggestion.is_whole
 
 
-def test_where_nothing_is_unique_the_nearest_is_shown_as_such(root: Path) -> None:
-    (root / "twice.csv").write_text("a,b\nx,1\nx,1\ny,2\n")
+def test_where_nothing_is_unique_the_nearest_is_shown_as_such(drop: Path, admin: User) -> None:
+    (drop / "twice.csv").write_text("a,b\nx,1\nx,1\ny,2\n")
 
-    suggestion = suggest_table(str(root / "twice.csv"))
+    suggestion = suggest_table(str(drop / "twice.csv"), by=admin)
 
     assert suggestion.keys
     assert not any(key.is_unique for key in suggestion.keys)
 
 
 def test_a_parquet_file_is_read_no_further_than_its_sample(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+    drop: Path, admin: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("controlplane.operations.table_creation.suggesting.SAMPLE_ROWS", 10)
     rows = pa.table({"id": list(range(25)), "when": pa.array([0] * 25, pa.timestamp("us", "UTC"))})
-    pq.write_table(rows, root / "rows.parquet")
+    pq.write_table(rows, drop / "rows.parquet")
 
-    suggestion = suggest_table(str(root / "rows.parquet"))
+    suggestion = suggest_table(str(drop / "rows.parquet"), by=admin)
 
     assert (suggestion.rows_sampled, suggestion.is_whole) == (10, False)
     assert suggestion.keys[0].columns == ["id"]
@@ -211,7 +221,7 @@ def test_a_parquet_file_is_read_no_further_than_its_sample(
 
 
 def test_a_table_of_a_files_columns_takes_its_rows(
-    root: Path, wanted: NewTable, admin: User
+    root: Path, drop: Path, wanted: NewTable, admin: User
 ) -> None:
     rows = pa.table(
         {
@@ -221,8 +231,8 @@ def test_a_table_of_a_files_columns_takes_its_rows(
             "at": pa.array([0, 1], pa.timestamp("us", "UTC")),
         }
     )
-    pq.write_table(rows, root / "rows.parquet")
-    suggestion = suggest_table(str(root / "rows.parquet"))
+    pq.write_table(rows, drop / "rows.parquet")
+    suggestion = suggest_table(str(drop / "rows.parquet"), by=admin)
 
     columns = [Column(column.name, column.type) for column in suggestion.columns]
     make(replace(wanted, columns=columns, partition_by=(), ordering="at"), admin)
@@ -232,9 +242,9 @@ def test_a_table_of_a_files_columns_takes_its_rows(
     assert sorted(opened.read().column("id").to_pylist()) == ["a", "b"]
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "rows.csv", "{root}/none.csv", "{root}/rows.txt"])
-def test_a_file_elsewhere_or_of_another_kind_is_refused(root: Path, path: str) -> None:
-    (root / "rows.txt").write_text("a\n1\n")
+@pytest.mark.parametrize("path", ["/etc/passwd", "rows.csv", "{drop}/none.csv", "{drop}/rows.txt"])
+def test_a_file_elsewhere_or_of_another_kind_is_refused(drop: Path, admin: User, path: str) -> None:
+    (drop / "rows.txt").write_text("a\n1\n")
 
     with pytest.raises(InvalidRequest):
-        suggest_table(path.format(root=root))
+        suggest_table(path.format(drop=drop), by=admin)

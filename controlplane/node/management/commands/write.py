@@ -20,6 +20,7 @@ from controlplane.errors import ControlPlaneError
 from controlplane.node.shell.confirmation import add_confirmation
 from controlplane.node.shell.table_services import ServiceCommand, plan_and_run
 from controlplane.operations.actions import PLANNED_OPERATIONS
+from controlplane.operations.source_places import checked_file_of_shell
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table as TableRow
@@ -85,6 +86,7 @@ class Command(BaseCommand):
         path = Path(options["csv"]).resolve()
         if not path.is_file():
             raise CommandError(f"no such file: {path}")
+        checked_file_of_shell(str(path))
         key_from = names(options["key_from"])
         file = CsvFile(
             path=str(path),

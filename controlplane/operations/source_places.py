@@ -1,0 +1,122 @@
+"""Who loads which files of rows (threat T29). What lies below a source root belongs to the root's
+namespace: operators of a table in it load it. Below a root without a namespace those do who operate
+every table. What lies in a table is no source for anyone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db.models import QuerySet
+
+from controlplane.errors import InvalidRequest
+from controlplane.tables.access import (
+    Permission,
+    may_everywhere,
+    may_in_namespace,
+    visible_tables,
+)
+from controlplane.tables.deceptive import refuse_deceptive
+from controlplane.tables.locations import LOCATION_CHARS_MAX
+from controlplane.tables.models import Table
+from workers.errors import InvalidInput
+from workers.locations import (
+    SourceRoot,
+    folders_above,
+    is_bucket_location,
+    resolved_location,
+    source_root,
+)
+from workers.storage.source_places import (
+    IN_A_TABLE,
+    OUTSIDE,
+    check_below_a_source_root,
+    check_in_no_table,
+    resolved_source,
+)
+
+LETTERS_SUFFIX = "-dead-letters"
+"""Of the directory beside a table, where its sinks put what they could not write."""
+
+
+def checked_rows_place(path: str, by: User | None) -> str:
+    """The resolved place of a file that `by` may load rows from; without a person, one that some
+    person may. Asks no bucket: whoever opens an object calls `check_in_no_table` first.
+
+    Raises InvalidRequest: below no source root, below one of a namespace that `by` does not
+    operate, in a table, or no file's name.
+    """
+    if len(path) > LOCATION_CHARS_MAX:
+        raise InvalidRequest("the source file has too long a name", path=path[:200])
+    refuse_deceptive(path)
+    with _as_a_request(path):
+        place = resolved_source(path)
+        refuse_deceptive(place)  # A link may lead to another name.
+        sources = [source_root(root) for root in settings.SLUICE_SOURCE_ROOTS]
+        tables = [resolved_location(root) for root in settings.SLUICE_TABLE_ROOTS]
+        roots = check_below_a_source_root(place, sources, tables)
+        if by is not None and not any(_is_open_to(by, root) for root in roots):
+            # Alike for a root of another namespace and for none: which there are is not told.
+            raise InvalidInput(OUTSIDE)
+        _check_registered(place)
+        if not is_bucket_location(place):
+            check_in_no_table(place)
+    return place
+
+
+def checked_source(path: str, by: User | None) -> str:
+    """As `checked_rows_place`, of the node's own files alone."""
+    if is_bucket_location(path):
+        raise InvalidRequest("this takes a file of the node, and no object of a bucket", path=path)
+    return checked_rows_place(path, by)
+
+
+def checked_file_of_shell(path: str) -> str:
+    """The resolved path of a file that a shell names, who has every file of this machine: it lies
+    in no table all the same. A table's files are not its rows, as older versions lie beside them.
+
+    Raises InvalidRequest.
+    """
+    with _as_a_request(path):
+        place = resolved_source(path)
+        _check_registered(place)
+        check_in_no_table(place)
+    return place
+
+
+def _is_open_to(by: User, root: SourceRoot) -> bool:
+    if may_everywhere(by, Permission.OPERATE):
+        return True
+    if not root.namespace:
+        return False
+    if may_in_namespace(by, Permission.OPERATE, root.namespace):
+        return True
+    return visible_tables(by, Permission.OPERATE).filter(namespace=root.namespace).exists()
+
+
+def tables_above(place: str) -> QuerySet[Table]:
+    """The registered table in which a resolved place lies, or in whose dead letters."""
+    above = [place, *folders_above(place)]
+    letters = [folder.removesuffix(LETTERS_SUFFIX) for folder in above]
+    return Table.objects.filter(location__in=[*above, *letters])
+
+
+def _check_registered(place: str) -> None:
+    """Also for a table whose files are not there yet, or lie below what is no table root any more.
+
+    Raises InvalidInput.
+    """
+    if tables_above(place).exists():
+        raise InvalidInput(IN_A_TABLE)
+
+
+@contextmanager
+def _as_a_request(path: str) -> Iterator[None]:
+    """What is refused names the path as it came, and not where its links lead."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise InvalidRequest(error.message, path=path[:200]) from error

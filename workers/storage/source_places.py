@@ -1,0 +1,79 @@
+"""Which places a source of rows may name: one file below a source root, and none in a table (threat
+T29). Rows of tables are read by row access, with its masks, and not from their files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from workers.errors import InvalidInput
+from workers.locations import (
+    SourceRoot,
+    folders_above,
+    is_bucket_location,
+    lies_under,
+    resolved_location,
+    source_roots_above,
+)
+from workers.storage.opening import open_storage
+from workers.table_layout import HOODIE, PROPERTIES
+
+_PATTERN = re.compile(r"[*?\[\]{}\\\x00-\x1f\x7f]")
+"""What Spark would read as a pattern of names, and what no name should hold."""
+IN_A_TABLE = (
+    "a source file lies neither in a table nor below a table root: read rows of tables by SQL"
+)
+OUTSIDE = (
+    "the source file is outside the configured roots: name one below a root of "
+    "SLUICE_SOURCE_ROOTS whose namespace you operate"
+)
+
+
+def resolved_source(path: str) -> str:
+    """The place that `path` names, links and dots resolved. Raises InvalidInput for a path that is
+    not absolute, and for one with characters of a pattern.
+    """
+    if not (path.startswith("/") or is_bucket_location(path)) or _PATTERN.search(path):
+        raise InvalidInput(
+            "a source file is named by its absolute path or s3://bucket/name, without any of "
+            "* ? [ ] { } \\",
+            path=path[:200],
+        )
+    place = resolved_location(path)
+    if _PATTERN.search(place):  # A link may lead to another name.
+        raise InvalidInput("the source file has another name than is allowed", path=path[:200])
+    return place
+
+
+def check_below_a_source_root(
+    place: str, sources: Iterable[SourceRoot], tables: Iterable[str]
+) -> list[SourceRoot]:
+    """The source roots that a resolved place belongs to: one at least. By its name alone.
+
+    Raises InvalidInput.
+    """
+    tables = list(tables)
+    if roots := source_roots_above(place, sources, tables):
+        return roots
+    if any(place == root or lies_under(place, root) or lies_under(root, place) for root in tables):
+        raise InvalidInput(IN_A_TABLE, path=place[:200])
+    raise InvalidInput(OUTSIDE, path=place[:200])
+
+
+def check_in_no_table(place: str) -> None:
+    """Refuse, as InvalidInput, what lies in a table, whether anybody has registered it or not, and
+    a directory. Asks the file system or the bucket. Raises StorageFailed.
+    """
+    if any(_is_table(folder) for folder in (place, *folders_above(place))):
+        raise InvalidInput(IN_A_TABLE, path=place[:200])
+    if not is_bucket_location(place) and Path(place).is_dir():
+        raise InvalidInput("a source is one file, and this is a directory", path=place[:200])
+
+
+def _is_table(folder: str) -> bool:
+    if is_bucket_location(folder):
+        return open_storage(folder).info(PROPERTIES.path) is not None
+    return os.path.lexists(f"{folder}/{HOODIE}")
