@@ -139,7 +139,10 @@ class WriteForm(forms.Form):
         help_text="SLUICE_KAFKA_…, set where the node runs; the password itself is never stored",
     )
     ca = forms.CharField(
-        label="File of certificates", max_length=700, required=False, help_text="a PEM on the node"
+        label="File of certificates",
+        max_length=700,
+        required=False,
+        help_text="a PEM below SLUICE_KAFKA_CA_FOLDER",
     )
     operation = forms.ChoiceField()
     stream = forms.CharField(

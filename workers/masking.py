@@ -34,7 +34,7 @@ _NO_SECRET = ("file", "path", "location", "env", "url", "uri", "enabled", "type"
 _BEARER = re.compile(r"\b((?:token|bearer|worker|basic)\s{1,4})[\w.~+/=-]{16,}", re.IGNORECASE)
 _IN_URL = re.compile(r"(://[^\s/:@]{0,256}:)[^\s/]{1,1024}@")
 _SECRET_VARIABLE = re.compile(
-    r"(?:(?:SLUICE|AWS|AZURE|GOOGLE|SPARK).*(?:KEY|SECRET|TOKEN|PASSWORD)|SLUICE_KAFKA_.*|OTEL_.*HEADERS)\Z"
+    r"(?:(?:SLUICE|AWS|AZURE|GOOGLE|SPARK).*(?:KEY|SECRET|TOKEN|PASSWORD)|SLUICE_KAFKA_(?!(?:BROKERS|CA_FOLDER)\Z).*|OTEL_.*HEADERS)\Z"
 )
 """Of variables also a plain KEY, what a sink is given for its Kafka, and what a collector asks."""
 _PEM = re.compile(

@@ -62,8 +62,12 @@ NODE_SETTINGS: Final = (
         "SLUICE_SOURCE_ROOTS",
     ),
     NodeSetting(
-        "SLUICE_KAFKA_BROKERS", _PLACES, "any, without passwords", "brokers of requests",
-        "SLUICE_KAFKA_BROKERS",
+        "SLUICE_KAFKA_BROKERS", _PLACES, "any, without passwords",
+        "brokers of requests, and the passwords that they are sent", "SLUICE_KAFKA_BROKERS",
+    ),
+    NodeSetting(
+        "SLUICE_KAFKA_CA_FOLDER", _PLACES, "none", "below which files of brokers' certificates are",
+        "SLUICE_KAFKA_CA_FOLDER",
     ),
     NodeSetting("SLUICE_WEB_PORT", _PLACES, "8000", "port of the pages", "SLUICE_PORT"),
     NodeSetting("SLUICE_SPARK_PORT", _PLACES, "15002", "port of the node's Spark"),

@@ -1,5 +1,6 @@
-"""To which brokers of Kafka a request may lead the node: those that its settings name, if they
-name any. A password of the node goes to no other, for whoever has it sent chooses who gets it.
+"""Which brokers of Kafka a request may name, which password of the node each of them is sent, and
+which files of certificates it may name: as the node's settings allow it. The worker that makes the
+client checks the same by its own environment.
 """
 
 from __future__ import annotations
@@ -7,28 +8,23 @@ from __future__ import annotations
 from django.conf import settings
 
 from controlplane.errors import InvalidRequest
-from workers.options.option_values import listed
+from workers.errors import InvalidInput
 from workers.sink.config import SinkConfig
+from workers.sink.kafka.allowed_brokers import BROKERS_VARIABLE, CA_FOLDER_VARIABLE
+from workers.sink.kafka.client_config import connection
 
-BROKERS_VARIABLE = "SLUICE_KAFKA_BROKERS"
 PASSWORD_KEY = "sasl.password.env"  # noqa: S105 - the name of an option
 
 
 def check_brokers(config: SinkConfig) -> None:
-    """Refuse, as InvalidRequest, a broker that the node's settings do not name."""
-    known = settings.SLUICE_KAFKA_BROKERS
-    given = listed(config.bootstrap)
-    if strangers := [one for one in given if one not in known]:
-        if known:
-            raise InvalidRequest(
-                f"this node reads from the brokers of its setting {BROKERS_VARIABLE} alone",
-                key="bootstrap.servers",
-                given=strangers,
-            )
-        if dict(config.client).get(PASSWORD_KEY):
-            raise InvalidRequest(
-                "a password of the node goes to brokers that its settings name, and they name "
-                f"none: whoever runs the node lists them in {BROKERS_VARIABLE}",
-                key="bootstrap.servers",
-                given=strangers,
-            )
+    """Refuse, as InvalidRequest, what no worker would connect to. Connects to nothing."""
+    environment = {
+        # The password itself is known only where the client will run.
+        dict(config.client).get(PASSWORD_KEY, ""): "known there",
+        BROKERS_VARIABLE: ",".join(settings.SLUICE_KAFKA_BROKERS),
+        CA_FOLDER_VARIABLE: settings.SLUICE_KAFKA_CA_FOLDER,
+    }
+    try:
+        connection(config, environment)
+    except InvalidInput as error:
+        raise InvalidRequest(error.message, **error.values) from error

@@ -24,6 +24,11 @@ from controlplane.settings.secrets import read_secrets
 from controlplane.sql.limits import SqlLimits
 from workers.locations import listed_roots, listed_source_roots
 from workers.options.option_values import listed
+from workers.sink.kafka.allowed_brokers import (
+    BROKERS_VARIABLE,
+    CA_FOLDER_VARIABLE,
+    allowed_brokers,
+)
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 SLUICE_HOME = Path(os.environ.get("SLUICE_HOME") or BASE_DIR / "var").resolve()
@@ -51,8 +56,12 @@ SLUICE_SPARK_UI_URL = page_address(os.environ, "SLUICE_SPARK_UI_URL")
 SLUICE_REDIS_URL = redis_for_clients(os.environ.get("SLUICE_REDIS_URL") or "")
 SLUICE_REDIS_TIMEOUT_S = float(os.environ.get("SLUICE_REDIS_TIMEOUT_S") or 2)
 
-SLUICE_KAFKA_BROKERS = listed(os.environ.get("SLUICE_KAFKA_BROKERS"))
-"""Those that requests may name; any when there are none, but to none of them a password."""
+SLUICE_KAFKA_BROKERS = listed(os.environ.get(BROKERS_VARIABLE))
+"""Those that requests may name, and the passwords that are bound to them (`allowed_brokers`); any
+when there are none, but to none of them a password.
+"""
+allowed_brokers(",".join(SLUICE_KAFKA_BROKERS))  # One that cannot be read is an error at the start.
+SLUICE_KAFKA_CA_FOLDER = os.environ.get(CA_FOLDER_VARIABLE) or ""
 
 SLUICE_OUTGOING_ALLOWED = read_allowed(os.environ.get("SLUICE_OUTGOING_ALLOWED") or "")
 

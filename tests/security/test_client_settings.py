@@ -202,7 +202,11 @@ def test_generated_kafka_settings_hold_only_listed_keys(tmp_path: Path) -> None:
             "ssl.ca.location": str(certificates),
         }
     )
-    environment = {"SLUICE_KAFKA_T": "a password"}
+    environment = {
+        "SLUICE_KAFKA_T": "a password",
+        "SLUICE_KAFKA_BROKERS": f"SLUICE_KAFKA_T={config.bootstrap}",
+        "SLUICE_KAFKA_CA_FOLDER": str(tmp_path),
+    }
     every = (
         consumer_settings(config, environment),
         control_consumer_settings(config, environment, worker="w"),

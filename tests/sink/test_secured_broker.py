@@ -61,6 +61,15 @@ def options(secured: SecuredKafka, mechanism: str, **others: str) -> dict[str, s
     }
 
 
+def environment(secured: SecuredKafka, password: str, broker: str = "") -> dict[str, str]:
+    """Of a node that sends this password to the broker."""
+    return {
+        VARIABLE: password,
+        "SLUICE_KAFKA_BROKERS": f"{VARIABLE}={broker or secured.address}",
+        "SLUICE_KAFKA_CA_FOLDER": str(secured.authority.parent),
+    }
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_sink_runs_over_tls_with_a_password_that_is_written_nowhere(
@@ -71,7 +80,7 @@ def test_sink_runs_over_tls_with_a_password_that_is_written_nowhere(
         make_table(topic, **options(secured, "SCRAM-SHA-512")),
         tmp_path,
         4,
-        {VARIABLE: PASSWORD},
+        environment(secured, PASSWORD),
     )
     run.start()
     try:
@@ -96,7 +105,7 @@ def test_sink_runs_over_tls_with_a_password_that_is_written_nowhere(
 def test_each_mechanism_is_let_in(secured: SecuredKafka, topic: str, mechanism: str) -> None:
     sink = sink_of(secured.broker, topic, **options(secured, mechanism))
 
-    facts = Topics(connection(sink, {VARIABLE: PASSWORD})).facts(topic)
+    facts = Topics(connection(sink, environment(secured, PASSWORD))).facts(topic)
 
     assert sorted(facts.watermarks) == [0, 1, 2, 3]
 
@@ -119,7 +128,7 @@ def test_what_is_wrong_is_told_and_not_only_that_nobody_answers(
     paths = {"other": str(secured.other_authority), "open": secured.broker.bootstrap}
     given = {key: paths.get(value, value) for key, value in wrong.items()}
     sink = sink_of(secured.broker, topic, **options(secured, "PLAIN", **given))
-    topics = Topics(connection(sink, {VARIABLE: password}), timeout_s=2.0)
+    topics = Topics(connection(sink, environment(secured, password, sink.bootstrap)), timeout_s=2.0)
 
     with pytest.raises(KafkaFailed, match=re.escape(why)) as raised:
         topics.facts(topic)

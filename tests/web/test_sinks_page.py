@@ -204,7 +204,7 @@ def form(**changes: str) -> dict[str, str]:
 def test_operator_starts_a_sink(
     client: Client, operator: User, orders: Table, settings: Settings
 ) -> None:
-    settings.SLUICE_KAFKA_BROKERS = ("kafka.example:9092",)
+    settings.SLUICE_KAFKA_BROKERS = ("SLUICE_KAFKA_ORDERS=kafka.example:9092",)
     client.force_login(operator)
 
     answer = client.post(f"{PAGE}/start", form())

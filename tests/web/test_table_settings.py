@@ -7,6 +7,7 @@ from pathlib import Path
 
 from django.contrib.auth.models import User
 from django.test import Client
+from pytest_django import Settings
 
 from controlplane.operations.actions import do_request_write
 from controlplane.operations.models import ServiceSetting
@@ -121,11 +122,12 @@ def test_a_viewer_sees_the_settings_and_no_way_to_register(as_viewer: Client, tr
 
 
 def test_a_file_fills_the_form_and_the_table_is_made_of_what_the_form_says(
-    as_admin: Client, root: Path
+    as_admin: Client, root: Path, tmp_path: Path, settings: Settings
 ) -> None:
-    (root / "rides.csv").write_text("id,city\n1,Oslo\n2,Oslo\n")
+    settings.SLUICE_SOURCE_ROOTS = (str(tmp_path),)
+    (tmp_path / "rides.csv").write_text("id,city\n1,Oslo\n2,Oslo\n")
 
-    shown = as_admin.get(f"/tables/create?path={root}/rides.csv").content.decode()
+    shown = as_admin.get(f"/tables/create?path={tmp_path}/rides.csv").content.decode()
     words = {
         "slug": "rides", "namespace": "sales", "location": f"{root}/rides",
         "columns": "id bigint not null\n\ncity string,", "record_key": "id",

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.test import Client
+from pytest_django import Settings
 
 from controlplane.audit.models import AuditEvent
 from controlplane.operations.models import Operation
@@ -115,15 +116,18 @@ def test_what_takes_data_away_leads_to_its_plan(as_admin: Client, trips: Table) 
     assert not Operation.objects.exists()
 
 
-def test_a_file_is_shown_beside_the_table(as_admin: Client, trips: Table, root: Path) -> None:
-    (root / "new.csv").write_text("id,city,ts,note\n1,Oslo,7,hi\n")
+def test_a_file_is_shown_beside_the_table(
+    as_admin: Client, trips: Table, tmp_path: Path, settings: Settings
+) -> None:
+    settings.SLUICE_SOURCE_ROOTS = (str(tmp_path),)
+    (tmp_path / "new.csv").write_text("id,city,ts,note\n1,Oslo,7,hi\n")
 
-    status, page = sent(as_admin, "csv", deed="preview", path=f"{root}/new.csv")
+    status, page = sent(as_admin, "csv", deed="preview", path=f"{tmp_path}/new.csv")
 
     assert status == 200
     assert "Nothing in its columns stands against it" in page
     assert page.count("a new column") == 1
-    assert f'value="{root}/new.csv"' in page
+    assert f'value="{tmp_path}/new.csv"' in page
 
 
 def test_what_the_form_says_is_handed_on_to_a_schedule(as_admin: Client, trips: Table) -> None:

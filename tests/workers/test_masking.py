@@ -59,7 +59,11 @@ def test_a_variable_is_known_as_a_secret_by_its_name(name: str) -> None:
     assert secret_values({name: CANARY}) == {CANARY}
 
 
-@pytest.mark.parametrize("name", ["hoodie.table.recordkey.fields", "record_key", "AWS_REGION"])
+@pytest.mark.parametrize(
+    "name",
+    ["hoodie.table.recordkey.fields", "record_key", "AWS_REGION", "SLUICE_KAFKA_BROKERS",
+     "SLUICE_KAFKA_CA_FOLDER"],
+)  # fmt: skip
 def test_a_name_that_only_looks_like_one_gives_no_secret(name: str) -> None:
     assert secret_values({name: CANARY}) == set()
 

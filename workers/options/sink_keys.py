@@ -197,6 +197,11 @@ SINK_OPTIONS = OptionSet(
             "",
             "The environment variable that holds the password; never the password itself.",
         ),
-        Option("ssl.ca.location", Text("path"), "", "The authority that signed the broker."),
+        Option(
+            "ssl.ca.location",
+            Text("path"),
+            "",
+            "The authority that signed the broker, below the node's `SLUICE_KAFKA_CA_FOLDER`.",
+        ),
     ),
 )

@@ -23,7 +23,7 @@ from workers.jobs import DriverJob
 from workers.log_lines import REQUEST_VARIABLE, current_request_id
 from workers.masking import is_secret_name
 from workers.reporting.tokens import KEY_VARIABLE, TOKEN_VARIABLE, token_for
-from workers.sink.kafka.client_config import PASSWORD_PREFIX
+from workers.sink.kafka.allowed_brokers import PASSWORD_PREFIX
 from workers.spark.input_modules import INPUTS_VARIABLE, names_for_driver
 from workers.traces import PARENT_VARIABLE, current_parent
 

@@ -29,6 +29,7 @@ from workers.options.sink_keys import SINK_OPTIONS
 from workers.ports import system_ports
 from workers.sink.config import SinkConfig, sink_config
 from workers.sink.epoch import read_epoch
+from workers.sink.kafka.allowed_brokers import client_environment
 from workers.sink.kafka.client_config import connection
 from workers.sink.kafka.topics import Topics
 from workers.sink.runtime.launch import Launch, WorkerEnded, launch_id
@@ -121,7 +122,7 @@ class _Sink:
             workers=workers,
             epoch_before=epoch.number if epoch else 0,
             options=others,
-            environment={password: os.environ[password]} if password else {},
+            environment=client_environment(password, os.environ),
         )
         self._tag = f"sluice-sink-{self._launch.run_id}"
 

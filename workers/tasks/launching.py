@@ -6,20 +6,38 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from workers.clock import SystemClock
-from workers.jobs import DriverJob
+from workers.jobs import DriverJob, SinkJob
+from workers.options.sink_keys import SINK_OPTIONS
 from workers.reporting import OperationReport, ReportState
+from workers.sink.bounded import bounded_read
+from workers.sink.config import sink_config
+from workers.sink.kafka.client_config import connection
 from workers.spark.process import launch, was_launched
 from workers.tasks.leave import may_begin
 from workers.tasks.reports import reporting
 
 
+def check_broker(job: DriverJob, environment: Mapping[str, str]) -> None:
+    """Refuse, as InvalidInput, a job that would send a password of the node to a broker to which no
+    setting binds it: its message may be older than the settings, or forged.
+    """
+    if isinstance(job, SinkJob):
+        own = {key: text for key, text in job.sink_options.items() if key in SINK_OPTIONS}
+        connection(sink_config(own), environment)
+    elif job.source.get("kind") == "kafka":
+        connection(bounded_read(job.source).config, environment)
+
+
 def launch_driver(job: DriverJob, environment: Mapping[str, str]) -> None:
     """Start the job's driver, or see that it runs, and report its pid; silent when it has ended,
-    and where it may not begin any more.
+    and where it may not begin any more. A job whose broker this node does not allow is not started
+    (InvalidInput, which its report says).
     """
     with reporting(job, name="launch") as reporter:
         if not was_launched(Path(job.run_dir)) and not may_begin(job, SystemClock()):
             return
+        if not was_launched(Path(job.run_dir)):
+            check_broker(job, environment)
         pid = launch(job, environment)
         if pid is not None:
             report = OperationReport(

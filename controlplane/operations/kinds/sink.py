@@ -41,7 +41,6 @@ from workers.options.node_options import refuse_connections
 from workers.options.sink_keys import SINK_OPTIONS
 from workers.options.write_options import write_options
 from workers.sink.config import SinkConfig, sink_config
-from workers.sink.kafka.client_config import connection
 from workers.spark.settings import checked_settings
 from workers.table_services.inline import own_options as options_of_writes
 
@@ -179,8 +178,6 @@ def checked_options(table: Table, options: Mapping[str, str]) -> SinkConfig:
         config = sink_config(own_options(options))
         others = {key: text for key, text in options.items() if key not in SINK_OPTIONS}
         write_options(options_of_writes(others))
-        # The password itself is known only where the sink will run.
-        connection(config, {options.get("sasl.password.env", ""): "known there"})
     except InvalidInput as error:
         raise InvalidRequest(error.message, **error.values) from error
     check_brokers(config)

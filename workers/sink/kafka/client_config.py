@@ -4,7 +4,8 @@ Nothing that a person gives is passed through: a map of client settings can name
 libraries to load and addresses to call (reliability 4.2, T5). What can be set are the few options
 of the sink, each held to a grammar of its own. The password comes out of an environment variable
 whose name begins with `SLUICE_KAFKA_`, so that no other secret of the process can be sent to a
-broker by naming it.
+broker by naming it; and it goes to the brokers alone to which the node's settings bind it. Every
+client of Kafka is made from here, so that no broker is reached before that is checked.
 """
 
 from __future__ import annotations
@@ -15,12 +16,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from workers.errors import InvalidInput
+from workers.locations import lies_under, resolved_location
 from workers.options.option_values import listed
 from workers.sink.config import SinkConfig
+from workers.sink.kafka.allowed_brokers import (
+    BROKERS_VARIABLE,
+    CA_FOLDER_VARIABLE,
+    PASSWORD_PREFIX,
+    allowed_brokers,
+    is_server,
+)
 
 ClientSettings = dict[str, str | int | bool]
 
-PASSWORD_PREFIX = "SLUICE_KAFKA_"  # noqa: S105 - begins the name of a variable
 QUEUE_BYTES_MAX = 16 << 20
 """What a client holds of a partition that nobody has asked for yet."""
 
@@ -28,7 +36,6 @@ _FETCH_BYTES_MAX = 4 << 20
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 # Not GSSAPI, which runs a program, and not OAUTHBEARER, which calls an address.
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-_SERVER = re.compile(r"([A-Za-z0-9._-]{1,253}|\[[0-9a-fA-F:]{2,45}\]):([0-9]{1,5})")
 _PASSWORD_VARIABLE = re.compile(PASSWORD_PREFIX + r"[A-Z0-9_]{1,100}")
 _SERVERS_MAX = 64
 # When a topic is deleted and made again, within seconds instead of minutes.
@@ -39,7 +46,11 @@ _NOTICES_NEW_TOPIC: ClientSettings = {
 
 
 def connection(config: SinkConfig, environment: Mapping[str, str]) -> ClientSettings:
-    """Where the broker is and who we are; raises InvalidInput naming the option."""
+    """Where the broker is and who we are. `environment` has the password, and the settings of the
+    node that say which broker is sent it (`allowed_brokers`).
+
+    Raises InvalidInput naming the option.
+    """
     settings: ClientSettings = {
         "bootstrap.servers": _servers(config.bootstrap),
         "client.id": f"sluice-{config.sink_id}",
@@ -50,11 +61,17 @@ def connection(config: SinkConfig, environment: Mapping[str, str]) -> ClientSett
         "log_level": 0,  # That a broker is away is seen by what fails, and said by that.
     }
     given = dict(config.client)
-    if variable := given.pop("sasl.password.env", ""):
-        settings["sasl.password"] = _password(variable, environment)
+    variable = given.pop("sasl.password.env", "")
+    if variable:
+        _check_variable(variable)
     for key, value in given.items():
-        settings[key] = _CHECKS[key](key, value)
-    _check_together(settings)
+        settings[key] = _CHECKS[key](key, value, environment)
+    _check_together({**settings, **({"sasl.password": ""} if variable else {})})
+    allowed_brokers(environment.get(BROKERS_VARIABLE, "")).check(
+        listed(config.bootstrap), variable, str(settings.get("security.protocol", ""))
+    )
+    if variable:
+        settings["sasl.password"] = _password(variable, environment)
     return settings
 
 
@@ -135,10 +152,7 @@ def group_id(config: SinkConfig) -> str:
 
 def _servers(text: str) -> str:
     servers = listed(text)
-    is_good = 1 <= len(servers) <= _SERVERS_MAX and all(
-        (host_port := _SERVER.fullmatch(one)) and 1 <= int(host_port[2]) <= 65_535
-        for one in servers
-    )
+    is_good = 1 <= len(servers) <= _SERVERS_MAX and all(map(is_server, servers))
     if not is_good:
         given = {} if "@" in text else {"given": text}  # Before an @ there may be a password.
         raise InvalidInput(
@@ -147,22 +161,29 @@ def _servers(text: str) -> str:
     return ",".join(servers)
 
 
-def _password(variable: str, environment: Mapping[str, str]) -> str:
-    key = "sasl.password.env"
+def _check_variable(variable: str) -> None:
     if not _PASSWORD_VARIABLE.fullmatch(variable):
         # What was given is not shown: it may be the password itself.
         raise InvalidInput(
             "the password is told by the name of an environment variable, which begins with "
             + PASSWORD_PREFIX,
-            key=key,
+            key="sasl.password.env",
         )
+
+
+def _password(variable: str, environment: Mapping[str, str]) -> str:
     if not (password := environment.get(variable, "")):
-        raise InvalidInput("the password's variable is not set", key=key, given=variable)
+        raise InvalidInput(
+            "the password's variable is not set", key="sasl.password.env", given=variable
+        )
     return password
 
 
-def _one_of(allowed: tuple[str, ...]) -> Callable[[str, str], str]:
-    def check(key: str, value: str) -> str:
+_Check = Callable[[str, str, Mapping[str, str]], str]
+
+
+def _one_of(allowed: tuple[str, ...]) -> _Check:
+    def check(key: str, value: str, _: Mapping[str, str]) -> str:
         if value.upper() not in allowed:
             raise InvalidInput("value is not one of those allowed", key=key, allowed=allowed)
         return value.upper()
@@ -170,16 +191,34 @@ def _one_of(allowed: tuple[str, ...]) -> Callable[[str, str], str]:
     return check
 
 
-def _username(key: str, value: str) -> str:
+def _username(key: str, value: str, _: Mapping[str, str]) -> str:
     if len(value) > 255 or not value.isprintable():
         raise InvalidInput("not a name", key=key, given=value)
     return value
 
 
-def _certificates(key: str, value: str) -> str:
-    if not (Path(value).is_absolute() and Path(value).is_file()):
-        raise InvalidInput("not the absolute path of a file", key=key, given=value)
-    return value
+def _certificates(key: str, value: str, environment: Mapping[str, str]) -> str:
+    """Its path, links resolved. Of a path outside the folder nothing is said: not whether there is
+    such a file.
+    """
+    if not (folder := environment.get(CA_FOLDER_VARIABLE, "")):
+        raise InvalidInput(
+            "this node takes no file of certificates: whoever runs it names a folder of them in "
+            + CA_FOLDER_VARIABLE,
+            key=key,
+        )
+    is_plain = value.startswith("/") and value.isprintable()
+    place = resolved_location(value) if is_plain else ""
+    if not lies_under(place, resolved_location(folder)):
+        raise InvalidInput(
+            "a file of certificates is named by its absolute path below the folder of the setting "
+            + CA_FOLDER_VARIABLE,
+            key=key,
+            given=value,
+        )
+    if not Path(place).is_file():
+        raise InvalidInput("there is no such file of certificates", key=key, given=value)
+    return place
 
 
 def _check_together(settings: ClientSettings) -> None:
@@ -191,7 +230,7 @@ def _check_together(settings: ClientSettings) -> None:
         raise InvalidInput("security.protocol does not use these", given=idle)
 
 
-_CHECKS: dict[str, Callable[[str, str], str]] = {
+_CHECKS: dict[str, _Check] = {
     "security.protocol": _one_of(_PROTOCOLS),
     "sasl.mechanism": _one_of(_MECHANISMS),
     "sasl.username": _username,

@@ -1,0 +1,95 @@
+"""Which brokers the node's clients may reach, and which of its passwords each of them is sent
+(threat T5). Both are settings of the node; a request only names a broker and a password.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from workers.errors import InvalidInput
+from workers.options.option_values import listed
+
+BROKERS_VARIABLE = "SLUICE_KAFKA_BROKERS"
+CA_FOLDER_VARIABLE = "SLUICE_KAFKA_CA_FOLDER"
+PASSWORD_PREFIX = "SLUICE_KAFKA_"  # noqa: S105 - begins the name of a variable
+TLS = "SASL_SSL"
+PLAINTEXT = "SASL_PLAINTEXT"
+SERVER = re.compile(r"([A-Za-z0-9._-]{1,253}|\[[0-9a-fA-F:]{2,45}\]):([0-9]{1,5})")
+
+_ENTRY = re.compile(
+    rf"(?:({PASSWORD_PREFIX}[A-Z0-9_]{{1,100}})=(?:({TLS}|{PLAINTEXT})://)?)?([^=/]+)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedBrokers:
+    """What `SLUICE_KAFKA_BROKERS` says."""
+
+    named: frozenset[str]
+    """All of them; any broker may be reached where there are none."""
+    bound: frozenset[tuple[str, str, str]]
+    """Variable of a password, protocol and broker."""
+
+    def check(self, servers: Iterable[str], variable: str, protocol: str) -> None:
+        """Refuse, as InvalidInput, a broker that the settings do not name, and a password that they
+        do not bind to each of these brokers under this protocol. `variable` is empty where no
+        password is sent.
+        """
+        given = list(servers)
+        strangers = [server for server in given if server.lower() not in self.named]
+        if self.named and strangers:
+            raise InvalidInput(
+                f"the setting {BROKERS_VARIABLE} of this node does not name this broker",
+                key="bootstrap.servers",
+                given=strangers,
+            )
+        if not variable:
+            return
+        unbound = [
+            server for server in given if (variable, protocol, server.lower()) not in self.bound
+        ]
+        if unbound:
+            scheme = "" if protocol == TLS else f"{protocol}://"
+            raise InvalidInput(
+                f"the setting {BROKERS_VARIABLE} of this node does not bind this password to this "
+                f"broker and protocol: whoever runs the node adds {variable}={scheme}{unbound[0]}",
+                key="sasl.password.env",
+                given=unbound,
+            )
+
+
+def allowed_brokers(text: str) -> AllowedBrokers:
+    """What the setting says: `host:port` for a broker without a password, and
+    `SLUICE_KAFKA_ORDERS=host:port` for one that is sent the password of this variable over TLS;
+    `SLUICE_KAFKA_ORDERS=SASL_PLAINTEXT://host:port` without TLS. With commas between them.
+
+    Raises InvalidInput.
+    """
+    named, bound = set(), set()
+    for entry in listed(text):
+        parts = _ENTRY.fullmatch(entry)
+        if parts is None or not is_server(parts[3]):
+            raise InvalidInput(
+                f"an entry of {BROKERS_VARIABLE} is host:port, {PASSWORD_PREFIX}X=host:port or "
+                f"{PASSWORD_PREFIX}X={PLAINTEXT}://host:port",
+                given=entry if "@" not in entry else "…",
+            )
+        variable, protocol, server = parts[1], parts[2] or TLS, parts[3].lower()
+        named.add(server)
+        if variable:
+            bound.add((variable, protocol, server))
+    return AllowedBrokers(frozenset(named), frozenset(bound))
+
+
+def client_environment(variable: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a client of Kafka needs: the settings above, and one password."""
+    names = (BROKERS_VARIABLE, CA_FOLDER_VARIABLE, *([variable] if variable else []))
+    return {name: environment[name] for name in names if name in environment}
+
+
+def is_server(text: str) -> bool:
+    """Whether it is `host:port`, with an IPv6 address in brackets."""
+    parts = SERVER.fullmatch(text)
+    return parts is not None and 1 <= int(parts[2]) <= 65_535
