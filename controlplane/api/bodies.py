@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 from django.conf import settings
@@ -12,6 +13,10 @@ from rest_framework.parsers import JSONParser
 
 DEPTH_MAX = 64
 """Deeper than anything that is asked for, and far from where Python's own bound ends a parse."""
+
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+"""What no database keeps as text."""
 
 
 class BodyTooLarge(APIException):
@@ -41,7 +46,18 @@ class BoundedJSONParser(JSONParser):
             is_too_deep = _is_deep(parsed)
         if is_too_deep:
             raise ParseError(f"the body is nested deeper than {DEPTH_MAX} levels")
+        if any(_UNSTORABLE.search(text) for text in _texts(parsed)):
+            raise ParseError("a text of the body holds a NUL or half a character (a surrogate)")
         return parsed
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every text of JSON of a bounded depth, names too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in [*value, *value.values()] if isinstance(value, dict) else value:
+            yield from _texts(part)
 
 
 def _is_deep(value: object) -> bool:

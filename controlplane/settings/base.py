@@ -141,6 +141,7 @@ MIDDLEWARE = [
     "controlplane.audit.middleware.RequestIdMiddleware",
     "controlplane.monitoring.tracing.TraceRequestsMiddleware",
     "controlplane.api.middleware.JsonErrorsMiddleware",
+    "controlplane.api.control_characters.ControlCharactersMiddleware",
     "controlplane.api.conditional.ConditionalAnswersMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

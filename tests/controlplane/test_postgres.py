@@ -41,6 +41,7 @@ _TRIED = (
     "tests/controlplane/tables/test_creation.py",
     "tests/controlplane/tables/test_registration.py",
     "tests/controlplane/tables/test_table_changes.py",
+    "tests/security/test_odd_characters.py",
 )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -39,6 +39,7 @@ from controlplane.tables.access import (
     may_see_some,
 )
 from controlplane.tables.listing import tables_named
+from controlplane.tables.names import SLUG
 from controlplane.tables.queries import NamespaceRow, namespaces_of
 from web.additions import first_step
 from web.bars import Bars, bars
@@ -99,6 +100,8 @@ def go(request: HttpRequest) -> HttpResponse:
     """
     question = request.GET.get("q", "").strip()[:QUESTION_CHARS_MAX]
     here = request.GET.get("table", "")
+    if here and not SLUG.match(here):
+        raise Http404("there is no such table")
     if here and INSTANT_TIME.match(question):
         return redirect(f"{reverse('timeline', args=[here])}?{urlencode({'sel': question})}")
     exact = tables_named(person(request), question) if question else []
