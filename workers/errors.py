@@ -106,6 +106,12 @@ class MalformedTable(LakehouseError):
     code = "malformed_table"
 
 
+class HistoryLost(MalformedTable):
+    """A part of the archived timeline is lost, and the call needs it. Put the files back from a
+    copy, or ask only for what came later.
+    """
+
+
 class SumOverflow(LakehouseError):
     """A key's sum is beyond its column's type, and no wrong number is shown. Delete the key."""
 

@@ -57,6 +57,8 @@ DECIDED_METADATA: Final = Place(f"{_OURS}/metadata")
 SETTLED_METADATA: Final = Place(DECIDED_METADATA.path, Durability.SCRATCH)
 """The same once the instant is published: the next writer sweeps what comes back."""
 ARCHIVED_BEFORE: Final = Place(f"{_OURS}/archived_before")
+ARCHIVED_WRITES: Final = Place(f"{_OURS}/archived_writes")
+HISTORY_FILES: Final = Place(f"{_OURS}/history_files")
 LOST_WRITES: Final = Place(f"{_OURS}/lost_writes")
 LATE_WRITERS: Final = Place(f"{_OURS}/writing")
 OVERTAKEN: Final = Place(f"{_OURS}/overtaken")

@@ -25,6 +25,7 @@ from controlplane.mirror.apply_read_otherwise import read_otherwise_now
 from controlplane.mirror.apply_schemas import rebuild_schemas
 from controlplane.mirror.apply_sinks import apply_sinks
 from controlplane.mirror.apply_undone import apply_undone
+from controlplane.mirror.health_history import describe_lost
 from controlplane.mirror.history_counts import keep_counts
 from controlplane.mirror.models import SyncMark
 from controlplane.mirror.observing import PROJECTION, Observed, held_by, listing_hash
@@ -81,6 +82,10 @@ def apply_observed(
         holder = held_by(observed.claims.late)
         if mark.held_by != holder:
             mark.held_by = holder
+            changed.add("instants")
+        lost = describe_lost(observed.lost_history)
+        if mark.lost_history != lost:
+            mark.lost_history = lost
             changed.add("instants")
         mark.synced_at, mark.made_by = began, PROJECTION
         note_sums(table, mark, [*written, *OF_BOTH], history)

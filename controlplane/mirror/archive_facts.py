@@ -164,6 +164,7 @@ def _read(opened: engine.Table, wanted: list[_Named]) -> tuple[InstantFacts, ...
         requested_from=wanted[0][0],
         completed_until=ended,
         with_content=True,
+        is_partial=True,
     )
     return tuple(_facts(opened, one) for one in archived if key_of(one.instant) in keys)
 

@@ -27,12 +27,13 @@ from workers.errors import MalformedTable, UnsupportedTable
 from workers.table import table as engine
 from workers.table.overtaken import Overtaken
 from workers.table_services.archive_policy import late_writer_hold
+from workers.timeline.history_files import LostFile
 from workers.timeline.instant import Instant, State
 
 INSTANTS_PER_PASS_MAX = 2000
 """More than this are read over several passes, newest first, so that no pass outlives its turn."""
 ERROR_CHARS_MAX = 500
-PROJECTION = "10"
+PROJECTION = "11"
 """Changes with what is mirrored: a mirror that an older program made is read again, whole."""
 
 
@@ -59,6 +60,7 @@ class Observed:
     markers: list[MarkerFacts]
     claims: Claims
     lock_provider: str
+    lost_history: tuple[LostFile, ...]
     mark: SyncMark
     """As it was before this pass."""
     instants: list[InstantFacts] | None
@@ -88,8 +90,9 @@ def observe(table: Table, opened: engine.Table, mark: SyncMark) -> Observed:
         late_writer_hold(opened, listing.timeline),
     )
     provider = lock.provider if opened.is_foreign else lock_provider(opened.storage)
+    lost = opened.lost_history()
     if mark.listing_hash == listing_hash(listing, beats):
-        return Observed(listing, beats, markers, claims, provider, mark, None)
+        return Observed(listing, beats, markers, claims, provider, lost, mark, None)
     by_instant = {beat.instant: beat for beat in beats}
     known = _known(table)
     changed = [one for one in listing.timeline.instants if _is_news(one, known)]
@@ -118,6 +121,7 @@ def observe(table: Table, opened: engine.Table, mark: SyncMark) -> Observed:
         markers=markers,
         claims=claims,
         lock_provider=provider,
+        lost_history=lost,
         mark=mark,
         instants=present,
         conflicts=conflicts,
@@ -188,6 +192,7 @@ def claims_hash(opened: engine.Table, observed: Observed) -> str:
         opened.write_refusal,
         opened.is_foreign,
         observed.lock_provider,
+        observed.lost_history,
         observed.beats,
         observed.markers,
         replace(claims, late=None),

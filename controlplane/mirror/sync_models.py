@@ -30,6 +30,8 @@ class SyncMark(models.Model):
     """Instants whose files count although neither the timeline nor the history tells of them."""
     unmarked = models.JSONField(default=list)
     """Partitions without partition metadata, which other engines do not read."""
+    lost_history = models.JSONField(default=dict)
+    """The lost files of the archived timeline, as `health_history.describe_lost` returns them."""
     read_otherwise = models.JSONField(default=dict)
     """As `apply_read_otherwise.read_otherwise_now` says it."""
     synced_at = models.DateTimeField(null=True)

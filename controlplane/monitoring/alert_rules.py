@@ -41,6 +41,7 @@ CHECKS: Mapping[str, str] = MappingProxyType(
         READ_ALIKE: "Other engines read the same rows",
         "clocks": "Clocks",
         "known-files": "Every file's commit is known",
+        "history": "The archived timeline is whole",
         "partition-metadata": "Every partition has its metadata",
         "commits": "Commits keep their SLA",
         "suspect-writer": "Every writer beats in time",

@@ -72,8 +72,8 @@ def archived_instant(
 ) -> OwnInstant | None:
     if not requested_at:
         return None
-    for archived in table.archived_instants(requested_from=requested_at, with_content=True):
-        if archived.instant.requested_at == requested_at and archived.instant.action in actions:
+    for archived in table.archived_as(requested_at, None):
+        if archived.instant.action in actions:
             return OwnInstant(archived.instant, archived.metadata or b"", is_archived=True)
     return None
 

@@ -18,14 +18,17 @@ from workers.timeline.timeline import Timeline
 def taken_back(table: Table, before: Timeline, after: Timeline) -> list[Instant]:
     """Writes that were complete in `before`, and in `after` neither complete nor archived.
 
-    Raises MalformedTable.
+    Raises HistoryLost, MalformedTable.
     """
     gone = vanished(before.instants, after.instants)
     if table.layout.version == 1:  # Its archive is not read.
         first = after.first_time
         return [one for one in gone if first is None or one.requested_at >= first]
     history = ArchivedTimeline(table.storage, table.layout)
-    return [one for one in gone if history.completed_at(one.requested_at) is None]
+    unarchived = [one for one in gone if history.completed_at(one.requested_at) is None]
+    if lost := [one for one in unarchived if history.is_lost(one.requested_at)]:
+        table.archived_as(lost[0].requested_at, None)  # Raises HistoryLost, with what is missing.
+    return unarchived
 
 
 def find_pending_undos(table: Table, timeline: Timeline) -> list[Instant]:

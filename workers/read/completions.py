@@ -30,13 +30,14 @@ class Completions:
 
     @classmethod
     def load(cls, table: Table, timeline: Timeline) -> Completions:
-        """When each write that completed was requested and completed, archived ones included.
+        """When each write that completed was requested and completed, archived ones included, but
+        for those that the history lost.
 
-        Raises MalformedTable when the table's history cannot be read.
+        Raises MalformedTable.
         """
         writes = [
             one
-            for one in with_archived(table.archived_times(), timeline.instants)
+            for one in with_archived(table.archived_times(is_partial=True), timeline.instants)
             if one.is_completed and one.action.writes_data
         ]
         return cls(

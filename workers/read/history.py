@@ -61,10 +61,15 @@ class History:
         return cls(table, timeline, visible, groups, frozenset(gone), replaced)
 
     def writes(self, since: InstantTime, until: InstantTime | None) -> list[CompletedInstant]:
-        """Completed writes of the window, archived ones too, in the order they became visible."""
+        """Completed writes of the window, archived ones too, in the order they became visible.
+        Raises HistoryLost when the history lost some that may belong to it.
+        """
         known = {
             one.requested_at: one
-            for one in (*self.table.archived_times(), *self.timeline.completed())
+            for one in (
+                *self.table.archived_times(completed_after=since),
+                *self.timeline.completed(),
+            )
             if one.action.writes_data
         }
         writes = [
@@ -149,6 +154,7 @@ def _archived_metadata(
         requested_from=min(one.requested_at for one in instants),
         completed_until=max(one.completed_at for one in instants),
         with_content=True,
+        is_partial=True,
     )
     return {
         one.instant: read_commit_metadata(one.metadata or b"")
@@ -195,9 +201,11 @@ def _files_of_plan(content: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _replaced_before(table: Table) -> dict[GroupKey, InstantTime]:
-    """File groups that archived commits took away."""
+    """File groups that archived commits took away. Of what the history lost, the files are cleaned:
+    a moment that needs them is refused by their absence.
+    """
     replaced_at: dict[GroupKey, InstantTime] = {}
-    for archived in table.archived_instants(with_content=True):
+    for archived in table.archived_instants(with_content=True, is_partial=True):
         if archived.instant.action is Action.REPLACECOMMIT and archived.metadata:
             replaced = read_commit_metadata(archived.metadata).replaced_groups
             replaced_at |= dict.fromkeys(replaced, archived.instant.completed_at)

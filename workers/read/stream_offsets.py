@@ -54,7 +54,8 @@ def newest_offset(table: Table) -> StreamOffset:
         if not decisions.is_undone(table.storage, one.requested_at)
     )
     # Archivers go by the time of request.
-    return max(active, _newest(table.archived_times()), key=lambda offset: offset.completed_at)
+    archived = table.archived_times(completed_after=active.completed_at)
+    return max(active, _newest(archived), key=lambda offset: offset.completed_at)
 
 
 def start_offset(table: Table, start: str) -> StreamOffset:
@@ -75,14 +76,18 @@ def start_offset(table: Table, start: str) -> StreamOffset:
 
 
 def check_delivered(table: Table, timeline: Timeline, offset: StreamOffset) -> None:
-    """Check that the table still holds what was delivered up to `offset`. Raises InvalidInput."""
+    """Check that the table still holds what was delivered up to `offset`. Raises InvalidInput, and
+    HistoryLost where nothing tells whether it does.
+    """
     if not offset.commit:
         return
     active = timeline.find(offset.commit)
     stands = active is not None and active.is_completed
     if not stands:
-        archived = (one.requested_at for one in table.archived_times() if one.action.writes_data)
-        stands = offset.commit in archived
+        archived = table.archived_times(is_partial=True)
+        stands = offset.commit in (one.requested_at for one in archived if one.action.writes_data)
+    if not stands:
+        table.archived_as(offset.commit, None)  # Raises HistoryLost where nothing tells.
     if not stands or decisions.is_undone(table.storage, offset.commit):
         raise InvalidInput(
             "the table no longer holds a commit that this stream has read: it was rolled back or"

@@ -35,7 +35,9 @@ def finish_archiving(table: Table, timeline: Timeline) -> list[CompletedInstant]
         return []
     archived = {
         one.instant.requested_at
-        for one in archived_instants(table.storage, requested_from=old[0].requested_at)
+        for one in archived_instants(
+            table.storage, requested_from=old[0].requested_at, is_partial=True
+        )
     }
     removed = [one for one in old if one.requested_at in archived]
     transitions.remove_archived(table.storage, removed)

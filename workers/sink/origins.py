@@ -14,7 +14,7 @@ from workers.errors import TopicReplaced
 from workers.sink.sink_commits import CLUSTER_ID_KEY, TOPIC_ID_KEY, TOPIC_KEY
 from workers.table.schema_history import read_instant
 from workers.table.table import Table
-from workers.timeline.archive import archived_instants, read_manifest
+from workers.timeline.archive import archived_instants
 from workers.timeline.instant import Instant
 from workers.timeline.metadata import read_commit_metadata
 from workers.timeline.timeline import Timeline
@@ -67,10 +67,10 @@ class CommittedOrigins:
             one: self._read[one] if one in self._read else self._active(one) for one in writes
         }
         # Read after the active ones: what an archiver moves meanwhile is here or there.
-        manifest = read_manifest(self._table.storage)
-        if manifest.number != self._manifest:
+        number = self._table.archive_mark()
+        if number != self._manifest:
             self._archived = self._read_archived()
-            self._manifest = manifest.number
+            self._manifest = number
         return self._archived | {one for one in self._read.values() if one is not None}
 
     def _active(self, instant: Instant) -> Origin | None:

@@ -10,7 +10,6 @@ from workers.sink.offsets import SinkCommit, parse_offsets
 from workers.table.newest_commit import NewestCommit
 from workers.table.schema_history import read_instant
 from workers.table.table import Table
-from workers.timeline.archive import archived_instants
 from workers.timeline.metadata import read_commit_metadata
 from workers.timeline.timeline import Timeline
 
@@ -79,8 +78,8 @@ def committed_offsets(table: Table, instant: InstantTime) -> dict[int, int]:
     commit = table.timeline().find(instant)
     if commit is not None and commit.is_completed:
         return _offsets_of(read_instant(table, commit).extra_metadata, instant)
-    for archived in archived_instants(table.storage, requested_from=instant, with_content=True):
-        if archived.instant.requested_at == instant and archived.metadata is not None:
+    for archived in table.archived_as(instant, None):
+        if archived.metadata is not None:
             return _offsets_of(read_commit_metadata(archived.metadata).extra_metadata, instant)
     raise MalformedTable("a decided commit is nowhere on the timeline", instant=instant)
 

@@ -32,11 +32,15 @@ class NewestCommit(Generic[Said]):
         self._read: dict[Instant, Said | None] = {}
         self._mark = -1
         self._archived_times: list[InstantTime] = []
+        self._checked_since: InstantTime | None = None
+        """The history, as it was at the mark, has lost none that completed later."""
         self._archived: dict[InstantTime, Said] | None = None
         """Completion time to what a commit says; None while nobody had to know."""
 
     def of(self, timeline: Timeline) -> Said | None:
-        """None where no commit said anything. Raises MalformedTable, and as the reading."""
+        """None where no commit said anything. Raises HistoryLost, MalformedTable, and as the
+        reading.
+        """
         completed_at, active = self._newest_active(timeline)
         # Read after the active timeline: what an archiver moves meanwhile is here or there.
         archived = self._newest_archived(completed_at)
@@ -58,14 +62,19 @@ class NewestCommit(Generic[Said]):
         return "", None
 
     def _newest_archived(self, since: InstantTime) -> Said | None:
-        """Of those that completed after `since`: archivers go by request time."""
+        """Of those that completed after `since`: archivers go by request time. Raises HistoryLost
+        when the history lost some that may have.
+        """
         mark = self._table.archive_mark()
         if mark != self._mark:
             self._archived = None
-            self._archived_times = [
-                one.completed_at for one in self._table.archived_times() if one.action.writes_data
-            ]
+            archived = self._table.archived_times(is_partial=True)
+            self._archived_times = [one.completed_at for one in archived if one.action.writes_data]
+            self._checked_since = None
             self._mark = mark
+        if self._checked_since is None or since < self._checked_since:
+            self._table.archived_times(completed_after=since)
+            self._checked_since = since
         if max(self._archived_times, default="") <= since:
             return None
         if self._archived is None:
@@ -75,7 +84,7 @@ class NewestCommit(Generic[Said]):
 
     def _read_archived(self) -> dict[InstantTime, Said]:
         by_completion: dict[InstantTime, Said] = {}
-        for archived in self._table.archived_instants(with_content=True):
+        for archived in self._table.archived_instants(with_content=True, is_partial=True):
             if archived.metadata is None or not archived.instant.action.writes_data:
                 continue
             extra = read_commit_metadata(archived.metadata).extra_metadata

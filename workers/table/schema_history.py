@@ -85,11 +85,15 @@ def is_service_commit(metadata: CommitMetadata) -> bool:
 def _archived_schema(
     table: Table, since: InstantTime | None, until: InstantTime | None
 ) -> SchemaVersion | None:
-    """Of the newest archived write that completed after `since` and not after `until`."""
+    """Of the newest archived write that completed after `since` and not after `until`. Raises
+    HistoryLost when the history lost some that may have.
+    """
+    if since is not None and until is not None and since >= until:
+        return None
     archived = [
         one.instant
-        for one in table.archived_instants(completed_until=until)
-        if one.instant.action.writes_data and one.instant.completed_at > (since or "")
+        for one in table.archived_instants(completed_after=since, completed_until=until)
+        if one.instant.action.writes_data
     ]
     for instant in sorted(archived, key=lambda completed: completed.completed_at, reverse=True):
         if version := _carried(instant, _archived_metadata(table, instant)):

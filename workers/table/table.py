@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pyarrow as pa
 
@@ -25,9 +24,9 @@ from workers.timeline.archive import (
     ArchivedInstant,
     archived_instants,
     archived_times,
-    manifest_numbers,
 )
 from workers.timeline.archive_names import archived_names, names_of
+from workers.timeline.history_files import LostFile, list_history, manifest_numbers
 from workers.timeline.instant import Action, CompletedInstant
 from workers.timeline.layout import TimelineLayout
 from workers.timeline.timeline import Timeline
@@ -76,18 +75,38 @@ class Table:
         self,
         *,
         requested_from: InstantTime | None = None,
+        requested_until: InstantTime | None = None,
+        completed_after: InstantTime | None = None,
         completed_until: InstantTime | None = None,
         with_content: bool = False,
+        is_partial: bool = False,
     ) -> list[ArchivedInstant]:
-        """As `timeline.archive.archived_instants`, in either layout. Raises MalformedTable."""
-        bounds: Any = {
-            "requested_from": requested_from,
-            "completed_until": completed_until,
-            "with_content": with_content,
-        }
+        """As `timeline.archive.archived_instants`, in either layout. Raises HistoryLost,
+        MalformedTable.
+        """
         if self.layout.version == 1:
-            return archive_v1.archived_instants(self.storage, self.config.archive_folder, **bounds)
-        return archived_instants(self.storage, **bounds)
+            archived = archive_v1.archived_instants(
+                self.storage,
+                self.config.archive_folder,
+                requested_from=requested_from,
+                completed_until=completed_until,
+                with_content=with_content,
+            )
+            return [
+                one
+                for one in archived
+                if (requested_until is None or one.instant.requested_at <= requested_until)
+                and (completed_after is None or one.instant.completed_at > completed_after)
+            ]
+        return archived_instants(
+            self.storage,
+            requested_from=requested_from,
+            requested_until=requested_until,
+            completed_after=completed_after,
+            completed_until=completed_until,
+            with_content=with_content,
+            is_partial=is_partial,
+        )
 
     def archived_as(
         self, requested_at: InstantTime, completed_at: InstantTime | None
@@ -95,22 +114,35 @@ class Table:
         """What was archived of the instants of these times, with its content: one, unless a plan
         and what became of it share a time. Raises MalformedTable.
         """
-        archived = self.archived_instants(
-            requested_from=requested_at, completed_until=completed_at, with_content=True
+        return self.archived_instants(
+            requested_from=requested_at,
+            requested_until=requested_at,
+            completed_until=completed_at,
+            with_content=True,
         )
-        return [one for one in archived if one.instant.requested_at == requested_at]
 
-    def archived_times(self) -> tuple[CompletedInstant, ...]:
-        """All archived instants, ascending by requested time. Raises MalformedTable."""
+    def archived_times(
+        self, *, completed_after: InstantTime | None = None, is_partial: bool = False
+    ) -> tuple[CompletedInstant, ...]:
+        """All archived instants, ascending by requested time, or those that completed later.
+        `is_partial`: those that are not lost. Raises HistoryLost, MalformedTable.
+        """
         if self.layout.version == 1:
-            return tuple(one.instant for one in self.archived_instants())
-        return archived_times(self.storage)
+            archived = self.archived_instants(completed_after=completed_after)
+            return tuple(one.instant for one in archived)
+        return archived_times(self.storage, completed_after=completed_after, is_partial=is_partial)
 
     def archived_names(self) -> pa.Table:
         """As `timeline.archive_names.archived_names`, in either layout. Raises MalformedTable."""
         if self.layout.version == 1:
             return names_of(self.archived_times())
         return archived_names(self.storage)
+
+    def lost_history(self) -> tuple[LostFile, ...]:
+        """The files of the history that are missing or damaged, oldest first. Raises
+        MalformedTable.
+        """
+        return () if self.layout.version == 1 else list_history(self.storage).lost
 
     def archive_mark(self) -> int:
         """Another number after each time that something was archived; 0 before the first."""

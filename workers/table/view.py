@@ -4,10 +4,12 @@ Directories are listed, because that is what every reader does; uncommitted file
 and nowhere else.
 
 A file whose instant is not on the active timeline may be an archived one's: its completion time is
-then looked up in the history. What is older than the timeline's start and not there was rolled
-back, and its writer woke up late: it does not count, as far back as the history is whole. Before
-that, and where other engines kept the history, such a base file counts as it does for Hudi, and of
-a log nobody knows to which slice it belongs, which is an error, never "later" (bug A13).
+then looked up in the history, and where that is lost in the archiver's note about archived writes.
+What is older than the timeline's start and in neither was rolled back, and its writer woke up late:
+it does not count, as far back as the note or the history reaches. Before that, and where other
+engines kept the history, a base file counts as it does for Hudi. Such a log counts as merged where
+its group has a later base file: archivers keep the instants of logs that are not. Any other one is
+an error, never "later" (bug A13), unless its writer was rolled back.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from workers.clock import InstantTime
-from workers.errors import MalformedTable, NotFound, UnsupportedTable
+from workers.errors import HistoryLost, MalformedTable, NotFound, UnsupportedTable
 from workers.files.names import (
     LogFileName,
     instant_of,
@@ -31,7 +33,10 @@ from workers.storage.base import join
 from workers.table.commit_lookup import archived_content, metadata_in
 from workers.table.file_group import FileSlice
 from workers.table.table import Table
+from workers.table.undone import find_undone
+from workers.table_layout import HISTORY
 from workers.timeline.archive import ArchivedTimeline
+from workers.timeline.archived_writes import ArchivedWrites, read_archived_writes
 from workers.timeline.decisions import is_decided_to_go
 from workers.timeline.instant import Action, CompletedInstant
 from workers.timeline.metadata import CommitMetadata, read_commit_metadata
@@ -121,9 +126,13 @@ class VisibleFiles:
             one.requested_at for one in timeline.instants if one.action is not Action.SAVEPOINT
         }
         self._archived = ArchivedTimeline(table.storage, table.layout)
+        self._noted: ArchivedWrites | None = None
         self._archived_at: dict[InstantTime, InstantTime | None] = {}
         self._unknown: dict[InstantTime, bool] = {}
         """Of instants older than the start and not in the history, whether that says nothing."""
+        self._doubtful: dict[GroupKey, list[tuple[InstantTime, str]]] = {}
+        """Logs of such instants: (instant, path)."""
+        self._undone: frozenset[InstantTime] | None = None
         self._log_by_base = table.config.timeline_layout == 1
         self._names_logs_by_base = self._log_by_base or table.config.has_old_logs
         """Some logs at least: several writers' have one instant in their names."""
@@ -180,48 +189,99 @@ class VisibleFiles:
         if requested_at in self._known or self._table.config.timeline_layout == 1:
             return False
         try:
-            is_completed = self._looked_up(requested_at) is not None
+            completed_at = self._looked_up(requested_at)
         except MalformedTable:  # The history is damaged.
             return True
-        return not is_completed and self._is_unknown(requested_at)
+        if completed_at is None:
+            return self._is_unknown(requested_at)
+        return completed_at == requested_at
 
     def _looked_up(self, requested_at: InstantTime) -> InstantTime | None:
-        """In the history. Not only what is older than the start: a listing that ran beside an
-        archiver has holes (bug A10), and what it misses is durable there.
+        """In the history, else in the note about archived writes. Not only what is older than the
+        start: a listing that ran beside an archiver has holes (bug A10), and what it misses is
+        durable there.
         """
         if requested_at not in self._archived_at:
-            self._archived_at[requested_at] = self._archived.completed_at(requested_at)
+            completed_at = self._archived.completed_at(requested_at)
+            is_before_start = self._first is not None and requested_at < self._first
+            if completed_at is None and is_before_start:
+                completed_at = self._archived_writes().completed_at(requested_at)
+            self._archived_at[requested_at] = completed_at
         return self._archived_at[requested_at]
 
+    def _archived_writes(self) -> ArchivedWrites:
+        if self._noted is None:
+            self._noted = read_archived_writes(self._table.storage)
+        return self._noted
+
     def _is_unknown(self, requested_at: InstantTime) -> bool:
-        """Whether it is older than the timeline's start, not in its history, and that says nothing:
-        the history does not reach back so far, is gone, or was kept by others.
+        """Whether it is older than the timeline's start, not in its history or the note about
+        archived writes, and that says nothing: both do not reach so far, are lost, or were kept by
+        others.
 
         An instant between the end of the history and the timeline's start still has its decision.
         """
         if self._first is None or requested_at >= self._first:
             return False
         if requested_at not in self._unknown:
-            since, span = self._table.config.history_since, self._archived.span()
-            is_known = since is not None and requested_at >= since and span is not None
-            if is_known and span is not None and requested_at > span[1]:
-                is_known = is_decided_to_go(self._table.storage, requested_at)
-            elif is_known and span is not None:
-                is_known = requested_at >= span[0]
-            self._unknown[requested_at] = not is_known
+            self._unknown[requested_at] = not self._is_covered(requested_at)
         return self._unknown[requested_at]
 
-    def _log_completed_at(self, requested_at: InstantTime) -> InstantTime | None:
-        """Raises MalformedTable when it is neither on the timeline nor in its history, which does
-        not reach back so far. Where all of it is gone nothing is known better than the request.
-        """
+    def _is_covered(self, requested_at: InstantTime) -> bool:
+        if self._archived_writes().covers(requested_at):
+            return True
+        since, span = self._table.config.history_since, self._archived.span()
+        if since is None or requested_at < since or span is None:
+            return False
+        if requested_at > span[1]:
+            return is_decided_to_go(self._table.storage, requested_at)
+        return requested_at >= span[0] and not self._archived.is_lost(requested_at)
+
+    def _log_completed_at(
+        self, key: GroupKey, requested_at: InstantTime, path: str
+    ) -> InstantTime | None:
+        """As `completed_at`; notes a log of which nothing tells, for `_check_logs`."""
         completed_at = self.completed_at(requested_at)
-        if self._unknown.get(requested_at) and self._archived.span() is not None:
-            raise MalformedTable(
-                "a file's instant is neither on the timeline nor in its history",
-                instant=requested_at,
-            )
+        if not self._unknown.get(requested_at):
+            return completed_at
+        if self._is_rolled_back(requested_at) or self._is_missing(requested_at):
+            return None
+        if self._archived.span() is not None or self._table.config.history_since is not None:
+            self._doubtful.setdefault(key, []).append((requested_at, path))
         return completed_at
+
+    def _is_missing(self, requested_at: InstantTime) -> bool:
+        """Check whether the history lies around the instant, and has it not."""
+        span = self._archived.span()
+        is_inside = span is not None and span[0] <= requested_at <= span[1]
+        return is_inside and not self._archived.is_lost(requested_at)
+
+    def _is_rolled_back(self, requested_at: InstantTime) -> bool:
+        """Check whether a decision, a rollback or a restore that is left says so."""
+        if self._undone is None:
+            self._undone = find_undone(self._table, self._timeline)
+        return requested_at in self._undone or is_decided_to_go(self._table.storage, requested_at)
+
+    def _check_logs(self, slice_: FileSlice, at: InstantTime | None) -> None:
+        """Check that no log is doubtful that may belong to the slice. Raises HistoryLost.
+
+        One that was requested before the newest base file was merged: archivers keep the instants
+        of logs that are not. At a past moment, nothing tells into which base file.
+        """
+        doubtful = self._doubtful.get((slice_.partition, slice_.file_id), [])
+        newest = self._timeline.completed_writes()[-1:]
+        if at is None or (newest and at >= newest[0].completed_at):
+            doubtful = [one for one in doubtful if one[0] >= (slice_.base_instant or "")]
+        if doubtful:
+            instant, path = min(doubtful)
+            raise HistoryLost(
+                "a log file's instant is neither on the timeline nor in its history, so nothing"
+                " tells whether it was committed; put the lost files of the history back from a"
+                " copy, or delete the log file if its writer never committed",
+                instant=instant,
+                file=path,
+                directory=HISTORY.path,
+            )
 
     def collect_partition(
         self, groups: dict[GroupKey, GroupFiles], partition: str, names: Collection[str]
@@ -233,6 +293,17 @@ class VisibleFiles:
             self.unmarked.add(partition)
         for name in names:
             self.collect(groups, partition, join(partition, name), name)
+
+    def collect_instants(self, listed: Mapping[str, Collection[str]]) -> frozenset[InstantTime]:
+        """Return the instants with files that count among the listed names by partition. Raises as
+        `collect`.
+        """
+        groups: dict[GroupKey, GroupFiles] = {}
+        for partition, names in listed.items():
+            self.collect_partition(groups, partition, names)
+        bases = chain.from_iterable(files.bases for files in groups.values())
+        logs = (log.instant for files in groups.values() for _, log, _ in files.logs)
+        return frozenset(chain(bases, logs))
 
     def collect(
         self, groups: dict[GroupKey, GroupFiles], partition: str, path: str, name: str
@@ -248,7 +319,10 @@ class VisibleFiles:
         elif not log.is_cdc:
             # Layout 1 names a log after its base; blocks of uncommitted writers are dropped on
             # reading.
-            completed_at = log.instant if self._log_by_base else self._log_completed_at(log.instant)
+            completed_at: InstantTime | None = log.instant
+            if not self._log_by_base:
+                key = partition, log.file_id
+                completed_at = self._log_completed_at(key, log.instant, path)
             if completed_at is None:
                 self.uncommitted.append((log.instant, path))
             else:
@@ -336,8 +410,10 @@ class VisibleFiles:
     def with_block_instants(self, slice_: FileSlice, at: InstantTime | None = None) -> FileSlice:
         """In layout 1 a log file outlives the writers whose blocks it holds, so at a past moment
         some of its blocks count and some do not. A table that was upgraded from it still has such
-        logs; elsewhere as it is.
+        logs; elsewhere as it is. Raises HistoryLost for a slice with a log of which nothing tells
+        whether it counts.
         """
+        self._check_logs(slice_, at or self._as_of)
         if self._table.config.has_old_logs and slice_.log_files:
             return replace(slice_, late_blocks=self._late(at or self._as_of))
         if not self._log_by_base:

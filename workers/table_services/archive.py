@@ -9,19 +9,20 @@ both places, which every reader takes for one; the next writer goes on with the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from workers.clock import InstantTime
 from workers.concurrency import late_writers
 from workers.concurrency.locks.lease import Lease
 from workers.concurrency.settling import settled_timeline, table_lock
 from workers.errors import NotFound
+from workers.files.partition import names_by_partition
 from workers.options.write_options import WriteOptions
 from workers.recovery.archived import finish_archiving
 from workers.recovery.failed_writes import roll_back_dead_writers
 from workers.storage.base import FileInfo
 from workers.table.table import Table
-from workers.table.view import FileSystemView
+from workers.table.view import VisibleFiles
 from workers.table_services.archive_policy import (
     ArchiveSettings,
     Start,
@@ -36,8 +37,10 @@ from workers.table_services.service import (
     ServiceRequest,
 )
 from workers.timeline import decisions, lost_writes
-from workers.timeline.archive import ArchivedInstant, read_manifest
+from workers.timeline.archive import ArchivedInstant, ArchivedTimeline
 from workers.timeline.archive_writer import append
+from workers.timeline.archived_writes import note_archived_writes, read_archived_writes
+from workers.timeline.history_files import list_history
 from workers.timeline.instant import Action, CompletedInstant, Instant, State
 from workers.timeline.layout import pending_action
 from workers.timeline.timeline import Timeline
@@ -72,6 +75,7 @@ class Archive:
             proposal = _proposal(table, timeline, settings)
             _shown(table, proposal).check(request)
             if not proposal.instants:
+                _note_once(table, lease)
                 finish_archiving(table, timeline)
                 return ServiceOutcome(self.name, None, "nothing to archive")
             _carry_out(table, proposal, lease, on_progress)
@@ -89,8 +93,10 @@ class _Proposal:
     start: Start
     instants: tuple[CompletedInstant, ...]
     """To archive, ascending."""
-    strays: tuple[FileInfo, ...]
+    strays: tuple[FileInfo, ...] = ()
     """Files of failed writes that would begin to count when the start moves."""
+    writes: Mapping[InstantTime, InstantTime] = field(default_factory=dict)
+    """Requested -> completed, of all writes before the start that have data files."""
 
 
 def _proposal(table: Table, timeline: Timeline, settings: ArchiveSettings) -> _Proposal:
@@ -100,13 +106,41 @@ def _proposal(table: Table, timeline: Timeline, settings: ArchiveSettings) -> _P
         for one in timeline.completed()
         if one.requested_at < start.at and one.action is not Action.SAVEPOINT
     )
-    return _Proposal(start, due, _strays(table, timeline, start.at) if due else ())
+    if not due:
+        return _Proposal(start, due)
+    visible = VisibleFiles(table, timeline, None)
+    writes = _writes_before(table, visible, start.at)
+    return _Proposal(start, due, _strays(table, visible, start.at), writes)
 
 
-def _strays(table: Table, timeline: Timeline, start: InstantTime) -> tuple[FileInfo, ...]:
-    """No instant before the start is pending, so these were never completed and never will be."""
-    view = FileSystemView.load(table, timeline=timeline)
-    paths = [path for instant, path in view.uncommitted if instant < start]
+def _writes_before(
+    table: Table, visible: VisibleFiles, start: InstantTime
+) -> dict[InstantTime, InstantTime]:
+    instants = visible.collect_instants(names_by_partition(table.storage))
+    before = sorted(one for one in instants if one < start)
+    return {one: visible.completed_at(one) or one for one in before}
+
+
+def _note_once(table: Table, lease: Lease) -> None:
+    """Note the writes of a table that was archived before there was such a note."""
+    noted, border = read_archived_writes(table.storage), decisions.archived_before(table.storage)
+    if border and not noted.border:
+        visible = VisibleFiles(table, table.timeline(), None)
+        writes = _writes_before(table, visible, border)
+        lease.confirm()
+        note_archived_writes(table.storage, noted, border, writes)
+
+
+def _strays(table: Table, visible: VisibleFiles, start: InstantTime) -> tuple[FileInfo, ...]:
+    """No instant before the start is pending, so these were never completed and never will be; but
+    for instants that a lost part of the history may have held.
+    """
+    history = ArchivedTimeline(table.storage, table.layout)
+    paths = [
+        path
+        for instant, path in visible.uncommitted
+        if instant < start and not history.is_lost(instant)
+    ]
     return tuple(info for path in sorted(paths) if (info := table.storage.info(path)))
 
 
@@ -122,14 +156,16 @@ def _carry_out(
     except NotFound:
         lease.confirm()  # Else another archiver took them from the active timeline.
         raise
+    noted = read_archived_writes(storage)
     append(storage, archived, lease.confirm)
     lease.confirm()
+    note_archived_writes(storage, noted, proposal.start.at, proposal.writes)
     decisions.raise_archived_before(storage, proposal.start.at)
     finish_archiving(table, table.timeline())
     pending = {one.requested_at for one in table.timeline().pending()}
     lost_writes.keep_archived(storage, pending)
     late_writers.forget_before(storage, proposal.start.at, pending)
-    decisions.remove_archived(storage, pending, read_manifest(storage).last)
+    decisions.remove_archived(storage, pending, list_history(storage).last)
     if on_progress is not None:
         on_progress(len(proposal.instants), len(proposal.instants))
 

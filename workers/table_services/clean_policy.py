@@ -26,7 +26,7 @@ from workers.storage.base import FileInfo
 from workers.table.table import Table
 from workers.table.view import GroupFiles, GroupKey, VisibleFiles
 from workers.timeline import decisions
-from workers.timeline.archive import archived_instants
+from workers.timeline.archive import archived_times
 from workers.timeline.instant import CompletedInstant, Instant
 from workers.timeline.settled import is_gone
 from workers.timeline.timeline import Timeline
@@ -106,8 +106,9 @@ def _completed_writes(
     active = timeline.completed_writes()
     if settings.policy is not CleanPolicy.KEEP_LATEST_COMMITS or len(active) > settings.commits:
         return active
-    known = {one.instant.requested_at: one.instant for one in archived_instants(table.storage)}
-    known |= {one.requested_at: one for one in active}
+    # With a part of them lost fewer commits count, and the clean keeps more.
+    archived = archived_times(table.storage, is_partial=True)
+    known = {one.requested_at: one for one in (*archived, *active)}
     writes = [one for one in known.values() if one.action.writes_data]
     return sorted(writes, key=lambda write: (write.completed_at, write.requested_at))
 

@@ -15,12 +15,14 @@ from workers.clock import InstantTime
 from workers.concurrency.heartbeat import read_heartbeats
 from workers.concurrency.locks.binding import Binding, read_binding
 from workers.concurrency.locks.hudi_file import FILE_NAME, file_holder
+from workers.errors import HistoryLost
 from workers.options.lock_options import LockProvider
 from workers.storage.lock_file import SeenFile
 from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.table_layout import HOODIE
 from workers.timeline import decisions
+from workers.timeline.archive import ArchivedTimeline
 from workers.timeline.decisions import CommitDecision, RollbackDecision
 from workers.timeline.instant import Instant, State
 from workers.timeline.layout import pending_action
@@ -138,7 +140,10 @@ def _rolled_back(table: Table, instant: InstantTime) -> str | None:
     """Why it is gone for good; None when nothing says so. What is older than the archived part and
     not in it counts as gone only where the history is whole.
     """
-    decision = settled_decision(table.storage, instant)
+    try:
+        decision = settled_decision(table.storage, instant)
+    except HistoryLost:
+        decision = None
     if isinstance(decision, RollbackDecision):
         if decision.by != SETTLED_BY:
             return f"{instant} was rolled back"
@@ -156,6 +161,9 @@ def _doubt(table: Table, instant: InstantTime, living: set[InstantTime]) -> str 
         return "nobody completed it or rolled it back, and another engine kept the history"
     if instant < since:
         return f"nobody completed it or rolled it back, and the history is whole from {since} on"
+    history = ArchivedTimeline(table.storage, table.layout)
+    if history.is_lost(instant):
+        return "the part of the history that would tell whether it was committed is lost"
     if isinstance(decisions.read(table.storage, instant), CommitDecision):
         return "it was decided to be committed, and is not on the timeline"
     if instant in living:

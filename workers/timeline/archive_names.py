@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 from workers.errors import MalformedTable, NotFound
 from workers.files.base_file import UNREADABLE, read_parquet
 from workers.storage.base import Storage
-from workers.table_layout import HISTORY
-from workers.timeline.archive import HistoryFile, read_manifest
+from workers.timeline.history_files import HistoryFile, history_lost, list_history
 from workers.timeline.instant import Action, CompletedInstant
 
 NAMES: Final = pa.schema(
@@ -24,14 +23,16 @@ _LOOKS_MAX: Final = 3
 
 
 def archived_names(storage: Storage) -> pa.Table:
-    """Columns as `NAMES` of all instants of the history, in no order. Raises MalformedTable."""
+    """Columns as `NAMES` of all instants of the history that are not lost, in no order. Raises
+    MalformedTable.
+    """
     for _ in range(_LOOKS_MAX):
         try:
-            parts = [_read(storage, file) for file in read_manifest(storage).files]
+            parts = [_read(storage, file) for file in list_history(storage).files]
         except NotFound:  # Merged away since the manifest was read.
             continue
         return pa.concat_tables([NAMES.empty_table(), *parts])
-    raise MalformedTable("the history's manifest names files that are gone", path=HISTORY.path)
+    raise history_lost(list_history(storage).files)
 
 
 def names_of(instants: Iterable[CompletedInstant]) -> pa.Table:

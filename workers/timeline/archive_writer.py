@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import pyarrow as pa
 
@@ -21,16 +21,25 @@ from workers.table_layout import HISTORY
 from workers.timeline.archive import (
     VERSION_PATH,
     ArchivedInstant,
-    HistoryFile,
-    Manifest,
     archived_instants,
-    manifest_numbers,
-    manifest_path,
-    read_manifest,
-    read_numbered,
+    newest_completion,
     read_rows,
 )
 from workers.timeline.avro_schemas import LSM_INSTANT
+from workers.timeline.history_files import (
+    UNNAMED,
+    HistoryFile,
+    HistoryFiles,
+    Manifest,
+    NotedFile,
+    NotedFiles,
+    list_history,
+    manifest_numbers,
+    manifest_path,
+    note_files,
+    read_numbered,
+)
+from workers.timeline.timeline import Timeline
 
 MERGE_AT = 10
 """Files of one level that become one of the next."""
@@ -53,26 +62,55 @@ def append(
     """Make `instants` durable in the history, merge what is due, tidy up; those that were new.
 
     `confirm` raises LeaseLost when the table lock may be somebody else's. What is archived already
-    is not written again (bug A11). Raises LeaseLost.
+    is not written again (bug A11). Lost files are noted as lost before a manifest lacks them.
+    Raises LeaseLost.
     """
-    manifest = read_manifest(storage)
+    history = list_history(storage, is_fresh=True)
+    noted = _note_lost(storage, history, confirm)
+    manifest = Manifest(history.manifest.number, history.files)
     known = _known(storage, instants)
     new = [one for one in instants if (one.instant.requested_at, one.instant.action) not in known]
     if new:
         file = _write(storage, _rows(new), level=0)
         manifest = _publish(storage, (*manifest.files, file), confirm)
+    elif manifest.files != history.manifest.files:
+        manifest = _publish(storage, manifest.files, confirm)
     manifest = _merge(storage, manifest, confirm)
     if manifest.number:
         _point_to(storage, manifest.number)
-        _tidy(storage, manifest, confirm)
+        confirm()
+        noted = _note_present(storage, manifest, noted)
+        _tidy(storage, manifest, frozenset(noted.lost), confirm)
     return new
+
+
+def _note_lost(storage: Storage, history: HistoryFiles, confirm: Callable[[], None]) -> NotedFiles:
+    """Note the lost files, and drop from the note about them those that were put back."""
+    named = [one for one in history.lost if one.file.level != UNNAMED]
+    if {one.file.name for one in named} == history.noted.lost.keys():
+        return history.noted
+    # The write that completed last is never archived: none of the lost ones completed later.
+    latest = max((one.completed_at for one in Timeline.load(storage).completed()), default=None)
+    lost = {one.file.name: NotedFile(one.file.size, one.newest or latest) for one in named}
+    confirm()
+    files = {name: one for name, one in history.noted.files.items() if name not in lost}
+    return note_files(storage, history.noted, NotedFiles(files, lost))
+
+
+def _note_present(storage: Storage, manifest: Manifest, noted: NotedFiles) -> NotedFiles:
+    files = {
+        file.name: noted.files.get(file.name)
+        or NotedFile(file.size, newest_completion(storage, file))
+        for file in manifest.files
+    }
+    return note_files(storage, noted, NotedFiles(files, noted.lost))
 
 
 def _known(storage: Storage, instants: Sequence[ArchivedInstant]) -> set[tuple[str, str]]:
     first = min((one.instant.requested_at for one in instants), default=None)
     if first is None:
         return set()
-    archived = archived_instants(storage, requested_from=first)
+    archived = archived_instants(storage, requested_from=first, is_partial=True)
     return {(one.instant.requested_at, one.instant.action) for one in archived}
 
 
@@ -145,13 +183,19 @@ def _typed(rows: pa.Table) -> pa.Table:
     return rows.select(_SCHEMA.names).cast(_SCHEMA)
 
 
-def _tidy(storage: Storage, manifest: Manifest, confirm: Callable[[], None]) -> None:
-    """Remove old snapshots, files that no kept one names, and what a crash left half made.
+def _tidy(
+    storage: Storage,
+    manifest: Manifest,
+    lost: Collection[str],
+    confirm: Callable[[], None],
+) -> None:
+    """Remove old snapshots, files that no kept one names, and what a crash left half made. A
+    damaged file that counts as lost stays: what can be read of it is for a person to see.
 
     Looked for first and confirmed then: to one who slept here what another archiver published
     since looks like that. Raises LeaseLost.
     """
-    kept = {"_version_"}
+    kept = {"_version_", *lost}
     for number in sorted(manifest_numbers(storage), reverse=True)[:_SNAPSHOTS_KEPT]:
         if number <= manifest.number and (snapshot := read_numbered(storage, number)):
             kept |= {f"manifest_{number}", *(file.name for file in snapshot.files)}

@@ -2,15 +2,20 @@
 with the archived timeline, the history does.
 
 An instant that is older than `archived_before` was either completed, and is in the history then, or
-it never will be.
+it never will be. Where that part of the history is lost, the note about archived writes may still
+tell that it was completed; nothing tells that it was not.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from workers.clock import InstantTime
+from workers.errors import HistoryLost
 from workers.storage.base import Storage
 from workers.timeline import decisions
 from workers.timeline.archive import archived_times
+from workers.timeline.archived_writes import read_archived_writes
 from workers.timeline.decisions import CommitDecision, Decision, RollbackDecision
 
 SETTLED_BY = "archiving"
@@ -18,21 +23,29 @@ SETTLED_BY = "archiving"
 
 
 def settled_decision(storage: Storage, instant: InstantTime) -> Decision | None:
-    """What became of the instant; None while nothing is decided. Raises MalformedTable."""
+    """What became of the instant; None while nothing is decided. Raises HistoryLost when nothing
+    tells any more, MalformedTable.
+    """
     decision = decisions.read(storage, instant)
     if isinstance(decision, RollbackDecision) or instant >= decisions.archived_before(storage):
         return decision
     # A commit that a sleeper has decided only now, long after all was settled, does not stand.
-    for archived in archived_times(storage, requested_from=instant):
-        if archived.requested_at != instant:
-            break
-        if archived.completed_at is not None:
-            return CommitDecision(archived.completed_at, "", archived.action.value, "")
+    exactly: Any = {"requested_from": instant, "requested_until": instant}
+    for archived in archived_times(storage, **exactly, is_partial=True):
+        return CommitDecision(archived.completed_at, "", archived.action.value, "")
+    if completed_at := read_archived_writes(storage).completed_at(instant):
+        return CommitDecision(completed_at, "", "", "")
+    archived_times(storage, **exactly)
     return RollbackDecision(
         by=SETTLED_BY, nonce="", reason="it was rolled back, and the timeline archived since"
     )
 
 
 def is_gone(storage: Storage, instant: InstantTime) -> bool:
-    """Whether it was decided to be rolled back. Raises MalformedTable."""
-    return isinstance(settled_decision(storage, instant), RollbackDecision)
+    """Check whether it is proved to have been rolled back: not where the history that would tell is
+    lost. Raises MalformedTable.
+    """
+    try:
+        return isinstance(settled_decision(storage, instant), RollbackDecision)
+    except HistoryLost:
+        return False

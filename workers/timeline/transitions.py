@@ -17,7 +17,7 @@ from workers.clock import InstantTime
 from workers.errors import InstantRolledBack, LeaseLost, MalformedTable, NotFound
 from workers.storage.base import Storage
 from workers.timeline import decisions
-from workers.timeline.archive import archived_instants
+from workers.timeline.archive import archived_times
 from workers.timeline.decisions import CommitDecision, RollbackDecision
 from workers.timeline.instant import Action, CompletedInstant, Instant, State
 from workers.timeline.layout import TimelineLayout, pending_action
@@ -200,12 +200,12 @@ def _publish(
 def _is_archived(storage: Storage, requested_at: InstantTime) -> bool:
     """Published by another, and archived since.
 
-    Raises InstantRolledBack when it went without ever being archived.
+    Raises InstantRolledBack when it went without ever being archived, HistoryLost when nothing
+    tells.
     """
     if requested_at >= decisions.archived_before(storage):
         return False
-    archived = archived_instants(storage, requested_from=requested_at)
-    if not archived or archived[0].instant.requested_at != requested_at:
+    if not archived_times(storage, requested_from=requested_at, requested_until=requested_at):
         raise InstantRolledBack("the instant was settled long ago", instant=requested_at)
     return True
 

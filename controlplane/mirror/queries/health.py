@@ -21,6 +21,7 @@ from controlplane.mirror.health_commits import (
     commit_check,
 )
 from controlplane.mirror.health_files import file_checks, file_columns
+from controlplane.mirror.health_history import history_check
 from controlplane.mirror.health_masks import mask_check, mask_columns
 from controlplane.mirror.health_readers import read_alike
 from controlplane.mirror.health_sinks import sink_columns, sinks_check
@@ -75,7 +76,8 @@ class _Known:
     """By stream its newest event as it claims it."""
     held_by: dict[str, str]  # As in SyncMark, as is the next.
     unproved: list[InstantTime]
-    read_otherwise: dict[str, Any]  # As in SyncMark.
+    read_otherwise: dict[str, Any]  # As in SyncMark, as is the next.
+    lost_history: dict[str, Any]
     sinks: list[Check]
     of_mark: list[Check]
     """Of small files, skew, orphans and masks."""
@@ -101,6 +103,7 @@ def health_checks(table: Table, now: datetime, limits: Limits | None = None) -> 
         *([read_alike(known.read_otherwise)] if table.table_type == "MERGE_ON_READ" else []),
         *([_clocks(known)] if known.claims else []),
         _known_files(known),
+        history_check(known.lost_history),
         *commit_check(known.newest, known.limits, now),
         *suspect_check(known.beats),
         *known.of_mark,
@@ -141,7 +144,8 @@ def _look(table: Table, now: datetime, limits: Limits) -> _Known:
         **mask_columns(),
     }
     marks = SyncMark.objects.filter(table=table).annotate(**columns)
-    mark = marks.values("held_by", "unproved", "unmarked", "read_otherwise", *columns).first()
+    kept = ("held_by", "unproved", "unmarked", "read_otherwise", "lost_history")
+    mark = marks.values(*kept, *columns).first()
     return _Known(
         table=table,
         now=now,
@@ -158,6 +162,7 @@ def _look(table: Table, now: datetime, limits: Limits) -> _Known:
         held_by=mark["held_by"] if mark else {},
         unproved=mark["unproved"] if mark else [],
         read_otherwise=mark["read_otherwise"] if mark else {},
+        lost_history=mark["lost_history"] if mark else {},
         sinks=sinks_check(mark, now) if mark else [],
         of_mark=[
             *file_checks(mark, limits),

@@ -6,17 +6,21 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from django.utils import timezone
 
 from controlplane.mirror import archive_facts
 from controlplane.mirror.bulk import names_csv
+from controlplane.mirror.health_check import Check
 from controlplane.mirror.models import InstantRecord, SchemaRecord, SyncMark
 from controlplane.mirror.queries.files import backlog
+from controlplane.mirror.queries.health import health_checks
 from controlplane.mirror.sync import forget_mirror, sync_table
 from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake
 from workers.timeline.archive import ArchivedInstant
 from workers.timeline.archive_names import NAMES
 from workers.timeline.archive_writer import append
+from workers.timeline.history_files import list_history
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 
@@ -61,6 +65,41 @@ def test_an_archived_instant_keeps_its_row_and_is_marked(lake: Lake) -> None:
         before[one["requested_at"]] | {"file_times": None} for one in after
     ]
     assert backlog(lake.row).archived_instants == 3
+
+
+def test_lost_file_of_the_history_fails_a_health_check_by_its_name_and_keeps_its_rows(
+    lake: Lake,
+) -> None:
+    for _ in range(4):
+        lake.commit(OSLO)
+    archived = publish(lake, 3)
+    leave(lake, archived)
+    sync_table(lake.row)
+    before = rows(lake)
+    [file] = list_history(lake.table.storage).files
+    content = lake.table.storage.read(file.path)
+
+    lake.table.storage.delete(file.path)
+
+    check = check_history(lake)
+    assert (check.verdict, "put the files back" in check.advice) == ("warn", True)
+    times = (archived[0].instant.requested_at, archived[-1].instant.requested_at)
+    assert check.sentence == (
+        f"1 file of it is lost: {file.name}, with instants requested from {times[0]} to {times[1]}"
+    )
+    lake.commit(OSLO)
+    assert check_history(lake).verdict == "warn"
+    assert rows(lake)[: len(before)] == before
+
+    lake.table.storage.put(file.path, content)
+
+    assert check_history(lake).verdict == "good"
+
+
+def check_history(lake: Lake) -> Check:
+    sync_table(lake.row)
+    [check] = [one for one in health_checks(lake.row, timezone.now()) if one.name == "history"]
+    return check
 
 
 def test_what_is_published_and_not_gone_yet_counts_as_active_until_it_goes(lake: Lake) -> None:

@@ -19,6 +19,7 @@ from workers.files.partition import METADATA_NAME
 from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.table.view import FileSystemView
+from workers.table_layout import ARCHIVED_WRITES, HISTORY_FILES
 from workers.table_services import registry
 from workers.table_services.service import ServiceRequest
 
@@ -69,6 +70,8 @@ def test_whom_archiving_waits_for_and_files_of_unknown_instants_are_mirrored(lak
     archive = ServiceRequest("admin", "test", {**keep, "sluice.archive.late.writer.hours": "0"})
     registry.service("archive").run(lake.table, archive, write_options({}))
     lake.table.storage.delete_tree(".hoodie/timeline/history")
+    for note in (ARCHIVED_WRITES, HISTORY_FILES):
+        lake.table.storage.delete(note.path)
     forget_mirror(lake.row)
     sync_table(lake.row)
 

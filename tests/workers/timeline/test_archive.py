@@ -12,16 +12,17 @@ import pytest
 from tests.support.crash_ports import StillClock
 from tests.support.memory_storage import MOMENTS, Crash, FaultyStorage, MemoryStorage
 from workers.clock import InstantTime, format_instant
-from workers.errors import LeaseLost, MalformedTable
+from workers.errors import HistoryLost, LeaseLost, MalformedTable
 from workers.table_layout import HISTORY
-from workers.timeline import archive
+from workers.timeline import history_files
 from workers.timeline.archive import (
     ArchivedInstant,
     ArchivedTimeline,
     archived_instants,
-    read_manifest,
+    archived_times,
 )
 from workers.timeline.archive_writer import append
+from workers.timeline.history_files import list_history
 from workers.timeline.instant import Action, CompletedInstant, State
 
 VERSION = ".hoodie/timeline/history/_version_"
@@ -89,7 +90,7 @@ def test_ten_files_of_a_level_become_one_of_the_next(storage: MemoryStorage) -> 
     for number in range(25):
         append(storage, [done(number)], nothing)
 
-    levels = [file.level for file in read_manifest(storage).files]
+    levels = [file.level for file in list_history(storage).manifest.files]
     assert sorted(levels) == [0, 0, 0, 0, 0, 1, 1]
     assert numbers(storage) == list(range(25))
 
@@ -98,11 +99,11 @@ def test_three_snapshots_and_their_files_are_kept(storage: MemoryStorage) -> Non
     for number in range(12):
         append(storage, [done(number)], nothing)
 
-    kept = archive.manifest_numbers(storage)
+    kept = history_files.manifest_numbers(storage)
     named = {
         file.name
         for number in kept
-        for file in (archive.read_numbered(storage, number) or archive.Manifest()).files
+        for file in (history_files.read_numbered(storage, number) or history_files.Manifest()).files
     }
     present = {file.name for file in storage.list_files(HISTORY.path)}
     assert len(kept) == 3
@@ -148,8 +149,10 @@ def test_a12_whatever_call_dies_the_next_archiver_succeeds_and_removes_what_was_
             append(left, [done(9), done(10)], nothing)
 
             assert numbers(left) == list(range(11))
-            assert [file.level for file in read_manifest(left).files] in ([1], [1, 0])
-            named = {"_version_"} | {f"manifest_{one}" for one in archive.manifest_numbers(left)}
+            assert [file.level for file in list_history(left).manifest.files] in ([1], [1, 0])
+            named = {"_version_"} | {
+                f"manifest_{one}" for one in history_files.manifest_numbers(left)
+            }
             stray = {file.name for file in left.list_files(HISTORY.path)} - named
             assert all(name.endswith(".parquet") for name in stray)
     assert cases > 15
@@ -203,6 +206,49 @@ def test_bounds_choose_files_and_instants(storage: MemoryStorage) -> None:
     chosen = archived_instants(storage, requested_from=at(2), completed_until=at(8))
 
     assert [one.instant.requested_at for one in chosen] == [at(2), at(3)]
+
+
+def test_file_that_is_gone_stays_noted_as_lost_when_files_around_it_are_merged(
+    storage: MemoryStorage,
+) -> None:
+    for number in range(5):
+        append(storage, [done(number)], nothing)
+    gone = list_history(storage).files[2]
+    content = storage.read(gone.path)
+    storage.delete(gone.path)
+
+    for number in range(5, 30):
+        append(storage, [done(number)], nothing)
+
+    history = list_history(storage)
+    assert [one.level for one in history.files].count(1) == 2
+    assert [(one.file, one.newest) for one in history.lost] == [(gone, at(7))]
+    assert [one.requested_at for one in archived_times(storage, completed_after=at(7))] == [
+        at(number) for number in range(3, 30)
+    ]
+    with pytest.raises(HistoryLost, match=f"missing={gone.name}"):
+        archived_times(storage, completed_after=at(6))
+    with pytest.raises(HistoryLost, match=f"missing={gone.name}"):
+        archived_times(storage, requested_from=at(2), requested_until=at(2))
+    assert archived_times(storage, requested_from=at(3), requested_until=at(3))
+    storage.put(gone.path, content)
+    append(storage, [done(30)], nothing)
+    assert numbers(storage) == list(range(31))
+    assert list_history(storage).noted.lost == {}
+
+
+def test_files_of_a_torn_manifest_are_found_and_named_by_the_next_one(
+    storage: MemoryStorage,
+) -> None:
+    for number in range(3):
+        append(storage, [done(number)], nothing)
+    storage.put(f"{HISTORY.path}/manifest_3", b"{")
+    assert numbers(storage) == [0, 1, 2]
+
+    append(storage, [], nothing)
+
+    assert [file.first for file in list_history(storage).manifest.files] == [at(0), at(1), at(2)]
+    assert storage.read(VERSION) == b"4"
 
 
 class MemoryView(MemoryStorage):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.watched_storage import At, Died, WatchedStorage, fails
-from workers.errors import InstantRolledBack, LeaseLost, MalformedTable
+from workers.errors import HistoryLost, InstantRolledBack, LeaseLost, MalformedTable
 from workers.storage.local import LocalStorage
 from workers.timeline import decisions, transitions
 from workers.timeline.archive import ArchivedInstant
@@ -178,7 +178,18 @@ def test_publisher_who_wakes_after_the_archiver_does_not_bring_it_back(tmp_path:
     assert Timeline.load(others).instants == ()
 
 
-@pytest.mark.parametrize("archived", [[], [PLAN], [PLAN, C]])
+def test_publisher_of_what_a_lost_history_may_have_held_is_told_what_is_missing(
+    storage: LocalStorage,
+) -> None:
+    history(storage)
+
+    with pytest.raises(HistoryLost, match="missing=every file"):
+        transitions.finish(storage, R, waiting(storage))
+
+    assert Timeline.load(storage).instants == ()
+
+
+@pytest.mark.parametrize("archived", [[PLAN], [PLAN, C]])
 def test_publisher_of_what_went_without_being_archived_is_told(
     storage: LocalStorage, archived: list[str]
 ) -> None:

@@ -1,0 +1,51 @@
+"""The health check of the archived timeline: which of its files are lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from controlplane.mirror.health_check import Check
+from controlplane.mirror.health_words import many
+from workers.table_layout import HISTORY
+from workers.timeline.history_files import UNNAMED, LostFile
+
+NAME = "history"
+TITLE = "The archived timeline is whole"
+_NAMED_MAX = 3
+
+
+def describe_lost(lost: Sequence[LostFile]) -> dict[str, Any]:
+    """Return what the mirror keeps of the lost files; empty where none is."""
+    if not lost:
+        return {}
+    files = [one.file for one in lost]
+    return {
+        "files": [one.name for one in files if one.level != UNNAMED][:_NAMED_MAX],
+        "count": sum(one.level != UNNAMED for one in files),
+        "first": min(one.first for one in files),
+        "last": max(one.last for one in files),
+    }
+
+
+def history_check(lost: Mapping[str, Any]) -> Check:
+    """Name the lost files; healthy without any."""
+    if not lost:
+        return Check(name=NAME, title=TITLE, verdict="good", sentence="no file of it is lost")
+    what = "all its files are lost"
+    if lost["count"]:
+        hidden = lost["count"] - len(lost["files"])
+        named = ", ".join(lost["files"]) + (f" and {hidden} more" if hidden else "")
+        what = f"{many(lost['count'], 'file')} of it {_verb(lost['count'])} lost: {named}"
+    return Check(
+        name=NAME,
+        title=TITLE,
+        verdict="warn",
+        sentence=f"{what}, with instants requested from {lost['first']} to {lost['last']}",
+        advice="Current rows are complete. Reads of the past that need the lost files are refused: "
+        f"put the files back into {HISTORY.path} from a copy, under the same names.",
+    )
+
+
+def _verb(count: int) -> str:
+    return "is" if count == 1 else "are"
