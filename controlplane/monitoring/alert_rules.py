@@ -40,6 +40,7 @@ CHECKS: Mapping[str, str] = MappingProxyType(
         "beside": "No other engine changed the table",
         READ_ALIKE: "Other engines read the same rows",
         "clocks": "Clocks",
+        "host-clocks": "Clocks of the writers' hosts agree",
         "known-files": "Every file's commit is known",
         "history": "The archived timeline is whole",
         "partition-metadata": "Every partition has its metadata",

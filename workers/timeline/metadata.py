@@ -45,7 +45,9 @@ ATTEMPTS_KEY = "sluice.attempts"
 DEAD_LETTER_ROWS_KEY = "sluice.dead_letter.rows"
 DEAD_LETTER_FILES_KEY = "sluice.dead_letter.files"
 LOCK_KEY = "sluice.lock"
-"""JSON of provider, epoch and waited_ms: under which holding of the table lock this was decided."""
+"""JSON of provider, epoch and waited_ms: under which holding of the table lock this was decided;
+and `skew`, if the clock of a former holder differed from this host's.
+"""
 SCHEMA_RESOLUTION_KEY = "hoodie.schema.resolution"
 RESTATES_KEY = "sluice.restates"
 """The commit that this one states again, for readers that go by the time of request."""

@@ -15,6 +15,7 @@ from django.db.models import Count, Max, Min, Q
 from controlplane.mirror.event_times import ahead_s, event_time
 from controlplane.mirror.health_beside import beside_check
 from controlplane.mirror.health_check import Check
+from controlplane.mirror.health_clocks import host_clock_checks
 from controlplane.mirror.health_commits import (
     amplification_check,
     amplification_columns,
@@ -102,6 +103,7 @@ def health_checks(table: Table, now: datetime, limits: Limits | None = None) -> 
         *beside_check(table, now),
         *([read_alike(known.read_otherwise)] if table.table_type == "MERGE_ON_READ" else []),
         *([_clocks(known)] if known.claims else []),
+        *host_clock_checks(table, now),
         _known_files(known),
         history_check(known.lost_history),
         *commit_check(known.newest, known.limits, now),

@@ -10,10 +10,12 @@ import logging
 from typing import Final
 
 from workers.concurrency.locks.record import LockState, holding_of
-from workers.concurrency.locks.sightings import Sightings
+from workers.concurrency.locks.sightings import ClockSkew, Sightings
 
 SKEW_MS: Final = 2_000
 """Clocks that differ by less are not reported: a slow store delays a renewal by as much."""
+RECENT_S: Final = 600
+"""So long a commit of this process reports what it saw at one of its looks at the lock."""
 _log = logging.getLogger(__name__)
 
 
@@ -29,7 +31,8 @@ def note_skew(
         ahead_ms = min(0, _most_ahead_ms(sightings, place, held, ahead_ms, now_s))
     if abs(ahead_ms) <= SKEW_MS:
         return
-    if abs(ahead_ms - sightings.skews_ms.get(place, 0)) > SKEW_MS:
+    former = sightings.skews.get(place)
+    if former is None or abs(ahead_ms - former.ahead_ms) > SKEW_MS:
         _log.warning(
             "the clocks of this host and of the lock's holder differ, set them by NTP: "
             "holder_is_ahead_ms=%s holder=%s lock=%s",
@@ -37,7 +40,14 @@ def note_skew(
             held.owner,
             place,
         )
-    sightings.skews_ms[place] = ahead_ms
+    instant = (held.completing or "").partition("+")[0]
+    sightings.skews[place] = ClockSkew(ahead_ms, held.writer or "", instant, now_s)
+
+
+def recent_skew(sightings: Sightings, place: str, now_s: float) -> ClockSkew | None:
+    """Return the difference that was seen last, None if that is longer ago than `RECENT_S`."""
+    skew = sightings.skews.get(place)
+    return skew if skew is not None and now_s - skew.seen_s <= RECENT_S else None
 
 
 def _most_ahead_ms(

@@ -200,6 +200,7 @@ class FileLease:
         self.epoch = lease.epoch
         self.acquired_at_ms = lease.acquired_at_ms
         self.waited_ms = waited_ms
+        self.skew = lease.skew
 
     def completes(self, what: str) -> None:
         """See Lease."""

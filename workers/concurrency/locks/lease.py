@@ -22,7 +22,7 @@ from functools import cache
 from typing import Protocol
 
 from workers.clock import InstantTime
-from workers.concurrency.locks.clock_skew import note_skew
+from workers.concurrency.locks.clock_skew import note_skew, recent_skew
 from workers.concurrency.locks.line import LINE, Place
 from workers.concurrency.locks.record import (
     DRIFT_MS,
@@ -33,7 +33,7 @@ from workers.concurrency.locks.record import (
     owner_text,
 )
 from workers.concurrency.locks.record_lease import RecordLease
-from workers.concurrency.locks.sightings import Sightings
+from workers.concurrency.locks.sightings import ClockSkew, Sightings
 from workers.errors import LockTimeout, StorageFailed, WriteOutcomeUnknown
 from workers.ports import Ports
 
@@ -85,6 +85,12 @@ class Lease(Protocol):
     def waited_ms(self) -> int:
         """Time from asking for the lock to holding it."""
 
+    @property
+    def skew(self) -> ClockSkew | None:
+        """The difference of clocks that this process saw last at the lock; None if it saw none
+        lately.
+        """
+
     def completes(self, what: str) -> None:
         """Say what is about to be decided under this lease, when that is known only now.
 
@@ -99,9 +105,15 @@ class Lease(Protocol):
 
 def holding_text(lease: Lease) -> str:
     """What a commit says of the holding that it was decided under."""
-    return json.dumps(
-        {"provider": lease.provider, "epoch": lease.epoch, "waited_ms": lease.waited_ms}
-    )
+    facts: dict[str, object] = {
+        "provider": lease.provider,
+        "epoch": lease.epoch,
+        "waited_ms": lease.waited_ms,
+    }
+    if (skew := lease.skew) is not None:
+        seen = {"ahead_ms": skew.ahead_ms, "writer": skew.writer, "instant": skew.instant}
+        facts |= {"skew": seen}
+    return json.dumps(facts)
 
 
 class Waiting(Protocol):
@@ -333,14 +345,15 @@ class LeaseLock:
         return LockState(False, now_ms + self._lease_ms, owner)
 
     def _lease(self, state: LockState, attempt: _Attempt) -> RecordLease:
-        waited_s = self._ports.clock.monotonic_s() - attempt.began_s
+        now_s = self._ports.clock.monotonic_s()
         return RecordLease(
             self._store,
             self._ports,
             state,
             lease_ms=self._lease_ms,
             provider=self._provider,
-            waited_ms=int(waited_s * 1000),
+            waited_ms=int((now_s - attempt.began_s) * 1000),
+            skew=recent_skew(self._sightings, self._store.place, now_s),
         )
 
 

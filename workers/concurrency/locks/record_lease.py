@@ -14,6 +14,7 @@ from workers.concurrency.locks.record import (
     StoredLock,
     holding_of,
 )
+from workers.concurrency.locks.sightings import ClockSkew
 from workers.errors import LeaseLost, StorageFailed, WriteOutcomeUnknown
 from workers.ports import Ports
 
@@ -35,6 +36,7 @@ class RecordLease:
         lease_ms: int,
         provider: str,
         waited_ms: int,
+        skew: ClockSkew | None = None,
     ) -> None:
         self._store = store
         self._ports = ports
@@ -42,6 +44,8 @@ class RecordLease:
         self._lease_ms = lease_ms
         self._provider = provider
         self._waited_ms = waited_ms
+        self.skew = skew
+        """See Lease."""
         self._is_lost = False
         # One's own liveness is judged by a clock that cannot be set.
         self._ends_s = ports.clock.monotonic_s() + self._left_s()

@@ -7,9 +7,26 @@ waiting for as long as it was ahead.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Final
 
+from workers.clock import InstantTime
+
 _PLACES_MAX: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ClockSkew:
+    """A difference between the clock of a lock's holder and this host's."""
+
+    ahead_ms: int
+    """How far the holder's clock was ahead; negative if it was behind."""
+    writer: str
+    """The holder, empty if it has no name."""
+    instant: InstantTime
+    """What the holder was about to decide, empty if nothing."""
+    seen_s: float
+    """When this process saw it, by its own clock."""
 
 
 class Sightings:
@@ -20,10 +37,8 @@ class Sightings:
     def __init__(self) -> None:
         self._seen: dict[str, tuple[Hashable, float]] = {}
         self._looked_at_s: dict[str, float] = {}
-        self.skews_ms: dict[str, int] = {}
-        """By place how far the clock of a holder there was ahead of this host's, when it last
-        differed by too much.
-        """
+        self.skews: dict[str, ClockSkew] = {}
+        """By place the last difference of clocks that was too great."""
 
     def seen_for_s(self, place: str, state: Hashable, now_s: float) -> float:
         """Seconds since `state` was first seen there; none when it was another one before."""
@@ -34,7 +49,7 @@ class Sightings:
         if len(self._seen) >= _PLACES_MAX:
             self._seen.clear()
             self._looked_at_s = {place: now_s}
-            self.skews_ms.clear()
+            self.skews.clear()
         self._seen[place] = (state, now_s)
         return 0.0
 

@@ -4,8 +4,10 @@ fences the one before.
 
 from __future__ import annotations
 
+import json
 import re
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from tests.support.clocks import ManualClock, SkewedClock
 from tests.support.lock_providers import SHARED
 from tests.support.scenario_table import ScenarioTable
 from tests.workers.concurrency.locks.conftest import Client, StartProcess
+from workers.concurrency.locks.lease import holding_text
 from workers.concurrency.locks.record import DRIFT_MS
 from workers.concurrency.locks.waiters import Waiter, read_waiters
 from workers.errors import LeaseLost, LockTimeout
@@ -210,6 +213,33 @@ def test_living_holder_is_not_robbed_by_whoever_has_another_time(
     skew = re.search(r"holder_is_ahead_ms=(-?\d+)", caplog.text)
     assert skew is not None
     assert abs(int(skew[1]) + ahead_ms) < 3_000
+
+
+@pytest.mark.parametrize("ahead_ms", [0, 40_000, LATER_MS])
+def test_lease_and_its_commit_report_how_far_the_former_holders_clock_was_ahead(
+    ahead_ms: int, table: Table, options: dict[str, str]
+) -> None:
+    clock = ManualClock()
+    ahead = ManualClock(clock.now_ms() + ahead_ms)
+    holding = ExitStack()
+    holding.enter_context(Client(table, options, clock=ahead).held(completing=INSTANT))
+    clock.every(1, holding.close, name="release")
+
+    with Client(table, options, clock=clock, wait_ms=2 * LEASE_MS).held() as lease:
+        skew = lease.skew
+        facts = json.loads(holding_text(lease))
+
+    if not ahead_ms:
+        assert skew is None
+        assert facts.keys() == {"provider", "epoch", "waited_ms"}
+        return
+    assert skew is not None
+    assert abs(skew.ahead_ms - ahead_ms) < 3_000
+    assert facts["skew"] == {
+        "ahead_ms": skew.ahead_ms,
+        "writer": skew.writer,
+        "instant": INSTANT,
+    }
 
 
 def test_sleeper_who_wakes_does_not_release_his_successors_lock(
