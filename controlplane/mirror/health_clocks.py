@@ -16,7 +16,6 @@ from workers.clock import InstantTime, format_instant
 from workers.json_text import read_json
 from workers.timeline.metadata import LOCK_KEY
 
-NAME: Final = "host-clocks"
 TITLE: Final = "Clocks of the writers' hosts agree"
 COMMITS_READ: Final = 200
 SEEN_WITHIN: Final = timedelta(hours=24)
@@ -62,10 +61,10 @@ def host_clock_checks(table: Table, now: datetime) -> list[Check]:
 def _check(worst: _Seen | None, now: datetime) -> Check:
     if worst is None:
         sentence = "no commit of the last day met a clock that differs by more than 2 s"
-        return Check(name=NAME, title=TITLE, verdict="good", sentence=sentence)
+        return Check(name="host-clocks", title=TITLE, verdict="good", sentence=sentence)
     side = "ahead of" if worst.ahead_ms > 0 else "behind"
     return Check(
-        name=NAME,
+        name="host-clocks",
         title=TITLE,
         verdict="warn",
         sentence=f"the clock of {worst.other} is {abs(worst.ahead_ms):,} ms {side} that of "

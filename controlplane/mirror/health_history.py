@@ -10,7 +10,6 @@ from controlplane.mirror.health_words import many
 from workers.table_layout import HISTORY
 from workers.timeline.history_files import UNNAMED, LostFile
 
-NAME = "history"
 TITLE = "The archived timeline is whole"
 _NAMED_MAX = 3
 
@@ -31,14 +30,14 @@ def describe_lost(lost: Sequence[LostFile]) -> dict[str, Any]:
 def history_check(lost: Mapping[str, Any]) -> Check:
     """Name the lost files; healthy without any."""
     if not lost:
-        return Check(name=NAME, title=TITLE, verdict="good", sentence="no file of it is lost")
+        return Check(name="history", title=TITLE, verdict="good", sentence="no file of it is lost")
     what = "all its files are lost"
     if lost["count"]:
         hidden = lost["count"] - len(lost["files"])
         named = ", ".join(lost["files"]) + (f" and {hidden} more" if hidden else "")
         what = f"{many(lost['count'], 'file')} of it {_verb(lost['count'])} lost: {named}"
     return Check(
-        name=NAME,
+        name="history",
         title=TITLE,
         verdict="warn",
         sentence=f"{what}, with instants requested from {lost['first']} to {lost['last']}",

@@ -157,12 +157,7 @@ class VisibleFiles:
         since = self._table.config.history_since
         if is_plain and (since is None or requested_at < since):
             return True
-        try:
-            return self.completed_at(requested_at) is not None
-        except MalformedTable:
-            if is_plain:  # A damaged history must not hide rows; whoever needs it is told.
-                return True
-            raise
+        return self.completed_at(requested_at) is not None
 
     def completed_at(self, requested_at: InstantTime) -> InstantTime | None:
         """When files of this instant became visible; None when they do not count.
@@ -228,10 +223,13 @@ class VisibleFiles:
         return self._unknown[requested_at]
 
     def _is_covered(self, requested_at: InstantTime) -> bool:
+        since = self._table.config.history_since
+        if since is None or requested_at < since:
+            return False
         if self._archived_writes().covers(requested_at):
             return True
-        since, span = self._table.config.history_since, self._archived.span()
-        if since is None or requested_at < since or span is None:
+        span = self._archived.span()
+        if span is None:
             return False
         if requested_at > span[1]:
             return is_decided_to_go(self._table.storage, requested_at)
@@ -244,7 +242,11 @@ class VisibleFiles:
         completed_at = self.completed_at(requested_at)
         if not self._unknown.get(requested_at):
             return completed_at
-        if self._is_rolled_back(requested_at) or self._is_missing(requested_at):
+        if (
+            self._archived_writes().covers(requested_at)
+            or self._is_rolled_back(requested_at)
+            or self._is_missing(requested_at)
+        ):
             return None
         if self._archived.span() is not None or self._table.config.history_since is not None:
             self._doubtful.setdefault(key, []).append((requested_at, path))
