@@ -29,6 +29,7 @@ from workers.errors import (
     InstantRolledBack,
     LakehouseError,
     LeaseLost,
+    NotFound,
     PlanOvertaken,
     ServiceBusy,
     ServiceRefused,
@@ -86,7 +87,11 @@ def schedule(
             if is_new:
                 refuse_during_restore(timeline)
             requested_at = next_instant(table.ports.clock, timeline.last_time)
-            plan = make_plan(timeline, requested_at)
+            try:
+                plan = make_plan(timeline, requested_at)
+            except NotFound:
+                lease.confirm()  # Else others cleaned what this one was looking at.
+                raise
             if plan is None:
                 return None
             lease.confirm()

@@ -148,9 +148,7 @@ class _Execution:
         try:
             stats = runner(self._context(), groups, lambda done: self._report(done, len(groups)))
         except NotFound as error:
-            # Gone with its commit: the plan is overtaken.
-            self._visible_slices(self._table.timeline())
-            raise MalformedTable("a file that the plan needs is gone", **error.values) from error
+            raise self._explain_missing(error) from error
         stats = sorted(stats, key=lambda stat: stat.path)
         done = self._claim.finish(
             lambda timeline: self._content(timeline, slices, stats),
@@ -177,8 +175,16 @@ class _Execution:
         try:
             return [bytes_of(self._table.storage, one.files) for one in slices]
         except NotFound as error:
-            self._visible_slices(self._table.timeline())
-            raise MalformedTable("a file that the plan needs is gone", **error.values) from error
+            raise self._explain_missing(error) from error
+
+    def _explain_missing(self, error: NotFound) -> MalformedTable:
+        """Build the error for a file that is not there. Raises ServiceBusy or InstantRolledBack if
+        another attempt carried the plan out, whose files a clean may take since, and PlanOvertaken
+        if the file went with its commit.
+        """
+        self._claim.confirm()
+        self._visible_slices(self._table.timeline())
+        return MalformedTable("a file that the plan needs is gone", **error.values)
 
     def _context(self) -> RewriteContext:
         table, claim = self._table, self._claim
