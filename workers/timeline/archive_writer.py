@@ -103,7 +103,8 @@ def _note_present(storage: Storage, manifest: Manifest, noted: NotedFiles) -> No
         or NotedFile(file.size, newest_completion(storage, file))
         for file in manifest.files
     }
-    return note_files(storage, noted, NotedFiles(files, noted.lost))
+    lost = {name: note for name, note in noted.lost.items() if name not in files}
+    return note_files(storage, noted, NotedFiles(files, lost))
 
 
 def _known(storage: Storage, instants: Sequence[ArchivedInstant]) -> set[tuple[str, str]]:

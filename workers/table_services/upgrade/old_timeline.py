@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from workers.clock import InstantTime
 from workers.storage.base import FileInfo, Storage
 from workers.table.table import Table
-from workers.table_layout import HISTORY
+from workers.table_layout import HISTORY, HISTORY_FILES
 from workers.table_services.service import Progress
 from workers.timeline.archive import ArchivedInstant
 from workers.timeline.archive_writer import append
@@ -174,7 +174,8 @@ def strangers(table: Table) -> list[InstantTime]:
 
 def _laid_before(storage: Storage) -> list[str]:
     laid = [one.path for one in storage.list_files(_NEW.directory) if _NEW.parse(one.name)]
-    return laid + [file.path for file in storage.list_tree(HISTORY.path)]
+    history = [file.path for file in storage.list_tree(HISTORY.path)]
+    return [*laid, *history, HISTORY_FILES.path]
 
 
 def _history(table: Table, carried: CarriedTimeline) -> list[ArchivedInstant]:
