@@ -47,7 +47,7 @@ from workers.table.overtaken import look_again
 from workers.table.table import Table
 from workers.table_services.attempt import AttemptHeartbeat, current_heartbeat, stands
 from workers.timeline import decisions, transitions
-from workers.timeline.decisions import RollbackDecision
+from workers.timeline.decisions import CommitDecision, RollbackDecision
 from workers.timeline.instant import Action, Instant, State
 from workers.timeline.pending_plans import plan_content
 from workers.timeline.timeline import Timeline
@@ -292,10 +292,17 @@ def claimed(
 
 
 def _plan_again(table: Table, options: WriteOptions, fenced: Instant) -> None:
-    """The same plan as a new instant: its effects may have begun, and must stay on record."""
+    """The same plan as a new instant: its effects may have begun, and must stay on record. Not if
+    others have carried it out or planned it again since.
+    """
     content = plan_content(table.storage, fenced)
+
+    def make_plan(timeline: Timeline, _: InstantTime) -> bytes | None:
+        pending = timeline.find(fenced.requested_at)
+        return content if pending is not None and not pending.is_completed else None
+
     if content:
-        schedule(table, options, fenced.action, lambda *_: content, is_new=False)
+        schedule(table, options, fenced.action, make_plan, is_new=False)
 
 
 def _claim(
@@ -308,7 +315,10 @@ def _claim(
             instant = timeline.find(requested_at)
             if instant is None or instant.is_completed or instant.action is not action:
                 raise ServiceRefused("plan is not pending", instant=requested_at, service=service)
-            if decisions.read(table.storage, requested_at) is not None:
+            decision = decisions.read(table.storage, requested_at)
+            if isinstance(decision, CommitDecision):  # Since the timeline was listed.
+                raise ServiceBusy("another process carried the plan out", instant=requested_at)
+            if decision is not None:
                 raise InstantRolledBack("plan was fenced, schedule a new one", instant=requested_at)
             former = current_heartbeat(table.storage, requested_at)
             _refuse_busy(table, requested_at, options)
