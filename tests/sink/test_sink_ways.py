@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -24,8 +25,12 @@ from workers.sink.kafka.broker import Broker
 from workers.sink.kafka.client_config import group_id
 from workers.sink.kafka.topics import Topics
 from workers.sink.letters import committed_letters, read_letters
+from workers.sink.places import SinkPlaces
 from workers.sink.runtime.planning import carry_out_plans
-from workers.sink.sink_commits import ID_KEY
+from workers.sink.sink_commits import GAPS_KEY, ID_KEY
+from workers.sink.tables import OFFSET, PARTITION
+from workers.storage.opening import open_storage
+from workers.table.schema_history import read_instant
 
 EACH = 500
 _CITY: dict[str, pa.DataType] = {"id": pa.string(), "people": pa.int64()}
@@ -224,6 +229,46 @@ def test_a_topic_that_was_made_anew_is_read_after_a_reset_and_no_row_is_lost(
     assert ids == [*range(EACH), *range(10_000, 10_000 + 2 * EACH)]
     assert len(set(rows.column("_kafka_topic_id").to_pylist())) == 2
     assert "" not in rows.column("_kafka_cluster").to_pylist()
+
+
+@pytest.mark.parametrize("ending", ["stopped", "killed", "frozen"])
+def test_latest_reads_all_of_a_topic_that_was_made_anew_before_the_first_commit(
+    kafka: Broker, topics: Topics, topic: str, location: str, start_sink: StartSink, ending: str
+) -> None:
+    send(kafka, topic, 0, 0, EACH)
+    latest = {"hoodie.kafka.start.offsets": "latest"}
+    run = start_sink(topic, **latest)
+    storage, look = open_storage(location), SinkPlaces(topic).first_look
+    eventually(lambda: storage.info(look) is not None)
+    match ending:
+        case "stopped":
+            run.stop()
+        case "killed":
+            run.end()
+        case "frozen":
+            for process in run.processes.values():
+                process.send_signal(signal.SIGSTOP)
+    topics.delete(topic)
+    eventually(lambda: topics.create_if_missing(topic, 4))
+    send(kafka, topic, 0, 0, EACH)
+    send(kafka, topic, 3, 0, 2 * EACH)
+    topics.delete_records(topic, {3: EACH})
+
+    if ending == "frozen":
+        for process in run.processes.values():
+            process.send_signal(signal.SIGCONT)
+    else:
+        run = start_sink(topic, **latest)
+    run.await_offsets({0: EACH, 3: 2 * EACH})
+    run.stop()
+
+    rows = open_table(location).read().select([PARTITION, OFFSET]).to_pylist()
+    read = sorted((one[PARTITION], one[OFFSET]) for one in rows)
+    assert read == [*((0, at) for at in range(EACH)), *((3, at) for at in range(EACH, 2 * EACH))]
+    table = open_table(location).table
+    commits = [read_instant(table, one) for one in table.timeline().completed_writes()]
+    gaps = [int(one.extra_metadata.get(GAPS_KEY, 0)) for one in commits]
+    assert sum(gaps) == EACH
 
 
 def test_a_commit_that_hangs_blames_no_partition_and_garbage_is_shown(

@@ -47,11 +47,38 @@ class Beginning:
     """The standing offsets; partitions that have none are not in it."""
     starts: OffsetMap
     lost: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    """Partition to the offsets, the last one exclusive, that the topic lost unread."""
+    """Partition to the offsets, the last one exclusive, that the topic lost before the sink read
+    them: since the standing offset, or since the topic was made where all of it is to be read.
+    """
+
+    def without_bases(self) -> Beginning:
+        """Return what holds of partitions without a standing offset. A restore may take a standing
+        offset away; then the partition does not go on where that offset was.
+        """
+        starts = {one: at for one, at in self.starts.items() if one not in self.bases}
+        return Beginning({}, starts, {one: self.lost[one] for one in starts if one in self.lost})
 
     def reads_something(self, topic: TopicRange) -> bool:
         """Whether any partition has records at or above its start."""
         return any(topic.watermarks[one][1] > start for one, start in self.starts.items())
+
+
+def chosen_offsets(config: SinkConfig, topic: TopicRange) -> OffsetMap:
+    """Return where `latest`, or offsets that were given, begin in each partition of the topic.
+
+    Raises OffsetsMissing for a partition that no offset was given of.
+    """
+    given = config.start_offsets
+    if isinstance(given, str):
+        return {one: high for one, (_, high) in topic.watermarks.items()}
+    for partition in topic.watermarks:
+        if partition not in given:
+            raise OffsetsMissing(
+                "hoodie.kafka.start.offsets names no offset of a partition",
+                partition=partition,
+                given=dict(given),
+            )
+    return {one: given[one] for one in topic.watermarks}
 
 
 def beginning(
@@ -59,28 +86,30 @@ def beginning(
     last_commit: SinkCommit,
     topic: TopicRange,
     *,
-    agreed: OffsetMap,
+    agreed: Beginning | None,
     has_rows: bool,
 ) -> Beginning:
-    """`agreed`: first offsets that were found before, so that `latest` stays where it was until the
-    first commit. `has_rows`: of the table.
+    """`agreed`: the beginning of an earlier transaction, or what the first look chose, so that both
+    hold until the first commit; None while nothing is. `has_rows`: of the table.
 
     Raises OffsetsMissing, TopicReplaced, OffsetExpired, InvalidInput.
     """
     if not topic.watermarks:
         raise InvalidInput("the topic has no partitions", topic=config.topic)
     _check_topic(config, last_commit, topic)
+    if not last_commit.offsets and agreed is None:
+        _check_start(config, has_rows=has_rows)
+    agreed = agreed or Beginning({}, {})
     starts: dict[int, int] = {}
     lost: dict[int, tuple[int, int]] = {}
     for partition, (low, high) in sorted(topic.watermarks.items()):
-        base = last_commit.offsets.get(partition)
-        if base is None:
-            wanted = agreed.get(partition)
-            if wanted is None:
-                known = {**agreed, **last_commit.offsets}
-                wanted = _first(config, known, partition, (low, high), has_rows=has_rows)
+        wanted = last_commit.offsets.get(partition, agreed.starts.get(partition))
+        if wanted is None:
+            wanted = first_lost = 0  # All of it is new to the sink.
+        elif partition in last_commit.offsets:
+            first_lost = wanted
         else:
-            wanted = base
+            first_lost, _ = agreed.lost.get(partition, (wanted, wanted))
         if wanted > high:
             raise TopicReplaced(
                 "the topic ends before the next offset; " + RESET,
@@ -89,10 +118,11 @@ def beginning(
                 next=wanted,
                 end=high,
             )
-        if wanted < low:
+        if wanted < low and (partition in last_commit.offsets or partition in agreed.starts):
             _check_expired(config, partition, wanted, low)
-            lost[partition] = (wanted, low)
         starts[partition] = max(wanted, low)
+        if first_lost < starts[partition]:
+            lost[partition] = (first_lost, starts[partition])
     bases = {one: last_commit.offsets[one] for one in starts if one in last_commit.offsets}
     return Beginning(bases, starts, lost)
 
@@ -120,39 +150,14 @@ def _check_topic(config: SinkConfig, last_commit: SinkCommit, topic: TopicRange)
         )
 
 
-def _first(
-    config: SinkConfig,
-    known: OffsetMap,
-    partition: int,
-    ends: tuple[int, int],
-    *,
-    has_rows: bool,
-) -> int:
-    """Where to begin in a partition that this sink never saw; `known` are those that it did."""
-    low, high = ends
-    if known:
-        return low  # It was added to the topic: all of it is new.
-    match config.start_offsets:
-        case "earliest":
-            return low
-        case "latest":
-            return high
-        case str():
-            if has_rows:
-                raise OffsetsMissing(
-                    "the table has rows and no offsets of this sink: set "
-                    "hoodie.kafka.start.offsets to earliest, latest or an offset per partition",
-                    sink=config.sink_id,
-                )
-            return low
-        case given:
-            if partition not in given:
-                raise OffsetsMissing(
-                    "hoodie.kafka.start.offsets names no offset of a partition",
-                    partition=partition,
-                    given=dict(given),
-                )
-            return given[partition]
+def _check_start(config: SinkConfig, *, has_rows: bool) -> None:
+    """Raises OffsetsMissing where no option says from where to read beside rows that stand."""
+    if not config.start_offsets and has_rows:
+        raise OffsetsMissing(
+            "the table has rows and no offsets of this sink: set hoodie.kafka.start.offsets to "
+            "earliest, latest or an offset per partition",
+            sink=config.sink_id,
+        )
 
 
 def _check_expired(config: SinkConfig, partition: int, wanted: int, low: int) -> None:

@@ -46,8 +46,9 @@ def place_keys(config: SinkConfig, attempt: Attempt, offsets: OffsetMap) -> dict
 
 def count_keys(began: Beginning, reports: Sequence[Report]) -> dict[str, str]:
     """What came of the records."""
+    lost = sum(end - first for first, end in began.lost.values())
     counts = {
-        GAPS_KEY: str(sum(one.gaps for one in reports)),
+        GAPS_KEY: str(lost + sum(one.gaps for one in reports)),
         LETTERS_KEY: str(sum(one.bad_records for one in reports)),
         LEFT_OUT_KEY: str(sum(one.left_out for one in reports)),
     }

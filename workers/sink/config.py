@@ -88,6 +88,11 @@ class SinkConfig:
     restart_delay_s: float = 0.5
     """Hudi's RESTART_COMMIT_DELAY_MS, after a transaction that failed."""
 
+    @property
+    def chooses_offsets(self) -> bool:
+        """Whether the start offsets may pass over records that the topic has."""
+        return self.start_offsets not in ("", "earliest")
+
 
 def sink_config(given: Mapping[str, str]) -> SinkConfig:
     """The checked settings of a sink, from options as they were given. Raises InvalidInput naming

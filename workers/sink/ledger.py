@@ -106,9 +106,12 @@ class SinkLedger:
     config: SinkConfig
     epoch: Epoch
     options: WriteOptions
-    _agreed: dict[int, int] = field(default_factory=dict)
-    _agreed_of: str = ""
-    """The topic's id: what was agreed of a topic says nothing of the one that took its name."""
+    _agreed: Beginning | None = None
+    """Where partitions without a standing offset begin, until a commit has one."""
+    _agreed_of: tuple[str, bool] = ("", False)
+    """The topic's id, and whether the sink had committed. What was agreed of one topic does not
+    hold for another. After a restore that undid every commit, the sink begins as at first.
+    """
     _sink_commits: SinkCommits = field(init=False)
     _origins: CommittedOrigins | None = field(init=False)
     """None where keys tell topics of one name apart."""
@@ -138,10 +141,11 @@ class SinkLedger:
         last_commit = self.last_commit()
         if self._origins is not None:
             self._origins.check(self.table.timeline(), topic.topic_id, topic.cluster_id)
-        if self._agreed_of != topic.topic_id:
-            self._agreed, self._agreed_of = {}, topic.topic_id
-        if not last_commit.offsets and not self._agreed and self.config.start_offsets == "latest":
-            self._agreed = dict(first_look(self.table.storage, self.config.sink_id, topic))
+        now_of = (topic.topic_id, bool(last_commit.offsets))
+        if self._agreed_of != now_of:
+            self._agreed, self._agreed_of = None, now_of
+        if not last_commit.offsets and self._agreed is None and self.config.chooses_offsets:
+            self._agreed = Beginning({}, first_look(self.table.storage, self.config, topic))
         began = beginning(
             self.config,
             last_commit,
@@ -149,7 +153,7 @@ class SinkLedger:
             agreed=self._agreed,
             has_rows=not last_commit.offsets and has_rows(self.table),
         )
-        self._agreed = dict(began.starts)
+        self._agreed = began.without_bases()
         if not (self.config.commits_empty or began.reads_something(topic)):
             return None
         return SinkTransaction(began, topic.topic_id, topic.cluster_id, self.opened())

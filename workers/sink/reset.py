@@ -89,6 +89,15 @@ class ResetPlan:
         """Records that the topic has, the table has not, and nobody will read."""
         return sum(max(0, one.next - self._unread_from(one)) for one in self.partitions)
 
+    @property
+    def lost(self) -> dict[int, tuple[int, int]]:
+        """Partition to the offsets, the last one exclusive, that the topic lost unread."""
+        since = {
+            one.partition: one.stands or 0 if self.is_same_topic else 0 for one in self.partitions
+        }
+        firsts = {one.partition: one.first for one in self.partitions}
+        return {one: (at, firsts[one]) for one, at in since.items() if at < firsts[one]}
+
     def _unread_from(self, partition: PartitionReset) -> int:
         stands = (
             partition.stands
@@ -179,7 +188,9 @@ class _Condition:
             ends=offsets,
             cluster_id=self.plan.cluster_id,
         )
-        keys = place_keys(config, attempt, offsets) | count_keys(Beginning({}, offsets), ())
+        keys = place_keys(config, attempt, offsets) | count_keys(
+            Beginning({}, offsets, self.plan.lost), ()
+        )
         return keys | {RESET_KEY: self.by}
 
     def _refused(self, reason: str) -> Conflict:

@@ -128,28 +128,6 @@ def test_latest_outlives_the_coordinator_that_looked_first(table: Table) -> None
     assert coordinates(table) == [(0, 5), (0, 6), (0, 7), (1, 0), (1, 1)]
 
 
-def test_latest_of_a_topic_that_was_made_anew_before_the_first_commit_is_its_own(
-    table: Table,
-) -> None:
-    latest = config_of(start_offsets="latest")
-    assert coordinator(table, latest).begin(Facts({0: (0, 500)})) is None
-    anew = Facts({0: (0, 2)}, "topic-2")
-    assert coordinator(table, latest).begin(anew) is None
-    anew.produce(0, 1)
-
-    ingest(coordinator(table, latest), table, anew)
-
-    assert coordinates(table) == [(0, 2)]
-
-
-def test_latest_whose_records_are_gone_before_the_first_commit_is_told(table: Table) -> None:
-    latest = config_of(start_offsets="latest")
-    assert coordinator(table, latest).begin(Facts({0: (0, 5)})) is None
-
-    with pytest.raises(OffsetExpired, match=r"next=5 first=7 lost=2"):
-        coordinator(table, latest).begin(Facts({0: (7, 9)}))
-
-
 def test_a_first_look_that_is_damaged_is_told_and_not_looked_past(table: Table) -> None:
     table.storage.put(".hoodie/.sluice/sink/orders/first-look", b"{}")
 

@@ -218,22 +218,6 @@ def test_of_two_topics_of_a_name_that_begin_at_once_such_a_table_takes_one(named
     assert cities(named) == {"topic-1": 4}
 
 
-def test_what_was_agreed_of_a_topic_says_nothing_of_the_one_that_took_its_name(
-    table: Table,
-) -> None:
-    """Nothing was committed yet, and the same coordinator goes on."""
-    ledger = coordinator(table, config_of(start_offsets="latest"))
-    assert ledger.begin(Facts({0: (0, 500)})) is None
-
-    anew = Facts({0: (0, 600)}, "topic-2")
-    assert ledger.begin(anew) is None
-    anew.produce(0, 1)
-    begun = ledger.begin(anew)
-
-    assert begun is not None
-    assert dict(begun.offsets) == {0: 600}
-
-
 def test_a_letter_of_the_topic_before_is_not_taken_for_one_of_the_topic_now(table: Table) -> None:
     committed(table, CONFIG, Facts({0: (0, 2)}), "old", BadRecord(1, b"k", b"old", "bad"))
     storage, directory = table.storage, f"{table.storage.location}-dead-letters"
