@@ -15,13 +15,19 @@ from pytest_django import DjangoAssertNumQueries
 
 from controlplane.mirror.group_rows import GroupCommitRow
 from controlplane.mirror.models import InstantRecord
-from controlplane.mirror.queries.streams import CompletenessPoint, CoverageColumn, CoverageMap
+from controlplane.mirror.queries.streams import (
+    CompletenessPoint,
+    CoverageColumn,
+    CoverageMap,
+    streams_board,
+)
 from controlplane.mirror.streams import measure
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.models import Operation
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from tests.support.joined import commit, make
+from tests.support.rows_seen import ALL_ROWS
 from web import stream_figures as figures
 from workers import open_table
 from workers.clock import parse_instant
@@ -231,6 +237,26 @@ def test_admin_declares_a_stream(client: Client, admin: User, joined: Table) -> 
     joined.refresh_from_db()
     assert joined.groups[-1]["name"] == "pay"
     assert joined.groups[-1]["columns"] == ["paid", "method"]
+
+
+def test_a_declared_stream_hides_no_row_of_an_inner_join(
+    client: Client, admin: User, root: Path
+) -> None:
+    table = make(root, options={"hoodie.multistream.join": "inner"})
+    commit(table, {"id": "a", "shop_ts": NOON_MS, "price": 1.0}, {"id": "b", "shop_ts": NOON_MS})
+    commit(table, {"id": "a", "ship_ts": NOON_MS, "road": "x"})
+    row = do_register_table(location=table.location, slug="orders", by=admin)
+    client.force_login(admin)
+
+    assert client.post("/t/orders/streams/declare", declaration()).status_code == 302
+
+    sync_table(row)
+    measure(row)
+    row.refresh_from_db()
+    board = streams_board(row, ALL_ROWS)
+    assert (board.join, board.hidden) == ("with shop, ship", 1)
+    assert [one.is_needed for one in board.streams] == [True, True, False]
+    assert open_table(table.location).read().column("id").to_pylist() == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -250,6 +250,15 @@ def _required(text: str, declared: Sequence[ColumnGroup]) -> tuple[str, ...]:
     )
 
 
+def named_join(text: str, required: Sequence[str]) -> str:
+    """Return the join `text` with the groups that it asks for by name. `inner` and `right:a` alone
+    would ask for other groups, also of rows of the past, once the table has more of them.
+    """
+    if not required or text.startswith("left:"):
+        return text
+    return f"inner:{','.join(required)}"
+
+
 @dataclass(frozen=True, slots=True)
 class GroupRule:
     """The declared groups, and what the others of a table's columns are for."""

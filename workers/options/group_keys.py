@@ -22,7 +22,7 @@ GROUP_OPTIONS = (
         JOIN_KEY,
         Text("`full`, `left:a`, `right:a`, `inner` or `inner:a,b`"),
         "full",
-        "Which groups a row must have before a read shows it.",
+        "Which groups a row must have before a read shows it, fixed when the table is made.",
     ),
     Option(
         PORTABLE_KEY,

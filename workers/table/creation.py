@@ -14,8 +14,8 @@ from workers.clock import InstantTime, format_instant, next_instant
 from workers.errors import InvalidInput, TableExists, TableNotFound
 from workers.files.properties import create_properties, load_properties
 from workers.options.aggregates import SLACK_KEY, SLACK_OF_N
-from workers.options.column_groups import group_rule, groups_json
-from workers.options.group_keys import GROUPS_KEY, SHORTHAND_KEY
+from workers.options.column_groups import group_rule, groups_json, named_join
+from workers.options.group_keys import GROUPS_KEY, JOIN_KEY, SHORTHAND_KEY
 from workers.options.index_kind import INDEX_KEY, IndexKind
 from workers.options.readability import HISTORY_KEY
 from workers.options.table_keys import (
@@ -91,6 +91,7 @@ def _new_properties(definition: TableDefinition, values: Mapping[str, str]) -> d
         is_portable = groups.is_portable
         merge_mode = MergeMode.COMMIT_TIME_ORDERING if is_portable else MergeMode.CUSTOM
         values = {**values, GROUPS_KEY: groups_json(groups.declared), SHORTHAND_KEY: ""}
+        values[JOIN_KEY] = named_join(values[JOIN_KEY], groups.required)
         values[SLACK_KEY] = values[SLACK_KEY] or SLACK_OF_N
         if not is_portable:
             values["hoodie.record.merge.strategy.id"] = GROUP_MERGE_STRATEGY

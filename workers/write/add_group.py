@@ -2,7 +2,8 @@
 
 No cell is touched: the group's columns are new to the table, so no file holds them yet. The group
 is declared before its columns join the schema; writers that opened the table earlier do not know
-the group, and are sent back when they begin (`Table.check_writable`).
+the group, and are sent back when they begin (`Table.check_writable`). The table's join does not ask
+for the new group: no row has it, so every row would vanish, those of the past too.
 """
 
 from __future__ import annotations
@@ -16,8 +17,14 @@ from workers.concurrency.outcome import CommitOutcome
 from workers.concurrency.settling import table_lock
 from workers.errors import InvalidInput
 from workers.files.properties import load_properties, store_properties
-from workers.options.column_groups import ColumnGroup, check_groups, groups_json
-from workers.options.group_keys import GROUPS_KEY
+from workers.options.column_groups import (
+    ColumnGroup,
+    GroupRule,
+    check_groups,
+    groups_json,
+    named_join,
+)
+from workers.options.group_keys import GROUPS_KEY, JOIN_KEY
 from workers.options.group_types import check_group_columns
 from workers.options.table_options import config_from_properties
 from workers.options.write_options import WriteOptions
@@ -48,10 +55,12 @@ def add_group(
     with table_lock(table, options).held() as lease:
         properties = load_properties(table.storage)
         table.check_unchanged(properties)
-        declared = _with(table, properties, group, types)
-        if declared is not None:
+        grown = _with(table, properties, group, types)
+        if grown is not None:
             lease.confirm()
-            changed = {**properties, GROUPS_KEY: groups_json(declared)}
+            changed = {**properties, GROUPS_KEY: groups_json(grown.declared)}
+            if JOIN_KEY in properties:
+                changed[JOIN_KEY] = named_join(properties[JOIN_KEY], grown.required)
             store_properties(table.storage, changed, read=properties)
     opened = open_table(table.storage, table.ports)
     known = _field_names(opened)
@@ -64,8 +73,8 @@ def _with(
     properties: Mapping[str, str],
     group: ColumnGroup,
     types: Mapping[str, pa.DataType],
-) -> tuple[ColumnGroup, ...] | None:
-    """The groups with the new one; None when it is declared already. Raises InvalidInput."""
+) -> GroupRule | None:
+    """The rule with the new group; None when it is declared already. Raises InvalidInput."""
     rule = config_from_properties(properties).groups
     if rule is None:
         raise InvalidInput(
@@ -83,7 +92,7 @@ def _with(
         raise InvalidInput("columns of a new group are new to the table", columns=held)
     grown = replace(rule, declared=declared)
     check_group_columns(grown, pa.schema([*fields, *(pa.field(n, t) for n, t in types.items())]))
-    return declared
+    return grown
 
 
 def _field_names(table: Table) -> set[str]:

@@ -145,3 +145,22 @@ def test_compacted_rows_are_those_of_the_logs_and_hidden_ones_stay_hidden(
         assert counted(shown) == before
         assert counted(everything) == unmatched
     assert set(before) < set(unmatched)
+
+
+def test_a_group_that_is_added_hides_no_row_of_an_inner_join_from_spark(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    table, times = made(tmp_path, "MERGE_ON_READ", "inner")
+    columns = ["id", "a1", "b1"]
+    before, then = counted(table.read(columns=columns)), counted(table.read(as_of=times[4]))
+
+    table.add_group(
+        {"name": "c", "ordering": ["ts_c"], "columns": ["c1"]},
+        {"ts_c": LONG, "c1": LONG},
+        options=OPTIONS,
+    )
+
+    assert counted(table.read(spark, columns=columns).toArrow()) == before
+    assert counted(table.read(spark, as_of=times[4]).toArrow()) == then
+    changes = table.read(spark, query="cdc", since=times[-1]).toArrow()
+    assert "d" not in changes.column("op").to_pylist()
