@@ -15,6 +15,7 @@ from tests.support.fixtures import MarkerServerAddress
 from tests.support.invariants import assert_table_is_sound
 from tests.support.referee import assert_referee_agrees
 from tests.support.scenario_table import schema_of
+from workers import run_sql
 from workers.concurrency.outcome import Committed
 from workers.errors import InvalidInput
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
@@ -275,7 +276,50 @@ def test_times_without_a_zone_are_keys_of_microseconds(tmp_path: Path, table_typ
     assert_table_is_sound(table.location)
 
 
-@pytest.mark.parametrize("kind", [pa.timestamp("us", "UTC"), pa.timestamp("ms"), pa.float64()])
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+@pytest.mark.parametrize("table_type", TYPES)
+def test_times_with_a_zone_are_keys_of_microseconds_in_utc(
+    tmp_path: Path, table_type: str, zone: str
+) -> None:
+    """As Apache Hudi's upsert spells them, whatever zone a batch shows them in."""
+    kind = pa.timestamp("us", zone)
+    given = ["1969-12-31 23:59:59.999999+00:00", "2027-01-01 08:59:59.999999+09:00"]
+    moments = pa.array([datetime.fromisoformat(one) for one in given], kind)
+    schema = schema_of(at=kind, n=pa.int64())
+    table = create_table(
+        tmp_path / "times", name="times", schema=schema, record_key=["at"], table_type=table_type
+    )
+
+    for n in (1, 2):
+        outcome = table.write(pa.table([moments, [n, n]], schema=schema), options=DIRECT)
+        assert isinstance(outcome, Committed), outcome
+    utc = moments.cast(pa.timestamp("us", "UTC"))
+    table.write(pa.table({"at": utc[1:], "n": [3]}), options=DIRECT)
+
+    assert meta(table, RECORD_KEY) == ["-1", "1798761599999999"]
+    for text in (given[1], "2026-12-31 23:59:59.999999+00:00"):
+        moment = datetime.fromisoformat(text)
+        assert table.read(where=[("at", "=", moment)]).column("n").to_pylist() == [3]
+        query = f"SELECT n FROM t WHERE at = TIMESTAMP '{text}'"
+        assert run_sql(query, tables={"t": table}).column("n").to_pylist() == [3]
+    table.delete(pa.table({"at": moments[:1]}), options=DIRECT)
+    assert table.read().column("n").to_pylist() == [3]
+    judged(table)
+
+
+def test_a_time_with_a_zone_is_one_of_several_key_fields(tmp_path: Path) -> None:
+    schema = schema_of(at=pa.timestamp("us", "UTC"), place=pa.string(), n=pa.int64())
+    table = create_table(tmp_path / "t", name="t", schema=schema, record_key=["at", "place"])
+
+    table.write(pa.table([[0, 1], ["x", "y"], [1, 2]], schema=schema), options=DIRECT)
+
+    assert meta(table, RECORD_KEY) == ["at:0,place:x", "at:1,place:y"]
+    judged(table)
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.timestamp("ms", "UTC"), pa.timestamp("ms"), pa.float64()], ids=str
+)
 def test_keys_that_hudi_spells_in_several_ways_are_refused(
     tmp_path: Path, kind: pa.DataType
 ) -> None:

@@ -181,12 +181,13 @@ def test_hudi_spells_a_time_without_a_zone_alike_among_several_key_fields(
     assert keys == {f"id:{MICROSECONDS},ts:1"}
 
 
+@pytest.mark.parametrize("zone", [None, "UTC"], ids=["without a zone", "UTC"])
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
-def test_hudi_finds_our_rows_by_times_without_a_zone(
-    location: Path, peer: HudiPeer, table_type: str
+def test_hudi_finds_our_rows_by_times(
+    location: Path, peer: HudiPeer, table_type: str, zone: str | None
 ) -> None:
-    """hudi-rs reads no table with such a column, key or not."""
-    schema = schema_of(at=pa.timestamp("us"), ts=pa.int64(), city=pa.string())
+    """hudi-rs reads no table with a time without a zone, key or not."""
+    schema = schema_of(at=pa.timestamp("us", zone), ts=pa.int64(), city=pa.string())
     buckets = {"hoodie.bucket.index.num.buckets": "4"}
     table = create_table(
         location,
@@ -205,8 +206,10 @@ def test_hudi_finds_our_rows_by_times_without_a_zone(
     theirs = pa.table([[MOMENT, LATER], [2, 1], ["Lima", "Bergen"]], schema=schema)
     peer.write(location, theirs, given)
 
-    def seen(rows: pa.Table) -> list[tuple[dt.datetime, str]]:
-        return sorted((row["at"], row["city"]) for row in rows.to_pylist())
+    def seen(rows: pa.Table) -> list[tuple[Any, Any]]:
+        moments = rows.column("at").cast(pa.int64()).to_pylist()
+        return sorted(zip(moments, rows.column("city").to_pylist(), strict=True))
 
-    expected = [(EARLIER, "Rome"), (MOMENT, "Lima"), (LATER, "Bergen")]
+    moments = pa.array([EARLIER, MOMENT, LATER], pa.timestamp("us")).cast(pa.int64())
+    expected = list(zip(moments.to_pylist(), ["Rome", "Lima", "Bergen"], strict=True))
     assert seen(open_table(location).read()) == seen(peer.read(location)) == expected

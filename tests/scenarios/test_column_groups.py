@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.scenarios.services import run
+from tests.support.clocks import ManualClock
 from tests.support.scenario_table import Row, ScenarioTable, ScenarioTables, schema_of
 from workers.errors import InvalidInput, TableChanged
 from workers.files.names import parse_log_file
@@ -152,16 +153,32 @@ def test_a_row_of_deleted_groups_is_gone_and_remembered(ads: ScenarioTable) -> N
     assert ads.rows()[0] == wide("k", shown_at=30, clicked_at=1, x=9)
 
 
-def test_tombstones_are_forgotten_after_their_retention(tables: ScenarioTables) -> None:
-    table = made(
-        tables, "COPY_ON_WRITE", hoodie__multistream__tombstone__retention="0m", **ONE_BUCKET
-    )
+@pytest.mark.parametrize(("minutes", "forgets"), [(1, False), (2, True)])
+def test_tombstones_are_forgotten_after_their_retention(
+    tables: ScenarioTables, minutes: int, *, forgets: bool
+) -> None:
+    clock = ManualClock()
+    options = {
+        "hoodie.bucket.index.num.buckets": "1",
+        "hoodie.multistream.groups": json.dumps([SHOWN, CLICK]),
+        "hoodie.multistream.tombstone.retention": "2m",
+    }
+    table = tables(schema=SCHEMA, options=options, clock=clock)
     write(table, shown("k", 20))
     write(table, {"id": "k", "shown_at": 30, "_hoodie_is_deleted": True})
-    write(table, shown("other", 1))  # The next rewrite of the bucket forgets.
+    clock.advance(minutes * 60_000 + 1_000)
+    write(table, shown("other", 1))  # This rewrite of the bucket may forget.
     write(table, shown("k", 25, "late"), shown("k2", 25))
 
-    assert "late" in [row["site"] for row in table.rows()]
+    assert ("late" in [row["site"] for row in table.rows()]) is forgets
+
+
+@pytest.mark.parametrize("text", ["0m", "0h", "0d", "000m", "-1m", "1"])
+def test_a_retention_of_no_time_is_refused_with_the_table(
+    tables: ScenarioTables, text: str
+) -> None:
+    with pytest.raises(InvalidInput, match="at least 1m"):
+        made(tables, hoodie__multistream__tombstone__retention=text)
 
 
 def test_a_delete_of_a_row_takes_every_group_up_to_its_age(tables: ScenarioTables) -> None:

@@ -1,6 +1,6 @@
 """Columns in no group beside `delete=row`: without an ordering field of the table they have no age,
 so every delete would be younger than they are, for ever. They are refused at every way in. So is a
-batch that brings no column of its stream's group.
+batch that brings no column of its stream's group, or keys only.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.scenario_table import ScenarioTable, ScenarioTables, schema_of
+from workers import run_sql
 from workers.concurrency.outcome import Committed
 from workers.errors import InvalidInput, TableChanged
 from workers.schema.alter import AddColumn
@@ -156,3 +157,51 @@ def test_stream_that_brings_columns_of_another_group_only_is_refused(
 
     assert ads.timeline() == before
     assert isinstance(ads.lakehouse.write(batch, stream="shown", options=DIRECT), Committed)
+
+
+@pytest.mark.parametrize("stream", [None, "shown"])
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_a_batch_of_keys_only_is_refused_before_anything_is_written(
+    tables: ScenarioTables, table_type: str, stream: str | None
+) -> None:
+    ads = made(tables, table_type)
+    before = ads.timeline()
+
+    with pytest.raises(InvalidInput, match="keys only"):
+        ads.lakehouse.write(pa.table({"id": ["k"]}), stream=stream, options=DIRECT)
+    with pytest.raises(InvalidInput, match="keys only"):
+        run_sql("INSERT INTO ads (id) VALUES ('k')", tables={"ads": ads.lakehouse})
+
+    assert (ads.timeline(), ads.rows()) == (before, [])
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_the_outcome_says_which_rows_of_a_stream_say_nothing(
+    tables: ScenarioTables, table_type: str
+) -> None:
+    ads = made(tables, table_type)
+    ages = pa.array([None, 1], pa.int64())
+
+    alone = ads.lakehouse.write(pa.table({"id": ["k", "l"], "clicked_at": ages, "x": [1, 2]}))
+    columns = {"shown_at": [1, 1], "site": ["a", "b"], "clicked_at": ages, "x": [3, 3]}
+    both = ads.lakehouse.write(pa.table({"id": ["k", "l"], **columns}))
+
+    assert isinstance(alone, Committed)
+    assert isinstance(both, Committed)
+    assert alone.warnings[0].endswith("are not shown: groups=click rows=1")
+    assert both.warnings == ()
+    assert ads.rows("id", "x") == [{"id": "k", "x": None}, {"id": "l", "x": 3}]
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_the_outcome_says_that_no_row_says_anything(
+    tables: ScenarioTables, table_type: str
+) -> None:
+    ads = made(tables, table_type)
+    silent = {"id": ["k", "l"], "shown_at": pa.nulls(2, pa.int64()), "site": ["a", "b"]}
+
+    outcome = ads.lakehouse.write(pa.table(silent), stream="shown", options=DIRECT)
+
+    assert isinstance(outcome, Committed)
+    assert (outcome.rows, ads.rows()) == (0, [])
+    assert outcome.warnings[0].endswith("are not shown: groups=shown rows=2")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.scenarios.test_column_groups import shown, write
 from tests.scenarios.test_sql import ads, sql
 from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables
 from workers.concurrency.outcome import Committed
+from workers.errors import InvalidInput
 
 __all__ = ["ads"]  # A fixture of two table types.
 
@@ -81,3 +84,65 @@ def test_a_column_group_is_changed_by_what_is_not_older_than_it(
 
     after = {row["id"]: row for row in ads.rows()}
     assert answered == changed == sum(before.get(key) != row for key, row in after.items())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE ads SET shown_at = NULL",
+        "UPDATE ads SET shown_at = NULL, site = 'x', price = 2.0",
+        "UPDATE ads SET shown_at = nullif(shown_at, 5), x = 1, clicked_at = 1",
+        "UPDATE ads SET clicked_at = NULL, x = 1",
+        """MERGE INTO ads USING ads s ON ads.id = s.id
+           WHEN MATCHED THEN UPDATE SET shown_at = NULL, site = 'x', price = 2.0""",
+    ],
+)
+def test_an_ordering_column_of_a_group_is_not_set_to_null(
+    ads: ScenarioTable, statement: str
+) -> None:
+    write(ads, shown("k", 5, "k"), shown("l", 5, "k"))
+    before = ads.rows()
+
+    with pytest.raises(InvalidInput, match=r"is not set to null.*column=(shown|clicked)_at"):
+        rows_changed(ads, statement)
+
+    assert ads.rows() == before
+    assert ads.leftovers() == []
+
+
+@pytest.mark.parametrize("statement", ["ts = NULL", "ts = nullif(ts, 1), note = 'x'"])
+def test_the_ordering_column_of_a_table_is_not_set_to_null(
+    readings: ScenarioTable, statement: str
+) -> None:
+    before = readings.rows()
+
+    with pytest.raises(InvalidInput, match=r"is not set to null.*column=ts"):
+        rows_changed(readings, f"UPDATE ads SET {statement}")
+
+    assert readings.rows() == before
+
+
+def test_an_ordering_value_that_is_null_already_stays_so(tables: ScenarioTables) -> None:
+    table = tables(schema=READINGS, ordering=["ts"])
+    table.writer("w").upsert_and_commit({"id": "a", "ts": None, "value": 1})
+
+    assert rows_changed(table, "UPDATE ads SET ts = NULL, value = 2") == 1
+    assert rows_changed(table, "UPDATE ads SET ts = NULL WHERE id = 'none'") == 0
+
+    assert table.rows("ts", "value") == [{"ts": None, "value": 2}]
+
+
+def test_the_later_commit_of_a_group_is_not_said_without_a_value(tables: ScenarioTables) -> None:
+    late = {"name": "late", "ordering": ["ts"], "columns": ["value"], "on_late": "overwrite"}
+    table = tables(
+        table_type="MERGE_ON_READ",
+        schema=READINGS,
+        options={"hoodie.multistream.groups": json.dumps([late])},
+    )
+    write(table, {"id": "a", "ts": 5, "value": 1})
+
+    with pytest.raises(InvalidInput, match=r"is not set to null.*column=ts"):
+        rows_changed(table, "UPDATE ads SET ts = NULL, value = 2")
+
+    assert rows_changed(table, "UPDATE ads SET ts = 1, value = 2") == 1
+    assert table.rows("ts", "value") == [{"ts": 1, "value": 2}]

@@ -272,7 +272,10 @@ def _value_text(field: str, value: object) -> str:
             pass
     # Floats and timestamps print differently in Java: two engines would pick two directories.
     raise InvalidInput(
-        "partition value must be text, an integer, a boolean or a date", column=field, value=value
+        "partition value must be text, an integer, a boolean or a date; of a time make a date, or "
+        "use a timestamp-based key generator",
+        column=field,
+        value=value,
     )
 
 

@@ -27,24 +27,24 @@ def check_key_type(field: str, kind: pa.DataType) -> None:
     types = pa.types
     is_text = types.is_string(kind) or types.is_large_string(kind)
     is_exact = types.is_integer(kind) or types.is_decimal(kind) or types.is_boolean(kind)
-    if not (is_text or is_exact or types.is_date32(kind) or _is_local_time(kind)):
+    if not (is_text or is_exact or types.is_date32(kind) or _is_time(kind)):
         raise InvalidInput(
-            "a record key is text, a whole number, a date, a decimal, a boolean or a time without "
-            "a zone in microseconds: of other types the write paths of Hudi make different texts",
+            "a record key is text, a whole number, a date, a decimal, a boolean or a time in "
+            "microseconds: of other types the write paths of Hudi make different texts",
             column=field,
             type=kind,
         )
 
 
-def _is_local_time(kind: Any) -> bool:
-    """Under a zone the row writer spells a time as text, cut to milliseconds, and others do not."""
-    return bool(kind == pa.timestamp("us"))
+def _is_time(kind: Any) -> bool:
+    """With a zone too: a number of microseconds since 1970 in UTC, as Hudi's upsert spells it."""
+    return bool(pa.types.is_timestamp(kind) and kind.unit == "us")
 
 
 def key_value_texts(field: str, column: pa.Array[Any]) -> pa.Array[Any]:
     """The column's values as text, null where they are null. Raises InvalidInput."""
     check_key_type(field, column.type)
-    if _is_local_time(column.type):  # Hudi spells the number of microseconds since 1970.
+    if _is_time(column.type):  # Hudi spells the number of microseconds since 1970.
         column = column.cast(pa.int64())
     return column if pa.types.is_string(column.type) else column.cast(pa.string())
 

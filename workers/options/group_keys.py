@@ -34,7 +34,7 @@ GROUP_OPTIONS = (
         RETENTION_KEY,
         Text("`30m`, `12h`, `7d`"),
         "7d",
-        "How long a compaction remembers deletes, against versions that come late.",
+        "How long a compaction remembers deletes, against versions that come late; 1m or more.",
     ),
     Option(
         SLACK_KEY,

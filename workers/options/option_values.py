@@ -57,8 +57,12 @@ def listed(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
-def duration_minutes(text: str, key: str) -> int:
-    """A duration of whole minutes, hours or days."""
-    if (match := _DURATION.fullmatch(text)) is None:
-        raise InvalidInput("a retention is written 30m, 12h or 7d", key=key, given=text)
+def duration_minutes(text: str, key: str, *, least: int = 0) -> int:
+    """Return the minutes of a duration of whole minutes, hours or days. Raises InvalidInput for
+    another text, and for less than `least` minutes.
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None or int(match[1]) * _MINUTES[match[2]] < least:
+        at_least = f", and is at least {least}m" if least else ""
+        raise InvalidInput(f"a retention is written 30m, 12h or 7d{at_least}", key=key, given=text)
     return int(match[1]) * _MINUTES[match[2]]

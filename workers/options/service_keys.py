@@ -146,7 +146,7 @@ CLEAN_PARAMETERS: Final = OptionSet(
             "What is kept: the files of commits, of hours, or versions of each file.",
         ),
         Option(CLEAN_COMMITS_KEY, _SOME_COMMITS, "10", "Commits whose files are kept."),
-        Option(CLEAN_HOURS_KEY, Whole(0, 100_000), "24", "Hours whose files are kept."),
+        Option(CLEAN_HOURS_KEY, Whole(1, 100_000), "24", "Hours whose files are kept."),
         Option(CLEAN_VERSIONS_KEY, _SOME_COMMITS, "3", "Versions of each file that are kept."),
         _RETENTION,
         Option(INSTANT, Text("17 digits"), "", "Finish this pending clean, and plan none."),

@@ -16,7 +16,7 @@ from workers.options.bloom_options import (
     kept_bloom_options,
 )
 from workers.options.column_groups import GroupRule, group_rule
-from workers.options.group_keys import GROUPS_KEY, PORTABLE_KEY, SHORTHAND_KEY
+from workers.options.group_keys import GROUPS_KEY, PORTABLE_KEY, RETENTION_KEY, SHORTHAND_KEY
 from workers.options.index_kind import (
     INDEX_KEY,
     INDEX_OPTIONS,
@@ -25,7 +25,7 @@ from workers.options.index_kind import (
     index_options,
     moves_rows,
 )
-from workers.options.option_values import choice, listed
+from workers.options.option_values import choice, duration_minutes, listed
 from workers.options.partition_update import PartitionUpdate, partition_update
 from workers.options.payloads import (
     MERGE_MODE_KEY,
@@ -240,6 +240,8 @@ def table_options(given: Mapping[str, str]) -> dict[str, str]:
     for key in (HIVE_STYLE_KEY, URL_ENCODE_KEY, PORTABLE_TABLE_KEY, PORTABLE_KEY):
         keys.boolean(values, key)
     time_units(values[TIME_UNIT_KEY])
+    # Tables from before zero was refused are read: they remember no delete.
+    duration_minutes(values[RETENTION_KEY], RETENTION_KEY, least=1)
     partial = values[PARTIAL_KEY]
     if partial not in ("", PARTIAL_IGNORE_DEFAULTS):
         raise InvalidInput("unsupported partial update mode", given=partial)

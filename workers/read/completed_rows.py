@@ -68,9 +68,13 @@ def _keys(rows: pa.Table, config: TableConfig, schema: TableSchema) -> pa.Array[
             record_key=fields,
         )
     try:
+        types = {name: schema.arrow.field(name).type for name in fields}
+        if zoned := [name for name, kind in types.items() if _has_zone(kind)]:
+            # Which of them placed a row cannot be seen where no key is stored.
+            raise InvalidInput("Hudi's write paths spell a time with a zone in two ways", of=zoned)
         texts = [
-            key_value_texts(name, _single(rows.column(name)).cast(schema.arrow.field(name).type))
-            for name in fields
+            key_value_texts(name, _single(rows.column(name)).cast(kind))
+            for name, kind in types.items()
         ]
     except (InvalidInput, KeyError) as error:
         raise UnsupportedTable(
@@ -78,6 +82,10 @@ def _keys(rows: pa.Table, config: TableConfig, schema: TableSchema) -> pa.Array[
             record_key=fields,
         ) from error
     return composite_keys(fields, texts) if config.names_key_fields else texts[0]
+
+
+def _has_zone(kind: Any) -> bool:
+    return bool(pa.types.is_timestamp(kind) and kind.tz)
 
 
 def _single(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:

@@ -18,6 +18,7 @@ from workers.options.column_groups import ColumnGroup
 from workers.options.group_settings import Granularity
 from workers.options.table_options import TableConfig
 from workers.read.comparison import differs
+from workers.schema.bad_rows import refuse_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +28,44 @@ class ComparedColumns:
     columns: tuple[str, ...]
     ordering: tuple[str, ...] = ()
     """Those of them that order the versions; empty where the later commit wins."""
+    ages: tuple[str, ...] = ()
+    """Ordering columns of the row's version, of which the statement sets one or more."""
+    needs_age: bool = False
+    """Whether a version without any ordering value says nothing, as in a column group."""
+    is_ordered: bool = False
+    """Whether a null is an ordering value below all others."""
+
+    def check_ages(self, before: pa.Table, after: pa.Table, is_old: Any) -> None:
+        """Check that no ordering value is set to null where that would leave the row as it is:
+        the statement would answer that it changed nothing. Raises BadRows.
+        """
+        if not self.ages:
+            return
+        lost: list[Any] = [
+            pc.and_(after.column(one).is_null(), before.column(one).is_valid())
+            for one in self.ages
+            if one in before.column_names and self.is_ordered
+        ]
+        if self.needs_age:
+            nulls: list[Any] = [after.column(one).is_null() for one in self.ages]
+            lost.append(pc.and_(functools.reduce(pc.and_, nulls), self._different(before, after)))
+        if not lost:
+            return
+        is_lost: Any = functools.reduce(pc.or_, lost)
+        refuse_rows(
+            pc.and_(is_old, is_lost.combine_chunks()),
+            "an ordering column is not set to null: such a version is older than any other, or "
+            "none, so nothing would change; set a value, or leave the row out",
+            ", ".join(self.ages),
+        )
+
+    def _different(self, before: pa.Table, after: pa.Table) -> Any:
+        columns = [differs(before.column(one), after.column(one)) for one in self.columns]
+        return functools.reduce(pc.or_, columns)
 
     def changed(self, before: pa.Table, after: pa.Table) -> Any:
         """Per row whether it holds something else afterwards. Both hold `columns`."""
-        different = [differs(before.column(one), after.column(one)) for one in self.columns]
-        changed: Any = functools.reduce(pc.or_, different)
+        changed = self._different(before, after)
         if self.ordering:
             changed = pc.and_not(changed, _is_older(before, after, self.ordering))
         return changed
@@ -46,8 +80,9 @@ def compared_columns(
     if config.merger is not None or not sets:
         return ()
     if config.groups is None:
-        ordering = (config.ordering_field,) if config.ordering_field in sets else ()
-        return (ComparedColumns(tuple(sets), tuple(name for name in ordering if name)),)
+        field = config.ordering_field
+        ordering = (field,) if field is not None and field in sets else ()
+        return (ComparedColumns(tuple(sets), ordering, ordering, is_ordered=True),)
     compared = (_of_group(group, sets) for group in config.groups.groups(schema.names))
     return tuple(part for part in compared if part.columns)
 
@@ -57,7 +92,13 @@ def _of_group(group: ColumnGroup, sets: Collection[str]) -> ComparedColumns:
     # With an age per column a version that is older than the group's may be newer than a column's.
     has_one_age = group.is_ordered and group.granularity is Granularity.GROUP
     is_age_set = set(group.ordering) <= set(sets)
-    return ComparedColumns(columns, group.ordering if has_one_age and is_age_set else ())
+    return ComparedColumns(
+        columns,
+        group.ordering if has_one_age and is_age_set else (),
+        group.ordering if set(group.ordering).intersection(sets) else (),
+        needs_age=True,
+        is_ordered=group.is_ordered,
+    )
 
 
 def _is_older(before: pa.Table, after: pa.Table, ordering: Collection[str]) -> Any:

@@ -85,6 +85,8 @@ class Conversion:
         fields = [self.schema.field(name) for name in self._current]
         columns = [_cast(rows.column(first + at), one) for at, one in enumerate(fields)]
         before = pa.table(columns, schema=pa.schema(fields))
+        for part in self.compared:
+            part.check_ages(before, after, is_old)
         changed = [part.changed(before, after) for part in self.compared]
         return after.filter(functools.reduce(pc.or_, changed, pc.invert(is_old)))
 

@@ -158,6 +158,12 @@ def check_written_groups(rule: GroupRule, brought_names: Sequence[str]) -> None:
     names, is_deleting = set(brought_names), IS_DELETED in brought_names
     columns = [name for name in brought_names if name != IS_DELETED]
     check_ages_of(rule, columns)
+    if not is_deleting and not set(columns) - rule.apart:
+        raise InvalidInput(
+            "the batch brings keys only, so its rows would say nothing and not be shown: bring a "
+            "column of a group or of no group",
+            brought=columns,
+        )
     for group in rule.groups(columns):
         brought = [name for name in group.all_columns if name in names]
         if not brought:

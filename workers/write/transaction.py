@@ -36,9 +36,9 @@ from workers.recovery.rollback import RollbackOutcome, RollbackRequest, rollback
 from workers.table.table import Table
 from workers.write.context import WriteContext
 from workers.write.dead_letters import check_bad_rows
-from workers.write.exhausted_lists import with_exhausted
 from workers.write.left_files import LeftFiles
 from workers.write.lost_write import file_group_of, written_in_vain
+from workers.write.outcome_warnings import with_warnings
 from workers.write.proposing import proposal_of
 from workers.write.request import WriteRequest
 from workers.write.status import DeadLetterFile, WriteStatus
@@ -133,7 +133,7 @@ class Transaction:
             size = sum(one.stat.bytes for one in written)
             groups = {(one.stat.partition_path, one.stat.file_id) for one in written}
             outcome = self._lost(outcome.conflict, groups, len(written), size)
-        outcome = with_exhausted(self._table, outcome, written)  # Before files are tidied away.
+        outcome = with_warnings(self._table, outcome, written)
         self._tidy(outcome, written)
         return outcome
 

@@ -253,3 +253,27 @@ def files(table: LakehouseTable) -> list[str]:
         for one in listed_files
         if not one.path.startswith(".hoodie") and ".hoodie_partition_metadata" not in one.path
     ]
+
+
+def test_a_time_with_a_zone_is_the_same_key_for_a_frame_of_another_zone(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    table = create_table(tmp_path / "t", name="t", schema=SCHEMA, record_key=["seen_at"])
+    batch = rows(range(3), second=1)
+    table.write(arrow(batch), options=OPTIONS)
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        again = spark.createDataFrame(arrow([row | {"part": "again"} for row in batch[1:]]))
+        table.write(again, options=OPTIONS)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(zone))
+
+    keys = table.read(columns=["_hoodie_record_key", "part"]).sort_by("_hoodie_record_key")
+    first = 1_767_323_041_000_000
+    assert keys.to_pylist() == [
+        {"_hoodie_record_key": str(first), "part": "p0"},
+        {"_hoodie_record_key": str(first + 1), "part": "again"},
+        {"_hoodie_record_key": str(first + 2), "part": "again"},
+    ]
+    assert_referee_agrees(table.location)

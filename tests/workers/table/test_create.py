@@ -195,7 +195,6 @@ def test_second_table_at_one_place_is_refused_and_changes_nothing(tmp_path: Path
         ({"record_key": []}, "record key"),
         ({"record_key": ["value", "value"]}, "twice"),
         ({"record_key": ["ratio"], "schema": RATIOS}, "record key is text"),
-        ({"record_key": ["moment"], "schema": RATIOS}, "record key is text"),
         ({"schema": ZONELESS, "options": {"sluice.portable": "true"}}, "moment"),
         ({"options": {"sluice.portable": "perhaps"}}, "portable"),
         ({"record_key": "id"}, "record_key"),

@@ -1,0 +1,38 @@
+"""What a person should know of a commit that stands, told with its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from workers.concurrency.outcome import CommitOutcome, Committed
+from workers.table.table import Table
+from workers.timeline.group_facts import added
+from workers.write.exhausted_lists import with_exhausted
+from workers.write.status import WriteStatus
+
+
+def with_warnings(
+    table: Table, outcome: CommitOutcome, written: Sequence[WriteStatus]
+) -> CommitOutcome:
+    """Return `outcome` with its warnings; call it before files are tidied away."""
+    return _with_silence(with_exhausted(table, outcome, written), written)
+
+
+def _with_silence(outcome: CommitOutcome, written: Sequence[WriteStatus]) -> CommitOutcome:
+    """Return `outcome` with a warning, if rows of it have no ordering value of the one column group
+    that it brings, or of any: they say nothing, and readers show nothing of them. Rows that lack
+    one of several groups are as usual as the groups are many.
+    """
+    facts = added(one.stat.groups for one in written)
+    skipped = {name: one["skipped"] for name, one in facts.items() if one.get("skipped")}
+    said = [name for name, one in facts.items() if one.get("rows")]
+    if not skipped or not isinstance(outcome, Committed) or said not in ([], list(skipped)):
+        return outcome
+    rows = max(map(int, skipped.values()))
+    warning = (
+        f"rows without an ordering value of their column group say nothing, and are not shown: "
+        f"groups={','.join(sorted(skipped))} rows={rows}"
+    )
+    left = outcome.rows if said else 0
+    return replace(outcome, rows=left, warnings=(*outcome.warnings, warning))
