@@ -147,7 +147,7 @@ def restates(table: Table, instant: Instant, of: InstantTime) -> bool:
     Damaged metadata does not say so.
     """
     try:
-        return read_instant(table, instant).extra_metadata.get(RESTATES_KEY) == of
+        return read_instant(table, instant).restates == of
     except MalformedTable:
         return False
 

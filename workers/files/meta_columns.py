@@ -31,8 +31,10 @@ def with_meta_columns(
     file_name: str,
     task_partition: int,
     first_row: int = 0,
+    keeps_seqno: bool = False,
 ) -> pa.Table:
-    """New rows of `instant`: meta columns in front, replacing any that the input carried.
+    """New rows of `instant`: meta columns in front, replacing any that the input carried, but for
+    its sequence numbers with `keeps_seqno`: they name the commit that wrote the rows first.
 
     `file_name` is the base file's own name, or the file id alone in a log block. `first_row` keeps
     sequence numbers apart when one task writes several batches in one commit.
@@ -42,13 +44,15 @@ def with_meta_columns(
     counters = pa.array(np.arange(first_row, first_row + rows)).cast(pa.string())
     prefix: Any = pa.scalar(f"{instant}_{task_partition}")
     separator: Any = "_"
-    values = {
+    values: dict[str, StringColumn] = {
         COMMIT_TIME: _repeated(instant, rows),
         COMMIT_SEQNO: pc.binary_join_element_wise(prefix, counters, separator),
         RECORD_KEY: keys,
         PARTITION_PATH: _repeated(partition, rows),
         FILE_NAME: _repeated(file_name, rows),
     }
+    if keeps_seqno:
+        values[COMMIT_SEQNO] = table.column(COMMIT_SEQNO)
     return _prepended(without_meta_columns(table), values)
 
 

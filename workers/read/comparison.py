@@ -23,9 +23,22 @@ def is_new_or_different(before: pa.Table, after: pa.Table) -> Any:
 
 
 def differs(left: Any, right: Any) -> Any:
-    """Per row whether two columns of one type hold other values; two nulls are the same."""
+    """Per row whether two columns of one type hold other values; two nulls are the same, and so are
+    two NaN.
+    """
     if pa.types.is_nested(right.type):
         pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
-        return pa.chunked_array([pa.array([one != other for one, other in pairs], pa.bool_())])
+        return pa.chunked_array([pa.array([not _is_same(*pair) for pair in pairs], pa.bool_())])
     unequal = pc.fill_null(pc.not_equal(left, right), False)
+    if pa.types.is_floating(right.type):
+        both_nan = pc.fill_null(pc.and_(pc.is_nan(left), pc.is_nan(right)), False)
+        unequal = pc.and_(unequal, pc.invert(both_nan))
     return pc.or_(unequal, pc.xor(pc.is_null(left), pc.is_null(right)))
+
+
+def _is_same(left: Any, right: Any) -> bool:
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_is_same(left[key], right[key]) for key in left)
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(_is_same, left, right))
+    return bool(left == right or (left != left and right != right))

@@ -9,6 +9,7 @@ from workers.read.scan import PlannedSlice, Scan
 from workers.read.statistics import FooterStatistics, StatisticsSource
 from workers.read.undisturbed import expired
 from workers.storage.base import size_of
+from workers.table.file_group import FileSlice
 
 _LINES_MAX = 20
 
@@ -24,7 +25,11 @@ def explained(scan: Scan, statistics: StatisticsSource | None = None) -> str:
     """The text of `Scan.explain`. Raises SnapshotExpired, MalformedTable, UnsupportedTable."""
     source = statistics or FooterStatistics(scan.table.storage)
     try:
-        lines = [_line(scan, one, source) for one in scan.planned]
+        lines = [
+            _line(scan, planned, slice_, source)
+            for planned in scan.planned
+            for slice_ in planned.slices
+        ]
     except NotFound as error:
         raise expired(error) from error
     read = sum(one.is_read for one in lines)
@@ -47,8 +52,9 @@ def _filter(scan: Scan) -> str:
     return "filtered on " + ", ".join(sorted({one.column for one in scan.predicate.conditions}))
 
 
-def _line(scan: Scan, planned: PlannedSlice, statistics: StatisticsSource) -> _Line:
-    slice_ = planned.slice_
+def _line(
+    scan: Scan, planned: PlannedSlice, slice_: FileSlice, statistics: StatisticsSource
+) -> _Line:
     place = f"{slice_.partition or '.'}/{slice_.file_id}"
     if planned.left_out_by is not None:
         return _Line(f"  left out by {planned.left_out_by}: {place}", False, 0)

@@ -7,7 +7,7 @@ of the answer (TL5, A14).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -15,6 +15,8 @@ from workers.clock import InstantTime
 from workers.errors import NotFound, SnapshotExpired
 from workers.files.names import FileId, bucket_of
 from workers.files.partition import files_by_partition
+from workers.options.index_kind import IndexKind
+from workers.options.table_options import TableConfig
 from workers.storage.base import join
 from workers.table.file_group import FileSlice
 from workers.table.schema_history import read_instant
@@ -82,8 +84,32 @@ class History:
     def written(
         self, since: InstantTime, until: InstantTime | None
     ) -> list[tuple[CompletedInstant, CommitMetadata]]:
-        """As `writes`, with what each says of itself. Raises MalformedTable."""
+        """Return the writes of the window with their metadata, in the order in which they became
+        visible, without those that only publish rows again. Raises MalformedTable.
+        """
+        return [one for one in self._read(self.writes(since, until)) if one[1].restates is None]
+
+    def republishing(
+        self, since: InstantTime, until: InstantTime | None
+    ) -> dict[InstantTime, InstantTime]:
+        """Return the writes of the window that only publish rows again, each with the commit that
+        it follows. Reads the metadata of those alone that began before the commit before them was
+        complete. Raises MalformedTable.
+        """
         writes = self.writes(since, until)
+        borders = [since, *(one.completed_at for one in writes)]
+        overlapping = [
+            one for one, before in zip(writes, borders, strict=False) if one.requested_at <= before
+        ]
+        return {
+            one.requested_at: metadata.restates
+            for one, metadata in self._read(overlapping)
+            if metadata.restates is not None
+        }
+
+    def _read(
+        self, writes: Collection[CompletedInstant]
+    ) -> list[tuple[CompletedInstant, CommitMetadata]]:
         archived = [one for one in writes if self.timeline.find(one.requested_at) is None]
         contents = _archived_metadata(self.table, archived)
         return [
@@ -109,12 +135,11 @@ class History:
                 )
         return slices
 
-    def groups_like(self, slices: Iterable[FileSlice]) -> list[GroupKey]:
-        """The file groups of the same buckets, whose rows they hold or held: clustering and
-        overwriting give a bucket a new file group.
+    def groups_at(self, at: InstantTime) -> list[GroupKey]:
+        """Return the file groups that a snapshot taken at this completion time read, whether or not
+        their files still exist.
         """
-        homes = {_home(one.partition, one.file_id) for one in slices}
-        return [key for key in self._groups if _home(*key) in homes]
+        return [(one.partition, one.file_id) for one in self._slices(at, None)]
 
     def _slices(
         self, at: InstantTime | None, wanted: Collection[GroupKey] | None
@@ -163,9 +188,9 @@ def _archived_metadata(
     }
 
 
-def _home(partition: str, file_id: FileId) -> tuple[str, int | FileId]:
-    bucket = bucket_of(file_id)
-    return partition, file_id if bucket is None else bucket
+def bucket_number(config: TableConfig, file_id: FileId) -> int | None:
+    """Return the bucket of a file group, or None if the table has another index."""
+    return bucket_of(file_id) if config.index is IndexKind.BUCKET else None
 
 
 def _cleaned_files(

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from workers.clock import InstantTime, format_instant, parse_instant
 from workers.errors import InvalidInput, NotFound, SnapshotExpired
-from workers.files.meta_columns import COMMIT_TIME, RECORD_KEY
+from workers.files.meta_columns import RECORD_KEY
 from workers.files.names import bucket_of
 from workers.index.bucket import bucket_of_keys
 from workers.options.index_kind import IndexKind
@@ -26,6 +26,7 @@ from workers.read.file_slice import slice_schema
 from workers.read.history import History
 from workers.read.predicate import Predicate
 from workers.read.pruning import among
+from workers.read.republished import commit_of_row
 from workers.read.slice_scan import SliceScan
 from workers.read.snapshot import planned_at
 from workers.read.undisturbed import expired, undisturbed
@@ -113,6 +114,8 @@ class _Walk:
     rows: dict[str, pa.Table] = field(default_factory=dict)
     """Partition -> the row as it stood behind the commit that is looked at."""
     versions: list[RowVersion] = field(default_factory=list)
+    republishing: dict[InstantTime, InstantTime] = field(default_factory=dict)
+    """Commits that publish rows again -> the commit that each follows."""
 
     def history(self, timeline: Timeline, slices: Iterable[FileSlice]) -> RowHistory:
         cut_by: CutBy = ""
@@ -131,6 +134,7 @@ class _Walk:
             return ""
         start = format_instant(parse_instant(first) - 1)
         history = History.load(self.table, timeline, earliest=start)
+        self.republishing = history.republishing(start, None)
         for instant, metadata in reversed(_active_writes(history, timeline)):
             for home in sorted({one for one, _ in self._candidates(metadata)}):
                 if len(self.versions) >= self.versions_max:
@@ -171,7 +175,7 @@ class _Walk:
     ) -> None:
         """What the commit made of the row in the partition `home`."""
         after = self.rows.get(home)
-        is_its = after is not None and _commit_of(after) == instant.requested_at
+        is_its = after is not None and self._commit_of(after) == instant.requested_at
         if after is not None and not is_its and not self.table.config.compares_rows:
             return
         groups = [one for one in self._candidates(metadata) if one[0] == home]
@@ -210,10 +214,13 @@ class _Walk:
             return None if before is after else ()
         return tuple(differing_columns(before, after, self.compared)) or None
 
+    def _commit_of(self, row: pa.Table) -> InstantTime:
+        return commit_of_row(row, self.republishing)
+
     def _from_before(self) -> CutBy:
         """What stood there when the active timeline begins."""
         for home, row in self.rows.items():
-            self.versions.append(RowVersion(_commit_of(row), None, home, None, row))
+            self.versions.append(RowVersion(self._commit_of(row), None, home, None, row))
         return "archived" if self.rows else ""
 
     def _rows_in(self, slices: Iterable[FileSlice]) -> Iterator[tuple[str, pa.Table]]:
@@ -258,7 +265,3 @@ def _active_writes(
         if timeline.find(instant.requested_at) is not None
         and not (metadata.compacted or metadata.operation_type in REWRITES)
     ]
-
-
-def _commit_of(row: pa.Table) -> InstantTime:
-    return str(row.column(COMMIT_TIME)[0].as_py() or "")

@@ -41,7 +41,12 @@ class PlannedSlice:
     left_out_by: str | None = None
     """What tells that it holds no row that is wanted; None where it is read."""
     window: WindowSlice | None = None
-    """Where its rows are compared with those of the window's start."""
+    """Where rows are compared with those of the window's start: `slice_` is the first of it."""
+
+    @property
+    def slices(self) -> tuple[FileSlice, ...]:
+        """All that are read together."""
+        return (self.slice_,) if self.window is None else self.window.after
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,8 @@ class Scan:
     @property
     def slices(self) -> tuple[FileSlice, ...]:
         """Those that may hold rows that are wanted."""
-        return tuple(one.slice_ for one in self.planned if one.left_out_by is None)
+        wanted = [one for one in self.planned if one.left_out_by is None]
+        return tuple(slice_ for one in wanted for slice_ in one.slices)
 
     @property
     def schema(self) -> pa.Schema:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from workers.errors import InvalidInput, TableChanged
 from workers.files.meta_columns import COMMIT_TIME, META_COLUMNS
 from workers.read.file_slice import slice_schema
@@ -94,23 +91,26 @@ def _window_scan(
     predicate = None if where is None else predicate_of(where, plan.schema.arrow)
     columns = _columns(request, plan.schema)
     if table.config.compares_rows:
-        slices = tuple(PlannedSlice(one.after, window=one) for one in plan.slices)
-        return Scan(table, timeline, plan.schema, slices, columns, predicate, window=plan)
+        windows = tuple(PlannedSlice(one.after[0], window=one) for one in plan.slices)
+        return Scan(table, timeline, plan.schema, windows, columns, predicate, window=plan)
     pruner = slice_pruner(table, plan.schema, predicate)
-    slices = tuple(PlannedSlice(one.after, pruner.reason(one.after)) for one in plan.slices)
-    return Scan(table, timeline, plan.schema, slices, columns, _of_commits(plan, predicate))
+    slices = [slice_ for one in plan.slices for slice_ in one.after]
+    planned = tuple(PlannedSlice(one, pruner.reason(one)) for one in slices)
+    return Scan(table, timeline, plan.schema, planned, columns, _of_commits(plan, predicate))
 
 
 def _of_commits(plan: IncrementalPlan, predicate: Predicate | None) -> Predicate:
     """Rows of the window's commits: as any other filter, so that statistics leave out as well."""
-    commits = among(COMMIT_TIME, *plan.instants)
-    expression = pc.field(COMMIT_TIME).isin(pa.array(plan.instants, pa.string()))
+    commits = plan.commits
+    in_window = Predicate(
+        commits.expression, frozenset(commits.columns), (among(COMMIT_TIME, *commits.in_rows),)
+    )
     if predicate is None:
-        return Predicate(expression, frozenset((COMMIT_TIME,)), (commits,))
+        return in_window
     return Predicate(
-        expression & predicate.expression,
-        predicate.columns | {COMMIT_TIME},
-        (commits, *predicate.conditions),
+        in_window.expression & predicate.expression,
+        in_window.columns | predicate.columns,
+        (*in_window.conditions, *predicate.conditions),
         predicate.opaque,
     )
 

@@ -14,16 +14,17 @@ from dataclasses import replace
 from typing import assert_never
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import col
 
-from workers.files.meta_columns import COMMIT_TIME
+from workers.files.meta_columns import COMMIT_SEQNO, COMMIT_TIME
 from workers.merge.group_file import wanted_bits
 from workers.merge.group_state import BIT_FIELDS, GONE, SET
 from workers.options.table_options import TableConfig
 from workers.read.changes import changes_schema, plan_changes
 from workers.read.file_slice import slice_schema
 from workers.read.incremental import plan_incremental
+from workers.read.republished import INSTANT_CHARS, WindowCommits
 from workers.read.request import Query, ReadRequest, check_columns
 from workers.read.snapshot import SnapshotPlan, plan_snapshot
 from workers.spark.beside import BesideSlice, merged_beside, split_beside
@@ -108,21 +109,29 @@ def _incremental(table: Table, spark: SparkSession, request: ReadRequest) -> Dat
     full = slice_schema(plan.schema)
     names = _column_names(request, full.names, plan.schema.field_names)
     context = ReadContext(table.storage.location, table.config, plan.schema)
-    ends = [one.after for one in plan.slices]
     plain: list[FileSlice] = []
     if table.config.has_meta_columns and not table.config.compares_rows:
-        alone = [one for one in ends if not one.log_files]
+        alone = [slice_ for one in plan.slices for slice_ in one.after if not slice_.log_files]
         plain, _ = split_native(table.storage, full, alone)
     frames = []
     if plain:
         paths = [one.base_file for one in plain if one.base_file]
         rows = native_scan(spark, context.location, full, paths)
-        frames.append(rows.where(col(COMMIT_TIME).isin(list(plan.instants))).select(*names))
-    own = tuple(one for one in plan.slices if one.after not in plain)
+        frames.append(rows.where(_is_of(plan.commits)).select(*names))
+    own = tuple(one for one in plan.slices if not set(one.after) <= set(plain))
     if own:
         work = WindowWork(context, replace(plan, slices=own))
         frames.append(python_scan(spark, work, _wanted(full, names)))
     return _united(spark, frames, _wanted(full, names))
+
+
+def _is_of(commits: WindowCommits) -> Column:
+    """`WindowCommits.expression`, for Spark."""
+    by_time = col(COMMIT_TIME).isin(list(commits.instants))
+    if not commits.republishing:
+        return by_time
+    first = col(COMMIT_SEQNO).substr(1, INSTANT_CHARS).isin(list(commits.origins))
+    return by_time | (col(COMMIT_TIME).isin(list(commits.republishing)) & first)
 
 
 def _changes(table: Table, spark: SparkSession, request: ReadRequest) -> DataFrame:

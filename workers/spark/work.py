@@ -101,9 +101,10 @@ class WindowWork:
         """One table with the window's rows of one slice. Raises NotFound for a file that was
         cleaned away.
         """
-        context = self.context
-        slice_ = self.plan.slices[number]
-        yield window_rows(context.storage, context.config, self.plan, slice_, rule=context.rule)
+        context, window_slice = self.context, self.plan.slices[number]
+        yield window_rows(
+            context.storage, context.config, self.plan, window_slice, rule=context.rule
+        )
 
 
 @dataclass(frozen=True, slots=True)

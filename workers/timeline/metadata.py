@@ -165,6 +165,13 @@ class CommitMetadata:
         """The table's Avro schema as this write left it; None where it does not say."""
         return self.extra_metadata.get(SCHEMA_KEY) or None
 
+    @property
+    def restates(self) -> InstantTime | None:
+        """The commit whose rows and schema this one publishes again, changing nothing; None for all
+        other commits.
+        """
+        return self.extra_metadata.get(RESTATES_KEY)
+
     def with_extra(self, **extra: str) -> CommitMetadata:
         """A copy with these entries over its own extra metadata."""
         return replace(self, extra_metadata=self.extra_metadata | extra)

@@ -31,6 +31,8 @@ class RowGroup:
     """How many rows of the task stand in groups before this: keeps sequence numbers apart."""
     keys_differ: bool = False
     """No key stands here twice, so that nobody has to look."""
+    keeps_seqno: bool = False
+    """Whether `rows` bring sequence numbers: those of the commits that wrote them first."""
     arriving: pa.Table | None = None
     """Stored states of some of the keys of `rows`, which come from other partitions."""
     leaving: pa.Table | None = None

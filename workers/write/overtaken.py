@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 from workers.clock import InstantTime
 from workers.files.base_file import read_base_file
 from workers.files.log_block import AvroData, ParquetData
-from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
+from workers.files.meta_columns import COMMIT_SEQNO, META_COLUMNS, RECORD_KEY
 from workers.files.names import bucket_of
 from workers.merge.merge import greatest
 from workers.merge.versions import (
@@ -301,7 +301,9 @@ class OvertakenRows:
         slot = bucket_of(group[1])
         assert slot is not None, group
         rows = [self._rows_of(context, group, path, keys[path]) for path in sorted(keys)]
-        return RowGroup(group[0], slot, pa.concat_tables(rows), first_row=0)
+        rows_again = pa.concat_tables(rows)
+        keeps_seqno = COMMIT_SEQNO in rows_again.column_names
+        return RowGroup(group[0], slot, rows_again, first_row=0, keeps_seqno=keeps_seqno)
 
     def _rows_of(
         self, context: WriteContext, group: GroupKey, path: str, keys: Set[str]
@@ -318,7 +320,9 @@ class OvertakenRows:
             rows = without_deletes(rows)
         names = [RECORD_KEY]
         if context.operation != "delete":
-            names = [*context.columns, RECORD_KEY]
+            # Readers of Sluice find the commit in it that wrote the row first.
+            origin = [] if context.rule.is_folding else [COMMIT_SEQNO]
+            names = [*context.columns, RECORD_KEY, *origin]
         elif context.config.ordering_field in context.columns:
             names = [RECORD_KEY, str(context.config.ordering_field)]
         if not context.marks_deletes:

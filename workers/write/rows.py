@@ -9,7 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.files.base_file import read_base_file
-from workers.files.meta_columns import FILE_NAME, META_COLUMNS, RECORD_KEY, with_meta_columns
+from workers.files.meta_columns import (
+    COMMIT_SEQNO,
+    FILE_NAME,
+    META_COLUMNS,
+    RECORD_KEY,
+    with_meta_columns,
+)
 from workers.merge.as_others import takes_null_for_zero
 from workers.merge.group_state import GONE, SET, bits, has_bit, is_alive, is_hidden, with_absent
 from workers.merge.merge import settled
@@ -31,6 +37,8 @@ def new_rows(context: WriteContext, group: RowGroup, task: TaskIds, file_name: s
     """
     rows = group.rows if group.keys_differ else settled(group.rows, context.rule)
     marks = [name for name in rows.column_names if name == DELETED or is_hidden(name)]
+    if group.keeps_seqno:
+        marks.append(COMMIT_SEQNO)
     return with_meta_columns(
         rows.select([*context.columns, *marks]),
         instant=context.instant,
@@ -39,6 +47,7 @@ def new_rows(context: WriteContext, group: RowGroup, task: TaskIds, file_name: s
         file_name=file_name,
         task_partition=task.partition,
         first_row=group.first_row,
+        keeps_seqno=group.keeps_seqno,
     )
 
 
