@@ -23,13 +23,13 @@ from workers.read.comparison import differs
 from workers.read.conformed import with_meta
 from workers.read.file_slice import merge_slice_batches
 from workers.read.history import History
+from workers.read.moved_rows import NOWHERE, counterparts, groups_together, in_partition, positions
 from workers.read.new_defaults import without_columns
 from workers.read.snapshot import schema_for_reading
 from workers.read.undisturbed import expired, undisturbed
 from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
 from workers.table.table import Table
-from workers.table.view import GroupKey
 from workers.timeline.timeline import Timeline
 
 OP, KEY, PARTITION, BEFORE, AFTER, CHANGED = (
@@ -132,14 +132,9 @@ def _between(
     table: Table, timeline: Timeline, earlier: InstantTime, later: InstantTime
 ) -> DifferencePlan:
     history = History.load(table, timeline, earliest=earlier)
-    written: set[GroupKey] = set()
-    replaced_in: set[str] = set()
-    for _, metadata in history.written(earlier, later):
-        written |= metadata.file_groups
-        replaced_in |= {partition for partition, _ in metadata.replaced_groups}
-    # Where file groups were replaced, a key may have gone from one to another of its partition.
-    together = [[key for key in written if key[0] == one] for one in sorted(replaced_in)]
-    alone = [[key] for key in sorted(written) if key[0] not in replaced_in]
+    commits = [metadata for _, metadata in history.written(earlier, later)]
+    has_data = any(one.file_groups for one in commits)
+    schema = schema_for_reading(table, timeline, later, has_data=has_data)
     units = tuple(
         ChangeUnit(
             later,
@@ -147,9 +142,8 @@ def _between(
             history.slices(earlier, groups=groups),
             history.slices(later, groups=groups),
         )
-        for groups in [*together, *alone]
+        for groups in groups_together(table.config, commits, schema.field_names)
     )
-    schema = schema_for_reading(table, timeline, later, has_data=bool(units))
     return DifferencePlan(table, schema, units, None)
 
 
@@ -158,7 +152,7 @@ def _differences(
 ) -> UnitRows:
     old_schema = without_columns(plan.schema, unit.absent | unit.new_columns)
     new_schema = without_columns(plan.schema, unit.absent)
-    marks = [COMMIT_TIME, RECORD_KEY]
+    marks = [COMMIT_TIME, RECORD_KEY, PARTITION_PATH]
     before = _rows(plan, old_schema, unit.before, marks)
     after = _rows(plan, new_schema, unit.after, marks)
     candidates = _candidates(plan, unit, before, after)
@@ -183,7 +177,7 @@ def _rows(
         for batch in merge_slice_batches(
             table.storage, table.config, schema, slice_, columns=columns
         ):
-            rows = pa.Table.from_batches([batch])
+            rows = in_partition(pa.Table.from_batches([batch]), slice_.partition)
             if keys is not None:
                 rows = rows.filter(pc.is_in(rows.column(RECORD_KEY), value_set=keys))
             parts.append(rows)
@@ -199,46 +193,46 @@ def _candidates(
     plan: DifferencePlan, unit: ChangeUnit, before: pa.Table, after: pa.Table
 ) -> pa.Array[Any]:
     """Keys of rows that came, went, or may hold other values."""
-    old_keys, new_keys = _single(before.column(RECORD_KEY)), _single(after.column(RECORD_KEY))
-    at = pc.index_in(new_keys, value_set=old_keys)
-    is_candidate: Any = pc.is_null(at)
+    at, is_gone = counterparts(before, after)
+    is_candidate: Any = at == NOWHERE
     if plan.table.config.compares_rows or unit.new_columns:
         # A late version can change a row whose commit time stays that of a newer one.
-        is_candidate = pa.array(np.ones(len(new_keys), np.bool_))
+        is_candidate = np.ones(after.num_rows, np.bool_)
     elif plan.of_commit is not None:
-        is_candidate = pc.or_(is_candidate, _single(_written(after, plan.of_commit)))
+        is_candidate = is_candidate | _mask(_written(after, plan.of_commit))
     else:
-        then = _single(before.column(COMMIT_TIME)).take(at)
-        is_candidate = pc.or_(is_candidate, _single(differs(then, after.column(COMMIT_TIME))))
-    gone = old_keys.filter(pc.invert(pc.is_in(old_keys, value_set=new_keys)))
-    return pa.concat_arrays([new_keys.filter(is_candidate), gone])
+        then = _taken(before, COMMIT_TIME, positions(at))
+        is_candidate = is_candidate | _mask(differs(then, _single(after.column(COMMIT_TIME))))
+    changed, gone = (
+        _single(rows.column(RECORD_KEY)).filter(pa.array(mask))
+        for rows, mask in ((after, is_candidate), (before, is_gone))
+    )
+    return pa.concat_arrays([changed, gone])
 
 
 def _compared(
     plan: DifferencePlan, older: pa.Table, newer: pa.Table, compared: Collection[str]
 ) -> pa.Table:
-    old_keys, new_keys = _single(older.column(RECORD_KEY)), _single(newer.column(RECORD_KEY))
-    at = pc.index_in(new_keys, value_set=old_keys).cast(pa.int64())
-    then = older.take(at)
+    at, is_gone = counterparts(older, newer)
+    then = older.take(positions(at))
     changes = {
         name: _mask(differs(then.column(name), newer.column(name)))
         for name in plan.columns
         if name in compared
     }
-    is_new = _mask(pc.is_null(at))
+    is_new = at == NOWHERE
     is_shown = is_new | np.logical_or.reduce([is_new, *changes.values()])
     if plan.of_commit is not None:
         is_shown |= _mask(_written(newer, plan.of_commit))
     chosen = np.flatnonzero(is_shown)
-    gone = np.flatnonzero(_mask(pc.invert(pc.is_in(old_keys, value_set=new_keys))))
+    gone = np.flatnonzero(is_gone)
     ops = [INSERTED if is_new[one] else UPDATED for one in chosen]
     names = [
         None if is_new[one] else [name for name, mask in changes.items() if mask[one]]
         for one in chosen
     ]
-    nowhere = pa.nulls(len(gone), pa.int64())
-    new_at = pa.concat_arrays([pa.array(chosen, pa.int64()), nowhere])
-    old_at = pa.concat_arrays([_single(at).take(pa.array(chosen, pa.int64())), pa.array(gone)])
+    new_at = positions(np.concatenate([chosen, np.full(len(gone), NOWHERE)]))
+    old_at = positions(np.concatenate([at[chosen], gone]))
     schema = difference_schema(plan.schema)
     return pa.table(
         [

@@ -1,4 +1,6 @@
-"""Each change is delivered once: across clustering and commits that publish rows again."""
+"""Each change is delivered once: across clustering, commits that publish rows again, and moves of
+rows between partitions.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.change_reader import Pages, key_of
+from tests.support.keyed_streams import click, made, shown
 from tests.support.overtaking import SCHEMA, WIDER, row
 from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioTables, schema_of
 from tests.support.table_services import run
@@ -20,6 +23,7 @@ from workers.read.row_history import row_history
 
 KINDS = ["COPY_ON_WRITE", "MERGE_ON_READ"]
 INDEXES = ["BUCKET", "SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM"]
+MOVING = ["GLOBAL_SIMPLE", "GLOBAL_BLOOM", "groups"]
 ONE_BUCKET = {"hoodie.bucket.index.num.buckets": "1"}
 DIRECT = {"hoodie.write.markers.type": "direct", "hoodie.parquet.small.file.limit": "0"}
 PARTIAL = {
@@ -181,6 +185,96 @@ def test_row_of_a_rival_that_is_published_again_is_delivered_with_the_rival(
         assert ops(table, since=since) == []
     (stands,) = (one for one in table.rows("id", "city", "weight") if one["id"] == 1)
     assert stands == {"id": 1, "city": "rival", "weight": None}
+
+
+@pytest.fixture(params=MOVING)
+def moving(
+    request: pytest.FixtureRequest, tables: ScenarioTables, table_type: str
+) -> ScenarioTable:
+    if request.param == "groups":
+        return made(tables, table_type, "move")
+    options = {"hoodie.index.type": request.param}
+    return tables(table_type=table_type, schema=READINGS, partition_by=["place"], options=options)
+
+
+def placed(table: ScenarioTable, key: str, place: str, value: int) -> Row:
+    if table.table.config.groups is None:
+        return reading(key, place, value)
+    return (shown if value % 2 else click)(key, place, value, value)
+
+
+def delete(table: ScenarioTable, key: str, place: str) -> None:
+    (column,) = table.table.config.partition_by
+    table.lakehouse.delete(pa.table({"id": [key], column: [place]}), options=DIRECT)
+
+
+@pytest.mark.sampled(every=2)
+@every_type
+def test_row_that_moves_is_one_update_with_both_images(moving: ScenarioTable) -> None:
+    pages = Pages(moving)
+
+    def step(*rows: Row, operation: str = "upsert") -> list[tuple[str, str]]:
+        since = pages.times[-1]
+        write(moving, *rows, operation=operation)
+        pages.note()
+        pages.check(since, pages.times[-1])
+        return sorted(ops(moving, since=since))
+
+    def at(key: str, place: str, value: int) -> Row:
+        return placed(moving, key, place, value)
+
+    step(at("k", "m", 1), at("l", "m", 1), at("m", "t", 1), at("gone", "t", 1))
+    moves = [step(at("k", place, 3)) for place in ("t", "m", "a new one", "m")]
+    with_others = step(at("k", "t", 5), at("l", "t", 5), at("m", "m", 5), at("new", "m", 5))
+    delete(moving, "k", "t")
+    pages.note()
+    step(at("k", "m", 7))
+    overwritten = step(
+        at("k", "t", 8), at("l", "t", 8), at("n", "m", 8), operation="insert_overwrite_table"
+    )
+
+    assert moves == [[("u", "k")]] * 4
+    assert with_others == [("i", "new"), ("u", "k"), ("u", "l"), ("u", "m")]
+    assert overwritten == [
+        ("d", "gone"), ("d", "m"), ("d", "new"), ("i", "n"), ("u", "k"), ("u", "l"),
+    ]  # fmt: skip
+    for since, until in [*pairwise(pages.times), (pages.times[0], pages.times[-1])]:
+        pages.check(since, until)
+
+
+@pytest.mark.parametrize("index", ["BUCKET", "SIMPLE"])
+@every_type
+def test_rows_of_one_key_in_two_partitions_stay_two(
+    tables: ScenarioTables, table_type: str, index: str
+) -> None:
+    options = {"hoodie.index.type": index} | (ONE_BUCKET if index == "BUCKET" else {})
+    table = tables(table_type=table_type, schema=READINGS, partition_by=["place"], options=options)
+    write(table, reading("k", "p", 1), reading("k", "q", 1))
+    since = write(table, reading("k", "q", 2), reading("k", "r", 2))
+    table.lakehouse.delete_partition(["q"], options=DIRECT)
+    write(table, reading("k", "p", 3), reading("k", "q", 3), operation="insert_overwrite_table")
+
+    events = read(table, query="cdc", since=since)
+
+    def places(event: Row) -> tuple[Any, ...]:
+        images = event["before"], event["after"]
+        return (event["op"], *(image and image["place"] for image in images))
+
+    assert [places(one) for one in events] == [("d", "q", None), ("u", "p", "p"), ("u", "r", "q")]
+
+
+@every_type
+def test_values_that_are_written_again_are_no_change(
+    tables: ScenarioTables, table_type: str
+) -> None:
+    table = tables(table_type=table_type, schema=MEASURED, options=ONE_BUCKET)
+    unknown: Row = {"id": "a", "x": float("nan"), "xs": [float("nan"), 1.0]}
+    rows = [unknown, {"id": "b", "x": None}]
+    since = write(table, *rows)
+
+    write(table, *rows, {"id": "c"})
+
+    assert ops(table, since=since) == [("i", "c")]
 
 
 @every_type

@@ -1,5 +1,5 @@
-"""Windows and changes through Spark, by both of its ways, across clustering and commits that
-publish rows again: those that Arrow gives.
+"""Windows and changes through Spark, by both of its ways, across clustering, commits that publish
+rows again, and moves between partitions: those that Arrow gives.
 """
 
 from __future__ import annotations
@@ -88,3 +88,26 @@ def test_row_that_is_published_again_is_delivered_once(
     assert every_way(spark, table, done.completed_at, "cdc") == []
     assert [one["city"] for one in every_way(spark, table, rival.completed_at)] == ["late"]
     assert [one["op"] for one in every_way(spark, table, rival.completed_at, "cdc")] == ["u"]
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_row_that_moves_is_one_update(
+    tables: ScenarioTables, spark: SparkSession, table_type: str
+) -> None:
+    table = tables(
+        table_type=table_type,
+        schema=READINGS,
+        partition_by=["place"],
+        options={"hoodie.index.type": "GLOBAL_SIMPLE"},
+    )
+    since = write(table, reading("k", "m", 1), reading("l", "m", 1), reading("m", "t", 1))
+    write(table, reading("k", "t", 2), reading("m", "m", 2), reading("l", "m", 2))
+    write(table, reading("k", "m", 3))
+
+    events = every_way(spark, table, since, "cdc")
+
+    moves = [(one["before"]["place"], one["after"]["place"]) for one in events]
+    assert [one["op"] for one in events] == ["u"] * 4
+    assert sorted(moves[:3]) == [("m", "m"), ("m", "t"), ("t", "m")]
+    assert moves[3] == ("t", "m")
+    assert len(every_way(spark, table, since)) == 3
