@@ -13,7 +13,9 @@ Rows = dict[str, Row]
 
 
 class Pages:
-    """The rows of a table by key, at each completion time of its timeline."""
+    """The rows of a table by key, at each completion time of its timeline, without nulls: a window
+    has the columns of its end, and some came later than a page.
+    """
 
     def __init__(self, table: ScenarioTable) -> None:
         self.table = table
@@ -57,7 +59,14 @@ class Pages:
 
     def _read(self, **request: Any) -> list[Row]:
         rows: list[Row] = open_table(self.table.location).read(**request).to_pylist()
-        return rows
+        if "query" not in request:
+            return [_cells(row) for row in rows]
+        images = ("before", "after")
+        return [event | {name: _cells(event[name]) for name in images} for event in rows]
+
+
+def _cells(row: Row | None) -> Any:
+    return row and {name: value for name, value in row.items() if value is not None}
 
 
 def key_of(event: Row) -> str:
