@@ -150,7 +150,10 @@ def _compared_slices(
     for group in then - {(one.partition, one.file_id) for one in slices}:
         went.setdefault(_home(history, group), []).append(group)
     for home, after in came.items():
-        yield WindowSlice(tuple(after), history.slices(since, groups=went.get(home, ())))
+        if home in went:
+            yield WindowSlice(tuple(after), history.slices(since, groups=went[home]))
+        else:
+            yield from (WindowSlice((one,)) for one in after)
 
 
 def _home(history: History, group: GroupKey) -> tuple[str, int | None]:

@@ -102,6 +102,18 @@ def test_clustering_between_two_moments_changes_no_row(tmp_path: Path) -> None:
     assert rows == {("u", "b", "Rome", "Paris", ("ts", "city"))}
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_row_that_moves_to_another_partition_is_one_update(tmp_path: Path, kind: str) -> None:
+    table = made(tmp_path, kind, {"hoodie.index.type": "GLOBAL_BLOOM"})
+    write(table, ("a", 1, "Oslo"), ("b", 1, "Rome"))
+    instant = write(table, ("a", 2, "Oslo"), day="d2")
+    times = moments(table)
+
+    move = ("u", "a", "Oslo", "Oslo", ("ts", "day"))
+    assert differing(plan_commit(table.table, instant)) == ({move}, True)
+    assert differing(plan_moments(table.table, times[0], times[1])) == ({move}, True)
+
+
 def test_difference_that_may_not_be_looked_at_is_none(tmp_path: Path) -> None:
     table = made(tmp_path, "COPY_ON_WRITE", INDEXES[0])
     write(table, ("a", 1, "Oslo"))
