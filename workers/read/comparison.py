@@ -23,22 +23,24 @@ def is_new_or_different(before: pa.Table, after: pa.Table) -> Any:
 
 
 def differs(left: Any, right: Any) -> Any:
-    """Per row whether two columns of one type hold other values; two nulls are the same, and so are
-    two NaN.
+    """Return for each row whether two columns of one type hold different values.
+
+    Two nulls are the same value, and so are two NaNs. 0.0 and -0.0 are different.
     """
     if pa.types.is_nested(right.type):
+        # The text of a NaN equals itself at any depth, and that of -0.0 differs from that of 0.0.
         pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
-        return pa.chunked_array([pa.array([not _is_same(*pair) for pair in pairs], pa.bool_())])
-    unequal = pc.fill_null(pc.not_equal(left, right), False)
+        unequal = [repr(one) != repr(other) for one, other in pairs]
+        return pa.chunked_array([pa.array(unequal, pa.bool_())])
     if pa.types.is_floating(right.type):
-        both_nan = pc.fill_null(pc.and_(pc.is_nan(left), pc.is_nan(right)), False)
-        unequal = pc.and_(unequal, pc.invert(both_nan))
+        left, right = _bits(left), _bits(right)
+    unequal = pc.fill_null(pc.not_equal(left, right), False)
     return pc.or_(unequal, pc.xor(pc.is_null(left), pc.is_null(right)))
 
 
-def _is_same(left: Any, right: Any) -> bool:
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(_is_same(left[key], right[key]) for key in left)
-    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        return len(left) == len(right) and all(map(_is_same, left, right))
-    return bool(left == right or (left != left and right != right))
+def _bits(numbers: Any) -> Any:
+    """Return floats as the whole numbers that their bits spell; all NaNs have the same bits."""
+    single = numbers.combine_chunks() if isinstance(numbers, pa.ChunkedArray) else numbers
+    nan = pa.scalar(float("nan"), single.type)
+    width: Any = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[single.type.bit_width]
+    return pc.if_else(pc.is_nan(single), nan, single).view(width)
