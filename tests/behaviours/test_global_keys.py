@@ -4,7 +4,9 @@ another partition moves there or stays, as the table's options say.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +14,13 @@ import pytest
 
 from tests.behaviours.setups import reading
 from tests.scenarios.services import run
-from tests.support.scenario_table import READINGS, Row, ScenarioTable, ScenarioTables
+from tests.support.scenario_table import (
+    READINGS,
+    Row,
+    ScenarioTable,
+    ScenarioTables,
+    schema_of,
+)
 from workers.concurrency.outcome import CommitOutcome, Committed
 from workers.errors import InvalidInput
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
@@ -90,6 +98,32 @@ def test_a_row_moves_with_its_newer_partition(made: Any, kind: str, index: str) 
         "f": ("oslo", 1),
         "x": ("rome", 6),
     }
+
+
+@every_kind
+@pytest.mark.parametrize(
+    ("ordering", "at"),
+    [
+        (pa.decimal128(10, 2), Decimal(1)),
+        (pa.timestamp("ms", "UTC"), dt.datetime(2026, 1, 1, tzinfo=dt.UTC)),
+        (pa.bool_(), True),
+    ],
+)
+def test_a_row_moves_whatever_type_orders_the_table(
+    tables: ScenarioTables, kind: str, ordering: pa.DataType, at: Any
+) -> None:
+    table = tables(
+        table_type=kind,
+        schema=pa.schema({"id": pa.string(), "place": pa.string(), "at": ordering}),
+        ordering=["at"],
+        partition_by=["place"],
+        options={"hoodie.index.type": "GLOBAL_SIMPLE"},
+    )
+    write(table, *({"id": key, "place": "oslo", "at": at} for key in "ab"))
+
+    write(table, {"id": "a", "place": "rome", "at": at})
+
+    assert {row["id"]: row["place"] for row in table.rows()} == {"a": "rome", "b": "oslo"}
 
 
 @every_kind
@@ -258,3 +292,50 @@ def test_a_move_and_an_update_of_the_old_file_group_conflict(made: Any, kind: st
 
     assert slow.loses().rival == fast.last_instant
     assert places(table)["a"] == ("oslo", 1)
+
+
+PARTIAL = {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
+BY_COMMIT = PARTIAL | {"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"}
+
+
+@every_index
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("COPY_ON_WRITE", BY_COMMIT), ("MERGE_ON_READ", BY_COMMIT), ("MERGE_ON_READ", PARTIAL)],
+)
+def test_with_partial_updates_a_null_in_a_partition_column_moves_no_row(
+    made: Any, kind: str, index: str, options: dict[str, str]
+) -> None:
+    table = made(kind, index, **options)
+    write(table, reading("a", 1, 1, "oslo"), reading("b", 1, 1, "oslo"))
+
+    silent = {**reading("a", 2, 2), "place": None}
+    write(table, silent, reading("c", 2, 2, "rome"), {**silent, "id": "c", "value": 3})
+    write(table, {**silent, "id": "d"})
+
+    rows = {row["id"]: (row["place"], row["value"]) for row in table.rows()}
+    assert rows == {"a": ("oslo", 2), "b": ("oslo", 1), "c": ("rome", 3), "d": (None, 2)}
+    for place, ids in (("oslo", ["a", "b"]), ("rome", ["c"])):
+        rows_there = table.lakehouse.read(where=f"place = '{place}'")
+        assert sorted(rows_there["id"].to_pylist()) == ids
+    assert table.lakehouse.read(where="place IS NULL")["id"].to_pylist() == ["d"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_two_partition_columns_a_null_keeps_one_and_a_value_moves_the_row(
+    tables: ScenarioTables, kind: str
+) -> None:
+    text = pa.string()
+    table = tables(
+        table_type=kind,
+        schema=schema_of(id=text, place=text, note=text, value=pa.int32()),
+        partition_by=["place", "note"],
+        options=BY_COMMIT | {"hoodie.index.type": "GLOBAL_SIMPLE"},
+    )
+    write(table, {"id": "a", "place": "oslo", "note": "x", "value": 1})
+
+    write(table, {"id": "a", "place": None, "note": "y", "value": None})
+
+    moved = {"id": "a", "place": "oslo", "note": "y", "value": 1}
+    assert table.lakehouse.read(where="place = 'oslo' AND note = 'y'").to_pylist() == [moved]
+    assert table.rows() == [moved]

@@ -78,8 +78,10 @@ def delete_records(deletes: pa.Table, partition: str, ordering: str | None) -> l
     keys: list[Any] = deletes.column(RECORD_KEY).to_pylist()
     if ordering is None or ordering not in deletes.column_names:
         return [DeleteRecord(key, partition, DELETES_NOW) for key in keys]
-    wrapper = ordering_wrapper(deletes.schema.field(ordering).type)
     kinds = deletes.column(DELETED).to_pylist()
+    if all(kind == DELETE_NOW for kind in kinds):  # Such as rows that move: of any ordering type.
+        return [DeleteRecord(key, partition, DELETES_NOW) for key in keys]
+    wrapper = ordering_wrapper(deletes.schema.field(ordering).type)
     values = deletes.column(ordering).to_pylist()
     return [
         DeleteRecord(key, partition, DELETES_NOW if kind == DELETE_NOW else (wrapper, value))

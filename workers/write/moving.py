@@ -8,6 +8,7 @@ well: readers take these from the rows or from the path.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 
 from workers.errors import InvalidInput
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
+from workers.files.partition_paths import row_partition_paths
 from workers.merge.merge import greatest, merge
 from workers.merge.versions import DELETE, DELETE_NOW, DELETED, DELETED_FIELD, ROW, Keys, kinds
 from workers.options.write_keys import DuplicatePolicy
@@ -51,9 +53,12 @@ def tagged_globally(
     if prepared.num_rows == 0:
         return Tagged(prepared, prepared)
     if context.operation in REPLACING:
+        prepared = _with_said_paths(context, prepared, places.slice(0, 0), storage)
         rows = _targeted(context, prepared)
         _refuse_doubling(context, prepared, rows, places)
         return Tagged(prepared.slice(0, 0), inserts_of(context, rows))
+    if context.operation != "delete" and _moves(context):
+        prepared = _with_said_paths(context, prepared, places, storage)
     batch = _Batch(context, prepared, places)
     staying = batch.staying()
     if context.operation == "delete":
@@ -68,6 +73,34 @@ def _moves(context: WriteContext) -> bool:
     is_insert = context.operation in ("insert", "bulk_insert")
     keeps = is_insert and context.options.duplicate_policy is not DuplicatePolicy.NONE
     return context.config.moves_rows and not keeps
+
+
+def _with_said_paths(
+    context: WriteContext, rows: pa.Table, places: pa.Table, storage: Storage
+) -> pa.Table:
+    """Return the rows with the paths of the rows that they are merged into, where a null says
+    nothing: a null in a partition column leaves the row in the partition of its other versions.
+    """
+    names = context.config.partition_by
+    says_nothing_by_null = context.config.is_partial_update and names
+    if not says_nothing_by_null or not set(names) <= set(rows.column_names):
+        return rows
+    silent: Any = functools.reduce(pc.or_, [pc.is_null(rows.column(name)) for name in names])
+    keys = rows.filter(silent).column(RECORD_KEY).unique()
+    if len(keys) == 0:
+        return rows
+    known = places.filter(
+        pc.and_(places.column(ALIVE), pc.is_in(places.column(RECORD_KEY), value_set=keys))
+    )
+    incoming = rows.filter(pc.is_in(rows.column(RECORD_KEY), value_set=keys))
+    versions = _marked(incoming)
+    if known.num_rows:
+        versions = _versions(_stored(context, known, storage, context.columns), incoming)
+    merged = merge(versions.drop_columns([PARTITION_PATH, SLOT]), context.rule)
+    merged = merged.filter(pa.array(kinds(merged) == ROW))
+    at: Any = pc.index_in(rows.column(RECORD_KEY), value_set=_single(merged.column(RECORD_KEY)))
+    said = row_partition_paths(context.config, merged).take(_single(at))
+    return with_column(rows, PARTITION_PATH, pc.coalesce(said, rows.column(PARTITION_PATH)))
 
 
 class _Batch:
@@ -114,7 +147,8 @@ def _staying_rows(batch: _Batch, staying: Mask, storage: Storage) -> Tagged:
     elsewhere = staying & ~batch.is_target
     if not elsewhere.any():
         return routed
-    stored = _stored(batch, elsewhere, storage, batch.context.config.partition_by)
+    chosen_places = batch.places.filter(pa.array(elsewhere))
+    stored = _stored(batch.context, chosen_places, storage, batch.context.config.partition_by)
     at, held = joined(*identities(routed.updates, stored))
     chosen = np.arange(routed.updates.num_rows)
     chosen[at] = routed.updates.num_rows + held
@@ -133,7 +167,8 @@ def _with_moves(batch: _Batch, staying: Mask, storage: Storage) -> Tagged:
     elsewhere = batch.is_alive & ~batch.is_target & ~is_delete[batch.place_codes]
     if not elsewhere.any():
         return batch.routed(staying)
-    stored = _stored(batch, elsewhere, storage, batch.context.columns)
+    chosen = batch.places.filter(pa.array(elsewhere))
+    stored = _stored(batch.context, chosen, storage, batch.context.columns)
     touched = np.unique(batch.place_codes[elsewhere])
     incoming = batch.rows.filter(pa.array(np.isin(batch.keys.codes, touched)))
     versions = _versions(stored, incoming)
@@ -153,11 +188,12 @@ def _with_moves(batch: _Batch, staying: Mask, storage: Storage) -> Tagged:
     )
 
 
-def _stored(batch: _Batch, elsewhere: Mask, storage: Storage, names: Sequence[str]) -> pa.Table:
-    """The rows that stand under these keys, as if they had been prepared with these columns."""
-    context, columns = batch.context, [*names, RECORD_KEY]
+def _stored(
+    context: WriteContext, chosen: pa.Table, storage: Storage, names: Sequence[str]
+) -> pa.Table:
+    """The rows that stand at these places, as if they had been prepared with these columns."""
+    columns = [*names, RECORD_KEY]
     stored_rows = []
-    chosen = batch.places.filter(pa.array(elsewhere))
     for place in chosen.group_by([PARTITION_PATH, SLOT]).aggregate([]).to_pylist():
         slice_ = context.slices[place[PARTITION_PATH], place[SLOT]]
         rows = read_slice(
@@ -262,6 +298,10 @@ def _refuse_doubling(
 def _codes(rows: pa.Table, keys: Keys) -> npt.NDArray[np.int64]:
     codes: Any = pc.index_in(rows.column(RECORD_KEY), value_set=keys.distinct)
     return np.asarray(codes.to_numpy(), np.int64)
+
+
+def _single(column: Any) -> Any:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _marked(rows: pa.Table) -> pa.Table:
