@@ -58,6 +58,18 @@ def find_undone_read(
     return None
 
 
+def undone_schema_conflict(lost: Instant, writer: str) -> Conflict:
+    """The conflict of a write whose files have the schema of `lost`, which was undone."""
+    return Conflict(
+        kind="write",
+        message=f"the schema of commit {lost.requested_at}, under which this write stored rows, "
+        "was rolled back meanwhile; write again",
+        rival=lost.requested_at,
+        writer=writer,
+        rule=taken_back.__name__,
+    )
+
+
 def _undone(lost: Instant, file_groups: tuple[FileGroupKey, ...], writer: str) -> Conflict:
     return Conflict(
         kind="write",

@@ -8,6 +8,8 @@ archiver has holes (bug A10).
 from __future__ import annotations
 
 from workers.concurrency.conflicts import vanished
+from workers.schema.equality import equal
+from workers.table.schema_history import SchemaVersion, schema_at
 from workers.table.table import Table
 from workers.timeline import decisions
 from workers.timeline.archive import ArchivedTimeline
@@ -43,3 +45,22 @@ def find_pending_undos(table: Table, timeline: Timeline) -> list[Instant]:
         for one in timeline.completed_writes()
         if one.requested_at in decided and decisions.is_undone(table.storage, one.requested_at)
     ]
+
+
+def find_undone_schema(
+    table: Table, used: SchemaVersion | None, before: Timeline, after: Timeline
+) -> Instant | None:
+    """Return the commit that carried the schema `used`, if it was undone since `before` and the
+    table has another schema now. Files that were written under `used` may be unreadable then.
+
+    Raises MalformedTable.
+    """
+    if used is None:
+        return None
+    pending = find_pending_undos(table, after)
+    undone = (*taken_back(table, before, after), *pending)
+    lost = next((one for one in undone if one.requested_at == used.instant), None)
+    if lost is None or lost in pending:
+        return lost
+    now = schema_at(table, after)
+    return None if now is not None and equal(now.schema, used.schema) else lost

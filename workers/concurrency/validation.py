@@ -11,10 +11,11 @@ from workers.concurrency.file_conflicts import RivalCheck
 from workers.concurrency.outcome import CommitOutcome, RolledBack
 from workers.concurrency.proposal import Proposal
 from workers.concurrency.read_otherwise import read_ahead
-from workers.concurrency.read_set import find_undone_read
+from workers.concurrency.read_set import find_undone_read, undone_schema_conflict
 from workers.concurrency.restating import look_ahead, restatement
 from workers.concurrency.schema_resolution import SchemaAtStart, resolved_schema
 from workers.concurrency.silence import BY, rolled_back_in_silence
+from workers.concurrency.taken_back import find_undone_schema
 from workers.options.write_options import WriteOptions
 from workers.options.writer_modes import ConcurrencyMode
 from workers.table.table import Table
@@ -93,6 +94,8 @@ def validated(
     undone = find_undone_read(table, started.timeline, timeline, proposal.reads, proposal.writer)
     if undone is not None:
         return undone
+    if (undone := _undone_schema(table, started, timeline, proposal)) is not None:
+        return undone
     # A single writer is checked too: it costs nothing when it is alone, and loses nothing when it
     # is not.
     resolved = _resolve_schema(table, options, started, timeline, proposal)
@@ -103,6 +106,18 @@ def validated(
     if proposal.partitions is not None:
         proposal.partitions.check(proposal.written_partitions, rivals.partitions(timeline))
     return _with_restatement(table, started, timeline, resolved)
+
+
+def _undone_schema(
+    table: Table, started: Started, timeline: Timeline, proposal: Proposal
+) -> Conflict | None:
+    """Deletes bring no schema that could conflict, but base files that they rewrite have the one
+    that the write began with.
+    """
+    if not proposal.deletes_only or all(one.is_log for one in proposal.metadata.stats):
+        return None
+    lost = find_undone_schema(table, started.schema, started.timeline, timeline)
+    return None if lost is None else undone_schema_conflict(lost, proposal.writer)
 
 
 def _with_restatement(

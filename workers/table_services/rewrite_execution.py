@@ -10,12 +10,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from workers.errors import InvalidInput, MalformedTable, NotFound, PlanEmpty, PlanOvertaken
+from workers.concurrency.taken_back import find_undone_schema
+from workers.errors import (
+    InvalidInput,
+    MalformedTable,
+    NotFound,
+    PlanEmpty,
+    PlanOvertaken,
+    ServiceBusy,
+)
 from workers.files.compression import compression_of
 from workers.options.write_options import WriteOptions
 from workers.processes import this_process
 from workers.schema.table_schema import TableSchema
-from workers.table.schema_history import current_schema
+from workers.table.schema_history import current_schema, schema_at
 from workers.table.table import Table
 from workers.table.view import VisibleFiles
 from workers.table_services.execution import Claim, claimed, take_back
@@ -135,6 +143,7 @@ class _Execution:
         self._options = options
         self._kind = kind
         self._progress = progress
+        self._schema = schema_at(self._table, claim.timeline)
 
     def run(self, make_runner: RunnerMaker, threads: int | None) -> Rewritten:
         slices = self._visible_slices(self._claim.timeline)
@@ -216,6 +225,10 @@ class _Execution:
         # The table's schema now, whatever it was when the plan was made (E-08).
         schema = current_schema(self._table, timeline)
         assert schema is not None, "it was there when the claim was made"
+        lost = find_undone_schema(self._table, self._schema, self._claim.timeline, timeline)
+        if lost is not None:
+            what = "the schema that the files were written under was rolled back; run it again"
+            raise ServiceBusy(what, instant=lost.requested_at)
         extra = {
             SCHEMA_KEY: schema.avro_json,
             WRITER_KEY: self._options.writer or self._kind.service,
