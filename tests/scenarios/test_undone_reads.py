@@ -389,3 +389,24 @@ def test_an_archived_commit_is_not_taken_for_a_rolled_back_one(
     assert isinstance(outcome, Committed), outcome
     assert len(table.instants()) < before
     assert values(table) == {("b", "oslo"): 6}
+
+
+def test_a_partial_row_is_committed_though_its_file_group_was_rolled_back(
+    tables: ScenarioTables, beside: Beside
+) -> None:
+    table = tables(
+        table_type="MERGE_ON_READ",
+        schema=READINGS,
+        ordering=["ts"],
+        options={
+            "hoodie.bucket.index.num.buckets": "1",
+            "hoodie.table.partial.update.mode": "IGNORE_DEFAULTS",
+        },
+    )
+    undone = table.writer("undone").upsert_and_commit(row("a", 5))
+
+    beside(lambda: undo(table, undone.instant))
+    outcome = upserting({**row("b", 6), "note": None})(table, NON_BLOCKING)
+
+    assert isinstance(outcome, Committed), outcome
+    assert table.rows() == [row("b", 6)]

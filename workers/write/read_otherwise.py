@@ -154,7 +154,8 @@ class KeysReadOtherwise:
                 if not (was_counted or is_late or self._is_suspect(group, known)):
                     continue
                 keys = self._count(group, rivals, again)
-            except (MalformedTable, UnsupportedTable) as error:
+            except (MalformedTable, NotFound, UnsupportedTable) as error:
+                # Not found: its files were rolled back since this write began.
                 _log.warning("keys are not counted: file_group=%s error=%s", group, error)
                 continue
             if keys or was_counted or is_late:
