@@ -204,6 +204,7 @@ class Entry:
     state: State
     touched: frozenset[Key] = frozenset()
     file_groups: frozenset[tuple[str, str]] = frozenset()
+    restated_by: str | None = None
     restated_at: str | None = None
     """When the instant that states it again for other readers was complete."""
     may_be_expired: bool = False

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +189,7 @@ class Story:
             after,
             touched=touched,
             file_groups=groups or frozenset(),
+            restated_by=outcome.restated_by,
             restated_at=restated_at,
         )
 
@@ -275,16 +277,17 @@ class Story:
         if newest.kind in ("create", *SERVICES):
             return
         self._note(f"roll back {newest.kind} {newest.instant}", "rollback")
-        done = self._tried(
-            lambda: self.table().rollback(newest.instant, dry_run=False, reason="test"),
-            RollbackRefused,
-        )
-        if done is not None:
+        # What states it again for other readers goes first.
+        instants = [one for one in (newest.restated_by, newest.instant) if one]
+        if all(self._tried(partial(self._undo, one), RollbackRefused) for one in instants):
             self.events.append(self.entries.pop())
             return
         before = self.entries[-2]
         is_held = newest in self.saved or self._is_archived(newest)
         assert is_held or before.may_be_expired, "a rollback was refused"
+
+    def _undo(self, instant: str) -> Any:
+        return self.table().rollback(instant, dry_run=False, reason="test")
 
     def _is_archived(self, entry: Entry) -> bool:
         return self.table().table.timeline().find(entry.instant) is None
