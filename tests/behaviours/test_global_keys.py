@@ -339,3 +339,17 @@ def test_of_two_partition_columns_a_null_keeps_one_and_a_value_moves_the_row(
     moved = {"id": "a", "place": "oslo", "note": "y", "value": 1}
     assert table.lakehouse.read(where="place = 'oslo' AND note = 'y'").to_pylist() == [moved]
     assert table.rows() == [moved]
+
+
+@every_index
+def test_with_partial_updates_an_older_row_moves_one_that_had_no_partition(
+    made: Any, index: str
+) -> None:
+    table = made("MERGE_ON_READ", index, **PARTIAL)
+    write(table, {**reading("a", 5, 1), "place": None}, reading("b", 5, 1, "oslo"))
+
+    write(table, reading("a", 4, 2, "rome"), reading("b", 4, 2, "rome"))
+
+    assert [row["place"] for row in table.rows()] == ["rome", "oslo"]
+    for place, key in (("rome", "a"), ("oslo", "b")):
+        assert table.lakehouse.read(where=f"place = '{place}'")["id"].to_pylist() == [key]

@@ -79,26 +79,29 @@ def _with_said_paths(
     context: WriteContext, rows: pa.Table, places: pa.Table, storage: Storage
 ) -> pa.Table:
     """Return the rows with the paths of the rows that they are merged into, where a null says
-    nothing: a null in a partition column leaves the row in the partition of its other versions.
+    nothing: a null in a partition column leaves the row in the partition of its other versions, and
+    one that is stored gives way to an older row that says more.
     """
     names = context.config.partition_by
     says_nothing_by_null = context.config.is_partial_update and names
     if not says_nothing_by_null or not set(names) <= set(rows.column_names):
         return rows
     silent: Any = functools.reduce(pc.or_, [pc.is_null(rows.column(name)) for name in names])
-    keys = rows.filter(silent).column(RECORD_KEY).unique()
+    places = places.filter(places.column(ALIVE))
+    at: Any = pc.index_in(rows.column(RECORD_KEY), value_set=_single(places.column(RECORD_KEY)))
+    stands_at = places.column(PARTITION_PATH).take(_single(at))
+    is_elsewhere = pc.fill_null(pc.not_equal(stands_at, rows.column(PARTITION_PATH)), False)
+    keys = rows.filter(pc.or_(silent, is_elsewhere)).column(RECORD_KEY).unique()
     if len(keys) == 0:
         return rows
-    known = places.filter(
-        pc.and_(places.column(ALIVE), pc.is_in(places.column(RECORD_KEY), value_set=keys))
-    )
+    known = places.filter(pc.is_in(places.column(RECORD_KEY), value_set=keys))
     incoming = rows.filter(pc.is_in(rows.column(RECORD_KEY), value_set=keys))
     versions = _marked(incoming)
     if known.num_rows:
         versions = _versions(_stored(context, known, storage, context.columns), incoming)
     merged = merge(versions.drop_columns([PARTITION_PATH, SLOT]), context.rule)
     merged = merged.filter(pa.array(kinds(merged) == ROW))
-    at: Any = pc.index_in(rows.column(RECORD_KEY), value_set=_single(merged.column(RECORD_KEY)))
+    at = pc.index_in(rows.column(RECORD_KEY), value_set=_single(merged.column(RECORD_KEY)))
     said = row_partition_paths(context.config, merged).take(_single(at))
     return with_column(rows, PARTITION_PATH, pc.coalesce(said, rows.column(PARTITION_PATH)))
 
@@ -176,6 +179,9 @@ def _with_moves(batch: _Batch, staying: Mask, storage: Storage) -> Tagged:
     leaves = np.zeros(len(batch.keys.distinct), np.bool_)
     codes = _codes(versions, batch.keys)
     leaves[codes[winners[winners >= stored.num_rows]]] = True
+    if batch.context.config.is_partial_update:
+        # An older row may say the partition column of one that does not: the path tells.
+        leaves[batch.place_codes[elsewhere]] = True
     moved_from = elsewhere & leaves[batch.place_codes]
     # A row that moves goes to its target; the others stay where they are.
     taking = np.where(leaves[batch.place_codes], batch.is_target, staying)
