@@ -90,7 +90,8 @@ def _with_said_paths(
     places = places.filter(places.column(ALIVE))
     at: Any = pc.index_in(rows.column(RECORD_KEY), value_set=_single(places.column(RECORD_KEY)))
     stands_at = places.column(PARTITION_PATH).take(_single(at))
-    is_elsewhere = pc.fill_null(pc.not_equal(stands_at, rows.column(PARTITION_PATH)), False)
+    is_other: Any = pc.not_equal(stands_at, rows.column(PARTITION_PATH))
+    is_elsewhere: Any = pc.fill_null(is_other, False)
     keys = rows.filter(pc.or_(silent, is_elsewhere)).column(RECORD_KEY).unique()
     if len(keys) == 0:
         return rows
