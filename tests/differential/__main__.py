@@ -33,6 +33,8 @@ def main() -> int:
             done += 1
             try:
                 story.check()
+            except KeyboardInterrupt:
+                break
             except AssertionError as error:
                 failed += 1
                 print_line(f"\nFAILED {number}\n{error}")

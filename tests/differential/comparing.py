@@ -85,7 +85,8 @@ class Comparison:
                 matching = table.read(where=[(name, sign, value)])
                 assert_same(matching, state, kept, f"where {name} {sign} {value}")
         least = self._draw.randrange(100)
-        kept = [state.spelled(row) for row in rows if (row.get(NUMBER) or -1) >= least]
+        numbers = [row for row in rows if row.get(NUMBER) is not None]
+        kept = [state.spelled(row) for row in numbers if row[NUMBER] >= least]
         matching = table.read(where=f"{NUMBER} >= {least}")
         assert_same(matching, state, kept, f"where {NUMBER} >= {least}")
 
