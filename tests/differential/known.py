@@ -14,15 +14,6 @@ from workers.timeline.read_otherwise import CommittedCounts, decoded_counts, rem
 if TYPE_CHECKING:
     from tests.differential.story import Story
 
-REWRITTEN_ROWS_ARE_DELIVERED = True
-"""With partial updates and an index that looks keys up, a window delivers unchanged rows that are
-in another file group than at its start, as after a clustering.
-"""
-RESTATED_ROWS_ARE_CHANGES = True
-"""Rows that are stated again for other readers are changes of `query="cdc"`."""
-MOVED_ROWS_ARE_TWO_CHANGES = True
-"""A row that changes its partition is a delete and an insert for `query="cdc"`."""
-
 MOVED_ROWS_COUNT_TWICE = True
 """An outcome counts a row that moves under a global index twice: where it was and where it is."""
 

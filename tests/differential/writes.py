@@ -335,7 +335,7 @@ class Writes:
 
     def _merge(self, state: State, mode: str) -> Write:
         rows = self._rows(state, is_single=True, most=3)
-        rows = [row for row in rows if None not in self.model.partition_of(row)] or rows[:0]
+        rows = [row for row in rows if None not in (*self.model.partition_of(row), row[AGE])]
         names = (*self.shape.key_names, *self.shape.partition_names)
         text = (
             f"MERGE INTO t USING s ON {' AND '.join(f't.{name} = s.{name}' for name in names)} "

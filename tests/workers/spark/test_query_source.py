@@ -112,7 +112,7 @@ def test_columns_that_were_not_checked_are_not_read(
 def test_statement_that_takes_too_much_is_ended_before_spark_sees_a_row(
     table: LakehouseTable, statement: str, setting: str, limit: str
 ) -> None:
-    """Threat T29."""
+    """Threat T31."""
     value = "500" if limit == "memory" else "1"
     source = opened(table, statement, environment={setting: value})
 
