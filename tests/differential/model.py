@@ -115,6 +115,8 @@ class Model:
         age = age_of(values.get(AGE)) if self.shape.by_event else ()
         old = rows.get(key)
         if self.shape.is_partial:
+            if age < memory.get(key, ()):
+                return  # A delete that tells its age took it.
             row = rows[key] = _folded(old, values, age, commit)
             if old and self.partition_of(old.values) != self.partition_of(row.values):
                 rows[key] = _of_one_age(row)  # It moves as a whole.
