@@ -12,7 +12,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from controlplane.errors import InvalidRequest
-from controlplane.operations.source_places import LETTERS_SUFFIX, checked_rows_place, tables_above
+from controlplane.operations.source_places import checked_rows_place, tables_above
 from controlplane.tables.access import Permission, may_everywhere, visible_tables
 from controlplane.tables.locations import checked_location, overlap
 from controlplane.tables.models import Table
@@ -26,6 +26,7 @@ from workers.locations import (
 )
 from workers.options.lock_options import FILESYSTEM_PATH
 from workers.options.sink_keys import FILE_KEY, LETTERS_KEY
+from workers.storage.source_places import LETTERS_SUFFIX
 from workers.table_services.given_rows import PATH_KEY
 
 DEAD_LETTERS = "sluice.dead.letter.path"

@@ -32,14 +32,12 @@ from workers.locations import (
 )
 from workers.storage.source_places import (
     IN_A_TABLE,
+    LETTERS_SUFFIX,
     OUTSIDE,
     check_below_a_source_root,
     check_in_no_table,
     resolved_source,
 )
-
-LETTERS_SUFFIX = "-dead-letters"
-"""Of the directory beside a table, where its sinks put what they could not write."""
 
 
 def checked_rows_place(path: str, by: User | None) -> str:
@@ -75,14 +73,14 @@ def checked_source(path: str, by: User | None) -> str:
 
 
 def checked_file_of_shell(path: str) -> str:
-    """The resolved path of a file that a shell names, who has every file of this machine: it lies
-    in no table all the same. A table's files are not its rows, as older versions lie beside them.
+    """The resolved path of a file that a shell names. A shell may read every file of this machine,
+    but a table's files are not its rows: older versions lie beside them. Needs no database, as a
+    first write has none.
 
     Raises InvalidRequest.
     """
     with _as_a_request(path):
         place = resolved_source(path)
-        _check_registered(place)
         check_in_no_table(place)
     return place
 

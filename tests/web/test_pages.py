@@ -48,8 +48,8 @@ QUERIES_MAX = 14
 """Sign-in (three queries) included, and that the table cannot be read (one, or two on the overview,
 whose checks say it as well).
 """
-OVERVIEW_QUERIES_MAX = QUERIES_MAX + 1
-"""Its checks ask which thresholds hold for the table."""
+OVERVIEW_QUERIES_MAX = QUERIES_MAX + 2
+"""Its checks ask which thresholds hold for the table, and what commits say of hosts' clocks."""
 LIVE_QUERIES_MAX = 21
 """It shows ten parts, each with its own; two of them share the three of the streams' rounds."""
 

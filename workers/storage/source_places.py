@@ -23,6 +23,8 @@ from workers.table_layout import HOODIE, PROPERTIES
 
 _PATTERN = re.compile(r"[*?\[\]{}\\\x00-\x1f\x7f]")
 """What Spark would read as a pattern of names, and what no name should hold."""
+LETTERS_SUFFIX = "-dead-letters"
+"""Of the directory beside a table, where its sinks put what they could not write."""
 IN_A_TABLE = (
     "a source file lies neither in a table nor below a table root: read rows of tables by SQL"
 )
@@ -64,8 +66,8 @@ def check_below_a_source_root(
 
 
 def check_in_no_table(place: str) -> None:
-    """Refuse, as InvalidInput, what lies in a table, whether anybody has registered it or not, and
-    a directory. Asks the file system or the bucket. Raises StorageFailed.
+    """Refuse, as InvalidInput, what lies in a table or among its dead letters, whether the table is
+    registered or not, and a directory. Asks the file system or the bucket. Raises StorageFailed.
     """
     if any(_is_table(folder) for folder in (place, *folders_above(place))):
         raise InvalidInput(IN_A_TABLE, path=place[:200])
@@ -74,6 +76,8 @@ def check_in_no_table(place: str) -> None:
 
 
 def _is_table(folder: str) -> bool:
-    if is_bucket_location(folder):
-        return open_storage(folder).info(PROPERTIES.path) is not None
-    return os.path.lexists(f"{folder}/{HOODIE}")
+    """Whether the folder is a table, or has the dead letters of one."""
+    place = folder.removesuffix(LETTERS_SUFFIX)
+    if is_bucket_location(place):
+        return open_storage(place).info(PROPERTIES.path) is not None
+    return os.path.lexists(f"{place}/{HOODIE}")
