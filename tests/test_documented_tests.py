@@ -29,7 +29,7 @@ OUTSIDE = {
     "XG": 3,
     "XH": 4,
     "XJ": 31,
-    "XK": 4,
+    "XK": 5,
 }
 THREATS = {"T": 31}
 RULES = {"TL": 12, "RB": 6, "KS": 11}

@@ -14,6 +14,7 @@ from django.contrib.auth.models import User
 
 from controlplane.operations.confirmation import Confirmation
 from controlplane.operations.kinds.kind import Job, Kind
+from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 
 
@@ -32,6 +33,23 @@ class Requester:
         return cls(user, user.get_username())
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The operation that is requested again, and what is changed of it."""
+
+    operation: Operation
+    changed: Mapping[str, Any]
+
+    def changes(self) -> dict[str, dict[str, Any]]:
+        """By the name of each changed parameter: its value before and after."""
+        job = self.operation.parameters["job"]
+        before = job.get("parameters", job)
+        return {
+            name: {"before": before.get(name), "after": self.changed[name]}
+            for name in sorted(self.changed)
+        }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """Who asks for an operation and with which words, once both are checked."""
@@ -44,6 +62,7 @@ class Request:
     digest: str = ""
     """Of all that was asked for: the same key with another digest is another request."""
     operation_id: uuid.UUID = field(default_factory=uuid.uuid4)
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from controlplane.audit.actions import do_record
 from controlplane.operations.approvals.awaiting import do_await
-from controlplane.operations.ask import Ask, P, Request, Wanted
+from controlplane.operations.ask import Ask, Origin, P, Request, Wanted
 from controlplane.operations.log_storing import do_note
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import (
@@ -57,6 +57,7 @@ def _queued(ask: Ask[P], wanted: Wanted, request: Request, *, needs_approval: bo
             parameters=_parameters(wanted, request, is_own=not needs_approval),
             idempotency_key=request.idempotency_key or None,
             request_digest=request.digest,
+            again_of=request.origin and request.origin.operation,
             **wanted.columns,
         )
         do_record(
@@ -70,6 +71,8 @@ def _queued(ask: Ask[P], wanted: Wanted, request: Request, *, needs_approval: bo
         )
         words = f"asked for by {request.by.name}"
         do_note(operation, f"{words}: {request.reason}" if request.reason else words)
+        if request.origin is not None:
+            _note_origin(operation, request.origin, request.by.name)
         if needs_approval:
             do_await(operation, by=request.by.name)
             publish_state(operation)
@@ -81,6 +84,22 @@ def _queued(ask: Ask[P], wanted: Wanted, request: Request, *, needs_approval: bo
         send(operation)
         publish_state(operation)
     return operation
+
+
+def _note_origin(operation: Operation, origin: Origin, by: str) -> None:
+    do_record(
+        who=by,
+        what="operation.again",
+        subject=operation.table.slug,
+        result="requested",
+        reason=operation.reason,
+        details={
+            "operation": str(operation.pk),
+            "again_of": str(origin.operation.pk),
+            "changed": without_row_choices(origin.changes()),
+        },
+    )
+    do_note(operation, f"asked for again, after operation {origin.operation.pk}")
 
 
 def _parameters(wanted: Wanted, request: Request, *, is_own: bool) -> dict[str, Any]:

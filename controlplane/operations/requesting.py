@@ -15,7 +15,7 @@ from django.db import IntegrityError
 
 from controlplane.errors import KeyReused, NotAllowedNow, PlanVoid
 from controlplane.operations.approvals.rules import action_named, is_approval_needed
-from controlplane.operations.ask import Ask, P, Plan, Request, Requester
+from controlplane.operations.ask import Ask, Origin, P, Plan, Request, Requester
 from controlplane.operations.confirmation import check_words
 from controlplane.operations.models import Operation
 from controlplane.operations.queueing import queue
@@ -33,8 +33,11 @@ class Given:
     idempotency_key: str | None = None
 
 
-def do_request(ask: Ask[P], by: Requester, given: Given) -> Operation:
-    """Queue what is asked for, once; where a rule wants a second approver, it awaits him first.
+def do_request(
+    ask: Ask[P], by: Requester, given: Given, *, origin: Origin | None = None
+) -> Operation:
+    """Queue what is asked for, once; where a rule wants a second approver, it awaits them first.
+    With `origin` the operation and the audit name the one that is requested again.
 
     Raises PermissionDenied; KeyReused for a key that came with another request before;
     InvalidRequest for its words and parameters; PlanVoid when the table moved on since the plan
@@ -56,6 +59,7 @@ def do_request(ask: Ask[P], by: Requester, given: Given) -> Operation:
         plan_hash=given.plan_hash,
         idempotency_key=given.idempotency_key,
         digest=digest,
+        origin=origin,
     )
     needs_approval = ask.is_bound_to_plan and is_approval_needed(
         ask.table, action_named(ask.kind.name, ask.service)

@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db.models.signals import pre_save
 from django.test import Client
 
 from controlplane.audit.models import AuditEvent
-from controlplane.operations.actions import do_request_write, plan_service
+from controlplane.operations.actions import do_request_again, do_request_write, plan_service
 from controlplane.operations.log_queries import log_page
 from controlplane.operations.models import Operation
+from controlplane.operations.requesting import Given
+from controlplane.tables.masks import MASK
 from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake
 from tests.controlplane.service_jobs import ask, ask_rollback
@@ -23,6 +26,7 @@ OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 
 def ended(operation: Operation, state: str = "failed") -> Operation:
     Operation.objects.filter(pk=operation.pk).update(state=state)
+    operation.refresh_from_db()
     return operation
 
 
@@ -144,6 +148,43 @@ def test_the_page_has_a_button_for_a_write_and_a_plan_for_a_service(
     assert pressed["Location"] == f"/t/trips/operations/{again.pk}"
     client.force_login(viewer)
     assert b"Run again" not in client.get(page).content
+
+
+def test_changed_choice_of_rows_is_masked_in_the_audit(lake: Lake, admin: User) -> None:
+    """Threat T12: a predicate and keys hold values of rows."""
+    lake.commit(OSLO)
+    first = ended(ask(lake, "delete", admin, parameters={"predicate": "city = 'Oslo'"}))
+    changed = {"predicate": "city <> 'Secret'"}
+    plan_hash = plan_service(lake.row, "delete", changed, admin).plan_hash
+    given = Given(reason="gone", typed_name="trips", plan_hash=plan_hash)
+
+    do_request_again(first, changed, given, admin)
+
+    details = [event.details for event in AuditEvent.objects.order_by("pk")]
+    assert details[-1]["changed"] == {"predicate": MASK}
+    assert not [one for one in details if "Secret" in str(one) or "Oslo" in str(one)]
+
+
+def test_again_is_recorded_with_its_request_or_neither_is(synced: Table, admin: User) -> None:
+    source = {"kind": "csv", "path": "/data/weather.csv"}
+    first = do_request_write(table=synced, parameters={"source": source}, by=admin)
+    ended(first)
+
+    def fail(instance: AuditEvent, **_more: object) -> None:
+        if instance.what == "operation.again":
+            raise OSError("the disk of the audit is full")
+
+    pre_save.connect(fail, sender=AuditEvent)
+    try:
+        with pytest.raises(OSError, match="the disk of the audit"):
+            do_request_again(first, {}, Given(), admin)
+    finally:
+        pre_save.disconnect(fail, sender=AuditEvent)
+
+    assert Operation.objects.get() == first
+    assert not AuditEvent.objects.filter(what="operation.write").exclude(
+        details__operation=str(first.pk)
+    )
 
 
 def test_again_names_its_origin_and_the_audit_says_what_changed(
