@@ -276,7 +276,7 @@ def failure(error: Exception) -> dict[str, Any]:
 
 
 def say(head: Mapping[str, Any], rows: pa.Table | None = None) -> None:
-    """The answer, to whoever started this process."""
+    """Send the answer to the process that started this one."""
     with os.fdopen(sys.stdout.fileno(), "wb", closefd=False) as stream:
         stream.write(json.dumps(head).encode() + b"\n")
         if rows is not None:
@@ -285,7 +285,7 @@ def say(head: Mapping[str, Any], rows: pa.Table | None = None) -> None:
 
 
 def peak_bytes() -> int:
-    """The most memory that this process has had so far, without that of whoever started it."""
+    """The most memory that this process has had so far, without that of its parent."""
     for line in Path("/proc/self/status").read_text().splitlines():
         name, _, size = line.partition(":")
         if name == "VmHWM":

@@ -62,10 +62,11 @@ def checked_place_beside(table: Table, path: str) -> str:
 
 
 def check_named_places(user: User | None, body: Mapping[str, Any]) -> None:
-    """Refuse, as InvalidRequest, a request or a job that names a place that `user` may not have
-    read or written: a file of rows that is not for him, and any text that names a place below the
-    table roots, unless it lies in a table that he operates, or in its dead letters. It says the
-    same of another's table and of a place where there is none. Without a person only files count.
+    """Refuse, as InvalidRequest, a request or a job that names a place that `user` may not read or
+    write: a file of rows that they may not load, and any text that names a place below the table
+    roots, unless it lies in a table that they operate, or in its dead letters. The error is the
+    same for the table of another person and for a place without a table. Without a person only
+    files are checked.
     """
     for path in _files_named(body):
         checked_rows_place(path, user)

@@ -42,7 +42,7 @@ from workers.storage.source_places import (
 
 def checked_rows_place(path: str, by: User | None) -> str:
     """The resolved place of a file that `by` may load rows from; without a person, one that some
-    person may. Asks no bucket: whoever opens an object calls `check_in_no_table` first.
+    person may. Asks no bucket: call `check_in_no_table` before you open an object.
 
     Raises InvalidRequest: below no source root, below one of a namespace that `by` does not
     operate, in a table, or no file's name.

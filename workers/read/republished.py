@@ -37,8 +37,8 @@ class WindowCommits:
 
     @property
     def origins(self) -> tuple[InstantTime, ...]:
-        """Where rows that were published again begin their `_hoodie_commit_seqno`. Tables of before
-        have there the commit that published them again.
+        """The commits whose time begins the `_hoodie_commit_seqno` of rows that were published
+        again. Rows of older versions of Sluice name the commit that published them again.
         """
         known = set(self.instants)
         before = (again for again, first in self.republishing.items() if first in known)

@@ -52,9 +52,10 @@ class AllowedBrokers:
         ]
         if unbound:
             scheme = "" if protocol == TLS else f"{protocol}://"
+            entry = f"{variable}={scheme}{unbound[0]}"
             raise InvalidInput(
                 f"the setting {BROKERS_VARIABLE} of this node does not bind this password to this "
-                f"broker and protocol: whoever runs the node adds {variable}={scheme}{unbound[0]}",
+                f"broker and protocol: ask its administrator to add {entry}",
                 key="sasl.password.env",
                 given=unbound,
             )

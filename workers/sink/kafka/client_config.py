@@ -203,8 +203,8 @@ def _certificates(key: str, value: str, environment: Mapping[str, str]) -> str:
     """
     if not (folder := environment.get(CA_FOLDER_VARIABLE, "")):
         raise InvalidInput(
-            "this node takes no file of certificates: whoever runs it names a folder of them in "
-            + CA_FOLDER_VARIABLE,
+            "this node takes no file of certificates: ask its administrator to name a folder of "
+            f"them in {CA_FOLDER_VARIABLE}",
             key=key,
         )
     is_plain = value.startswith("/") and value.isprintable()
