@@ -57,7 +57,7 @@ def _queued(ask: Ask[P], wanted: Wanted, request: Request, *, needs_approval: bo
             parameters=_parameters(wanted, request, is_own=not needs_approval),
             idempotency_key=request.idempotency_key or None,
             request_digest=request.digest,
-            again_of=request.origin and request.origin.operation,
+            again_of=request.origin.operation if request.origin else None,
             **wanted.columns,
         )
         do_record(
