@@ -37,6 +37,7 @@ from workers.sink.kafka.broker import await_broker, kafka_class_path, known_jars
 from workers.sink.kafka.client_config import connection
 from workers.sink.kafka.topics import Topics
 from workers.spark.process import is_driver, read_pid
+from workers.storage.source_places import LETTERS_SUFFIX
 
 NAME = "shop_orders"
 SLUG = "shop-orders"
@@ -97,7 +98,7 @@ def delete_orders(clock: Clock) -> None:
         supervisor = _supervisor(places)
         supervisor.stop_process(ORDERS)
         supervisor.stop_process(KAFKA)
-    for doomed in (location, Path(f"{location}-dead-letters"), broker_home(places) / "data"):
+    for doomed in (location, Path(f"{location}{LETTERS_SUFFIX}"), broker_home(places) / "data"):
         shutil.rmtree(doomed, ignore_errors=True)
 
 

@@ -20,6 +20,7 @@ from workers.clock import InstantTime
 from workers.errors import LakehouseError, StorageFailed
 from workers.sink.replays import LetterId, Replay, read_replays, sent_letters
 from workers.storage.opening import open_storage
+from workers.storage.source_places import LETTERS_SUFFIX
 
 LETTERS_SHOWN = 200
 FILES_READ = 20
@@ -74,7 +75,7 @@ def sink_letters(
     commit_facts = _commit_facts(table, sink_id, instant)
     if not commit_facts or not commit_facts["bad"]:
         return None
-    where = checked_location(directory or f"{table.location}-dead-letters")
+    where = checked_location(directory or f"{table.location}{LETTERS_SUFFIX}")
     wanted, passed_over = _readable(where, commit_facts["letters"])
     rows = _rows(where, wanted, _sent(table, sink_id))
     do_record_rows_read(access, door="dead letters", rows=len(rows), instant=instant)

@@ -24,6 +24,7 @@ from workers.sink.letter_choice import letter_choice
 from workers.sink.letters import committed_letters
 from workers.sink.replays import Replay, read_replays, sent_letters
 from workers.sink.sink_commits import ID_KEY
+from workers.storage.source_places import LETTERS_SUFFIX
 
 CAUSES_SHOWN = 10
 
@@ -128,7 +129,9 @@ def launched_sink(table: Table, sink_id: str) -> OwnSink:
         )
     options = own_options(operation.parameters["job"]["sink_options"])
     check_brokers(sink_config(options))
-    directory = options.get("hoodie.sink.dead.letter.path", "") or f"{table.location}-dead-letters"
+    directory = (
+        options.get("hoodie.sink.dead.letter.path", "") or f"{table.location}{LETTERS_SUFFIX}"
+    )
     return OwnSink(options, checked_place_beside(table, directory))
 
 

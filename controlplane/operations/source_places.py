@@ -57,7 +57,7 @@ def checked_rows_place(path: str, by: User | None) -> str:
         tables = [resolved_location(root) for root in settings.SLUICE_TABLE_ROOTS]
         roots = check_below_a_source_root(place, sources, tables)
         if by is not None and not any(_is_open_to(by, root) for root in roots):
-            # Alike for a root of another namespace and for none: which there are is not told.
+            # The same error for a root of another namespace and for none: it reveals no root.
             raise InvalidInput(OUTSIDE)
         _check_registered(place)
         if not is_bucket_location(place):

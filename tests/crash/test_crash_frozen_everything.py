@@ -101,7 +101,7 @@ class Process:
             self.serve("compaction")
 
     def take_over(self) -> None:
-        """Roll back whoever died, and carry out the plans that are pending. One that is fenced
+        """Roll back dead writers, and carry out the plans that are pending. One that is fenced
         while its executor was deciding comes back as another one.
         """
         roll_back_dead_writers(self.table.table, write_options(self.kind.options))

@@ -131,8 +131,7 @@ class Writes:
         rows = list(batch.to_pylist())
         if self.draw.random() < 0.2:
             marked = [self.draw.random() < 0.6 for _ in rows]
-            rows = [{**row, DELETED: mark} for row, mark in zip(rows, marked, strict=True)]
-            batch = batch.append_column(DELETED, pa.array(marked, pa.bool_()))
+            rows, batch = _with_marks(rows, batch, marked)
         stream = chosen[0]["name"] if len(chosen) == 1 else None
         return Write(
             "stream upsert",
@@ -147,17 +146,7 @@ class Writes:
     def _overwrite_groups(self, state: State, mode: str) -> Write:
         rows = self._single(self._stream_rows(state, self.shape.groups))
         batch = self._batch_of(state, rows)
-        rows = list(batch.to_pylist())
-        return Write(
-            "insert_overwrite_table",
-            mode,
-            f"insert_overwrite_table {rows}",
-            lambda table, options: table.write(
-                batch, operation="insert_overwrite_table", options=options
-            ),
-            lambda _, now, commit: self.model.upserted(State({}, now.columns), rows, commit),
-            tuple(rows),
-        )
+        return self._replaced_table(mode, list(batch.to_pylist()), batch, count=None)
 
     def _batch_of(self, state: State, rows: Iterable[Values]) -> pa.Table:
         return pa.Table.from_pylist([dict(row) for row in rows], schema=pa.schema(state.columns))
@@ -169,8 +158,7 @@ class Writes:
         batch = self._batch_of(state, rows)
         if self.shape.takes_marks and state.rows and self.draw.random() < 0.25:
             marked = [self._can_mark(state, row) and self.draw.random() < 0.7 for row in rows]
-            rows = [{**row, DELETED: mark} for row, mark in zip(rows, marked, strict=True)]
-            batch = batch.append_column(DELETED, pa.array(marked, pa.bool_()))
+            rows, batch = _with_marks(rows, batch, marked)
         return self._written("upsert", mode, rows, batch)
 
     def _can_mark(self, state: State, row: Values) -> bool:
@@ -241,7 +229,11 @@ class Writes:
 
     def _overwrite_table(self, state: State, mode: str) -> Write:
         rows = self._rows(state, is_single=True)
-        batch = self._batch_of(state, rows)
+        return self._replaced_table(mode, rows, self._batch_of(state, rows), count=len(rows))
+
+    def _replaced_table(
+        self, mode: str, rows: list[Values], batch: pa.Table, *, count: int | None
+    ) -> Write:
         return Write(
             "insert_overwrite_table",
             mode,
@@ -251,7 +243,7 @@ class Writes:
             ),
             lambda _, now, commit: self.model.upserted(State({}, now.columns), rows, commit),
             tuple(rows),
-            len(rows),
+            count,
         )
 
     # Deletes.
@@ -355,6 +347,16 @@ class Writes:
             return self.model.upserted(now, changed, commit)
 
         return _statement("sql merge", mode, text, apply, {"s": source}, rows)
+
+
+def _with_marks(
+    rows: list[Values], batch: pa.Table, marked: list[bool]
+) -> tuple[list[Values], pa.Table]:
+    """The rows and their batch with the column that says which of them are deletes."""
+    with_marks: list[Values] = [
+        {**row, DELETED: mark} for row, mark in zip(rows, marked, strict=True)
+    ]
+    return with_marks, batch.append_column(DELETED, pa.array(marked, pa.bool_()))
 
 
 def _statement(

@@ -1,5 +1,5 @@
-"""Threat T5: a password of the node goes to the brokers alone to which the node's settings bind it,
-whoever names a broker and a password together. The broker of the attack keeps all that it is sent.
+"""Threat T5: a password of the node goes only to the brokers to which the node's settings bind it,
+also if a request names another broker together with it. The attacker's broker records what it gets.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def test_no_worker_sends_a_password_to_another_broker(
     tmp_path: Path,
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
 ) -> None:
-    """The job is from before the settings, or somebody wrote it into the queue or the database."""
+    """The job is from before the settings, or was written into the queue or the database."""
     import os
 
     options, source = sink_options(broker), {**SOURCE, "bootstrap": broker.address}

@@ -340,7 +340,7 @@ def test_schedule_loads_nothing_once_its_owner_may_not(thief: Thief) -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_driver_opens_no_file_of_a_table(place: Callable[[Thief], str], thief: Thief) -> None:
-    """Whatever the job says: its source roots may hold a table that nobody has registered."""
+    """Whatever the job says: its source roots may hold a table that is not registered."""
     path = place(thief)
     for table in Table.objects.all():
         table.delete()
@@ -407,7 +407,7 @@ def test_statement_reads_no_file_and_no_rows_of_others(statement: str, thief: Th
 def test_dead_letters_of_another_table_are_named_by_no_option(
     key: str, end: str, thief: Thief, operator: User
 ) -> None:
-    """Whoever reads the rows of one table would be shown the letters of the other as its own."""
+    """Readers of one table would see the letters of the other as those of their own table."""
     trips, own = thief.victim.row, thief.own
     options = {**OPTIONS, key: f"{own.location}{end}"}
 

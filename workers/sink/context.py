@@ -25,6 +25,7 @@ from workers.read.log_versions import IS_DELETED
 from workers.schema.table_schema import TableSchema
 from workers.sink.config import SinkConfig
 from workers.sink.tables import COORDINATES, check_op_column
+from workers.storage.source_places import LETTERS_SUFFIX
 from workers.table.schema_history import current_schema
 from workers.table.table import Table
 from workers.table.view import FileSystemView
@@ -53,7 +54,7 @@ def sink_write_options(
     """
     letters = ""
     if config.on_bad_record is OnBadRecord.DEAD_LETTER:
-        letters = config.dead_letter_path or f"{location}-dead-letters"
+        letters = config.dead_letter_path or f"{location}{LETTERS_SUFFIX}"
     own = {"sluice.writer.name": f"sink-{config.sink_id}", "sluice.dead.letter.path": letters}
     return write_options({**(given or {}), **_OWN, **own})
 

@@ -14,7 +14,7 @@ an error, never "later" (bug A13), unless its writer was rolled back.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -33,17 +33,22 @@ from workers.storage.base import join
 from workers.table.commit_lookup import archived_content, metadata_in
 from workers.table.file_group import FileSlice
 from workers.table.table import Table
-from workers.table.undone import find_undone
 from workers.table_layout import HISTORY
 from workers.timeline.archive import ArchivedTimeline
 from workers.timeline.archived_writes import ArchivedWrites, read_archived_writes
 from workers.timeline.decisions import is_decided_to_go
 from workers.timeline.instant import Action, CompletedInstant
-from workers.timeline.metadata import CommitMetadata, read_commit_metadata
+from workers.timeline.metadata import (
+    CommitMetadata,
+    read_commit_metadata,
+    read_rollback_targets,
+)
+from workers.timeline.savepoint_metadata import read_restore_targets
 from workers.timeline.timeline import Timeline
 
 GroupKey = tuple[str, str]
 """(partition, file id)."""
+_UNDONE_READERS = {Action.ROLLBACK: read_rollback_targets, Action.RESTORE: read_restore_targets}
 
 
 @dataclass(slots=True)
@@ -261,7 +266,7 @@ class VisibleFiles:
     def _is_rolled_back(self, requested_at: InstantTime) -> bool:
         """Check whether a decision, a rollback or a restore that is left says so."""
         if self._undone is None:
-            self._undone = find_undone(self._table, self._timeline)
+            self._undone = _find_undone(self._table, self._timeline)
         return requested_at in self._undone or is_decided_to_go(self._table.storage, requested_at)
 
     def _check_logs(self, slice_: FileSlice, at: InstantTime | None) -> None:
@@ -476,3 +481,20 @@ def latest_slice(partition: str, file_id: str, files: GroupFiles) -> FileSlice:
         base_file=files.bases[base_instant] if base_instant else None,
         log_files=tuple(path for *_, path in sorted(mine)),
     )
+
+
+def _find_undone(table: Table, timeline: Timeline) -> frozenset[InstantTime]:
+    """Return the instants that a completed rollback or restore names, archived ones included.
+    Raises NotFound when the timeline changes meanwhile, MalformedTable.
+    """
+    return frozenset(_undone_instants(table, timeline))
+
+
+def _undone_instants(table: Table, timeline: Timeline) -> Iterator[InstantTime]:
+    for instant in timeline.completed():
+        if (read := _UNDONE_READERS.get(instant.action)) is not None:
+            yield from read(table.storage.read(table.layout.path(instant)))
+    for archived in table.archived_instants(with_content=True, is_partial=True):
+        read = _UNDONE_READERS.get(archived.instant.action)
+        if read is not None and archived.metadata:
+            yield from read(archived.metadata)

@@ -1,4 +1,4 @@
-"""What a person should know of a commit that stands, told with its outcome."""
+"""Warnings that the outcome of a commit carries."""
 
 from __future__ import annotations
 

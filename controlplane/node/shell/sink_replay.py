@@ -20,6 +20,7 @@ from workers.sink.letter_choice import ChosenLetters, chosen_letters, letter_cho
 from workers.sink.letters import committed_letters
 from workers.sink.replays import LetterId, read_replays, sent_letters
 from workers.sink.sink_commits import ID_KEY
+from workers.storage.source_places import LETTERS_SUFFIX
 from workers.table.table import Table
 from workers.tasks.replay import carry_out_replay, in_words
 
@@ -44,7 +45,7 @@ def replay(
     """
     config = sink_config(own_options(options))
     configured = directory or config.dead_letter_path
-    where = _absolute(configured or f"{place.table.storage.location}-dead-letters")
+    where = _absolute(configured or f"{place.table.storage.location}{LETTERS_SUFFIX}")
     names = committed_letters(place.table, sink_key=ID_KEY, sink_id=config.sink_id)
     choice = letter_choice(places=letters, cause=cause)
 

@@ -63,7 +63,7 @@ def scene(
     request: pytest.FixtureRequest, tables: ScenarioTables
 ) -> tuple[ScenarioTable, InstantTime, str]:
     table, instant, path = archived(tables, request.param)
-    table.excuse_referee("hudi-rs counts files of instants that nobody knows")
+    table.excuse_referee("hudi-rs counts files of unknown instants")
     return table, instant, path
 
 

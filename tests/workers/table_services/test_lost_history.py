@@ -239,7 +239,7 @@ def test_file_of_a_rolled_back_writer_is_never_seen_though_the_history_is_lost(
     tables: ScenarioTables, kind: str, loss: str
 ) -> None:
     table, instant, path = archived(tables, kind)
-    table.excuse_referee("hudi-rs counts files of instants that nobody knows")
+    table.excuse_referee("hudi-rs counts files of unknown instants")
     before = table.rows()
     LOSSES[loss](history_of(Path(table.location)))
 
@@ -260,7 +260,7 @@ def test_repair_keeps_a_file_whose_commit_only_the_lost_part_would_tell(
     tables: ScenarioTables,
 ) -> None:
     table, instant, path = archived(tables, "MERGE_ON_READ")
-    table.excuse_referee("hudi-rs counts files of instants that nobody knows")
+    table.excuse_referee("hudi-rs counts files of unknown instants")
     shutil.rmtree(history_of(Path(table.location)))
 
     shown = plan(table.table, "repair")
@@ -289,7 +289,7 @@ def test_late_log_below_the_border_of_the_known_history_is_not_seen(
 ) -> None:
     """Of a table of another engine, and of one that was adopted later: its rollback tells."""
     table, instant, path = archived(tables, "MERGE_ON_READ")
-    table.excuse_referee("hudi-rs counts files of instants that nobody knows")
+    table.excuse_referee("hudi-rs counts files of unknown instants")
     before = table.rows()
     as_foreign(table)
     if border:
