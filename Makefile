@@ -110,6 +110,10 @@ layers: setup ## Import rules.
 .PHONY: check
 check: lint types layers templates ## Lint, types, layers and templates.
 
+.PHONY: language
+language: setup ## Count what breaks the language rules, and lower the baseline (after a rename: MOVED=old=new).
+	@$(RUN) -m tests.support.language $(MOVED)
+
 .PHONY: test
 test: setup ## Every test that needs no long-running service (10 minutes on two cores).
 	@$(RUN) -m pytest -n $(JOBS) --durations=15 -m "not (interop or browser or slow or soak)"

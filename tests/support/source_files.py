@@ -54,6 +54,15 @@ def sources() -> list[tuple[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
+class Function:
+    """What the rules look at in a function or method."""
+
+    name: str
+    docstring: str | None
+    is_property: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Module:
     """What the rules look at in a Python file."""
 
@@ -63,6 +72,9 @@ class Module:
     """Line and docstring of every public class and function."""
     classes: list[str]
     bindings: list[tuple[int, str]]
+    functions: list[Function]
+    loop_variables: list[str]
+    """Names that `for` binds, in statements and comprehensions."""
     opened: list[int]
     """Lines that call `open`."""
     imports: set[str]
@@ -75,10 +87,11 @@ class Module:
 def modules() -> tuple[Module, ...]:
     """Every file is parsed once for all rules; trees of all files would fill the memory."""
     known = {_module_of(name) for name, _ in sources()}
-    return tuple(_looked_at(name, ast.parse(text), known) for name, text in sources())
+    return tuple(parse_module(name, ast.parse(text), known) for name, text in sources())
 
 
-def _looked_at(name: str, tree: ast.Module, known: set[str]) -> Module:
+def parse_module(name: str, tree: ast.Module, known: set[str]) -> Module:
+    """Return what the rules check in a file. `known`: dotted names of the modules of ours."""
     nodes = _walk(tree)
     return Module(
         name=name,
@@ -86,6 +99,18 @@ def _looked_at(name: str, tree: ast.Module, known: set[str]) -> Module:
         said=list(_public_docstrings(nodes)),
         classes=[node.name for node in nodes if isinstance(node, ast.ClassDef)],
         bindings=list(bindings_of(nodes)),
+        functions=[
+            Function(node.name, ast.get_docstring(node), _is_property(node))
+            for node in nodes
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ],
+        loop_variables=[
+            name.id
+            for node in nodes
+            if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension)
+            for name in ast.walk(node.target)
+            if isinstance(name, ast.Name)
+        ],
         opened=[
             node.lineno
             for node in nodes
@@ -148,6 +173,14 @@ def _public_docstrings(nodes: Sequence[ast.AST]) -> Iterator[tuple[int, str]]:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 if not node.name.startswith("_") and (text := ast.get_docstring(node)):
                     yield node.lineno, text
+
+
+def _is_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any(
+        isinstance(decorator, ast.Name | ast.Attribute)
+        and ast.unparse(decorator).endswith(("property", ".setter"))
+        for decorator in function.decorator_list
+    )
 
 
 def _module_of(name: str) -> str:
