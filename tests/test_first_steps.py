@@ -123,7 +123,7 @@ def test_the_commands_of_the_readme_run_in_their_order(tmp_path: Path) -> None:
         done = manage(tmp_path / "home", *words[2:])
 
         assert done.returncode == 0, said(done)
-        assert "1 rows in" in done.stdout
+        assert "rows in the table: 1 (" in done.stdout
 
 
 @pytest.mark.slow

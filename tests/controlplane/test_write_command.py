@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,14 @@ def test_a_key_that_tells_rows_apart_is_told_without_a_warning(
     printed = capsys.readouterr()
     assert "100 rows read, 0 merged away, 100 written" in printed.out
     assert printed.err == ""
+
+
+def test_the_summary_of_a_write_is_readable(
+    db: None, root: Path, two_cities: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call_command("write", str(two_cities), "--no-spark", "--key-from", "city,n")
+
+    printed = capsys.readouterr().out
+    assert re.search(r"load: committed \d{17} with 100 rows, in \d+\.\d s\n", printed)
+    assert f"rows in the table: 100 ({root}/seen)" in printed
+    assert "Committed(" not in printed

@@ -5,6 +5,7 @@ exception.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import assert_never
 
 from workers.clock import InstantTime
 from workers.concurrency.conflicts import Conflict
@@ -70,3 +71,23 @@ class Unknown:
 
 
 CommitOutcome = Committed | Conflicted | RolledBack | Unknown
+
+
+def describe_outcome(outcome: CommitOutcome) -> str:
+    """Return one sentence about how the transaction ended, for logs and command lines."""
+    match outcome:
+        case Committed(instant=instant, rows=rows, attempts=attempts, warnings=warnings):
+            retried = f" at attempt {attempts}" if attempts > 1 else ""
+            warned = "".join(f"; {warning}" for warning in warnings)
+            return f"committed {instant} with {rows} rows{retried}{warned}"
+        case Conflicted(conflict=conflict):
+            return conflict.message
+        case RolledBack(instant=instant, by=by, reason=reason):
+            return f"{instant} was rolled back by {by}: {reason}"
+        case Unknown(instant=instant, reason=reason):
+            return (
+                f"it is unknown whether {instant} was committed: {reason}. Nothing was deleted; "
+                "the next writer completes it or rolls it back"
+            )
+        case _:
+            assert_never(outcome)

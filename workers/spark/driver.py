@@ -22,6 +22,7 @@ from workers.concurrency.outcome import (
     Conflicted,
     RolledBack,
     Unknown,
+    describe_outcome,
 )
 from workers.errors import InstantRolledBack, InvalidInput, LockTimeout
 from workers.jobs import WriteJob
@@ -160,7 +161,7 @@ class Driver:
                 case Committed():
                     last = outcome
                     rows += outcome.rows
-                    self._report_rounds(number + 1, committed_message(outcome), outcome.instant)
+                    self._report_rounds(number + 1, describe_outcome(outcome), outcome.instant)
                 case Conflicted() | RolledBack() | Unknown():
                     return _unhappy(outcome)
                 case _:
@@ -170,7 +171,7 @@ class Driver:
         if last is None:
             return Ending(ReportState.SUCCEEDED, "everything was written by another driver")
         completed = {"completed_at": last.completed_at, "rows": rows}
-        return Ending(ReportState.SUCCEEDED, committed_message(last), last.instant, completed)
+        return Ending(ReportState.SUCCEEDED, describe_outcome(last), last.instant, completed)
 
     def _round(
         self, table: Table, source: Source, spark: SparkSession, number: int
@@ -276,23 +277,15 @@ def _next_round(table: Table, job: WriteJob, source: Source) -> int:
     return 0
 
 
-def committed_message(outcome: Committed) -> str:
-    """What the operation shows of a commit."""
-    tried = f" at attempt {outcome.attempts}" if outcome.attempts > 1 else ""
-    warned = "".join(f"; {one}" for one in outcome.warnings)
-    return f"committed {outcome.instant} with {outcome.rows} rows{tried}{warned}"
-
-
 def _unhappy(outcome: Conflicted | RolledBack | Unknown) -> Ending:
+    message = describe_outcome(outcome)
     match outcome:
         case Conflicted(instant=instant, conflict=conflict):
-            return Ending(ReportState.CONFLICTED, conflict.message, instant, conflict.to_json())
+            return Ending(ReportState.CONFLICTED, message, instant, conflict.to_json())
         case RolledBack(instant=instant, by=by, reason=reason):
             undone = {"by": by, "reason": reason}
-            message = f"{instant} was rolled back by {by}: {reason}"
             return Ending(ReportState.ROLLED_BACK, message, instant, undone)
-        case Unknown(instant=instant, reason=reason):
-            message = f"nobody can tell yet whether {instant} was committed: {reason}"
+        case Unknown(instant=instant):
             return Ending(ReportState.UNKNOWN, message, instant)
         case _:
             assert_never(outcome)

@@ -11,9 +11,8 @@ from pyspark.sql import SparkSession
 from tests.scenarios.test_exhausted_lists import FULL, TWO_OUT
 from tests.scenarios.test_list_slack import RATED, SCHEMA, rated
 from tests.support.spark_rival import OPTIONS
-from workers.concurrency.outcome import Committed
+from workers.concurrency.outcome import Committed, describe_outcome
 from workers.lakehouse import create_table
-from workers.spark.driver import committed_message
 
 pytestmark = pytest.mark.spark
 
@@ -44,5 +43,5 @@ def test_the_outcome_of_a_frame_and_the_message_of_its_operation_name_the_lists(
     assert isinstance(filled, Committed)
     assert isinstance(exhausting, Committed)
     assert (filled.warnings, filled.lists_exhausted, exhausting.lists_exhausted) == ((), 0, 3)
-    assert "3 lists may miss elements" in committed_message(exhausting)
-    assert "best of a, best of c, best of e" in committed_message(exhausting)
+    assert "3 lists may miss elements" in describe_outcome(exhausting)
+    assert "best of a, best of c, best of e" in describe_outcome(exhausting)

@@ -24,7 +24,7 @@ from controlplane.operations.source_places import checked_file_of_shell
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table as TableRow
-from workers.concurrency.outcome import Committed
+from workers.concurrency.outcome import Committed, describe_outcome
 from workers.errors import InvalidInput, LakehouseError, TableNotFound
 from workers.jobs import OPERATIONS, WriteJob
 from workers.lakehouse import LakehouseTable, create_table, open_table
@@ -106,7 +106,7 @@ class Command(BaseCommand):
             self._write_arrow(table, rows, streams, options["operation"], shared)
         else:
             self._write_spark(table, file, streams, options["operation"], rows.num_rows)
-        self.stdout.write(f"{table.read().num_rows} rows in {table.location}")
+        self.stdout.write(f"rows in the table: {table.read().num_rows} ({table.location})")
 
     def _write_planned(self, options: Mapping[str, Any], file: CsvFile) -> None:
         """What takes data away: shown first, and carried out when it was confirmed."""
@@ -179,20 +179,24 @@ class Command(BaseCommand):
         operation: str,
         shared: tuple[str, ...],
     ) -> None:
+        clock = system_ports().clock
         parts: list[tuple[str | None, pa.Table]] = [(None, rows)]
         if streams:
             parts = [(one.name, rows.select([*shared, *one.columns])) for one in streams]
         for stream, part in parts:
+            started_s = clock.monotonic_s()
             outcome = table.write(
                 part,
                 operation=operation,
                 stream=stream,
                 options={"sluice.writer.name": stream or "load", **marker_options()},
             )
-            self.stdout.write(f"{stream or 'load'}: {outcome}")
+            writer = stream or "load"
             if not isinstance(outcome, Committed):
-                raise CommandError("the write was not committed")
-            self._say_rows(table, part.num_rows, outcome.rows)
+                raise CommandError(f"{writer} was not committed: {describe_outcome(outcome)}")
+            took_s = clock.monotonic_s() - started_s
+            self.stdout.write(f"  {writer}: {describe_outcome(outcome)}, in {took_s:.1f} s")
+            self._print_rows(table, part.num_rows, outcome.rows)
 
     def _write_spark(
         self,
@@ -216,21 +220,34 @@ class Command(BaseCommand):
         with self._spark() as environment:
             environment["SLUICE_SOURCE_ROOTS"] = str(Path(file.path).parent)
             jobs = load.jobs(streams, RandomIds())
-            self.stdout.write(f"{len(jobs)} Spark client(s) write; logs under {run_root}")
+            writers = (
+                "1 Spark client writes" if len(jobs) == 1 else f"{len(jobs)} Spark clients write"
+            )
+            self.stdout.write(f"{writers}; logs are under {run_root}")
+            started_s = clock.monotonic_s()
 
             def on_end(job: WriteJob, ending: Mapping[str, Any]) -> None:
                 writer = job.options["sluice.writer.name"]
-                self.stdout.write(f"  {writer}: {ending['state']}, {ending['message']}")
-                if ending["state"] == "succeeded" and ending.get("outcome"):
-                    self._say_rows(table, rows_read, ending["outcome"]["rows"])
+                took_s = clock.monotonic_s() - started_s
+                if ending["state"] != "succeeded":
+                    self.stderr.write(f"  {writer}: {ending['state']}: {ending['message']}")
+                    return
+                self.stdout.write(f"  {writer}: {ending['message']}, in {took_s:.1f} s")
+                if ending.get("outcome"):
+                    self._print_rows(table, rows_read, ending["outcome"]["rows"])
 
             if not run_together(jobs, environment, clock, on_end=on_end):
-                raise CommandError("not everything was committed")
+                raise CommandError(
+                    "not every writer committed: the lines above have the reasons, and the logs "
+                    f"under {run_root} the details"
+                )
 
-    def _say_rows(self, table: LakehouseTable, rows_read: int, written: int) -> None:
-        """What became of the file's rows; aloud where the key is probably a wrong one."""
+    def _print_rows(self, table: LakehouseTable, rows_read: int, written: int) -> None:
+        """Print what happened to the file's rows, with a warning if the key looks wrong."""
         merged_away = rows_read - written
-        self.stdout.write(f"  {rows_read} rows read, {merged_away} merged away, {written} written")
+        self.stdout.write(
+            f"    {rows_read} rows read, {merged_away} merged away, {written} written"
+        )
         if merged_away > rows_read * MERGED_SHARE_WARNED:
             key = ", ".join(table.table.config.record_key)
             self.stderr.write(
