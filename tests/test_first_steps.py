@@ -27,6 +27,7 @@ pytestmark = pytest.mark.process
 
 PROJECT = Path(__file__).resolve().parents[1]
 README = (PROJECT / "README.md").read_text(encoding="utf-8")
+PYTHON_PAGE = (PROJECT / "docs" / "python.md").read_text(encoding="utf-8")
 OURS = ("token", "up", "table", "write", "sink", "doctor")
 
 
@@ -59,8 +60,9 @@ def manage(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[
     return run(sys.executable, "manage.py", *words, cwd=PROJECT, environ=environ)
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+def find_blocks(page: str, language: str) -> list[str]:
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    return [text for of, text in fenced if of == language]
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +93,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_examples_of_the_readme_run_in_their_order_from_any_folder(
     environment: Path, tmp_path: Path
 ) -> None:
-    examples = blocks("python")
-    assert len(examples) >= 4
+    examples = [*find_blocks(README, "python"), *find_blocks(PYTHON_PAGE, "python")]
+    assert len(examples) >= 5
     program = tmp_path / "examples.py"
     program.write_text("\n".join([*examples, "print(table, ads.read().to_pylist())"]))
 
@@ -108,7 +110,7 @@ def test_the_examples_of_the_readme_run_in_their_order_from_any_folder(
 
 def test_the_commands_of_the_readme_run_in_their_order(tmp_path: Path) -> None:
     """In a checkout's place whose node was never started, except for those that need one."""
-    commands = [line for block in blocks("") for line in block.splitlines()]
+    commands = [line for block in find_blocks(README, "") for line in block.splitlines()]
     loads = [line for line in commands if " write " in line]
     assert loads
     assert ".venv/bin/python manage.py token create admin" in commands

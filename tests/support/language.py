@@ -63,7 +63,7 @@ PROSE: dict[str, Rule] = {
     "L12": _rule(r"\bhearts?\b", "heartbeat"),
     "L13": _rule(r"(?<!dead[ _-])\bletters?\b(?!,? (?:and )?digits)", "dead letter"),
     "L14": _rule(r"\b(?:says?|said|tells?|told)\b", "report, record, return, state"),
-    "L15": _rule(r"\b(?:look(?:s|ed|ing)? at|a look|looks)\b", "check, read, sample"),
+    "L15": _rule(r"\b(?:look(?:s|ed|ing)? at|a look|looks)\b(?![ -]up\b)", "check, read, sample"),
     "L16": _rule(r"\b(?:stands?|lies|lie|lay)\b(?! (?:out|for)\b)", "is, is stored, exists"),
     "L17": _rule(r"\bbeside\b", "next to, concurrently with"),
     "L18": _rule(r"\bdoom(?:s|ed)?\b|\bin vain\b", "early conflict, wasted"),

@@ -243,7 +243,7 @@ class Command(BaseCommand):
                 )
 
     def _print_rows(self, table: LakehouseTable, rows_read: int, written: int) -> None:
-        """Print what happened to the file's rows, with a warning if the key looks wrong."""
+        """Print what happened to the file's rows, with a warning if the key is probably wrong."""
         merged_away = rows_read - written
         self.stdout.write(
             f"    {rows_read} rows read, {merged_away} merged away, {written} written"
