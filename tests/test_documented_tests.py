@@ -30,6 +30,7 @@ OUTSIDE = {
     "XH": 4,
     "XJ": 31,
     "XK": 5,
+    "XL": 3,
 }
 THREATS = {"T": 31}
 RULES = {"TL": 12, "RB": 6, "KS": 11}

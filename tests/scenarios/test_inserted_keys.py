@@ -32,8 +32,9 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 every_index = pytest.mark.parametrize("index", LOCAL + GLOBAL)
 
 
-@pytest.fixture
-def made(tables: ScenarioTables) -> Any:
+def table_maker(tables: ScenarioTables) -> Any:
+    """Return what makes a table of readings by its index and kind."""
+
     def make(index: str, kind: str = "COPY_ON_WRITE") -> ScenarioTable:
         options = {"hoodie.index.type": index}
         if IndexKind(index).has_filters:
@@ -47,6 +48,9 @@ def made(tables: ScenarioTables) -> Any:
         )
 
     return make
+
+
+made = pytest.fixture(table_maker)
 
 
 def row(key: str, value: int, place: str = "oslo", ts: int = 1) -> Row:

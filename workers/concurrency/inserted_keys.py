@@ -4,6 +4,10 @@ Under an index that looks keys up, two writers who both find a new key nowhere p
 groups of their own. So the keys themselves are compared: the ranges in the footers of the files
 that took inserts, then the filters where these have them, then the key columns. Nothing is read as
 long as no rival inserted into a partition (under a global index: anywhere) where we did.
+
+A deleted key that a writer brings again is a new one. While a log remembers its row, the writer
+appends it there, and the log counts it as an insert. Another writer may know another such log, or
+none: a compaction forgets deleted rows.
 """
 
 from __future__ import annotations
@@ -23,12 +27,15 @@ from workers.errors import NotFound
 from workers.files.base_file import read_base_file
 from workers.files.base_keys import SortedKeys, held_keys
 from workers.files.key_range import KeyRange, may_overlap
+from workers.files.log_block import AvroData, ParquetData
+from workers.files.log_file import read_log_file
 from workers.files.meta_columns import COMMIT_TIME, RECORD_KEY
 from workers.index.bloom_filter import HashedKeys
 from workers.index.file_keys import FileKeys, read_file_keys
+from workers.merge.versions import single
 from workers.storage.base import Storage, join
 from workers.table.table import Table
-from workers.timeline.metadata import CommitMetadata, WriteStat
+from workers.timeline.metadata import WRITER_KEY, CommitMetadata, WriteStat
 
 KEYS_NAMED_MAX: Final = 10
 MOVING: Final = frozenset(("CLUSTER", "COMPACT", "LOG_COMPACT"))
@@ -61,24 +68,48 @@ class InsertedKeys:
 
     def _met(self, near: list[_Inserted], theirs: WriteStat) -> dict[FileGroupKey, list[str]]:
         """Our file groups that got a key which is in their file too. All, with no key, where the
-        file cannot tell: it is a log, which has no footer, or was written anew since and cleaned.
+        file cannot tell, because its rows were written anew since and it was cleaned.
         """
-        untold: dict[FileGroupKey, list[str]] = {one.group: [] for one in near}
-        if theirs.is_log or not near:
-            return untold
+        if not near:
+            return {}
         try:
-            their_keys = read_file_keys(self._storage, theirs.path)
+            their_keys: FileKeys | pa.Array[Any]
+            if theirs.is_log:
+                their_keys = read_log_keys(self._storage, theirs.path)
+            else:
+                their_keys = read_file_keys(self._storage, theirs.path)
             met_by_group = {one.group: one.met_by(their_keys) for one in near}
         except NotFound:
-            return untold
+            return {one.group: [] for one in near}
         return {group: keys for group, keys in met_by_group.items() if keys}
 
 
 def inserting(metadata: CommitMetadata) -> list[WriteStat]:
-    """The stats of files that took rows which were new."""
+    """Return the stats of files that may have taken new keys.
+
+    Other engines count a deleted key that comes back as an update of the log that remembers it, so
+    each of their logs with rows is among them.
+    """
     if metadata.operation_type.upper() in MOVING:
         return []
-    return [one for one in metadata.stats if one.num_inserts > 0]
+    counts_inserts = WRITER_KEY in metadata.extra_metadata
+    return [
+        stat
+        for stat in metadata.stats
+        if stat.num_inserts > 0 or (stat.is_log and stat.num_writes > 0 and not counts_inserts)
+    ]
+
+
+def read_log_keys(storage: Storage, path: str) -> pa.Array[Any]:
+    """Return the record keys of all rows in a log file, deletes not among them. Raises NotFound,
+    MalformedTable.
+    """
+    keys = [
+        single(block.table([RECORD_KEY]).column(RECORD_KEY)).cast(pa.string())
+        for block in read_log_file(storage, path)
+        if isinstance(block, ParquetData | AvroData)
+    ]
+    return pa.concat_arrays([pa.array([], pa.string()), *keys])
 
 
 def inserted_twice(
@@ -134,11 +165,15 @@ class _Inserted:
 
     @cached_property
     def range(self) -> KeyRange | None:
-        return read_file_keys(self.storage, self.stat.path).range
+        return None if self.stat.is_log else read_file_keys(self.storage, self.stat.path).range
 
     @cached_property
     def keys(self) -> SortedKeys:
-        """The keys that it got; in a file that was written anew also those of updated rows."""
+        """The keys that it got; in a log and in a file that was written anew also those of updated
+        rows. Whoever brings one of these to another file group has met us in the one where it was.
+        """
+        if self.stat.is_log:
+            return SortedKeys.of(read_log_keys(self.storage, self.stat.path))
         rows = read_base_file(self.storage, self.stat.path, [RECORD_KEY, COMMIT_TIME])
         if self.stat.prev_base_file:
             is_ours: Any = pc.equal(rows.column(COMMIT_TIME), pa.scalar(self.instant))
@@ -149,8 +184,11 @@ class _Inserted:
     def hashed_keys(self) -> HashedKeys:
         return HashedKeys(self.keys.array)
 
-    def met_by(self, theirs: FileKeys) -> list[str]:
-        """Keys that both brought."""
+    def met_by(self, theirs: FileKeys | pa.Array[Any]) -> list[str]:
+        """Return the keys that both brought; `theirs` are the keys of a base file or of a log."""
+        if isinstance(theirs, pa.Array):
+            at = self.keys.positions_of(theirs, self.keys.everything)
+            return self._without_updated(self.keys.array.take(pa.array(at)))
         if not may_overlap(self.range, theirs.range):
             return []
         left = np.flatnonzero(theirs.might_contain(self.hashed_keys))

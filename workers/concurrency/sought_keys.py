@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from workers.concurrency.conflicts import Conflict, FileGroupKey, WriteSet
-from workers.concurrency.inserted_keys import MOVING, conflict_of_keys, keys_named
+from workers.concurrency.inserted_keys import MOVING, conflict_of_keys, inserting, keys_named
 from workers.errors import NotFound
 from workers.files.base_keys import SortedKeys, held_keys
 from workers.files.log_block import AvroData, Deletes, ParquetData
@@ -48,15 +48,21 @@ class SoughtKeys:
     may_change: bool = False
     """Of rows that were read: only deletes are met, of a row or of a column group in it."""
 
-    def may_stand_in(self, stat: WriteStat) -> bool:
-        """Whether what a rival brought to this file may hold one of the keys."""
-        if self.partition not in (None, stat.partition_path):
-            return False
-        if (stat.partition_path, stat.file_id) in self.besides:
-            return False
-        if self.bucket is None:
-            # Logs take no key that is new to their file group.
-            return stat.num_inserts > 0
+    def find_candidates(self, written: CommitMetadata) -> list[WriteStat]:
+        """Return the stats of files in which a rival, whose commit is `written`, may have brought
+        one of the keys.
+        """
+        takes_any = self.bucket is None
+        return [
+            stat
+            for stat in (inserting(written) if takes_any else written.stats)
+            if self.partition in (None, stat.partition_path)
+            and (stat.partition_path, stat.file_id) not in self.besides
+            and (takes_any or self._may_bring(stat))
+        ]
+
+    def _may_bring(self, stat: WriteStat) -> bool:
+        """Logs of buckets do not tell new keys from others."""
         is_brought = stat.num_inserts > 0 or (
             stat.is_log and (stat.num_writes > 0 or self.were_read)
         )
@@ -84,7 +90,7 @@ class SoughtCheck:
         met: dict[FileGroupKey, set[str]] = {}
         were_read = False
         for sought_keys in self.sought() if written.stats else ():
-            for stat in filter(sought_keys.may_stand_in, written.stats):
+            for stat in sought_keys.find_candidates(written):
                 keys = self._held(sought_keys, stat)
                 if keys is None or keys:
                     group = stat.partition_path, stat.file_id

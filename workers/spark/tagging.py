@@ -9,6 +9,8 @@ file group.
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -84,7 +86,12 @@ def tagged_groups(
     ]
     with job_named("lay rows out by file group"):
         answers = in_tasks(spark, context, _tagged, works)
-    return _dealt_out(context, by_file_group(map(StagedFile.from_json, answers)), storage)
+    files = [StagedFile.from_json(answer) for answer in answers]
+    context, groups = _dealt_out(context, by_file_group(files), storage)
+    revived: Counter[tuple[str, int]] = Counter()
+    for partition, slot, keys in itertools.chain.from_iterable(file.revived for file in files):
+        revived[partition, slot] += keys
+    return replace(context, revived=dict(revived)), groups
 
 
 def _lookups(
@@ -135,7 +142,9 @@ def _tagged(context: WriteContext, work: _Tagging) -> list[str]:
     placed = pa.concat_tables([tagged.updates, inserts])
     if placed.num_rows == 0:
         return []
-    return [stage(row_groups(placed), storage, context.instant, _attempt("tagged")).to_json()]
+    staged = stage(row_groups(placed), storage, context.instant, _attempt("tagged"))
+    revived = tuple((*place, keys) for place, keys in tagged.revived.items())
+    return [replace(staged, revived=revived).to_json()]
 
 
 def _attempt(what: str) -> str:

@@ -6,7 +6,7 @@ Small and picklable. A new need of executors goes here, not into globals.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from workers.clock import InstantTime
@@ -73,6 +73,8 @@ class WriteContext:
     """How inserts are dealt out to file groups, under an index that looks keys up."""
     padded: frozenset[tuple[str, int]] = frozenset()
     """Standing file groups that take inserts, so that a new base file is written of them."""
+    revived: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """See `Tagged.revived`."""
     kept_apart: frozenset[tuple[str, int]] = frozenset()
     """Standing file groups that a pending plan holds: they take no inserts."""
     emptied: tuple[str, ...] = ()

@@ -52,7 +52,8 @@ class LogWrite:
 
     def run(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
         """Write the log file and say what it holds. Nothing of the file group is read, so of a
-        known one every row counts as an update. Raises StorageFailed.
+        known one every row counts as an update, but for keys that a look-up found deleted there.
+        Raises StorageFailed.
         """
         versions = new_rows(context, self.group, task, self.file_id)
         rows, deletes = _split(versions, context)
@@ -71,15 +72,17 @@ class LogWrite:
             blocks += row_blocks(rows, context)
         path = join(partition, self.file_name)
         size = write_log_file(storage, path, blocks)
-        written = key_count(context, rows)
+        written = inserts = key_count(context, rows)
+        if not self.is_new:
+            inserts = min(written, context.revived.get((partition, self.group.slot), 0))
         stat = WriteStat(
             file_id=self.file_id,
             path=path,
             partition_path=self.group.partition,
             prev_commit=context.instant,
             num_writes=rows.num_rows + (arrived.num_rows if arrived is not None else 0),
-            num_inserts=written if self.is_new else 0,
-            num_updates=0 if self.is_new else written,
+            num_inserts=inserts,
+            num_updates=written - inserts,
             num_deletes=deletes.num_rows + leaving_keys(self.group),
             bytes=size,
             is_log=True,

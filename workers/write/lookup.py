@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from workers.files.base_keys import Positions, SortedKeys, held_keys
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
@@ -21,7 +22,7 @@ from workers.index.bloom_filter import HashedKeys
 from workers.index.file_keys import read_file_keys
 from workers.merge.versions import ROW, kinds
 from workers.read.file_slice import read_slice
-from workers.read.log_versions import LogReader
+from workers.read.log_versions import IS_DELETED, LogReader
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
 from workers.write.context import REPLACING, WriteContext
@@ -36,7 +37,7 @@ _TYPES: dict[str, pa.DataType] = {
 }
 PLACES = pa.schema(_TYPES)
 """A key that stands in a file group: where, and whether its row is still there or was deleted by a
-log, which only global indexes ask.
+log.
 """
 
 
@@ -118,10 +119,14 @@ def batch_keys(context: WriteContext, prepared: pa.Table) -> dict[str, BatchKeys
 def _places(
     context: WriteContext, candidate: Candidate, keys: BatchKeys, storage: Storage
 ) -> pa.Table:
-    known = known_keys(context, candidate.slice, keys, storage)
+    slice_ = candidate.slice
+    in_logs, deleted = _in_logs(context, slice_, keys.sorted, storage)
+    known = in_logs
+    if slice_.base_file is not None:
+        known = np.union1d(_in_base_file(context, slice_.base_file, keys, storage), in_logs)
     alive = known
-    if len(known) and candidate.slice.log_files and context.config.is_global:
-        alive = np.intersect1d(known, _merged_keys(context, candidate.slice, keys.sorted, storage))
+    if len(known) and slice_.log_files and (context.config.is_global or len(deleted)):
+        alive = np.intersect1d(known, _merged_keys(context, slice_, keys.sorted, storage))
     count = len(known)
     return pa.table(
         [
@@ -134,21 +139,29 @@ def _places(
     )
 
 
-def known_keys(
-    context: WriteContext, slice_: FileSlice, keys: BatchKeys, storage: Storage
-) -> Positions:
-    """Ascending positions in `keys.sorted` of those that have a row in the slice's base file or in
-    one of its logs.
+def _in_logs(
+    context: WriteContext, slice_: FileSlice, keys: SortedKeys, storage: Storage
+) -> tuple[Positions, Positions]:
+    """Ascending positions in `keys` of those that have a row in the slice's logs, also one that
+    says that it is deleted, and of those that have a delete there.
     """
-    positions = [np.empty(0, np.int64)]
-    if slice_.base_file is not None:
-        positions.append(_in_base_file(context, slice_.base_file, keys, storage))
-    if slice_.log_files:
-        versions = LogReader(storage, context.config, context.schema, {RECORD_KEY}).versions(slice_)
-        if versions is not None:
-            rows: Any = versions.filter(pa.array(kinds(versions) == ROW)).column(RECORD_KEY)
-            positions.append(keys.sorted.positions_of(rows, keys.sorted.everything))
-    return np.unique(np.concatenate(positions))
+    nowhere = np.empty(0, np.int64)
+    if not slice_.log_files:
+        return nowhere, nowhere
+    columns = {RECORD_KEY, IS_DELETED}.intersection((RECORD_KEY, *context.schema.field_names))
+    versions = LogReader(storage, context.config, context.schema, columns).versions(slice_)
+    if versions is None:
+        return nowhere, nowhere
+    is_delete = kinds(versions) != ROW
+    has_row: Any = ~is_delete
+    if IS_DELETED in columns:
+        flags: Any = pc.fill_null(versions.column(IS_DELETED), False)  # type: ignore[type-var]
+        has_row |= flags.to_numpy()
+    held, deleted = (
+        keys.positions_of(versions.filter(pa.array(some)).column(RECORD_KEY), keys.everything)
+        for some in (has_row, is_delete)
+    )
+    return held, deleted
 
 
 def _in_base_file(context: WriteContext, path: str, keys: BatchKeys, storage: Storage) -> Positions:

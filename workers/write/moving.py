@@ -33,6 +33,7 @@ from workers.write.prepare import SLOT
 from workers.write.tagging import (
     Tagged,
     at_place,
+    count_revived,
     identities,
     inserts_of,
     joined,
@@ -142,7 +143,8 @@ class _Batch:
         is_new = np.ones(rows.num_rows, np.bool_)
         is_new[at] = False
         updates = with_places(rows.take(at), chosen)
-        return Tagged(updates, inserts_of(self.context, rows.filter(pa.array(is_new))))
+        inserts = inserts_of(self.context, rows.filter(pa.array(is_new)))
+        return Tagged(updates, inserts, count_revived(self.context, updates, chosen))
 
 
 def _staying_rows(batch: _Batch, staying: Mask, storage: Storage) -> Tagged:
@@ -192,6 +194,7 @@ def _with_moves(batch: _Batch, staying: Mask, storage: Storage) -> Tagged:
             [_marked(routed.updates), _deletes(batch, moved_from)], promote_options="none"
         ),
         _marked(routed.inserts),
+        routed.revived,
     )
 
 

@@ -35,7 +35,7 @@ class Placed:
     """All rows of a write, and where each goes."""
 
     context: WriteContext
-    """As handed in, and which file groups take inserts."""
+    """As handed in, and which file groups take inserts and deleted keys that come back."""
     rows: pa.Table
     """As prepared, each with partition and slot of its file group."""
     settled: Sequence[RowGroup] | None = None
@@ -61,7 +61,8 @@ def placed(context: WriteContext, prepared: pa.Table, storage: Storage) -> Place
     inserts = in_order(context, tagged_rows.inserts)
     shares = deal_out(context, insert_counts(inserts), storage)
     rows = pa.concat_tables([tagged_rows.updates, with_slots(inserts, shares)])
-    return Placed(padding(context, shares), rows)
+    context = replace(padding(context, shares), revived=tagged_rows.revived)
+    return Placed(context, rows)
 
 
 def tag(context: WriteContext, prepared: pa.Table, places: pa.Table, storage: Storage) -> Tagged:

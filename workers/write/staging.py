@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
@@ -53,12 +53,12 @@ class StagedFile:
     batches: tuple[StagedRows, ...]
     partitions: tuple[str, ...] = ()
     """Of rows that are staged by shares."""
+    revived: tuple[tuple[str, int, int], ...] = ()
+    """Of rows that were tagged: partition, slot and count of `Tagged.revived`."""
 
     def to_json(self) -> str:
         """Text for `from_json` in another process."""
-        listed = [astuple(one) for one in self.batches]
-        body = {"path": self.path, "batches": listed, "partitions": self.partitions}
-        return json.dumps(body)
+        return json.dumps(asdict(self) | {"batches": [astuple(one) for one in self.batches]})
 
     @classmethod
     def from_json(cls, text: str) -> StagedFile:
@@ -67,7 +67,8 @@ class StagedFile:
         """
         body = json.loads(text)
         batches = tuple(StagedRows(*one) for one in body["batches"])
-        return cls(body["path"], batches, tuple(body["partitions"]))
+        revived = tuple((partition, slot, keys) for partition, slot, keys in body["revived"])
+        return cls(body["path"], batches, tuple(body["partitions"]), revived)
 
 
 class Piece(NamedTuple):

@@ -6,7 +6,8 @@ stands in several file groups, as other engines' inserts may leave it, goes to e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from workers.merge.versions import DELETED, ROW, Keys, kinds
 from workers.write.context import WriteContext
 from workers.write.duplicates import refuse_doubled
 from workers.write.groups import row_groups
+from workers.write.lookup import ALIVE
 from workers.write.prepare import SLOT
 
 Codes = npt.NDArray[np.int64]
@@ -33,6 +35,10 @@ class Tagged:
     """As prepared, with partition and slot of the file group that holds the key."""
     inserts: pa.Table
     """One row per key, and no deletes. They have no slot yet."""
+    revived: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """(partition, slot) -> how many keys of the updates were deleted there. Others may have brought
+    them to other file groups meanwhile, so they count as inserts.
+    """
 
 
 def tagged(context: WriteContext, prepared: pa.Table, places: pa.Table) -> Tagged:
@@ -42,10 +48,33 @@ def tagged(context: WriteContext, prepared: pa.Table, places: pa.Table) -> Tagge
     """
     rows, held = identities(prepared, places)
     at, place = joined(rows, held)
-    updates = with_places(prepared.take(at), places.take(place))
+    chosen = places.take(place)
+    updates = with_places(prepared.take(at), chosen)
     is_new = np.ones(len(rows), np.bool_)
     is_new[at] = False
-    return Tagged(updates, inserts_of(context, prepared.filter(pa.array(is_new))))
+    inserts = inserts_of(context, prepared.filter(pa.array(is_new)))
+    return Tagged(updates, inserts, count_revived(context, updates, chosen))
+
+
+def count_revived(
+    context: WriteContext, updates: pa.Table, places: pa.Table
+) -> dict[tuple[str, int], int]:
+    """Count by partition and slot the keys of `updates` that were deleted at their places, which
+    `places` are, row by row.
+    """
+    if context.operation == "delete" or pc.all(places.column(ALIVE)).as_py() is not False:
+        return {}
+    is_row = pa.array(kinds(updates) == ROW)
+    rows = updates.filter(pc.and_(is_row, pc.invert(places.column(ALIVE))))
+    counts = rows.group_by([PARTITION_PATH, SLOT]).aggregate([(RECORD_KEY, "count_distinct")])
+    paths: list[Any]
+    slots: list[Any]
+    keys: list[Any]
+    paths, slots, keys = (
+        counts.column(name).to_pylist()
+        for name in (PARTITION_PATH, SLOT, f"{RECORD_KEY}_count_distinct")
+    )
+    return dict(zip(zip(paths, slots, strict=True), keys, strict=True))
 
 
 def inserts_of(context: WriteContext, rows: pa.Table) -> pa.Table:

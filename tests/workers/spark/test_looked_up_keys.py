@@ -148,6 +148,24 @@ def inserts(table: LakehouseTable) -> list[list[tuple[str, int, bool]]]:
 
 @pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("index", ["SIMPLE", "GLOBAL_SIMPLE"])
+def test_deleted_keys_that_tasks_bring_back_count_as_inserts(
+    tmp_path: Path, spark: SparkSession, index: str
+) -> None:
+    """By these counts two writers who bring one key back find each other (XL1)."""
+    ours, theirs = (made(tmp_path / one, "MERGE_ON_READ", index) for one in ("a", "b"))
+    for table in (ours, theirs):
+        table.write(rows(range(900), 1), options=OPTIONS)
+        table.delete(rows(range(0, 900, 3), 2), options=OPTIONS)
+
+    ours.write(spark.createDataFrame(rows(range(900), 3)).repartition(4), options=OPTIONS)
+    theirs.write(rows(range(900), 3), options=OPTIONS)
+
+    assert inserts(ours) == inserts(theirs)
+    assert inserts(ours)[-1] == [("oslo", 300, True)]
+
+
+@pytest.mark.sampled(every=2)
+@pytest.mark.parametrize("index", ["SIMPLE", "GLOBAL_SIMPLE"])
 def test_equal_keys_of_several_tasks_are_one_row(
     tmp_path: Path, spark: SparkSession, index: str
 ) -> None:
