@@ -43,7 +43,7 @@ def delete(table: ScenarioTable, key: str, *places: str) -> None:
 
 def with_deleted_key(make: Any, index: str, kind: str = "MERGE_ON_READ") -> ScenarioTable:
     """`a` was deleted in oslo; beside it stand `b` in oslo and `c` in rome."""
-    table = make(index, kind)
+    table: ScenarioTable = make(index, kind)
     table.writer("setup").upsert_and_commit(row("a", 0), row("b", 0), row("c", 0, "rome"))
     delete(table, "a", "oslo")
     return table
@@ -178,7 +178,11 @@ def test_the_delete_service_looks_again_for_a_key_that_came_back(
 def test_the_loser_tries_again_and_moves_the_row_that_came_back(made: Any, index: str) -> None:
     table = with_deleted_key(made, index)
     fast = table.writer("fast", options=NEW_FILES)
-    beside = At("create_data", ".log", lambda: fast.upsert_and_commit(row("a", 1, "rome", ts=8)))
+
+    def commit_beside() -> None:
+        fast.upsert_and_commit(row("a", 1, "rome", ts=8))
+
+    beside = At("create_data", ".log", commit_beside)
     slow = open_table(table.location, storage=WatchedStorage(table.location, before=beside))
     retries = {"hoodie.write.num.retries.on.conflict.failures": "1"}
 
