@@ -31,6 +31,7 @@ OUTSIDE = {
     "XJ": 31,
     "XK": 5,
     "XL": 3,
+    "XM": 1,
 }
 THREATS = {"T": 31}
 RULES = {"TL": 12, "RB": 6, "KS": 11}

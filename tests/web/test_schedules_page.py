@@ -121,4 +121,15 @@ def test_table_is_not_unregistered_under_a_schedule(
 
     plan = as_admin.get("/api/v1/tables/trips/unregister/plan/").json()
 
-    assert plan["blockers"] == ["the schedule of nightly is on: switch it off"]
+    assert plan["blockers"] == ["the schedule nightly is on: pause it"]
+
+
+def test_settings_and_unregister_link_to_a_schedule_with_any_name(
+    trips: Table, as_admin: Client, admin: User
+) -> None:
+    schedule = nightly(trips, admin)
+    Schedule.objects.update(name="every night, 100 %")
+
+    for page in ("settings", "settings/unregister"):
+        html = as_admin.get(f"/t/trips/{page}").content.decode()
+        assert f'<a href="/t/trips/schedules/{schedule.pk}">every night, 100 %</a>' in html

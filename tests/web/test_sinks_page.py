@@ -144,6 +144,15 @@ def test_lost_sink_offers_a_relaunch(
     assert f'href="{PAGE}/{SINK}/relaunch"' not in words(client)
 
 
+def test_sink_that_failed_before_it_reported_anything_has_a_page(
+    as_admin: Client, operator: User, orders: Table
+) -> None:
+    do_start_sink(orders, OPTIONS, by=operator)
+    Operation.objects.update(state="failed", finished_at=timezone.now())
+
+    assert "no reason was reported" in words(as_admin)
+
+
 def test_sink_that_will_be_launched_again_says_when(
     client: Client, operator: User, orders: Table
 ) -> None:

@@ -71,6 +71,14 @@ class OpenOperation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveSchedule:
+    """A schedule that is not paused."""
+
+    id: UUID
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableChangePlan:
     """What unregistering would do; `blockers` hold back another location as well."""
 
@@ -89,8 +97,9 @@ class TableChangePlan:
     """Of those file groups, as the mirror has them."""
     former_slugs: list[str]
     open_operations: list[OpenOperation]
-    schedules: list[str]
-    """Names of the services that run by themselves, then of the schedules that are not paused."""
+    services: list[str]
+    """Services that the node runs by their settings."""
+    schedules: list[ActiveSchedule]
     sinks: list[str]
     """Ids of sinks that run without an operation of this node."""
     blockers: list[str]
@@ -100,7 +109,7 @@ class TableChangePlan:
 
 def table_change_plan(table: Table) -> TableChangePlan:
     """Counts what hangs on the table, in a handful of queries. Reads no storage."""
-    open_operations, schedules, sinks = _open(table), _schedules(table), _own_sinks(table)
+    in_use = _find_use(table)
     goes = _hanging_rows(table)
     former = list(FormerSlug.objects.filter(table=table).values_list("slug", flat=True))
     held = FileGroupRecord.objects.filter(table=table).aggregate(n=Count("pk"), size=Sum("bytes"))
@@ -115,10 +124,11 @@ def table_change_plan(table: Table) -> TableChangePlan:
         file_groups=held["n"],
         bytes=held["size"] or 0,
         former_slugs=former,
-        open_operations=open_operations,
-        schedules=schedules,
-        sinks=sinks,
-        blockers=_blockers(open_operations, schedules, sinks),
+        open_operations=in_use.open_operations,
+        services=in_use.services,
+        schedules=in_use.schedules,
+        sinks=in_use.sinks,
+        blockers=in_use.blockers,
         warnings=_warnings(table),
     )
 
@@ -127,27 +137,40 @@ def refuse_while_busy(table: Table) -> None:
     """Refuse, as NotAllowedNow, a table that is in use; it names the operations by their addresses
     in the API.
     """
-    open_operations, schedules, sinks = _open(table), _schedules(table), _own_sinks(table)
-    if blockers := _blockers(open_operations, schedules, sinks):
+    in_use = _find_use(table)
+    if in_use.blockers:
         raise NotAllowedNow(
             "the table is in use by this node",
-            blockers=blockers,
-            operations=[f"/api/v1/operations/{running.id}/" for running in open_operations],
+            blockers=in_use.blockers,
+            operations=[f"/api/v1/operations/{running.id}/" for running in in_use.open_operations],
         )
 
 
-def _blockers(
-    open_operations: list[OpenOperation], schedules: list[str], sinks: list[str]
-) -> list[str]:
-    return [
-        *(
-            f"{running.heading} is {running.state} (operation {running.id}): let it end or "
-            "cancel it"
-            for running in open_operations
-        ),
-        *(f"the schedule of {name} is on: switch it off" for name in schedules),
-        *(f"the sink {sink} runs: stop it" for sink in sinks),
-    ]
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """What of this node works on a table now, or may begin at any moment."""
+
+    open_operations: list[OpenOperation]
+    services: list[str]
+    schedules: list[ActiveSchedule]
+    sinks: list[str]
+
+    @property
+    def blockers(self) -> list[str]:
+        return [
+            *(
+                f"{running.heading} is {running.state} (operation {running.id}): let it end or "
+                "cancel it"
+                for running in self.open_operations
+            ),
+            *(f"the schedule of {service} is on: switch it off" for service in self.services),
+            *(f"the schedule {schedule.name} is on: pause it" for schedule in self.schedules),
+            *(f"the sink {sink} runs: stop it" for sink in self.sinks),
+        ]
+
+
+def _find_use(table: Table) -> _Use:
+    return _Use(_open(table), _services(table), _schedules(table), _own_sinks(table))
 
 
 def _open(table: Table) -> list[OpenOperation]:
@@ -163,11 +186,14 @@ def _heading(kind: str, service: str, sink: str) -> str:
     return f"the {service.replace('_', ' ') or kind}" + (f" of the sink {sink}" if sink else "")
 
 
-def _schedules(table: Table) -> list[str]:
+def _services(table: Table) -> list[str]:
     switched_on = ServiceSetting.objects.filter(table=table, is_enabled=True)
-    services = switched_on.order_by("service").values_list("service", flat=True)
-    going_on = Schedule.objects.filter(table=table, is_paused=False)
-    return [*services, *going_on.order_by("name").values_list("name", flat=True)]
+    return list(switched_on.order_by("service").values_list("service", flat=True))
+
+
+def _schedules(table: Table) -> list[ActiveSchedule]:
+    active = Schedule.objects.filter(table=table, is_paused=False).order_by("name")
+    return [ActiveSchedule(id=key, name=name) for key, name in active.values_list("pk", "name")]
 
 
 def _own_sinks(table: Table) -> list[str]:
