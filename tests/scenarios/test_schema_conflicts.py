@@ -15,6 +15,7 @@ from tests.support.scenario_table import (
     schema_of,
 )
 from workers.clock import InstantTime
+from workers.files.base_file import read_avro_schema
 from workers.options.write_options import write_options
 from workers.recovery.rollback import RollbackRequest, rollback
 from workers.schema.table_schema import TableSchema
@@ -229,6 +230,29 @@ def test_new_column_is_seen_when_a_rival_without_it_began_later_and_ended_earlie
     assert table.rows() == [row(1, "S2"), row(2, "S1") | {"f2": None}]
     table.writer("next", mode=kind[1]).upsert_and_commit(row(3, "S1"))
     table.assert_referee_agrees()
+
+
+def test_all_files_of_a_write_have_its_own_schema_when_the_table_evolves_beside_it(
+    tables: ScenarioTables,
+) -> None:
+    """A second task starts after a rival changed the schema and still writes with the schema that
+    the transaction began with.
+    """
+    table = tables(schema=SCHEMAS["S1"])
+    writer, rival = table.writer("writer"), table.writer("rival")
+    writer.upsert(row(1, "S1"))
+    rival.upsert_and_commit(row(2, "S2"), schema=SCHEMAS["S2"])
+    writer.write(row(4, "S1"), task=1)
+
+    committed = writer.wins()
+
+    paths = [stat.path for stat in table.metadata(committed.instant).stats]
+    footers = [read_avro_schema(table.storage, path) for path in paths]
+    assert len(paths) == 2
+    assert [TableSchema.from_avro_json(footer or "").arrow for footer in footers] == [
+        SCHEMAS["S1"]
+    ] * 2
+    assert [row["f2"] for row in table.rows("id", "f2")] == [None, 2, None]
 
 
 def test_narrow_batch_does_not_narrow_the_table(tables: ScenarioTables) -> None:

@@ -6,9 +6,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+from tests.support.watched_storage import WatchedStorage
 from tests.workers.markers.harness import INSTANT, decide
 from tests.workers.markers.troubled import OUT_S, TroubledStorage, name, run, stored
 from workers.errors import InstantRolledBack, LakehouseError
@@ -162,6 +164,29 @@ def test_directory_holds_no_more_than_it_may(troubled: TroubledStorage) -> None:
         assert await directory.create([name(3)], "r3") == ["created"]
 
     run(troubled, story, BatchSettings(markers_max=3))
+
+
+def test_marker_files_are_read_at_the_first_request_and_not_again(
+    troubled: TroubledStorage,
+) -> None:
+    read: list[str] = []
+
+    def note(call: str, path: str) -> None:
+        if call == "read" and "/MARKERS" in path:
+            read.append(path.rpartition("/")[2])
+
+    async def write(directory: MarkerDirectory) -> None:
+        await directory.create([name(1)], "r1")
+
+    async def write_after_a_restart(directory: MarkerDirectory) -> None:
+        assert read == []
+        assert await directory.create([name(1)], "r2") == ["exists"]
+        assert read == ["MARKERS0"]
+        assert await directory.create([name(1)], "r3") == ["exists"]
+        assert read == ["MARKERS0"]
+
+    run(troubled, write)
+    run(WatchedStorage(Path(troubled.location), before=note), write_after_a_restart)
 
 
 def test_what_was_forgotten_is_read_again(troubled: TroubledStorage) -> None:
