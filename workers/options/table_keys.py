@@ -43,6 +43,7 @@ class MergeMode(StrEnum):
     CUSTOM = "CUSTOM"
 
 
+PRECOMBINE_KEY = "hoodie.datasource.write.precombine.field"
 MERGER_KEY = "sluice.record.merger"
 PORTABLE_TABLE_KEY = "sluice.portable"
 HIVE_STYLE_KEY = "hoodie.datasource.write.hive_style_partitioning"
@@ -81,6 +82,12 @@ TABLE_OPTIONS = OptionSet(
             "when empty.",
         ),
         *TIME_OPTIONS,
+        Option(
+            PRECOMBINE_KEY,
+            Text("column"),
+            "",
+            "Hudi's older name for the ordering field; another way to give `ordering`.",
+        ),
         Option(
             MERGE_MODE_KEY,
             OneOf(MergeMode),

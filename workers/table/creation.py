@@ -17,10 +17,12 @@ from workers.options.aggregates import SLACK_KEY, SLACK_OF_N
 from workers.options.column_groups import group_rule, groups_json, named_join
 from workers.options.group_keys import GROUPS_KEY, JOIN_KEY, SHORTHAND_KEY
 from workers.options.index_kind import INDEX_KEY, IndexKind
+from workers.options.option_values import listed
 from workers.options.readability import HISTORY_KEY
 from workers.options.table_keys import (
     CONFIGURED_GENERATOR_KEY,
     HASH_FIELD_KEY,
+    PRECOMBINE_KEY,
     MergeMode,
     TableType,
 )
@@ -60,7 +62,11 @@ def create(
     """A new, empty table. Raises TableExists, and InvalidInput before anything is written."""
     values = table_options(options)
     generator = configured_generator(definition.record_key, definition.partition_by, values)
-    definition = replace(definition, partition_by=generator.partition_by)
+    definition = replace(
+        definition,
+        partition_by=generator.partition_by,
+        ordering=_ordering_fields(definition, values.pop(PRECOMBINE_KEY)),
+    )
     check_definition(definition, values)
     check_times(definition, generator)
     properties = _new_properties(definition, values) | generator.properties
@@ -72,6 +78,22 @@ def create(
     if definition.schema is not None:
         _commit_schema(table, definition.schema)
     return table
+
+
+def _ordering_fields(definition: TableDefinition, precombine: str) -> tuple[str, ...]:
+    """Return the ordering fields of the definition, or else those of the precombine option.
+
+    Raises InvalidInput when both are given and differ.
+    """
+    fields = listed(precombine)
+    if fields and definition.ordering and fields != definition.ordering:
+        raise InvalidInput(
+            "the precombine field contradicts the ordering; give one of the two",
+            key=PRECOMBINE_KEY,
+            value=precombine,
+            ordering=definition.ordering,
+        )
+    return definition.ordering or fields
 
 
 def _exists(storage: Storage) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from workers.storage.local import LocalStorage
 from workers.timeline.metadata import SCHEMA_KEY, read_commit_metadata
 
 ALONE = {"hoodie.write.markers.type": "direct"}
+PRECOMBINE = "hoodie.datasource.write.precombine.field"
 PARTIAL = {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
 
 RATIOS = schema_of(
@@ -62,6 +64,26 @@ def test_properties_are_those_that_hudi_reads(tmp_path: Path) -> None:
     }
     assert expected.items() <= properties.items()
     assert "hoodie.table.metadata.partitions" not in properties
+
+
+@pytest.mark.parametrize("ordering", [(), ("ts",)])
+def test_the_ordering_field_may_be_given_by_the_precombine_option(
+    tmp_path: Path, ordering: Sequence[str]
+) -> None:
+    create(tmp_path / "t", ordering=ordering, options={PRECOMBINE: "ts"})
+
+    properties = load_properties(LocalStorage(tmp_path / "t"))
+    assert properties["hoodie.table.ordering.fields"] == "ts"
+    assert properties["hoodie.record.merge.mode"] == "EVENT_TIME_ORDERING"
+    assert PRECOMBINE not in properties
+
+
+def test_a_precombine_option_that_contradicts_the_ordering_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="contradicts") as refused:
+        create(tmp_path / "t", ordering=["ts"], options={PRECOMBINE: "value"})
+
+    assert refused.value.values["ordering"] == ("ts",)
+    assert not (tmp_path / "t").exists()
 
 
 HASHED = "hoodie.bucket.index.hash.field"
