@@ -151,6 +151,14 @@ NODE_SETTINGS: Final = (
         "SLUICE_MARKER_DRAIN_TIMEOUT_S",
     ),
     NodeSetting(
+        "SLUICE_MARKER_INTERVAL_MS", _LIMITS, "none", "milliseconds between batches of markers",
+        "SLUICE_MARKER_INTERVAL_MS",
+    ),
+    NodeSetting(
+        "SLUICE_MARKER_THREADS", _LIMITS, "20", "marker files of an instant, written in parallel",
+        "SLUICE_MARKER_THREADS",
+    ),
+    NodeSetting(
         "SLUICE_REDIS_TIMEOUT_S", _LIMITS, "2", "seconds for an answer of Redis",
         "SLUICE_REDIS_TIMEOUT_S",
     ),

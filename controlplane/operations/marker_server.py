@@ -129,6 +129,7 @@ def _start(place: _Place, server: MarkerServer) -> Health | None:
         roots=settings.SLUICE_TABLE_ROOTS,
         secret=place.secret,
         log_path=settings.SLUICE_HOME / "log" / "marker-server.log",
+        options=_batch_options(),
     )
     was_started = server.started_at is not None
     MarkerServer.objects.filter(pk=server.pk).update(
@@ -139,6 +140,14 @@ def _start(place: _Place, server: MarkerServer) -> Health | None:
         "marker server started: port=%s pid=%s answers=%s", place.port, pid, health is not None
     )
     return health
+
+
+def _batch_options() -> list[str]:
+    """Return the server's arguments for batches; without an interval it does not wait for one."""
+    options = ["--num-threads", str(settings.SLUICE_MARKER_THREADS)]
+    if settings.SLUICE_MARKER_INTERVAL_MS is not None:
+        options += ["--interval-ms", str(settings.SLUICE_MARKER_INTERVAL_MS)]
+    return options
 
 
 def _is_hung(place: _Place, server: MarkerServer) -> bool:

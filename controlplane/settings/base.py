@@ -50,6 +50,10 @@ SLUICE_MARKER_PORT = int(os.environ.get("SLUICE_MARKER_PORT") or 8766)
 SLUICE_MARKER_PROBE_TIMEOUT_S = float(os.environ.get("SLUICE_MARKER_PROBE_TIMEOUT_S") or 1)
 SLUICE_MARKER_START_TIMEOUT_S = float(os.environ.get("SLUICE_MARKER_START_TIMEOUT_S") or 5)
 SLUICE_MARKER_DRAIN_TIMEOUT_S = float(os.environ.get("SLUICE_MARKER_DRAIN_TIMEOUT_S") or 10)
+_interval = os.environ.get("SLUICE_MARKER_INTERVAL_MS")
+SLUICE_MARKER_INTERVAL_MS = int(_interval) if _interval else None
+"""None: the server starts a flush as soon as the previous one ends."""
+SLUICE_MARKER_THREADS = int(os.environ.get("SLUICE_MARKER_THREADS") or 20)
 SLUICE_PUBLIC_URL = os.environ.get("SLUICE_PUBLIC_URL") or f"http://127.0.0.1:{SLUICE_PORT}"
 SLUICE_SPARK_REMOTE = os.environ.get("SLUICE_SPARK_REMOTE") or "sc://127.0.0.1:15002"
 SLUICE_SPARK_UI_URL = page_address(os.environ, "SLUICE_SPARK_UI_URL")

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
+from psutil import Process
 from pytest_django import Settings
 
 from controlplane.audit.models import AuditEvent
@@ -71,6 +72,16 @@ def test_it_is_started_sampled_and_left_running(port: int) -> None:
     assert status.latest is not None
     assert status.latest.up
     assert process.is_server(first, port=port)
+
+
+def test_it_has_the_batch_settings_of_the_node(port: int, settings: Settings) -> None:
+    settings.SLUICE_MARKER_INTERVAL_MS, settings.SLUICE_MARKER_THREADS = 200, 3
+
+    supervise()
+
+    command = Process(pid()).cmdline()
+    assert command[command.index("--interval-ms") + 1] == "200"
+    assert command[command.index("--num-threads") + 1] == "3"
 
 
 def test_before_its_first_start_it_has_not_failed_and_after_its_death_it_has(port: int) -> None:
