@@ -16,6 +16,7 @@ from hudi import HudiReadOptions, HudiTableBuilder
 
 from tests.behaviours.setups import KINDS_AND_MODES
 from tests.support.scenario_table import READINGS, Row, ScenarioTables
+from tests.support.watched_storage import WatchedStorage
 from tests.workers.read.diary import Diary, changes, read
 from workers import register_merger
 from workers.clock import format_instant, parse_instant
@@ -24,6 +25,7 @@ from workers.read.request import EARLIEST
 
 SEEDS = range(2)
 KEYS = [f"k{number}" for number in range(10)]
+EVENTS = [("a", "hour=08"), ("b", "hour=09"), ("c", "hour=10")]
 
 
 def a_diary(tables: ScenarioTables, table_type: str, mode: str, seed: int) -> Diary:
@@ -114,6 +116,27 @@ def test_commit_that_began_first_and_ended_last_is_delivered_once(
 
     assert [row["id"] for row in read(table, since=checkpoint)] == ["a"]
     assert [one[0] for one in changes(table, since=checkpoint)] == ["i"]
+
+
+def test_window_of_a_late_event_opens_only_the_files_of_its_commit(tables: ScenarioTables) -> None:
+    """An event of hour 09 that arrives at 10:20 is stored in partition 09."""
+    table = tables(schema=READINGS, ordering=["ts"], partition_by=["place"])
+    writer = table.writer("w")
+    writer.upsert_and_commit(*(reading(key, 1) | {"place": hour} for key, hour in EVENTS))
+    before = writer.upsert_and_commit(reading("d", 1) | {"place": "hour=10"})
+    late = writer.upsert_and_commit(reading("late", 1) | {"place": "hour=09"})
+    opened: list[str] = []
+
+    def note(call: str, path: str) -> None:
+        if call == "open_data":
+            opened.append(path)
+
+    watched = open_table(table.location, storage=WatchedStorage(table.location, before=note))
+    rows = watched.read(since=before.completed_at).to_pylist()
+
+    assert [(row["id"], row["place"]) for row in rows] == [("late", "hour=09")]
+    assert {path.partition("/")[0] for path in opened} == {"hour=09"}
+    assert set(opened) == {stat.path for stat in table.metadata(late.instant).stats}
 
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
