@@ -29,11 +29,11 @@ OUTSIDE = {
     "XG": 3,
     "XH": 4,
     "XJ": 31,
-    "XK": 5,
+    "XK": 13,
     "XL": 3,
     "XM": 1,
 }
-THREATS = {"T": 31}
+THREATS = {"T": 34}
 RULES = {"TL": 12, "RB": 6, "KS": 11}
 
 

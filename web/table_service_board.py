@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from django.contrib.auth.models import User
 from django.utils import timezone
 
 from controlplane.mirror.queries.files import Backlog, backlog
@@ -64,11 +65,11 @@ class ServiceCard:
     plans: Sequence[PendingPlanRow] = field(default_factory=tuple)
 
 
-def service_board(table: Table) -> dict[str, Any]:
+def service_board(table: Table, user: User) -> dict[str, Any]:
     history = service_history(table, HISTORY_SHOWN)
     plans = pending_plans(table)
     settings = {one.service: one for one in service_settings(table)}
-    operations = [one for one in recent_operations(table, OPERATIONS_READ) if one.service]
+    operations = [one for one in recent_operations(table, user, OPERATIONS_READ) if one.service]
     kinds = {one.name: one for one in service_kinds()}
     left = backlog(table)
     cards = [

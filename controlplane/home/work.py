@@ -15,7 +15,7 @@ from django.db.models import Q
 from controlplane.mirror.models import HeartbeatRecord
 from controlplane.operations.filters import BROKEN, unanswered
 from controlplane.operations.models import Operation
-from controlplane.operations.queries import OperationRow, operation_row
+from controlplane.operations.queries import OperationRow, operation_rows
 from controlplane.operations.states import OPEN, OperationState
 from controlplane.tables.access import visible_tables
 
@@ -63,7 +63,7 @@ class Work:
 
 
 def work_of(user: User, now: datetime) -> Work:
-    """One query."""
+    """Four queries at most."""
     lately = Q(requested_at__gte=now - BROKEN_FOR) | Q(changed_at__gte=now - BROKEN_FOR)
     shown = Q(state__in=sorted(OPEN)) | (unanswered() & lately)
     operations = list(
@@ -72,7 +72,7 @@ def work_of(user: User, now: datetime) -> Work:
         .defer("plan", "stages", "settled", *(f"table__{name}" for name in _NOT_SHOWN))
         .order_by("-requested_at", "-pk")[: READ_MAX + 1]
     )
-    rows = [operation_row(operation) for operation in operations[:READ_MAX]]
+    rows = operation_rows(operations[:READ_MAX], user)
     return Work(
         open=[row for row in rows if OperationState(row.state) in OPEN - BROKEN],
         broken=[row for row in rows if OperationState(row.state) in BROKEN],

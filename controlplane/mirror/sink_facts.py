@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 from controlplane.fields import INSTANT_TIME
 from controlplane.mirror.conflict_facts import text
-from controlplane.tables.masks import without_row_values
 from workers.errors import MalformedTable
 from workers.sink.epoch import Epoch, read_epoch
 from workers.sink.offsets import parse_offsets
@@ -129,7 +128,7 @@ def _state(storage: Storage, sink_id: str) -> SinkState | None:
             deadline_ms=_moment(state.deadline_ms),
             owner=_word(state.owner, 500),
             updated_ms=_moment(state.updated_ms) or 0,
-            reason=without_row_values(_word(state.reason, 500)),
+            reason=_word(state.reason, 500),
             participants=_once([_participant(one) for one in state.participants]),
             transactions=tuple(map(_transaction, state.transactions)),
             trace=tuple(map(_entry, state.trace)),
@@ -171,7 +170,7 @@ def _transaction(shown: TransactionShown) -> TransactionShown:
         ended_ms=_moment(shown.ended_ms) or 0,
         rows=_number(shown.rows),
         bad_rows=_number(shown.bad_rows),
-        reason=without_row_values(_word(shown.reason, 500)),
+        reason=_word(shown.reason, 500),
     )
 
 

@@ -16,6 +16,7 @@ from controlplane.errors import InvalidRequest, NotAllowedNow, StorageUnavailabl
 from controlplane.events import publish_change
 from controlplane.operations.confirmation import check_words
 from controlplane.tables.locations import checked_location
+from controlplane.tables.messages import masked_message
 from controlplane.tables.models import Table
 from workers.errors import InvalidInput, LakehouseError, LockTimeout, StorageFailed
 
@@ -59,7 +60,8 @@ def do_declare_stream(
     try:
         _declare(table, group, types)
     except LakehouseError as error:
-        _note(table, by, "failed", reason, {**declaration, "error": str(error)[:500]})
+        why = masked_message(str(error))[:500]
+        _note(table, by, "failed", reason, {**declaration, "error": why})
         raise _refusal(error) from error
     _note(table, by, "succeeded", reason, declaration)
     publish_change(table.slug, "streams")

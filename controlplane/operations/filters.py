@@ -8,11 +8,15 @@ from datetime import datetime
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from controlplane.operations.models import Operation
+from controlplane.operations.query_sources import shown_whole
 from controlplane.operations.states import FINAL, OPEN, OperationState
+from controlplane.tables.access import Caller
 
 NOBODY = "schedule"
 """As `who`: what no person asked for."""
 TEXT_CHARS_MAX = 200
+SEARCHED_MAX = 5_000
+"""So many of the newest operations whose messages hold the text are found by it."""
 STATE_GROUPS = {"open": OPEN, "ended": FINAL}
 """Names for several states at once."""
 BROKEN = frozenset({OperationState.FAILED, OperationState.LOST, OperationState.UNKNOWN})
@@ -36,7 +40,7 @@ class OperationFilter:
     until: datetime | None = None
     """When it was asked for: from `since` on, before `until`."""
     text: str = ""
-    """A part of its reason or of its message, whatever the case."""
+    """A part of its reason, or of a message that is shown whole, whatever the case."""
 
     @property
     def is_any(self) -> bool:
@@ -46,7 +50,12 @@ class OperationFilter:
 ANY = OperationFilter()
 
 
-def filtered(operations: QuerySet[Operation], wanted: OperationFilter) -> QuerySet[Operation]:
+def filtered(
+    operations: QuerySet[Operation], wanted: OperationFilter, user: Caller | None
+) -> QuerySet[Operation]:
+    """Return the operations that meet the filter. Messages are searched only as far as `user` is
+    shown them whole: a search must not guess what is masked.
+    """
     conditions = Q()
     if wanted.table:
         conditions &= Q(table__slug=wanted.table)
@@ -63,7 +72,11 @@ def filtered(operations: QuerySet[Operation], wanted: OperationFilter) -> QueryS
     if wanted.until is not None:
         conditions &= Q(requested_at__lt=wanted.until)
     if wanted.text:
-        conditions &= Q(reason__icontains=wanted.text) | Q(message__icontains=wanted.text)
+        in_message = Q(message__icontains=wanted.text)
+        if user is not None:
+            met = operations.filter(conditions & in_message).order_by("-requested_at")
+            in_message = Q(pk__in=shown_whole(user, met[:SEARCHED_MAX]))
+        conditions &= Q(reason__icontains=wanted.text) | in_message
     return operations.filter(conditions)
 
 

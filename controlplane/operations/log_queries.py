@@ -8,15 +8,24 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 
 from controlplane.operations.models import LogLine
-from controlplane.tables.row_access import RowAccess
+from controlplane.tables.messages import shown_log_line
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 LINES_SHOWN = 200
 LINES_MAX = 1_000
 TEXT_CHARS_MAX = 200
+VALUES_NEED = (
+    "values of rows are hidden: they need the right to read all rows and columns of every table "
+    "that the operation reads and writes"
+)
+SEARCH_NEEDS = (
+    "a search in this log needs the right to read all rows and columns of every table that the "
+    "operation reads and writes; leave the text out"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +62,8 @@ class LogPage:
 
 def log_page(
     operation_id: UUID,
-    access: RowAccess,
     *,
+    is_whole: bool,
     level: str = "",
     text: str = "",
     before: int | None = None,
@@ -64,14 +73,16 @@ def log_page(
     """The newest lines; those older than `before`; or those newer than `after`, the oldest first.
 
     From `level` on (`LEVELS`; empty is every level), whose message or source contains `text`. One
-    query. Ask `access_table` before showing it. A line may hold any value, so whoever does not see
-    all values of the table's rows sees none: raises PermissionDenied.
+    query. Ask `access_table` before showing it. `is_whole`: whether lines are shown whole
+    (`query_sources.shown_whole`). Raises PermissionDenied for a search in lines that are not.
     """
-    access.check_all()
-    lines = _lines(operation_id, level, text)
+    lines = _lines(operation_id, level, text, is_whole=is_whole)
     limit = max(1, min(limit, LINES_MAX))
     if after is not None:
-        rows = [_row(line) for line in lines.filter(id__gt=after).order_by("id")[:limit]]
+        rows = [
+            _row(line, is_whole=is_whole)
+            for line in lines.filter(id__gt=after).order_by("id")[:limit]
+        ]
         return LogPage(
             rows=rows,
             older=rows[0].id if rows else None,
@@ -79,7 +90,7 @@ def log_page(
         )
     if before is not None:
         lines = lines.filter(id__lt=before)
-    newest = [_row(line) for line in lines.order_by("-id")[: limit + 1]]
+    newest = [_row(line, is_whole=is_whole) for line in lines.order_by("-id")[: limit + 1]]
     rows = newest[:limit][::-1]
     return LogPage(
         rows=rows,
@@ -89,15 +100,16 @@ def log_page(
 
 
 def log_as_text(
-    operation_id: UUID, access: RowAccess, *, level: str = "", text: str = ""
+    operation_id: UUID, *, is_whole: bool, level: str = "", text: str = ""
 ) -> Iterator[str]:
     """Every line that is kept, each with its line break. Raises PermissionDenied as `log_page`."""
-    access.check_all()
-    lines = _lines(operation_id, level, text).order_by("id").iterator()
-    return (f"{_row(line).as_text}\n" for line in lines)
+    lines = _lines(operation_id, level, text, is_whole=is_whole).order_by("id").iterator()
+    return (f"{_row(line, is_whole=is_whole).as_text}\n" for line in lines)
 
 
-def _lines(operation_id: UUID, level: str, text: str) -> QuerySet[LogLine]:
+def _lines(operation_id: UUID, level: str, text: str, *, is_whole: bool) -> QuerySet[LogLine]:
+    if text and not is_whole:
+        raise PermissionDenied(SEARCH_NEEDS)
     lines = LogLine.objects.filter(operation=operation_id)
     if level:
         lines = lines.filter(level__gte=10 * (1 + LEVELS.index(level)))
@@ -106,13 +118,13 @@ def _lines(operation_id: UUID, level: str, text: str) -> QuerySet[LogLine]:
     return lines
 
 
-def _row(line: LogLine) -> LogLineRow:
+def _row(line: LogLine, *, is_whole: bool) -> LogLineRow:
     return LogLineRow(
         id=line.pk,
         at=line.at,
         level=logging.getLevelName(line.level).lower(),
         source=line.source,
-        message=line.message,
+        message=shown_log_line(line.message, line.source, is_whole=is_whole),
         host=line.host,
         attempt=line.attempt + 1,
         dropped=line.dropped,

@@ -27,7 +27,6 @@ from controlplane.operations.kinds.kind import kind_of
 from controlplane.operations.log_storing import do_note
 from controlplane.operations.models import Operation
 from controlplane.operations.states import FINAL, OperationState, may_move
-from controlplane.tables.masks import without_row_values
 from workers.jobs import CancelJob
 from workers.reporting.tokens import SIGNATURE, message_signature
 from workers.task_logs import HEADER
@@ -75,7 +74,7 @@ def move(operation_id: UUID, wanted: OperationState, *, message: str = "") -> Op
         now = timezone.now()
         operation.state = wanted.value
         if message:
-            operation.message = without_row_values(message)
+            operation.message = message
         if wanted in _BEGUN and operation.started_at is None:
             operation.started_at = now
         if wanted in FINAL:
@@ -97,7 +96,7 @@ def amend(operation_id: UUID, **values: Any) -> None:
         if operation is None:
             return
         for name, value in values.items():
-            setattr(operation, name, without_row_values(value) if name == "message" else value)
+            setattr(operation, name, value)
         operation.save()
         publish_state(operation)
 

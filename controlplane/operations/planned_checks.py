@@ -66,7 +66,7 @@ def _readers_check(operation: Operation) -> Check:
 
 def _completed_words(operation: Operation, proof: ServiceProof) -> str:
     if operation.state != "succeeded":
-        return operation.message or "it did not succeed"
+        return "it did not succeed; its message says why"
     if proof.left_count is None:
         return "storage did not answer; this page asks again"
     if proof.is_on_timeline is None:

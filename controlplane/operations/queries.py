@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db.models import F, QuerySet
 from django.http import Http404
 from django.utils import timezone
@@ -19,14 +18,15 @@ from controlplane.operations.filters import ANY, OperationFilter, filtered
 from controlplane.operations.kinds.kind import kind_of
 from controlplane.operations.models import MarkerServer, Operation
 from controlplane.operations.moves import REQUESTED_IN_SHELL
-from controlplane.operations.query_sources import without_statement
+from controlplane.operations.query_sources import shown_whole, without_statement
 from controlplane.operations.queueing import IS_SHELL
 from controlplane.operations.spark_stages import StageRow, spark_ui_url, stage_rows
 from controlplane.operations.states import FINAL, OperationState
 from controlplane.operations.waiting import Wait, waits_of
 from controlplane.paging import PAGE_ROWS, Page, chosen_order, in_order, newest_first
-from controlplane.tables.access import Permission, access_table, visible_tables
+from controlplane.tables.access import Caller, Permission, access_table, visible_tables
 from controlplane.tables.masks import without_row_choices
+from controlplane.tables.messages import shown_message
 from controlplane.tables.models import Table
 from controlplane.tables.row_access import row_access
 from controlplane.writers.models import Conflict
@@ -124,9 +124,7 @@ class MarkerServerStatus:
     """Of the last five minutes, oldest first."""
 
 
-def operation_detail(
-    operation_id: UUID | str, user: AbstractBaseUser | AnonymousUser | None
-) -> OperationDetail | None:
+def operation_detail(operation_id: UUID | str, user: Caller | None) -> OperationDetail | None:
     """One operation; None when there is none. Whoever may not see its table may not see it:
     ask `access_operation` before showing it, or `access_table` and compare. What chose rows by what
     they hold is masked for whoever does not see all of them; None is the shell.
@@ -135,9 +133,10 @@ def operation_detail(
     if operation is None:
         return None
     sees_all = user is None or row_access(user, operation.table).sees_all
+    is_whole = operation.pk in shown_whole(user, [operation])
     waits = waits_of([operation], timezone.now())
     return OperationDetail(
-        row=replace(operation_row(operation), waits_for=waits.get(operation.pk)),
+        row=replace(operation_row(operation, is_whole=is_whole), waits_for=waits.get(operation.pk)),
         heading=kind_of(operation).heading(operation),
         parameters=_shown_parameters(
             operation.parameters if sees_all else without_row_choices(operation.parameters)
@@ -176,9 +175,7 @@ def operation_checks(operation_id: UUID) -> list[Check]:
     return kind_of(operation).checks(operation)
 
 
-def access_operation(
-    user: AbstractBaseUser | AnonymousUser, operation_id: UUID, permission: Permission
-) -> Operation:
+def access_operation(user: Caller, operation_id: UUID, permission: Permission) -> Operation:
     """The operation itself, for whoever may do this to its table.
 
     Raises what `access_table` raises; Http404 alike for one that there is not and for one of a
@@ -193,6 +190,7 @@ def access_operation(
 
 def operations_page(
     of: Table | QuerySet[Table],
+    user: Caller | None,
     *,
     states: Iterable[str] | None = None,
     kinds: Iterable[str] | None = None,
@@ -201,23 +199,24 @@ def operations_page(
     limit: int = PAGE_ROWS,
 ) -> Page[OperationRow]:
     """Operations of one table, or of several such as `visible_tables` gives, newest first, or as a
-    key of `SORTED_BY` says. One query.
+    key of `SORTED_BY` says. One query, and those of `shown_whole`.
     """
     wanted = OperationFilter(
         states=None if states is None else frozenset(states),
         kinds=None if kinds is None else frozenset(kinds),
     )
-    operations = filtered(_operations(), wanted)
+    operations = filtered(_operations(), wanted, user)
     if isinstance(of, Table):
         operations = operations.filter(table=of)
     else:
         operations = operations.filter(table__in=of.order_by())
     page = _page(operations, sort, cursor, limit)
-    return Page([operation_row(operation) for operation in page.rows], page.next_cursor)
+    return Page(operation_rows(page.rows, user), page.next_cursor)
 
 
 def listed_operations(
     tables: QuerySet[Table],
+    user: Caller | None,
     wanted: OperationFilter = ANY,
     *,
     sort: str | None = None,
@@ -225,16 +224,13 @@ def listed_operations(
     limit: int = PAGE_ROWS,
 ) -> Page[OperationRow]:
     """Operations of these tables, such as `visible_tables` gives, newest first or as a key of
-    `SORTED_BY` says, each with what it waits for. Three queries at most, however many there are.
+    `SORTED_BY` says, each with what it waits for. Six queries at most, however many there are.
     Raises InvalidRequest for a cursor that is none.
     """
-    operations = filtered(_operations(), wanted).filter(table__in=tables.order_by())
+    operations = filtered(_operations(), wanted, user).filter(table__in=tables.order_by())
     page = _page(operations, sort, cursor, limit)
     waits = waits_of(page.rows, timezone.now())
-    rows = [
-        replace(operation_row(operation), waits_for=waits.get(operation.pk))
-        for operation in page.rows
-    ]
+    rows = [replace(row, waits_for=waits.get(row.id)) for row in operation_rows(page.rows, user)]
     return Page(rows, page.next_cursor)
 
 
@@ -247,10 +243,10 @@ def _page(
     return in_order(operations, order, cursor=cursor, limit=limit)
 
 
-def recent_operations(table: Table, limit: int = 20) -> list[OperationRow]:
+def recent_operations(table: Table, user: Caller | None, limit: int = 20) -> list[OperationRow]:
     """The newest requests first."""
     newest_operations = _operations().filter(table=table).order_by("-requested_at")[:limit]
-    return [operation_row(operation) for operation in newest_operations]
+    return operation_rows(newest_operations, user)
 
 
 def marker_server_status() -> MarkerServerStatus:
@@ -282,7 +278,15 @@ def marker_server_status() -> MarkerServerStatus:
     )
 
 
-def operation_row(operation: Operation) -> OperationRow:
+def operation_rows(operations: Iterable[Operation], user: Caller | None) -> list[OperationRow]:
+    """Operations as `user` sees them; None is the owner of the node's shell."""
+    listed = list(operations)
+    whole = shown_whole(user, (one for one in listed if one.message))
+    return [operation_row(one, is_whole=one.pk in whole) for one in listed]
+
+
+def operation_row(operation: Operation, *, is_whole: bool = False) -> OperationRow:
+    """`is_whole`: whether its message is shown whole (`shown_whole`)."""
     total = operation.progress_total
     return OperationRow(
         id=operation.pk,
@@ -299,7 +303,7 @@ def operation_row(operation: Operation) -> OperationRow:
         reason=operation.reason,
         instant=operation.instant,
         writer=str(operation.parameters.get("writer", "")),
-        message=operation.message,
+        message=shown_message(operation.message, is_whole=is_whole),
         progress_done=operation.progress_done,
         progress_total=total,
         progress_unit=operation.progress_unit,

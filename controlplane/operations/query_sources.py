@@ -8,20 +8,22 @@ nothing is said. A masked column is not written anywhere, whatever the statement
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 
 from controlplane.errors import InvalidRequest
 from controlplane.mirror.models import SchemaRecord
-from controlplane.tables.access import Permission, visible_tables
+from controlplane.operations.models import Operation, Schedule
+from controlplane.tables.access import Caller, Permission, visible_tables
 from controlplane.tables.masks import masks_part
 from controlplane.tables.models import Table
-from controlplane.tables.row_access import row_access
+from controlplane.tables.row_access import row_access, whole_tables
 from workers.errors import InvalidInput
 
 SQL = "sql"
@@ -102,11 +104,52 @@ def may_still_read(by: User, source: Mapping[str, Any]) -> bool:
     } and set(named) == set(query.tables)
 
 
+def shown_whole(user: Caller | None, operations: Iterable[Operation]) -> frozenset[UUID]:
+    """Return the operations whose message and log `user` is shown whole: those of which they see
+    every value of every table that is read or written. None is the owner of the node's shell. At
+    most three queries besides the roles, however many operations there are.
+    """
+    listed = list(operations)
+    if user is None:
+        return frozenset(one.pk for one in listed)
+    read = {one.pk: _read_locations(one) for one in listed}
+    sources = Table.objects.filter(location__in=frozenset().union(*read.values()))
+    by_location = {table.location: table for table in sources} if any(read.values()) else {}
+    whole = whole_tables(user, [*(one.table for one in listed), *by_location.values()])
+    whole_locations = {at for at, table in by_location.items() if table.pk in whole}
+    return frozenset(
+        one.pk for one in listed if one.table_id in whole and read[one.pk] <= whole_locations
+    )
+
+
+def schedules_shown_whole(user: Caller, schedules: Iterable[Schedule]) -> frozenset[UUID]:
+    """As `shown_whole`, for what schedules say of their runs."""
+    listed = list(schedules)
+    whole = whole_tables(user, [one.table for one in listed])
+    return frozenset(
+        one.pk
+        for one in listed
+        if one.table_id in whole and _may_read_source(user, one.parameters.get("source"))
+    )
+
+
 def without_statement(source: Mapping[str, Any]) -> dict[str, Any]:
     """A source as everybody who sees the table may read it: which tables a statement reads is not
     theirs to know. The audit has it.
     """
     return {"kind": SQL} if source.get("kind") == SQL else dict(source)
+
+
+def _read_locations(operation: Operation) -> frozenset[str]:
+    source = operation.parameters.get("job", {}).get("source") or {}
+    named = json.loads(str(source.get("tables", "{}"))) if source.get("kind") == SQL else {}
+    return frozenset(table["location"] for table in named.values())
+
+
+def _may_read_source(user: Caller, source: object) -> bool:
+    if not isinstance(source, Mapping) or source.get("kind") != SQL:
+        return True
+    return isinstance(user, User) and may_still_read(user, source)
 
 
 def _columns(table: Table) -> dict[str, str]:

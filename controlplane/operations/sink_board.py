@@ -20,6 +20,7 @@ from controlplane.operations.models import Operation
 from controlplane.operations.sink_relaunches import relaunch_due
 from controlplane.operations.sink_stops import SINK, stop_deadline
 from controlplane.operations.states import FINAL, OperationState
+from controlplane.tables.messages import shown_message
 from controlplane.tables.models import Table
 from workers.clock import parse_instant
 
@@ -83,10 +84,14 @@ class SinkSummary:
     """When the word of now is too old to hold, unless it says another one before."""
 
 
-def sinks_board(table: Table, now: datetime | None = None) -> list[SinkSummary]:
-    """All sinks of the table, those that need somebody first. Three queries."""
+def sinks_board(
+    table: Table, now: datetime | None = None, *, is_whole: bool = False
+) -> list[SinkSummary]:
+    """All sinks of the table, those that need somebody first. Three queries. `is_whole`: whether
+    the reader sees every value of the table's rows.
+    """
     at = now or timezone.now()
-    seen = {one.sink_id: one for one in sink_rows(table)}
+    seen = {one.sink_id: one for one in sink_rows(table, is_whole=is_whole)}
     runs: dict[str, Operation] = {}
     launches = Operation.objects.filter(table=table, kind=SINK)
     for launch in launches.select_related("requested_by").order_by("-requested_at")[
@@ -94,15 +99,17 @@ def sinks_board(table: Table, now: datetime | None = None) -> list[SinkSummary]:
     ]:
         runs.setdefault(launch.sink_id, launch)
     board = [
-        _summary(sink_id, seen.get(sink_id), runs.get(sink_id), at)
+        _summary(sink_id, seen.get(sink_id), runs.get(sink_id), at, is_whole=is_whole)
         for sink_id in sorted(seen.keys() | runs.keys())
     ]
     return sorted(board, key=lambda sink: _BY_URGENCY.index(sink.phase))
 
 
-def sink_summary(table: Table, sink_id: str, now: datetime | None = None) -> SinkSummary:
+def sink_summary(
+    table: Table, sink_id: str, now: datetime | None = None, *, is_whole: bool = False
+) -> SinkSummary:
     """The sink of this id as pages show it. Raises Http404."""
-    for summary in sinks_board(table, now):
+    for summary in sinks_board(table, now, is_whole=is_whole):
         if summary.sink_id == sink_id:
             return summary
     raise Http404(f"this table has no sink {sink_id}")
@@ -114,10 +121,15 @@ def letters_directory(summary: SinkSummary) -> str:
 
 
 def _summary(
-    sink_id: str, seen: SinkRow | None, operation: Operation | None, now: datetime
+    sink_id: str,
+    seen: SinkRow | None,
+    operation: Operation | None,
+    now: datetime,
+    *,
+    is_whole: bool,
 ) -> SinkSummary:
     phase = _phase(seen, operation, now)
-    run = _run(operation) if operation else None
+    run = _run(operation, is_whole=is_whole) if operation else None
     topic = run.options.get("hoodie.kafka.topic", "") if run else ""
     return SinkSummary(
         sink_id=sink_id,
@@ -163,7 +175,7 @@ def _is_stuck(seen: SinkRow, now: datetime) -> bool:
     return any(now - (one.seen_at or began) > UNSEEN_AFTER for one in seen.waits_for)
 
 
-def _run(operation: Operation) -> SinkRun:
+def _run(operation: Operation, *, is_whole: bool) -> SinkRun:
     job, parameters = operation.parameters["job"], operation.parameters
     stop = parameters.get("stop") or {}
     return SinkRun(
@@ -174,7 +186,7 @@ def _run(operation: Operation) -> SinkRun:
         requested_at=operation.requested_at,
         started_at=operation.started_at,
         finished_at=operation.finished_at,
-        message=operation.message,
+        message=shown_message(operation.message, is_whole=is_whole),
         pid=operation.pid,
         application=str(job["application"]),
         options=job["sink_options"],

@@ -16,6 +16,9 @@ from controlplane.operations.cancels import is_cancellable
 from controlplane.operations.kinds import write
 from controlplane.operations.kinds.write import do_request_write
 from controlplane.operations.models import Operation
+from controlplane.operations.query_sources import shown_whole
+from controlplane.tables.access import Caller
+from controlplane.tables.messages import shown_message
 from controlplane.tables.models import Table
 
 SHOWN_MAX = 20
@@ -37,15 +40,18 @@ class StreamWrite:
     is_stoppable: bool
 
 
-def stream_writes(table: Table) -> list[StreamWrite]:
-    """The newest writes that were asked for here and name a stream, newest first. One query."""
-    writes = (
+def stream_writes(table: Table, user: Caller) -> list[StreamWrite]:
+    """The newest writes that were asked for here and name a stream, newest first, as `user` sees
+    them.
+    """
+    writes = list(
         Operation.objects.filter(table=table, kind=write.KIND.name)
         .exclude(parameters__stream="")
         .select_related("requested_by")
         .order_by("-requested_at")[:SHOWN_MAX]
     )
-    return [_row(one) for one in writes]
+    whole = shown_whole(user, (one for one in writes if one.message))
+    return [_row(one, is_whole=one.pk in whole) for one in writes]
 
 
 def do_launch_stream(
@@ -70,7 +76,7 @@ def do_launch_stream(
     return do_request_write(table=table, parameters=parameters, by=by, reason=reason)
 
 
-def _row(operation: Operation) -> StreamWrite:
+def _row(operation: Operation, *, is_whole: bool) -> StreamWrite:
     source = operation.parameters.get("job", {}).get("source", {})
     where = source.get("path") or source.get("stream") or ""
     return StreamWrite(
@@ -82,6 +88,6 @@ def _row(operation: Operation) -> StreamWrite:
         requested_at=operation.requested_at,
         finished_at=operation.finished_at,
         requested_by=operation.requested_by.get_username() if operation.requested_by else "",
-        message=operation.message,
+        message=shown_message(operation.message, is_whole=is_whole),
         is_stoppable=is_cancellable(operation),
     )

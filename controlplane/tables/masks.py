@@ -7,7 +7,6 @@ Column paths are dotted and compared without regard to case, as Hudi compares na
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -17,23 +16,6 @@ if TYPE_CHECKING:
 MASK: Final = "\N{BULLET}" * 4
 ROW_CHOOSING: Final = frozenset({"predicate", "keys", "cause"})
 """Parameters of operations that choose rows by what they hold, or repeat what one held."""
-_NAMED = re.compile(r"(?<=[ :])([a-z_]+)=")
-_FOREIGN = re.compile(r"(?:^|: )[A-Z]\w*: ")
-"""An error that is not Sluice's own begins with its class: it may say anything."""
-_OPTION = re.compile(r"(?:hoodie|sluice|spark|kafka)\.[\w.]+")
-_OF_NO_ROW = frozenset(
-    {
-        *("allowed", "at", "bytes", "bytes_max", "by", "code", "column", "columns", "directory"),
-        *("endpoint", "expected", "fields", "file", "file_groups", "file_id", "files", "group"),
-        *("groups", "host", "instant", "instants", "kind", "known", "least", "location"),
-        *("missing", "most", "name", "needs", "offset", "operation", "partition", "partitions"),
-        *("partition_by", "path", "paths", "pid", "record_key", "remote", "rival", "rows"),
-        *("rows_max", "service", "sink", "state", "stream", "streams", "suffix", "table"),
-        *("tables", "topic", "tries", "type", "types", "until", "url", "version", "winner"),
-        "writer",
-    }
-)
-"""Names behind which no value of a row stands."""
 
 
 def is_masked(path: str, masked: Collection[str]) -> bool:
@@ -74,20 +56,6 @@ def masked_row(
 def masked_text(text: str, column: str, masked: Collection[str]) -> str:
     """The text of one column, or the mark where the column or a part of it is masked."""
     return MASK if masks_part(column, masked) else text
-
-
-def without_row_values(message: str) -> str:
-    """What went wrong, without what may be a value of a row: errors say sentences and, behind them,
-    `name=value`. From the first name on that may stand before such a value nothing is shown, and of
-    an error that is not Sluice's own nothing but its class.
-    """
-    ends = [match.end() for match in _FOREIGN.finditer(message)][:1]
-    for match in _NAMED.finditer(message):
-        is_option = match[1] == "key" and _OPTION.match(message, match.end())
-        if match[1] not in _OF_NO_ROW and not is_option:
-            ends.append(match.end())
-            break
-    return message[: min(ends)] + MASK if ends else message
 
 
 def without_row_choices(parameters: Any) -> Any:

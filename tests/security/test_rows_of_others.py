@@ -19,11 +19,11 @@ from django.utils import timezone
 
 from controlplane.accounts.models import Grant
 from controlplane.audit.models import AuditEvent
-from controlplane.mirror.models import InstantRecord
+from controlplane.mirror.models import InstantRecord, SinkRecord
 from controlplane.mirror.streams import measure
 from controlplane.mirror.sync import sync_table
 from controlplane.monitoring.models import Alert
-from controlplane.operations.models import LogLine, Operation
+from controlplane.operations.models import LogLine, Operation, ScheduleRun
 from controlplane.operations.moves import move
 from controlplane.operations.states import OperationState
 from controlplane.tables.actions import do_register_table
@@ -44,9 +44,13 @@ OPEN_MS, MASKED_MS = 1_777_636_812_345, 1_777_723_267_891
 """Ordering values of two columns, of which one is masked."""
 OPEN_TIME, MASKED_TIME = "2026-05-01T12:00:12", "2026-05-02T12:01:07"
 LETTER, LOGGED, CHOSEN, EXTRA = "letter-canary", "log-canary", "choice-canary", "extra-canary"
+FAILED, SUNK, TURNED = "message-canary", "sink-canary", "turn-canary"
 IN_ROWS = {KEY, LATE_KEY, str(OPEN_MS), OPEN_TIME}
 """Of columns that are not masked."""
-BEHIND_MASKS = {str(MASKED_MS), MASKED_TIME, LETTER, LOGGED, CHOSEN, EXTRA}
+BEHIND_MASKS = {
+    *(str(MASKED_MS), MASKED_TIME, LETTER, LOGGED, CHOSEN, EXTRA),
+    *(FAILED, SUNK, TURNED),
+}
 """Of the masked column; and what may be of any column, as far as anybody knows."""
 ALL_PARTS: dict[str, tuple[str, ...]] = {
     "live-part": ("writers", "figures", "streams", "markers", "operations", "conflicts", "undone"),
@@ -67,6 +71,13 @@ DOORS = {
     *("api:rows", "api:rows_export", "api:row_history", "api:row_differences"),
     *("api:instant_changes", "data-rows", "data-export", "data-row-versions"),
     *("data-changes-rows", "data-compare-rows"),
+    # Messages.
+    *("api:operations", "api:table_operations", "operations", "operations-export"),
+    *("operations-rows", "home", "home-part"),
+    *("api:sink", "api:sinks", "api:sink_stop", "api:sink_trace", "api:sink_transactions"),
+    "sinks-part",
+    *("api:schedule", "api:schedule_runs", "api:schedules", "api:table_schedules"),
+    *("schedule", "schedules", "schedules-rows"),
 }
 """Every address that shows values of rows to whoever may see them."""
 
@@ -90,6 +101,11 @@ def watched(root: Path, admin: User, monkeypatch: pytest.MonkeyPatch) -> Table:
             facts["late_key"] = LATE_KEY
         record.metadata["extra"]["deltastreamer.checkpoint"] = EXTRA
         record.save()
+    for sink in SinkRecord.objects.filter(table=table):
+        sink.reason = f"ArrowInvalid: could not convert {SUNK}"
+        sink.transactions = [{**one, "reason": sink.reason} for one in sink.transactions]
+        sink.trace = [{**one, "detail": sink.reason} for one in sink.trace]
+        sink.save()
     newest = table.instants.order_by("-requested_at")[0].requested_at
     Conflict.objects.create(
         table=table,
@@ -119,7 +135,7 @@ def operation(watched: Table, admin: User) -> Operation:
         parameters={"job": {"by": "ada", "parameters": {"predicate": f"road = '{CHOSEN}'"}}},
         plan={"items": [], "item_count": 0, "summary": "delete 1 rows"},
     )
-    move(made.pk, OperationState.FAILED, message=f"invalid_input: no such row: first_keys={LOGGED}")
+    move(made.pk, OperationState.FAILED, message=f"ArrowInvalid: could not convert {FAILED}")
     LogLine.objects.create(
         operation=made,
         at=timezone.now(),
@@ -146,6 +162,14 @@ def known(watched: Table, operation: Operation, admin: User) -> dict[str, str]:
         fired_at=now,
     )
     left = watched.instants.filter(sink=SINK).get().requested_at
+    schedule = nightly(watched, admin)
+    ScheduleRun.objects.create(
+        schedule=schedule,
+        turn="1",
+        due_at=now,
+        outcome="not_run",
+        words=f"ArrowInvalid: could not convert {TURNED}",
+    )
     file_group = watched.file_groups.first()
     assert file_group is not None
     return {
@@ -160,7 +184,7 @@ def known(watched: Table, operation: Operation, admin: User) -> dict[str, str]:
         "service": "delete",
         **OF_NO_TABLE,
         "event_id": str(AuditEvent.objects.order_by("-pk")[0].pk),
-        "schedule_id": str(nightly(watched, admin).pk),
+        "schedule_id": str(schedule.pk),
         "alert_id": str(alert.pk),
     }
 

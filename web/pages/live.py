@@ -143,7 +143,7 @@ def _server(_look: _Look) -> dict[str, Any]:
 
 
 def _operations(look: _Look) -> dict[str, Any]:
-    return {"operations": recent_operations(look.table, OPERATIONS_SHOWN)}
+    return {"operations": recent_operations(look.table, look.user, OPERATIONS_SHOWN)}
 
 
 def _conflicts(look: _Look) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from controlplane.operations.kinds.kind import Cancelling, kind_named
 from controlplane.operations.queries import OperationDetail, access_operation, operation_detail
 from controlplane.operations.requesting import Given
 from controlplane.tables.access import Permission, access_table, may
-from controlplane.tables.row_access import row_access
 from web.operation_parameters import shown_parameters
 from web.pages.operation_log import log_context
 from web.pages.operations import wait_url
@@ -38,8 +37,8 @@ PARAMETERS_CHARS_MAX = 20_000
 @page
 def operation(request: HttpRequest, slug: str, operation_id: UUID) -> HttpResponse:
     context = _context(request, slug, operation_id)
-    access = row_access(person(request), context["table"])
-    context["log"] = log_context(request, operation_id, access)
+    seen = access_operation(person(request), operation_id, Permission.VIEW)
+    context["log"] = log_context(request, seen)
     return render(request, "pages/operation.html", context)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -13,14 +13,18 @@ from controlplane.errors import InvalidRequest
 from controlplane.operations.log_queries import (
     LEVELS,
     TEXT_CHARS_MAX,
+    VALUES_NEED,
     LogLineRow,
     log_as_text,
     log_page,
 )
 from controlplane.operations.queries import access_operation
+from controlplane.operations.query_sources import shown_whole
 from controlplane.tables.access import Permission
-from controlplane.tables.row_access import RowAccess, row_access
 from web.refusals import page, person
+
+if TYPE_CHECKING:
+    from controlplane.operations.models import Operation
 
 _TONES = {"warning": "warn", "error": "bad", "critical": "bad"}
 _ID_DIGITS_MAX = 18
@@ -29,25 +33,26 @@ _ID_DIGITS_MAX = 18
 @require_safe
 @page
 def operation_log(request: HttpRequest, slug: str, operation_id: UUID) -> HttpResponse:
-    access = _access(request, slug, operation_id)
-    context = {"log": log_context(request, operation_id, access)}
+    operation = _operation(request, slug, operation_id)
+    context = {"log": log_context(request, operation)}
     return render(request, "fragments/operation_log.html", context)
 
 
 @require_safe
 @page
 def operation_log_download(request: HttpRequest, slug: str, operation_id: UUID) -> HttpResponse:
-    access = _access(request, slug, operation_id)
+    operation = _operation(request, slug, operation_id)
     level, text = _level(request), _text(request)
-    lines = log_as_text(operation_id, access, level=level, text=text)
+    is_whole = operation.pk in shown_whole(person(request), [operation])
+    lines = log_as_text(operation_id, is_whole=is_whole, level=level, text=text)
     response = HttpResponse(lines, content_type="text/plain; charset=utf-8")
     response.headers["Content-Disposition"] = f'attachment; filename="operation-{operation_id}.log"'
     return response
 
 
-def log_context(request: HttpRequest, operation_id: UUID, access: RowAccess) -> dict[str, Any]:
-    """What the fragment shows: filters and place stand in the address. One query. Without lines for
-    whoever does not see all values of the table's rows.
+def log_context(request: HttpRequest, operation: Operation) -> dict[str, Any]:
+    """What the fragment shows: filters and place stand in the address. One query besides those of
+    `shown_whole`. There is no search in lines whose values are hidden.
 
     Raises InvalidRequest for a place or a level that is none.
     """
@@ -55,23 +60,27 @@ def log_context(request: HttpRequest, operation_id: UUID, access: RowAccess) -> 
     before, after = _place(request, "before"), _place(request, "after")
     filters = {"level": level, "text": text, "levels": LEVELS}
     is_newest = before is None and after is None
-    if not access.sees_all:
-        return {"refusal": access.needed, "lines": [], "is_newest": is_newest, **filters}
-    shown = log_page(operation_id, access, level=level, text=text, before=before, after=after)
+    is_whole = operation.pk in shown_whole(person(request), [operation])
+    if not is_whole:
+        text = filters["text"] = ""
+    shown = log_page(
+        operation.pk, is_whole=is_whole, level=level, text=text, before=before, after=after
+    )
     return {
         "lines": [(row, _tone(row)) for row in shown.rows],
         "older": shown.older,
         "newer": shown.newer,
+        "values_need": "" if is_whole else VALUES_NEED,
         "is_newest": is_newest,
         **filters,
     }
 
 
-def _access(request: HttpRequest, slug: str, operation_id: UUID) -> RowAccess:
+def _operation(request: HttpRequest, slug: str, operation_id: UUID) -> Operation:
     operation = access_operation(person(request), operation_id, Permission.VIEW)
     if operation.table.slug != slug:
         raise Http404(f"this table has no operation {operation_id}")
-    return row_access(person(request), operation.table)
+    return operation
 
 
 def _tone(row: LogLineRow) -> str:

@@ -78,7 +78,11 @@ def operations_export(request: HttpRequest) -> HttpResponse:
     cursor: str | None = None
     while len(rows) <= EXPORT_ROWS_MAX:
         listed = listed_operations(
-            visible_tables(person(request)), wanted, cursor=cursor, limit=PAGE_ROWS_MAX
+            visible_tables(person(request)),
+            person(request),
+            wanted,
+            cursor=cursor,
+            limit=PAGE_ROWS_MAX,
         )
         rows += listed.rows
         cursor = listed.next_cursor
@@ -123,8 +127,10 @@ def _rows(request: HttpRequest) -> dict[str, Any]:
     given = _given(request)
     cursor = request.GET.get("before", "")[:_CURSOR_CHARS_MAX]
     wanted = _filter(given)
-    tables = visible_tables(person(request))
-    listed = listed_operations(tables, wanted, cursor=cursor or None, limit=ROWS_SHOWN)
+    user = person(request)
+    listed = listed_operations(
+        visible_tables(user), user, wanted, cursor=cursor or None, limit=ROWS_SHOWN
+    )
     return {
         "operations": [ListedOperation(row, wait_url(row)) for row in listed.rows],
         "next_cursor": listed.next_cursor,

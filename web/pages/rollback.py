@@ -59,7 +59,8 @@ class _File:
 @page
 def rollback(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
-    past = [one for one in recent_operations(table, 50) if _is_rollback(one)][:PAST_SHOWN]
+    newest = recent_operations(table, person(request), 50)
+    past = [one for one in newest if _is_rollback(one)][:PAST_SHOWN]
     context = {
         "page": "rollback",
         "table": table,

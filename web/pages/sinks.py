@@ -32,6 +32,7 @@ from controlplane.operations.sink_board import (
     sinks_board,
 )
 from controlplane.tables.access import Permission, access_table, may
+from controlplane.tables.row_access import row_access
 from web import sink_figures as figures
 from web.pages.sink_letters import letters_context
 from web.refusals import explained, page, person, refusal_of
@@ -59,7 +60,7 @@ def sinks(request: HttpRequest, slug: str) -> HttpResponse:
 def sinks_list(request: HttpRequest, slug: str) -> HttpResponse:
     """Which sinks there are, the chosen one marked."""
     table = access_table(person(request), slug, Permission.VIEW)
-    board = sinks_board(table)
+    board = sinks_board(table, is_whole=_is_whole(request, table))
     context = {"table": table, "board": board, "sink": _chosen(board, request.GET.get("sink"))}
     return render(request, "fragments/sink_list.html", context)
 
@@ -128,7 +129,11 @@ def stop(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
         except ControlPlaneError as error:
             messages.error(request, explained(error))
         return _to_sink(table, sink_id)
-    context = {"page": "sinks", "table": table, "sink": sink_summary(table, sink_id)}
+    context = {
+        "page": "sinks",
+        "table": table,
+        "sink": sink_summary(table, sink_id, is_whole=_is_whole(request, table)),
+    }
     return render(request, "pages/sink_stop.html", context)
 
 
@@ -152,7 +157,7 @@ def relaunch(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
     context = {
         "page": "sinks",
         "table": table,
-        "sink": sink_summary(table, sink_id),
+        "sink": sink_summary(table, sink_id, is_whole=_is_whole(request, table)),
         "key": uuid.uuid4(),
     }
     return render(request, "pages/sink_relaunch.html", context)
@@ -168,7 +173,8 @@ def _key(request: HttpRequest) -> str | None:
 
 def _context(request: HttpRequest, table: Table, wanted_id: str | None) -> dict[str, Any]:
     now = timezone.now()
-    board = sinks_board(table, now)
+    is_whole = _is_whole(request, table)
+    board = sinks_board(table, now, is_whole=is_whole)
     sink = _chosen(board, wanted_id)
     if wanted_id and sink is not None and sink.sink_id != wanted_id:
         raise Http404(f"this table has no sink {wanted_id}")
@@ -182,8 +188,14 @@ def _context(request: HttpRequest, table: Table, wanted_id: str | None) -> dict[
     }
     if sink is not None:
         now_ms = int(now.timestamp() * 1000)
-        context |= _detail(table, sink, now_ms) | letters_context(request, table, sink)
+        context |= _detail(table, sink, now_ms, is_whole=is_whole) | letters_context(
+            request, table, sink
+        )
     return context
+
+
+def _is_whole(request: HttpRequest, table: Table) -> bool:
+    return row_access(person(request), table).sees_all
 
 
 def _chosen(board: list[SinkSummary], wanted_id: str | None) -> SinkSummary | None:
@@ -191,13 +203,14 @@ def _chosen(board: list[SinkSummary], wanted_id: str | None) -> SinkSummary | No
     return next((one for one in board if one.sink_id == wanted_id), board[0] if board else None)
 
 
-def _detail(table: Table, sink: SinkSummary, now_ms: int) -> dict[str, Any]:
+def _detail(table: Table, sink: SinkSummary, now_ms: int, *, is_whole: bool) -> dict[str, Any]:
     record = sink_record(table, sink.sink_id) if sink.seen else None
     if record is None or sink.seen is None:
         nothing = figures.nothing()
         return {"waits_for": "", "figures": {"sequence": nothing, "outcomes": nothing}}
     seen = sink.seen
-    rows, done, messages_ = participants(record), transactions(record), trace(record)
+    rows = participants(record)
+    done, messages_ = transactions(record, is_whole=is_whole), trace(record, is_whole=is_whole)
     missing = {one.partition for one in seen.waits_for}
     waits_for = "WRITE_STATUS" if seen.state != "STARTED_COMMIT" else "answer to START_COMMIT"
     sequence = figures.sequence(

@@ -226,7 +226,7 @@ def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
         ],
         "matrix": _matrix(board),
         "waiting": _waiting(board),
-        "writes": stream_writes(table),
+        "writes": stream_writes(table, person(request)),
         "sources": SOURCES,
         "may_operate": may(person(request), Permission.OPERATE, table),
     }

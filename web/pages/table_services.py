@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @page
 def services(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
-    context = {"page": "services", "table": table, **service_board(table)}
+    context = {"page": "services", "table": table, **service_board(table, person(request))}
     return render(request, "pages/services.html", context)
 
 
@@ -54,7 +54,7 @@ def services_part(request: HttpRequest, slug: str, part: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
     if part not in ("cards", "plans", "history"):
         raise Http404(f"there is no part {part}")
-    context = {"table": table, **service_board(table)}
+    context = {"table": table, **service_board(table, person(request))}
     return render(request, f"fragments/service_{part}.html", context)
 
 

@@ -102,7 +102,9 @@ def abort_now(request: HttpRequest, slug: str, instant: str) -> HttpResponse:
 def _cards(request: HttpRequest, table: Table) -> dict[str, Any]:
     now = timezone.now()
     activities = writers_activity(table, now)
-    opened = operations_page(table, states=sorted(OPEN), limit=OPERATIONS_READ).rows
+    opened = operations_page(
+        table, person(request), states=sorted(OPEN), limit=OPERATIONS_READ
+    ).rows
     going_on = {one.stream: one for one in stream_rounds(table, now) if one.phase != "ended"}
     cards = [_card(table, one, opened, going_on, now) for one in activities]
     living = [one for one in cards if is_living(one.line.row)]

@@ -109,10 +109,11 @@ class TopicReader:
         if decoded.bad:
             bad = decoded.bad[0]
             raise InvalidInput(
-                f"a record is no row of the table: {bad.cause}",
+                "a record is no row of the table",
                 topic=topic,
                 partition=partition,
                 offset=bad.offset,
+                cause=bad.cause,
             )
         if decoded.tombstones:
             raise InvalidInput(

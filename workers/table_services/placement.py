@@ -172,7 +172,9 @@ def _check_keys(rows: pa.Table, keys: pa.Array[Any]) -> None:
     stored = _single(rows.column(RECORD_KEY))
     if not keys.equals(stored):
         at = next(n for n in range(len(keys)) if keys[n] != stored[n])
-        raise NotPlaced(f"the engine spells the key {stored[at]}, and Sluice {keys[at]}")
+        raise NotPlaced(
+            f"the engine and Sluice spell a key differently: key={stored[at]} own={keys[at]}"
+        )
 
 
 def _check_partition(table: Table, rows: pa.Table, slice_: FileSlice) -> None:

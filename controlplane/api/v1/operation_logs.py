@@ -24,8 +24,8 @@ from controlplane.operations.log_queries import (
     log_page,
 )
 from controlplane.operations.queries import access_operation
+from controlplane.operations.query_sources import shown_whole
 from controlplane.tables.access import Permission
-from controlplane.tables.row_access import row_access
 
 _ID_MAX = 2**63 - 1
 
@@ -56,15 +56,16 @@ class LogQuery(LogTextQuery):
 
 class OperationLogApi(ApiView):
     """The newest lines in the order of their arrival; `older` and `newer` lead on, and `newer` may
-    be asked again until there are more.
+    be asked again until there are more. Values of rows are hidden unless you may read all rows of
+    every table that the operation reads and writes.
     """
 
     @extend_schema(operation_id="operations_log", parameters=[LogQuery], responses=output(LogPage))
     def get(self, request: Request, operation_id: UUID) -> Response:
         query = validated_query(LogQuery, request)
         operation = access_operation(request.user, operation_id, Permission.VIEW)
-        access = row_access(request.user, operation.table)
-        return Response(shown(log_page(operation_id, access, **query)))
+        is_whole = operation_id in shown_whole(request.user, [operation])
+        return Response(shown(log_page(operation_id, is_whole=is_whole, **query)))
 
 
 class OperationLogDownloadApi(ApiView):
@@ -78,10 +79,9 @@ class OperationLogDownloadApi(ApiView):
     def get(self, request: Request, operation_id: UUID) -> HttpResponse:
         query = validated_query(LogTextQuery, request)
         operation = access_operation(request.user, operation_id, Permission.VIEW)
-        access = row_access(request.user, operation.table)
-        response = HttpResponse(
-            log_as_text(operation_id, access, **query), content_type="text/plain; charset=utf-8"
-        )
+        is_whole = operation_id in shown_whole(request.user, [operation])
+        lines = log_as_text(operation_id, is_whole=is_whole, **query)
+        response = HttpResponse(lines, content_type="text/plain; charset=utf-8")
         name = f"operation-{operation_id}.log"
         response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
         return response

@@ -101,7 +101,8 @@ class AllOperationsQuery(OperationQuery):
         max_length=TEXT_CHARS_MAX,
         required=False,
         default="",
-        help_text="A part of the reason or the message.",
+        help_text="A part of the reason, or of the message where you may read all rows of "
+        "every table that the operation reads and writes.",
     )
 
 
@@ -117,7 +118,7 @@ class OperationListApi(ApiView):
         for name in ("states", "kinds"):
             query[name] = frozenset(query[name]) if query[name] else None
         tables = visible_tables(request.user)
-        page = listed_operations(tables, OperationFilter(**query), **shown_part)
+        page = listed_operations(tables, request.user, OperationFilter(**query), **shown_part)
         return Response(shown_page(page.rows, page.next_cursor))
 
 
@@ -153,7 +154,7 @@ class TableOperationListApi(ApiView):
     def get(self, request: Request, slug: str) -> Response:
         query = validated_query(OperationQuery, request)
         table = access_table(request.user, slug, Permission.VIEW)
-        page = operations_page(table, **query)
+        page = operations_page(table, request.user, **query)
         return Response(shown_page(page.rows, page.next_cursor))
 
     @extend_schema(

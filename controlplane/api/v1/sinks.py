@@ -75,7 +75,7 @@ class SinkListApi(ApiView):
     @extend_schema(operation_id="sinks_list", responses=output(SinkSummary)(many=True))
     def get(self, request: Request, slug: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)
-        return Response(shown_list(sinks_board(table)))
+        return Response(shown_list(sinks_board(table, is_whole=_is_whole(request, table))))
 
     @extend_schema(
         operation_id="sinks_start",
@@ -99,7 +99,8 @@ class SinkListApi(ApiView):
 class SinkApi(ApiView):
     @extend_schema(operation_id="sinks_read", responses=output(SinkSummary))
     def get(self, request: Request, slug: str, sink_id: str) -> Response:
-        return Response(shown(sink_summary(_table(request, slug), sink_id)))
+        table = _table(request, slug)
+        return Response(shown(sink_summary(table, sink_id, is_whole=_is_whole(request, table))))
 
 
 class SinkParticipantListApi(ApiView):
@@ -129,8 +130,9 @@ class SinkTransactionListApi(ApiView):
 
     @extend_schema(operation_id="sinks_transactions", responses=output(TransactionRow)(many=True))
     def get(self, request: Request, slug: str, sink_id: str) -> Response:
-        record = sink_record(_table(request, slug), sink_id)
-        return Response(shown_list(transactions(record) if record else []))
+        table = _table(request, slug)
+        record, is_whole = sink_record(table, sink_id), _is_whole(request, table)
+        return Response(shown_list(transactions(record, is_whole=is_whole) if record else []))
 
 
 class SinkTraceApi(ApiView):
@@ -138,8 +140,9 @@ class SinkTraceApi(ApiView):
 
     @extend_schema(operation_id="sinks_trace", responses=output(TraceRow)(many=True))
     def get(self, request: Request, slug: str, sink_id: str) -> Response:
-        record = sink_record(_table(request, slug), sink_id)
-        return Response(shown_list(trace(record) if record else []))
+        table = _table(request, slug)
+        record, is_whole = sink_record(table, sink_id), _is_whole(request, table)
+        return Response(shown_list(trace(record, is_whole=is_whole) if record else []))
 
 
 class SinkLetterListApi(ApiView):
@@ -282,7 +285,8 @@ class SinkStopApi(ApiView):
         is_hard = body["kind"] == "hard"
         by = actor(request).get_username()
         do_stop_sink(table, sink_id, by=by, is_hard=is_hard, reason=body["reason"])
-        return Response(shown(sink_summary(table, sink_id)), status=202)
+        sink = sink_summary(table, sink_id, is_whole=_is_whole(request, table))
+        return Response(shown(sink), status=202)
 
 
 class SinkRelaunchApi(ApiView):
@@ -310,6 +314,10 @@ class SinkRelaunchApi(ApiView):
             idempotency_key=idempotency_key(request),
         )
         return Response(shown(operation_detail(operation.pk, request.user)), status=202)
+
+
+def _is_whole(request: Request, table: Table) -> bool:
+    return row_access(request.user, table).sees_all
 
 
 def _table(request: Request, slug: str) -> Table:

@@ -12,6 +12,7 @@ from typing import Literal
 from django.db.models import Count, F, Q, QuerySet, Sum
 
 from controlplane.mirror.models import InstantRecord, SinkParticipant, SinkRecord
+from controlplane.tables.messages import shown_message
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
 from workers.sink.tables import KEYS_BY_NAME, NAMED_KEY
@@ -131,8 +132,10 @@ class SinkRow:
     last_outcome: str
 
 
-def sink_rows(table: Table) -> list[SinkRow]:
-    """All sinks of the table, by id. Two queries."""
+def sink_rows(table: Table, *, is_whole: bool = False) -> list[SinkRow]:
+    """All sinks of the table, by id. Two queries. `is_whole`, here and below: whether the reader
+    sees every value of the table's rows.
+    """
     records = list(
         SinkRecord.objects.filter(table=table)
         .defer("trace")
@@ -145,7 +148,7 @@ def sink_rows(table: Table) -> list[SinkRow]:
         .order_by("sink_id")
     )
     missing = _missing(records)
-    return [_row(one, missing.get(one.pk, [])) for one in records]
+    return [_row(one, missing.get(one.pk, []), is_whole=is_whole) for one in records]
 
 
 def sink_record(table: Table, sink_id: str) -> SinkRecord | None:
@@ -160,17 +163,23 @@ def participants(
     return [_participant(one) for one in records]
 
 
-def transactions(record: SinkRecord) -> list[TransactionRow]:
+def transactions(record: SinkRecord, *, is_whole: bool = False) -> list[TransactionRow]:
     """The newest first."""
     return [
-        TransactionRow(**one, took_ms=max(0, one["ended_ms"] - one["started_ms"]))
+        TransactionRow(
+            **{**one, "reason": shown_message(one["reason"], is_whole=is_whole)},
+            took_ms=max(0, one["ended_ms"] - one["started_ms"]),
+        )
         for one in reversed(record.transactions)
     ]
 
 
-def trace(record: SinkRecord, *, limit: int = 500) -> list[TraceRow]:
+def trace(record: SinkRecord, *, limit: int = 500, is_whole: bool = False) -> list[TraceRow]:
     """The newest messages and transitions, oldest first."""
-    return [TraceRow(**one) for one in record.trace[-limit:]]
+    return [
+        TraceRow(**{**one, "detail": shown_message(one["detail"], is_whole=is_whole)})
+        for one in record.trace[-limit:]
+    ]
 
 
 def letter_commits(table: Table, sink_id: str) -> list[LetterCommitRow]:
@@ -239,13 +248,13 @@ def _missing(records: Sequence[SinkRecord]) -> dict[int, list[SinkParticipant]]:
     return missing
 
 
-def _row(record: SinkRecord, missing: Iterable[SinkParticipant]) -> SinkRow:
+def _row(record: SinkRecord, missing: Iterable[SinkParticipant], *, is_whole: bool) -> SinkRow:
     waited = list(missing)
     counted = vars(record)  # Annotations, which the model does not declare.
     broker, stored = counted["broker"], counted["stored"]
     return SinkRow(
         sink_id=record.sink_id,
-        problem=record.problem,
+        problem=shown_message(record.problem, is_whole=is_whole),
         topic=record.topic or record.commit_topic,
         state=record.state,
         is_over=record.state in OVER,
@@ -256,7 +265,7 @@ def _row(record: SinkRecord, missing: Iterable[SinkParticipant]) -> SinkRow:
         instant=record.instant,
         deadline_at=record.deadline_at,
         owner=record.owner,
-        reason=record.reason,
+        reason=shown_message(record.reason, is_whole=is_whole),
         updated_at=record.updated_at,
         stop_kind=record.stop_kind,
         stop_by=record.stop_by,

@@ -18,12 +18,13 @@ from django.http import Http404
 from django.utils import timezone
 
 from controlplane.operations.models import Operation, Schedule, ScheduleRun
-from controlplane.operations.query_sources import without_statement
+from controlplane.operations.query_sources import schedules_shown_whole, without_statement
 from controlplane.operations.scheduled.due_times import Cron, next_due
 from controlplane.operations.scheduled.wishes import times_of
 from controlplane.operations.states import OPEN
 from controlplane.paging import PAGE_ROWS
 from controlplane.tables.access import Caller, Permission, access_table, visible_tables
+from controlplane.tables.messages import shown_message
 from controlplane.tables.models import Table
 
 NEXT_SHOWN = 5
@@ -123,7 +124,8 @@ def runs_of(of: Schedule | Table, reader: Caller, limit: int = PAGE_ROWS) -> lis
     runs = runs.filter(schedule=of) if isinstance(of, Schedule) else runs.filter(schedule__table=of)
     newest = list(runs.order_by("-pk")[:limit])
     seen = _seen_tables([run.after for run in newest], reader)
-    return [_run_row(run, seen) for run in newest]
+    whole = schedules_shown_whole(reader, {run.schedule for run in newest if run.words})
+    return [_run_row(run, seen, whole) for run in newest]
 
 
 def _schedules() -> QuerySet[Schedule]:
@@ -133,7 +135,7 @@ def _schedules() -> QuerySet[Schedule]:
 
 
 def _runs() -> QuerySet[ScheduleRun]:
-    return ScheduleRun.objects.select_related("schedule", "operation", "after__table")
+    return ScheduleRun.objects.select_related("schedule__table", "operation", "after__table")
 
 
 def _rows(schedules: QuerySet[Schedule], reader: Caller) -> list[ScheduleRow]:
@@ -145,9 +147,11 @@ def _rows(schedules: QuerySet[Schedule], reader: Caller) -> list[ScheduleRow]:
     waits = {run.schedule_id: run.operation_id for run in open_runs}
     before = [schedule.after_schedule or schedule.after_operation for schedule in rows]
     seen = _seen_tables([*before, *(run.after for run in last_runs.values())], reader)
+    said = {key for key, run in last_runs.items() if run.words}
+    whole = schedules_shown_whole(reader, (one for one in rows if one.pk in said))
     now = timezone.now()
     return [
-        _row(schedule, last_runs.get(schedule.pk), waits.get(schedule.pk), seen, now, reader)
+        _row(schedule, last_runs.get(schedule.pk), waits.get(schedule.pk), seen, whole, now, reader)
         for schedule in rows
     ]
 
@@ -167,6 +171,7 @@ def _row(
     last_run: ScheduleRun | None,
     waits_for: UUID | None,
     seen: frozenset[int],
+    whole: frozenset[UUID],
     now: datetime,
     reader: Caller,
 ) -> ScheduleRow:
@@ -199,7 +204,7 @@ def _row(
         and (before is None or (schedule.after_schedule is None and last_run is not None)),
         next_due=[] if is_idle or times is None else next_due(times, now, NEXT_SHOWN),
         waits_for=waits_for,
-        last_run=None if last_run is None else _run_row(last_run, seen),
+        last_run=None if last_run is None else _run_row(last_run, seen, whole),
     )
 
 
@@ -211,7 +216,7 @@ def _shown_parameters(schedule: Schedule, reader: Caller) -> Mapping[str, Any]:
     return {**parameters, "source": without_statement(source)}
 
 
-def _run_row(run: ScheduleRun, seen: frozenset[int]) -> ScheduleRunRow:
+def _run_row(run: ScheduleRun, seen: frozenset[int], whole: frozenset[UUID]) -> ScheduleRunRow:
     is_seen = run.after is not None and run.after.table_id in seen
     return ScheduleRunRow(
         schedule_id=run.schedule_id,
@@ -224,5 +229,5 @@ def _run_row(run: ScheduleRun, seen: frozenset[int]) -> ScheduleRunRow:
         after_operation_id=run.after_id if is_seen else None,
         after_table=run.after.table.slug if is_seen and run.after is not None else "",
         missed=run.missed,
-        words=run.words,
+        words=shown_message(run.words, is_whole=run.schedule_id in whole),
     )

@@ -248,5 +248,5 @@ def test_number_of_queries_does_not_grow_with_the_sinks(
     sync_table(lake.row)
     client.force_login(viewer)
 
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(9):
         assert len(client.get(SINKS).json()) == 8

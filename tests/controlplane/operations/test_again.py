@@ -19,7 +19,6 @@ from controlplane.tables.masks import MASK
 from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake
 from tests.controlplane.service_jobs import ask, ask_rollback
-from tests.support.rows_seen import ALL_ROWS
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 
@@ -70,7 +69,7 @@ def test_a_write_is_another_operation_with_the_same_parameters(
     assert all(first[name] != second[name] for name in own)
     assert {**second, **{name: first[name] for name in own}} == first
     assert (answer["row"]["requested_by"], answer["row"]["reason"]) == ("olaf", "the disk was full")
-    words = [row.message for row in log_page(uuid.UUID(answer["row"]["id"]), ALL_ROWS).rows]
+    words = [row.message for row in log_page(uuid.UUID(answer["row"]["id"]), is_whole=True).rows]
     assert f"asked for again, after operation {write.pk}" in words
 
 

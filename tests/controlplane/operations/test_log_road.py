@@ -22,7 +22,6 @@ from controlplane.operations.models import Operation
 from controlplane.operations.run_dirs import run_dir
 from tests.controlplane.lake import Lake
 from tests.controlplane.service_jobs import ask, sent_jobs
-from tests.support.rows_seen import ALL_ROWS
 from tests.support.task_worker import task_worker
 from workers.clock import SystemClock
 from workers.jobs import driver_job
@@ -35,7 +34,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def rows_of(operation: Operation) -> list[LogLineRow]:
-    return log_page(operation.pk, ALL_ROWS, limit=1_000).rows
+    return log_page(operation.pk, is_whole=True, limit=1_000).rows
 
 
 def words_of(operation: Operation) -> str:

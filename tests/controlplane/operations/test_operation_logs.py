@@ -23,7 +23,6 @@ from controlplane.operations.models import LogLine as StoredLine
 from controlplane.operations.models import Operation
 from controlplane.operations.run_dirs import run_dir
 from controlplane.tables.models import Table
-from tests.support.rows_seen import ALL_ROWS
 from workers.reporting.stored_lines import LogLine
 
 NOW_MS = 1_700_000_000_000
@@ -47,7 +46,7 @@ def append(operation: Operation, *lines: LogLine, stream: str = "worker-0.log") 
 
 
 def messages(operation: Operation) -> list[str]:
-    return [row.message for row in log_page(operation.pk, ALL_ROWS, limit=1_000).rows]
+    return [row.message for row in log_page(operation.pk, is_whole=True, limit=1_000).rows]
 
 
 def test_a_batch_is_one_query(operation: Operation) -> None:
@@ -134,23 +133,23 @@ def test_pages_lead_both_ways_and_find_by_level_and_text(operation: Operation) -
     append(operation, *(line(number) for number in range(10)))
     append(operation, line(10, "slow disk", level=logging.WARNING))
 
-    newest = log_page(operation.pk, ALL_ROWS, limit=4)
-    older = log_page(operation.pk, ALL_ROWS, limit=4, before=newest.older)
-    oldest = log_page(operation.pk, ALL_ROWS, limit=4, before=older.older)
-    again = log_page(operation.pk, ALL_ROWS, limit=4, after=older.newer)
+    newest = log_page(operation.pk, is_whole=True, limit=4)
+    older = log_page(operation.pk, is_whole=True, limit=4, before=newest.older)
+    oldest = log_page(operation.pk, is_whole=True, limit=4, before=older.older)
+    again = log_page(operation.pk, is_whole=True, limit=4, after=older.newer)
 
     assert [row.message for row in newest.rows] == ["line 7", "line 8", "line 9", "slow disk"]
     assert [row.message for row in oldest.rows] == ["line 0", "line 1", "line 2"]
     assert oldest.older is None
     assert again.rows == newest.rows
-    assert log_page(operation.pk, ALL_ROWS, after=newest.newer).rows == []
-    assert [row.message for row in log_page(operation.pk, ALL_ROWS, level="warning").rows] == [
+    assert log_page(operation.pk, is_whole=True, after=newest.newer).rows == []
+    assert [row.message for row in log_page(operation.pk, is_whole=True, level="warning").rows] == [
         "slow disk"
     ]
-    assert [row.message for row in log_page(operation.pk, ALL_ROWS, text="DISK").rows] == [
+    assert [row.message for row in log_page(operation.pk, is_whole=True, text="DISK").rows] == [
         "slow disk"
     ]
-    assert len(log_page(operation.pk, ALL_ROWS, text="workers.wri").rows) == 11
+    assert len(log_page(operation.pk, is_whole=True, text="workers.wri").rows) == 11
 
 
 def test_what_a_dead_process_had_not_reported_is_read_from_its_file(operation: Operation) -> None:
@@ -166,7 +165,7 @@ def test_what_a_dead_process_had_not_reported_is_read_from_its_file(operation: O
     log_collecting.do_collect([operation])
 
     assert log_collecting.do_collect([operation]) == 0
-    rows = log_page(operation.pk, ALL_ROWS).rows
+    rows = log_page(operation.pk, is_whole=True).rows
     assert [(row.message, row.level, row.attempt) for row in rows] == [
         ("wrote", "info", 1),
         ("token=***", "error", 1),
@@ -191,7 +190,7 @@ def test_the_log_tells_the_states_of_its_operation(operation: Operation) -> None
     )
     do_reconcile()
 
-    [row] = log_page(operation.pk, ALL_ROWS).rows
+    [row] = log_page(operation.pk, is_whole=True).rows
     assert (row.message, row.level) == ("queued -> failed: no worker took it", "error")
 
 
@@ -206,7 +205,7 @@ def test_the_shell_reads_and_follows_a_log(
     call_command("operation", "log", str(operation.pk), "--follow", "--level", "warning")
     followed = capsys.readouterr().out
 
-    assert whole == "".join(log_as_text(operation.pk, ALL_ROWS))
+    assert whole == "".join(log_as_text(operation.pk, is_whole=True))
     assert followed == "2023-11-14T22:13:20.001Z WARNING  here#1 workers.write slow disk\n"
     with pytest.raises(CommandError, match="no such operation"):
         call_command("operation", "log", str(uuid.uuid4()))

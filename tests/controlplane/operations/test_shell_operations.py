@@ -48,7 +48,7 @@ def test_what_the_shell_carries_out_is_an_operation_with_a_proof_and_no_worker_g
     run("rollback", "trips", newest, "--yes")
     run("table", "delete", "trips", "city = 'Oslo'", "--yes", "--reason", "asked for")
 
-    rows = {row.kind: row for row in recent_operations(lake.row)}
+    rows = {row.kind: row for row in recent_operations(lake.row, None)}
     words = {(event.what, event.result): event for event in AuditEvent.objects.all()}
     assert {row.state for row in rows.values()} == {"succeeded"}
     assert all(row.requested_by.endswith("(shell)") for row in rows.values())

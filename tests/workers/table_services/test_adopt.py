@@ -221,7 +221,7 @@ def test_hashed_fields_that_are_not_the_whole_key_are_asked_for(tmp_path: Path) 
         ({"hoodie.table.metadata.partitions": "files"}, "metadata table"),
         ({"hoodie.table.cdc.enabled": "true"}, "CDC"),
         ({"hoodie.table.keygenerator.type": "TIMESTAMP"}, "TIMESTAMP"),
-        ({"hoodie.table.keygenerator.type": "COMPLEX"}, "spells the key"),
+        ({"hoodie.table.keygenerator.type": "COMPLEX"}, "spell a key differently"),
         ({"hoodie.datasource.write.hive_style_partitioning": "true"}, "'part=a'"),
         ({"hoodie.index.type": "RECORD_INDEX"}, "metadata table"),
     ],

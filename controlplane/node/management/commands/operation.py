@@ -9,10 +9,8 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from controlplane.audit.shell import shell_user
 from controlplane.operations.log_queries import LEVELS, LINES_MAX, log_as_text, log_page
 from controlplane.operations.queries import OperationRow, operation_detail
-from controlplane.tables.row_access import RowAccess, whole_access
 
 EVERY_S = 1.0
 
@@ -32,20 +30,21 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         operation_id = options["operation"]
-        access = whole_access(shell_user(), _row(operation_id).table_slug)
+        _row(operation_id)
         if options["follow"]:
-            self._follow(operation_id, access, options)
+            self._follow(operation_id, options)
             return
-        for line in log_as_text(operation_id, access, level=options["level"], text=options["text"]):
+        level, text = options["level"], options["text"]
+        for line in log_as_text(operation_id, is_whole=True, level=level, text=text):
             self.stdout.write(line, ending="")
 
-    def _follow(self, operation_id: UUID, access: RowAccess, options: Mapping[str, Any]) -> None:
+    def _follow(self, operation_id: UUID, options: Mapping[str, Any]) -> None:
         newest = 0
         while True:
             is_final = _row(operation_id).is_final  # First: what it said last is read after that.
             page = log_page(
                 operation_id,
-                access,
+                is_whole=True,
                 level=options["level"],
                 text=options["text"],
                 after=newest,
