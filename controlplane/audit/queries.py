@@ -49,6 +49,9 @@ class AuditFilter:
         }
 
 
+_OF_PEOPLE = ("grant.", "rows.give", "rows.take", "token.", "user.", "group.")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRow:
     id: int
@@ -68,6 +71,17 @@ class AuditRow:
     digest: str
     previous_hash: str
     hash: str
+
+    @property
+    def concerns(self) -> str:
+        """Whose role, right, membership or token it is, and which; empty for all else."""
+        if not self.what.startswith(_OF_PEOPLE):
+            return ""
+        of = self.details
+        holder = of.get("user") or (of.get("group") and f"group {of['group']}")
+        lost = sorted(set(of.get("roles_before") or []) - set(of.get("roles") or []))
+        named = [str(of[name]) for name in ("role", "right", "name", "scope") if of.get(name)]
+        return ": ".join(str(part) for part in (holder, ", ".join([*named, *lost])) if part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

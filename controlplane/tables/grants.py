@@ -169,15 +169,26 @@ def do_revoke(grant_id: int, *, by: Granter, reason: str = "") -> GrantRow:
     PermissionDenied for whoever is shown it and is no admin of its namespace.
     """
     with transaction.atomic():
-        shown = _ordered() if by.user is None else _shown_to(by.user)
-        grant = shown.select_for_update(of=("self",)).filter(pk=grant_id).first()
-        if grant is None:
-            raise Http404(f"there is no grant {grant_id}")
-        check_grants_in(grant.table.namespace if grant.table is not None else grant.namespace, by)
+        grant = _to_take(grant_id, by)
         row = _row(grant)
         grant.delete()
         _record("grant.take", row, by, reason)
     return row
+
+
+def grant_to_take(grant_id: int, *, by: Granter) -> GrantRow:
+    """Return what `do_revoke` would take. Raises what it raises."""
+    with transaction.atomic():
+        return _row(_to_take(grant_id, by))
+
+
+def _to_take(grant_id: int, by: Granter) -> Grant:
+    shown = _ordered() if by.user is None else _shown_to(by.user)
+    grant = shown.select_for_update(of=("self",)).filter(pk=grant_id).first()
+    if grant is None:
+        raise Http404(f"there is no grant {grant_id}")
+    check_grants_in(grant.table.namespace if grant.table is not None else grant.namespace, by)
+    return grant
 
 
 def check_grants_in(namespace: str, by: Granter) -> None:

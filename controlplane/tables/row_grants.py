@@ -125,15 +125,26 @@ def do_take_rows(grant_id: int, *, by: Granter, reason: str = "") -> RowGrantRow
     whoever is shown it and is no admin of its place.
     """
     with transaction.atomic():
-        shown = _ordered() if by.user is None else _shown_to(by.user)
-        grant = shown.select_for_update(of=("self",)).filter(pk=grant_id).first()
-        if grant is None:
-            raise Http404(f"there is no right to read rows of the number {grant_id}")
-        _check_place(by, grant.table.namespace if grant.table is not None else grant.namespace)
+        grant = _to_take(grant_id, by)
         row = _row(grant)
         grant.delete()
         _record("rows.take", row, by, reason)
     return row
+
+
+def row_grant_to_take(grant_id: int, *, by: Granter) -> RowGrantRow:
+    """Return what `do_take_rows` would take. Raises what it raises."""
+    with transaction.atomic():
+        return _row(_to_take(grant_id, by))
+
+
+def _to_take(grant_id: int, by: Granter) -> RowGrant:
+    shown = _ordered() if by.user is None else _shown_to(by.user)
+    grant = shown.select_for_update(of=("self",)).filter(pk=grant_id).first()
+    if grant is None:
+        raise Http404(f"there is no right to read rows of the number {grant_id}")
+    _check_place(by, grant.table.namespace if grant.table is not None else grant.namespace)
+    return grant
 
 
 def _check_place(by: Granter, namespace: str) -> None:

@@ -40,7 +40,7 @@ def test_role_is_given_and_taken_by_the_page(nina: User, as_nina: Client) -> Non
 
     assert given.status_code == 302
     assert may(pia, Permission.OPERATE, deals)
-    assert as_nina.post(take).status_code == 302
+    assert as_nina.post(take, {"confirmed": "yes"}).status_code == 302
     assert not may(pia, Permission.VIEW, deals)
 
 

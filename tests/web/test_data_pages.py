@@ -168,7 +168,7 @@ def test_saved_query_is_its_owners_alone_until_it_is_shared(
     over = as_reader.post(
         "/sql/saved", {**words, "query": query.pk, "statement": "SELECT 2 AS two"}
     )
-    deleted = as_reader.post(f"/sql/saved/{query.pk}/delete")
+    deleted = as_reader.post(f"/sql/saved/{query.pk}/delete", {"confirmed": "yes"})
 
     assert "Mine" not in hidden
     assert nowhere.status_code == 404

@@ -32,7 +32,7 @@ MATRIX = f"""{DATA_PAGES}
 node-settings                          GET   login 403 403 403 200
 preferences                            GET   login 200 200 200 200
 preferences                            POST  login 302 302 302 302
-view-delete                            POST  login 302 302 302 302
+view-delete                            POST  login 200 200 200 200
 home                                   GET   login 403 200 200 200
 home?q=trips                           GET   login 302 302 302 302
 home-part                              GET   login 403 200 200 200
@@ -78,8 +78,8 @@ access-take                            POST  login 403 403 403 404
 people                                 GET   login 403 403 403 200
 people                                 POST  login 403 403 403 422
 person                                 GET   login 403 403 403 200
-person-roles                           POST  login 403 403 403 409
-person-lock                            POST  login 403 403 403 409
+person-roles                           POST  login 403 403 403 200
+person-lock                            POST  login 403 403 403 200
 person-unlock                          POST  login 403 403 403 302
 person-link                            POST  login 403 403 403 200
 group-create                           POST  login 403 403 403 400
@@ -196,7 +196,7 @@ schedule-new                           POST  login 403 403 422 422
 schedule                               GET   login 403 200 200 200
 schedule                               POST  login 403 403 422 422
 schedule-pause                         POST  login 403 403 302 302
-schedule-delete                        POST  login 403 403 302 302
+schedule-delete                        POST  login 403 403 200 200
 savepoints                             GET   login 403 200 200 200
 savepoints-rows                        GET   login 403 200 200 200
 rollback                               GET   login 403 200 200 200
@@ -232,7 +232,7 @@ channel-new                            POST  login 403 403 403 422
 channel-change                         GET   login 403 403 403 200
 channel-change                         POST  login 403 403 403 422
 channel-test                           POST  login 403 403 403 302
-channel-delete                         POST  login 403 403 403 302
+channel-delete                         POST  login 403 403 403 200
 alert-silence                          GET   login 403 403 200 200
 alert-silence                          POST  login 403 403 422 422
 alert-unsilence                        POST  login 403 403 302 302

@@ -111,7 +111,7 @@ def test_columns_and_views_are_kept_for_one_person(as_viewer: Client, as_admin: 
     assert 'href="/tables/?owner=sales"' in own
     assert "of-conflicts" in others
     assert ">Mine<" not in others
-    as_viewer.post("/preferences/views/delete", {"name": "Mine"})
+    as_viewer.post("/preferences/views/delete", {"name": "Mine", "confirmed": "yes"})
     as_viewer.post("/tables/columns", {"reset": "1"})
     restored = as_viewer.get("/tables/").content.decode()
     assert "of-conflicts" in restored

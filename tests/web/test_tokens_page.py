@@ -23,7 +23,9 @@ def test_token_is_shown_once_works_and_is_revoked(as_viewer: Client) -> None:
     assert secret not in as_viewer.get("/tokens").content.decode()
     headers = {"Authorization": f"Token {secret}"}
     assert Client().get("/api/v1/tables/", headers=headers).status_code == 200
-    assert as_viewer.post(f"/tokens/{token.token_key}/revoke").status_code == 302
+    assert (
+        as_viewer.post(f"/tokens/{token.token_key}/revoke", {"confirmed": "yes"}).status_code == 302
+    )
     assert Client().get("/api/v1/tables/", headers=headers).status_code == 401
 
 
@@ -34,9 +36,13 @@ def test_each_sees_his_own_and_an_admin_all(
     token = Token.objects.get()
 
     assert "nightly load" not in as_viewer.get("/tokens").content.decode()
-    assert as_viewer.post(f"/tokens/{token.token_key}/revoke").status_code == 404
+    assert (
+        as_viewer.post(f"/tokens/{token.token_key}/revoke", {"confirmed": "yes"}).status_code == 404
+    )
     assert "nightly load" in as_admin.get("/tokens").content.decode()
-    assert as_admin.post(f"/tokens/{token.token_key}/revoke").status_code == 302
+    assert (
+        as_admin.post(f"/tokens/{token.token_key}/revoke", {"confirmed": "yes"}).status_code == 302
+    )
     assert not Token.objects.exists()
 
 

@@ -12,27 +12,34 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
 from controlplane.accounts.role_names import GRANTED
 from controlplane.accounts.roles import is_auditor
 from controlplane.errors import ControlPlaneError
+from controlplane.operations.relying import relying_on
 from controlplane.tables.grants import (
     Granter,
     GrantRequest,
+    GrantRow,
     do_grant,
     do_revoke,
     everywhere_shown_to,
+    grant_to_take,
     grants_shown_to,
     may_grant_somewhere,
 )
 from controlplane.tables.queries import namespaces_of
 from controlplane.tables.row_grants import (
     RowGrantRequest,
+    RowGrantRow,
     do_give_rows,
     do_take_rows,
+    row_grant_to_take,
     row_grants_shown_to,
 )
+from web.confirming import REASON_CHARS_MAX, Question, asked, is_confirmed, relying_facts
 from web.refusals import explained, page, person, refusal_of
 
 _PLACES = ("user", "group", "namespace", "table")
@@ -139,10 +146,14 @@ def access_rows(request: HttpRequest) -> HttpResponse:
 @require_POST
 @page
 def access_rows_take(request: HttpRequest, grant_id: int) -> HttpResponse:
-    """End one right to read rows at once."""
+    """End one right to read rows at once, after a question."""
     if not may_grant_somewhere(person(request)):
         raise PermissionDenied("this needs the role admin in a namespace")
-    taken = do_take_rows(grant_id, by=Granter.person(person(request)))
+    by = Granter.person(person(request))
+    if not is_confirmed(request):
+        row = row_grant_to_take(grant_id, by=by)
+        return asked(request, _question(row, _RIGHTS[row.right]))
+    taken = do_take_rows(grant_id, by=by, reason=_reason(request))
     where = "" if taken.place == "everywhere" else "in "
     holder = taken.user or taken.group
     messages.success(request, f"{holder} no longer reads rows {where}{taken.place}.")
@@ -152,13 +163,34 @@ def access_rows_take(request: HttpRequest, grant_id: int) -> HttpResponse:
 @require_POST
 @page
 def access_take(request: HttpRequest, grant_id: int) -> HttpResponse:
-    """End one grant at once."""
+    """End one grant at once, after a question."""
     if not may_grant_somewhere(person(request)):
         raise PermissionDenied("this needs the role admin in a namespace")
-    taken = do_revoke(grant_id, by=Granter.person(person(request)))
+    by = Granter.person(person(request))
+    if not is_confirmed(request):
+        row = grant_to_take(grant_id, by=by)
+        return asked(request, _question(row, f"the role {row.role}"))
+    taken = do_revoke(grant_id, by=by, reason=_reason(request))
     where = taken.table or taken.namespace
     messages.success(request, f"{taken.user or taken.group} is no longer {taken.role} in {where}.")
     return redirect("access")
+
+
+def _question(row: GrantRow | RowGrantRow, right: str) -> Question:
+    """What goes with a role, or with the right to read rows."""
+    holder = row.user or f"the group {row.group}"
+    relying = relying_on(user=row.user, group=row.group, namespace=row.namespace, table=row.table)
+    return Question(
+        page="access",
+        title=f"Take “{right}” from {holder}?",
+        facts=[("Who", holder), *relying_facts(relying)],
+        button=f"Take it from {holder}",
+        back=reverse("access"),
+    )
+
+
+def _reason(request: HttpRequest) -> str:
+    return request.POST.get("reason", "")[:REASON_CHARS_MAX]
 
 
 def _give_rows(form: RowGrantForm, user: User) -> tuple[int, str] | None:

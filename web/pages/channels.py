@@ -8,6 +8,7 @@ from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from controlplane.errors import ControlPlaneError
@@ -31,6 +32,7 @@ from controlplane.monitoring.channels.queries import (
     refuse_who_is_no_admin,
 )
 from controlplane.monitoring.severities import SEVERITIES
+from web.confirming import Question, asked, is_confirmed
 from web.refusals import explained, page, person, refusal_of
 
 
@@ -114,6 +116,22 @@ def channel_test(request: HttpRequest, channel_id: int) -> HttpResponse:
 @require_POST
 @page
 def channel_delete(request: HttpRequest, channel_id: int) -> HttpResponse:
+    """After a question."""
+    if not is_confirmed(request):
+        row = channel_row(person(request), channel_id)
+        question = Question(
+            page="alerts",
+            title=f"Delete the channel {row.name}?",
+            facts=[
+                ("What stops", "alerts are no longer sent there; those that wait are not sent"),
+                ("What goes", "its address, its secret, and the log of its messages"),
+                ("What stays", "alerts, their rules, and other channels"),
+            ],
+            button="Delete the channel",
+            back=reverse("channels"),
+            takes_reason=False,
+        )
+        return asked(request, question)
     do_delete_channel(channel_id, by=person(request))
     messages.success(request, "The channel is gone, with its messages.")
     return redirect("channels")

@@ -8,18 +8,22 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
 from controlplane.accounts.roles import is_admin, is_auditor
 from controlplane.errors import ControlPlaneError
+from controlplane.operations.relying import relying_on
 from controlplane.people.actions.groups import (
     do_add_member,
     do_create_group,
     do_delete_group,
     do_remove_member,
 )
+from controlplane.people.actions.users import check_keeper
 from controlplane.people.queries.users import PeopleGroup, group_row
 from controlplane.tables.grants import Granter
+from web.confirming import REASON_CHARS_MAX, Question, asked, is_confirmed, relying_facts
 from web.refusals import explained, page, person, refusal_of
 
 
@@ -49,15 +53,41 @@ def group_add(request: HttpRequest, group_key: int) -> HttpResponse:
 @require_POST
 @page
 def group_remove(request: HttpRequest, group_key: int) -> HttpResponse:
-    """A member less."""
+    """A member less, after a question."""
+    if not is_confirmed(request):
+        row, name = _to_change(request, group_key), request.POST.get("user", "").strip()[:150]
+        title, button = f"Take {name} out of the group {row.name}?", f"Take {name} out"
+        question = Question(
+            page="people",
+            title=title,
+            facts=[("Loses", _rights(row)), *relying_facts(relying_on(user=name))],
+            button=button,
+            back=reverse("group", args=[group_key]),
+        )
+        return asked(request, question)
     return _changed(request, group_key, do_remove_member)
 
 
 @require_POST
 @page
 def group_delete(request: HttpRequest, group_key: int) -> HttpResponse:
-    """The group and its roles."""
-    row = do_delete_group(group_key, by=Granter.person(person(request)))
+    """The group and its roles, after a question."""
+    if not is_confirmed(request):
+        group = _to_change(request, group_key)
+        question = Question(
+            page="people",
+            title=f"Delete the group {group.name}?",
+            facts=[
+                ("Members", ", ".join(group.members) or "none"),
+                ("They lose", _rights(group)),
+                *relying_facts(relying_on(group=group.name)),
+            ],
+            button="Delete the group",
+            back=reverse("group", args=[group_key]),
+        )
+        return asked(request, question)
+    reason = request.POST.get("reason", "")[:REASON_CHARS_MAX]
+    row = do_delete_group(group_key, by=Granter.person(person(request)), reason=reason)
     messages.success(request, f"The group {row.name} is gone, and what it gave its members.")
     return redirect("people")
 
@@ -67,11 +97,21 @@ def _changed(
 ) -> HttpResponse:
     name = request.POST.get("user", "").strip()[:150]
     try:
-        change(group_key, name, by=Granter.person(person(request)))
+        reason = request.POST.get("reason", "")[:REASON_CHARS_MAX]
+        change(group_key, name, by=Granter.person(person(request)), reason=reason)
     except ControlPlaneError as error:
         return _shown(request, group_key, explained(error), refusal_of(error).status)
     messages.success(request, "Changed. What the group gives holds from now on.")
     return redirect("group", group_key)
+
+
+def _to_change(request: HttpRequest, group_key: int) -> PeopleGroup:
+    check_keeper(Granter.person(person(request)))
+    return group_row(group_key)
+
+
+def _rights(row: PeopleGroup) -> str:
+    return ", ".join(f"{right.right} {right.place}" for right in row.rights) or "nothing"
 
 
 def _shown(

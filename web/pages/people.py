@@ -12,13 +12,16 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from controlplane.accounts.role_names import ROLES
 from controlplane.accounts.roles import is_admin, is_auditor
 from controlplane.errors import ControlPlaneError
+from controlplane.operations.relying import relying_on
 from controlplane.people.actions.users import (
+    check_keeper,
     do_activate_user,
     do_create_user,
     do_deactivate_user,
@@ -36,6 +39,7 @@ from controlplane.people.queries.users import (
     person_detail,
 )
 from controlplane.tables.grants import Granter
+from web.confirming import Question, asked, is_confirmed, relying_facts
 from web.refusals import explained, page, person, refusal_of
 
 _ROLES = [(role, role) for role in ROLES]
@@ -118,6 +122,20 @@ def person_roles(request: HttpRequest, user_key: int) -> HttpResponse:
     if not form.is_valid():
         return _shown(request, user_key, problem="There is no such role.", status=422)
     words = form.cleaned_data
+    check_keeper(Granter.person(person(request)))
+    held = person_detail(name_of(user_key)).person
+    if not is_confirmed(request) and (lost := sorted(set(held.roles) - set(words["roles"]))):
+        question = Question(
+            page="people",
+            title=f"Take the role {', '.join(lost)} from {held.name}?",
+            facts=[
+                ("Then has", ", ".join(words["roles"]) or "no role that holds everywhere"),
+                *relying_facts(relying_on(user=held.name)),
+            ],
+            button="Set these roles",
+            back=reverse("person", args=[user_key]),
+        )
+        return asked(request, question)
     return _changed(
         request,
         user_key,
@@ -129,7 +147,21 @@ def person_roles(request: HttpRequest, user_key: int) -> HttpResponse:
 @require_POST
 @page
 def person_lock(request: HttpRequest, user_key: int) -> HttpResponse:
-    """Lock out, at once."""
+    """Lock out, at once, after a question."""
+    check_keeper(Granter.person(person(request)))
+    if not is_confirmed(request):
+        name = name_of(user_key)
+        question = Question(
+            page="people",
+            title=f"Lock {name} out?",
+            facts=[
+                ("What stops", f"sessions and tokens ({len(tokens_named(name)):,}), for good"),
+                *relying_facts(relying_on(user=name)),
+            ],
+            button=f"Lock {name} out",
+            back=reverse("person", args=[user_key]),
+        )
+        return asked(request, question)
     reason = request.POST.get("reason", "")[:500]
     return _changed(
         request,

@@ -17,6 +17,7 @@ from controlplane.preferences.choices import (
     do_delete_view,
     zone_names,
 )
+from web.confirming import Question, asked, is_confirmed
 from web.refusals import page, person
 from web.time_zones import COOKIE, remember_choice
 
@@ -48,6 +49,17 @@ def preferences(request: HttpRequest) -> HttpResponse:
 @require_POST
 @page
 def view_delete(request: HttpRequest) -> HttpResponse:
-    """Deletes the view of the list of tables that the form names."""
-    do_delete_view(person(request), request.POST.get("name", ""))
-    return redirect(reverse("preferences") + "#views")
+    """Delete the view of the list of tables that the form names, after a question."""
+    name, back = request.POST.get("name", ""), reverse("preferences") + "#views"
+    if not is_confirmed(request):
+        question = Question(
+            page="preferences",
+            title=f"Delete the view {name[:80]}?",
+            facts=[("What goes", "its filters, columns and order; tables stay as they are")],
+            button="Delete the view",
+            back=back,
+            takes_reason=False,
+        )
+        return asked(request, question)
+    do_delete_view(person(request), name)
+    return redirect(back)

@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from controlplane.errors import ControlPlaneError
@@ -19,6 +20,7 @@ from controlplane.operations.scheduled.actions import (
     do_pause_schedule,
 )
 from controlplane.operations.scheduled.queries import (
+    ScheduleRow,
     access_schedule,
     runs_of,
     schedule_row,
@@ -26,8 +28,10 @@ from controlplane.operations.scheduled.queries import (
     visible_schedules,
 )
 from controlplane.tables.access import Permission, access_table, may
+from web.confirming import Question, asked, is_confirmed
 from web.refusals import explained, page, person, refusal_of
 from web.schedule_forms import REASON_CHARS_MAX, ScheduleForm
+from web.time_zones import shown_zone
 
 RUNS_SHOWN = 30
 
@@ -76,8 +80,10 @@ def schedule_pause(request: HttpRequest, slug: str, schedule_id: UUID) -> HttpRe
 @require_POST
 @page
 def schedule_delete(request: HttpRequest, slug: str, schedule_id: UUID) -> HttpResponse:
-    """What it has asked for stays."""
+    """After a question. What it has asked for stays."""
     known = access_schedule(person(request), slug, schedule_id, Permission.OPERATE)
+    if not is_confirmed(request):
+        return asked(request, _question(schedule_row(known, person(request))))
     reason = request.POST.get("reason", "")[:REASON_CHARS_MAX]
     try:
         do_delete_schedule(known, by=Requester.person(person(request)), reason=reason)
@@ -86,6 +92,27 @@ def schedule_delete(request: HttpRequest, slug: str, schedule_id: UUID) -> HttpR
         return redirect("schedule", slug, schedule_id)
     messages.success(request, f"The schedule {known.name} is deleted; its operations stay.")
     return redirect("schedules", slug)
+
+
+def _question(row: ScheduleRow) -> Question:
+    due = [f"{at.astimezone(shown_zone()):%Y-%m-%d %H:%M %Z}" for at in row.next_due]
+    follows = "each time that the schedule or operation before it succeeds"
+    paused = "none, it is paused" if row.is_paused else follows
+    return Question(
+        page="schedules",
+        title=f"Delete the schedule {row.name}?",
+        facts=[
+            (
+                "It runs",
+                f"{row.service or row.kind} of {row.table_name}, as {row.owner or 'nobody'}",
+            ),
+            ("Next runs", ", ".join(due) or paused),
+            ("Running now", "its last run, which goes on" if row.waits_for else "nothing"),
+            ("What stays", "the operations that it requested, and the audit"),
+        ],
+        button="Delete the schedule",
+        back=reverse("schedule", args=[row.table_slug, row.id]),
+    )
 
 
 def _board(request: HttpRequest, slug: str) -> dict[str, object]:

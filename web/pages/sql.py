@@ -30,6 +30,7 @@ from controlplane.sql.saved import (
     saved_query,
 )
 from controlplane.tables.access import may_see_some
+from web.confirming import Question, asked, is_confirmed
 from web.parts import is_part, part_or_page
 from web.refusals import explained, page, person, refusal_of, sentence_of
 from web.row_cells import cell_of, is_number
@@ -102,7 +103,20 @@ def save(request: HttpRequest) -> HttpResponse:
 @require_POST
 @page
 def delete(request: HttpRequest, query_id: int) -> HttpResponse:
+    """After a question."""
     _check_role(request)
+    query = saved_query(person(request), query_id)
+    if not is_confirmed(request):
+        shared = f"everybody who sees a table of {query.namespace}" if query.namespace else "nobody"
+        question = Question(
+            page="sql",
+            title=f"Delete the query {query.name}?",
+            facts=[("Owner", query.owner), ("Shared with", shared)],
+            button="Delete the query",
+            back=f"{reverse('sql')}?saved={query_id}",
+            takes_reason=False,
+        )
+        return asked(request, question)
     do_delete_query(query_id, by=person(request))
     messages.success(request, "The query is deleted.")
     return redirect("sql")

@@ -11,6 +11,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST
@@ -23,11 +24,14 @@ from controlplane.people.actions.tokens import (
     TokenRequest,
     do_create_token,
     do_revoke_token,
+    token_to_revoke,
 )
-from controlplane.people.queries.tokens import tokens_shown_to
+from controlplane.people.queries.tokens import TokenRow, tokens_shown_to
 from controlplane.tables.access import may_see_some
 from controlplane.tables.grants import Granter
+from web.confirming import REASON_CHARS_MAX, Question, asked, is_confirmed
 from web.refusals import explained, page, person, refusal_of
+from web.time_zones import shown_zone
 
 _SCOPES = [
     (READ, "read: looks at everything, changes nothing"),
@@ -98,10 +102,32 @@ def tokens(request: HttpRequest) -> HttpResponse:
 @require_POST
 @page
 def token_revoke(request: HttpRequest, token_key: str) -> HttpResponse:
-    """End one at once."""
-    ended = do_revoke_token(token_key, by=Granter.person(person(request)))
+    """End one at once, after a question."""
+    by = Granter.person(person(request))
+    if not is_confirmed(request):
+        return asked(request, _question(token_to_revoke(token_key, by=by)))
+    reason = request.POST.get("reason", "")[:REASON_CHARS_MAX]
+    ended = do_revoke_token(token_key, by=by, reason=reason)
     messages.success(request, f"The token {ended.id} of {ended.user} opens nothing any more.")
     return redirect("tokens")
+
+
+def _question(row: TokenRow) -> Question:
+    at = row.last_used_at
+    last = f"{at.astimezone(shown_zone()):%Y-%m-%d %H:%M %Z}" if at else "never, as far as is known"
+    places = [*row.namespaces, *row.tables]
+    return Question(
+        page="tokens",
+        title=f"Revoke the token {row.id} of {row.user}?",
+        facts=[
+            ("Name", row.name or "it has none"),
+            ("Last used", last),
+            ("It opens", f"{row.scope}, {', '.join(places) if places else 'everywhere'}"),
+            ("What stops", "each program that signs in with it, at its next request"),
+        ],
+        button="Revoke the token",
+        back=reverse("tokens"),
+    )
 
 
 @sensitive_variables("secret")

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
+from django.db.models import QuerySet
 from django.http import Http404
 from django.utils import timezone
 
@@ -75,11 +76,9 @@ def do_revoke_token(token_key: str, *, by: Granter, owner: str = "", reason: str
 
     Raises Http404 for a token that there is not, or that is another's and not for `by` to end.
     """
-    tokens = Token.objects.filter(token_key=token_key)
+    tokens = _to_revoke(token_key, by)
     if owner:
         tokens = tokens.filter(user__username=owner)
-    if by.user is not None and not may_look_after_people(by.user):
-        tokens = tokens.filter(user=by.user)
     with transaction.atomic():
         rows = token_rows(tokens)
         if not rows:
@@ -88,6 +87,21 @@ def do_revoke_token(token_key: str, *, by: Granter, owner: str = "", reason: str
         for row in rows:
             _record("token.revoke", row, by=by.name, reason=reason)
     return rows[0]
+
+
+def token_to_revoke(token_key: str, *, by: Granter) -> TokenRow:
+    """Return what `do_revoke_token` would end. Raises what it raises."""
+    rows = token_rows(_to_revoke(token_key, by))
+    if not rows:
+        raise Http404(f"there is no token {token_key[:25]}")
+    return rows[0]
+
+
+def _to_revoke(token_key: str, by: Granter) -> QuerySet[Token]:
+    tokens = Token.objects.filter(token_key=token_key)
+    if by.user is not None and not may_look_after_people(by.user):
+        tokens = tokens.filter(user=by.user)
+    return tokens
 
 
 def do_end_tokens(user: User, *, by: str, reason: str) -> int:

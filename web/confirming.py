@@ -1,0 +1,79 @@
+"""The question before something is taken away: a page that says what stops working.
+
+Its button sends the same form to the same address again, so it works without JavaScript, and one
+stray POST takes nothing away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from controlplane.operations.relying import Relying
+
+CONFIRMED: Final = "confirmed"
+REASON_CHARS_MAX: Final = 500
+_OWN: Final = ("csrfmiddlewaretoken", CONFIRMED, "reason")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked, after the caller checked that the sender may do it."""
+
+    page: str
+    """Of the navigation."""
+    title: str
+    facts: Sequence[tuple[str, str]]
+    """What stops working, and what stays: a heading and a sentence each."""
+    button: str
+    """Verb and object."""
+    back: str
+    """The address of Cancel."""
+    takes_reason: bool = True
+    """Whether the audit gets a reason."""
+
+
+def is_confirmed(request: HttpRequest) -> bool:
+    """Whether the sender has seen the question."""
+    return request.POST.get(CONFIRMED) == "yes"
+
+
+def asked(request: HttpRequest, question: Question) -> HttpResponse:
+    """Show the question; what the form said is sent again with the answer."""
+    kept = [
+        (name, value)
+        for name, values in request.POST.lists()
+        if name not in _OWN
+        for value in values
+    ]
+    context = {
+        "page": question.page,
+        "question": question,
+        "kept": kept,
+        "reason": request.POST.get("reason", "")[:REASON_CHARS_MAX],
+    }
+    return render(request, "pages/confirm.html", context)
+
+
+def relying_facts(relying: Relying) -> list[tuple[str, str]]:
+    """The lines of a question that say what goes with a role."""
+    pending = (
+        f"{relying.pending:,} not begun: refused as they begin, unless another role allows them"
+    )
+    owned = _listed(relying.schedules, relying.schedule_count)
+    schedules = f"{owned}: their next runs are refused, unless another role allows them"
+    return [
+        ("Tables", _listed(relying.tables, relying.table_count) or "none yet"),
+        ("Operations", pending if relying.pending else "none waits to begin"),
+        ("Schedules", schedules if relying.schedule_count else "none runs in this name"),
+        ("What stays", "roles of other groups and places, and everything that was written"),
+    ]
+
+
+def _listed(names: Sequence[str], count: int) -> str:
+    more = count - len(names)
+    return ", ".join(names) + (f" and {more:,} more" if more > 0 else "")
