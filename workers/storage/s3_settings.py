@@ -6,11 +6,10 @@ Spark included, has them in its own environment. What is not listed here is not 
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
+from workers.connections import checked_endpoint
 from workers.errors import InvalidInput
 
 TIMEOUT_VARIABLE = "SLUICE_STORAGE_TIMEOUT_MS"
@@ -55,7 +54,7 @@ def s3_settings(environment: Mapping[str, str]) -> S3Settings:
     """
     given = next((environment[name] for name in _ENDPOINTS if environment.get(name)), "")
     allows_http = environment.get(_ALLOW_HTTP, "").lower() in ("true", "1")
-    endpoint = _checked_endpoint(given, allows_http=allows_http) if given else ""
+    endpoint = checked_endpoint(given, allows_http=allows_http) if given else ""
     return S3Settings(
         endpoint=endpoint,
         allows_http=endpoint.startswith("http://"),
@@ -64,49 +63,6 @@ def s3_settings(environment: Mapping[str, str]) -> S3Settings:
             (key, environment[name]) for name, key in _PASSED_ON.items() if environment.get(name)
         ),
     )
-
-
-def _checked_endpoint(given: str, *, allows_http: bool) -> str:
-    """Requests that are signed with our keys go there, so it is no place by accident (threat T4).
-
-    Clear text needs to be asked for, except to this machine itself.
-    """
-    try:
-        parts = urlsplit(given)
-        host = parts.hostname or ""
-        port = parts.port
-    except ValueError as error:
-        raise InvalidInput("the S3 endpoint is no address") from error
-    if parts.username or parts.password:
-        raise InvalidInput("the S3 endpoint has a user name; set AWS_ACCESS_KEY_ID instead")
-    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
-        raise InvalidInput("write the S3 endpoint as https://host:port", endpoint=given[:200])
-    if _is_metadata_service(host):
-        raise InvalidInput("the S3 endpoint is a link-local address", endpoint=given[:200])
-    if parts.scheme == "http" and not (allows_http or _is_loopback(host)):
-        raise InvalidInput(
-            "the S3 endpoint is not encrypted; use https, or set AWS_ALLOW_HTTP=true",
-            endpoint=given[:200],
-        )
-    shown = f"[{host}]" if ":" in host else host
-    place = f"{shown}:{port}" if port else shown
-    return f"{parts.scheme}://{place}{parts.path.rstrip('/')}"
-
-
-def _is_metadata_service(host: str) -> bool:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_link_local
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _timeout_ms(given: str) -> int:

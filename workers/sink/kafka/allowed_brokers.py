@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from workers.connections import is_server
 from workers.errors import InvalidInput
 from workers.options.option_values import listed
 
@@ -16,7 +17,6 @@ CA_FOLDER_VARIABLE = "SLUICE_KAFKA_CA_FOLDER"
 PASSWORD_PREFIX = "SLUICE_KAFKA_"  # noqa: S105 - begins the name of a variable
 TLS = "SASL_SSL"
 PLAINTEXT = "SASL_PLAINTEXT"
-SERVER = re.compile(r"([A-Za-z0-9._-]{1,253}|\[[0-9a-fA-F:]{2,45}\]):([0-9]{1,5})")
 
 _ENTRY = re.compile(
     rf"(?:({PASSWORD_PREFIX}[A-Z0-9_]{{1,100}})=(?:({TLS}|{PLAINTEXT})://)?)?([^=/]+)"
@@ -88,9 +88,3 @@ def client_environment(variable: str, environment: Mapping[str, str]) -> dict[st
     """The variables that a client of Kafka needs: the settings above, and one password."""
     names = (BROKERS_VARIABLE, CA_FOLDER_VARIABLE, *([variable] if variable else []))
     return {name: environment[name] for name in names if name in environment}
-
-
-def is_server(text: str) -> bool:
-    """Whether it is `host:port`, with an IPv6 address in brackets."""
-    parts = SERVER.fullmatch(text)
-    return parts is not None and 1 <= int(parts[2]) <= 65_535

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from workers.connections import SASL_MECHANISMS, SECURITY_PROTOCOLS, is_server
 from workers.errors import InvalidInput
 from workers.locations import lies_under, resolved_location
 from workers.options.option_values import listed
@@ -24,7 +25,6 @@ from workers.sink.kafka.allowed_brokers import (
     CA_FOLDER_VARIABLE,
     PASSWORD_PREFIX,
     allowed_brokers,
-    is_server,
 )
 
 ClientSettings = dict[str, str | int | bool]
@@ -33,9 +33,6 @@ QUEUE_BYTES_MAX = 16 << 20
 """What a client holds of a partition that nobody has asked for yet."""
 
 _FETCH_BYTES_MAX = 4 << 20
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-# Not GSSAPI, which runs a program, and not OAUTHBEARER, which calls an address.
-_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _PASSWORD_VARIABLE = re.compile(PASSWORD_PREFIX + r"[A-Z0-9_]{1,100}")
 _SERVERS_MAX = 64
 # When a topic is deleted and made again, within seconds instead of minutes.
@@ -231,8 +228,8 @@ def _check_together(settings: ClientSettings) -> None:
 
 
 _CHECKS: dict[str, _Check] = {
-    "security.protocol": _one_of(_PROTOCOLS),
-    "sasl.mechanism": _one_of(_MECHANISMS),
+    "security.protocol": _one_of(SECURITY_PROTOCOLS),
+    "sasl.mechanism": _one_of(SASL_MECHANISMS),
     "sasl.username": _username,
     "ssl.ca.location": _certificates,
 }
