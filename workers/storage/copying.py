@@ -5,16 +5,20 @@ from __future__ import annotations
 import shutil
 from pathlib import Path, PurePosixPath
 
+from workers.connections import BucketConnection
 from workers.errors import InvalidInput
 from workers.locations import is_bucket_location
 from workers.storage.base import size_of
-from workers.storage.opening import open_storage
+from workers.storage.opening import open_with
 
 _PIECE_BYTES = 1 << 20
 
 
-def file_here(place: str, scratch: Path, *, bytes_max: int) -> Path:
-    """The file at a resolved place: itself, or its copy in `scratch` where it lies in a bucket.
+def file_here(
+    place: str, scratch: Path, *, bytes_max: int, connection: BucketConnection | None = None
+) -> Path:
+    """The file at a resolved place: itself, or its copy in `scratch` where it lies in a bucket,
+    which is reached by the connection where one is named.
 
     Raises InvalidInput for an object of more than `bytes_max`, NotFound for one that there is not,
     StorageFailed.
@@ -22,7 +26,7 @@ def file_here(place: str, scratch: Path, *, bytes_max: int) -> Path:
     if not is_bucket_location(place):
         return Path(place)
     folder, _, name = place.rpartition("/")
-    bucket = open_storage(folder)
+    bucket = open_with(connection, folder)
     if (size := size_of(bucket, name)) > bytes_max:
         raise InvalidInput("the object is too large", path=place, bytes=size, most=bytes_max)
     copy = scratch / f"source{PurePosixPath(name).suffix}"

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import IO, Any, Protocol
+from functools import lru_cache, partial
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import obstore
 from obstore.exceptions import GenericError
@@ -17,7 +17,10 @@ from obstore.store import S3Store
 
 from workers.locations import BucketPlace
 from workers.storage.base import checked_size
-from workers.storage.s3_settings import S3Settings
+from workers.storage.s3_settings import BucketKeys, S3Settings
+
+if TYPE_CHECKING:
+    from obstore.store import S3Credential
 
 _CONNECT_TIMEOUT_S = 5
 _NONCE = "sluice-nonce"
@@ -136,6 +139,10 @@ class S3Requests:
         answer = obstore.list(self._store, directory or None, chunk_size=1000)
         return [_info(one["path"], one) for one in answer.collect()]
 
+    def has_objects(self) -> bool:
+        """Whether there is any object; one request."""
+        return next(iter(obstore.list(self._store, chunk_size=1)), None) is not None
+
     def put(self, path: str, content: bytes, *, tag: str | None, nonce: str) -> str:
         """One request. The nonce goes into the object's metadata, where `get` reads it back."""
         mode: Any = "overwrite" if not nonce else "create" if tag is None else {"e_tag": tag}
@@ -167,16 +174,27 @@ def _info(path: str, meta: Any) -> ObjectInfo:
     )
 
 
+def _credentials(keys: BucketKeys) -> S3Credential:
+    return {
+        "access_key_id": keys.access_key_id,
+        "secret_access_key": keys.secret_access_key,
+        "token": keys.session_token or None,
+        "expires_at": None,
+    }
+
+
 @lru_cache(maxsize=64)
 def _store(place: BucketPlace, settings: S3Settings, _pid: int) -> S3Store:
     """One pool of connections for all of this process that work on a table."""
     config: dict[str, Any] = dict(settings.options)
     if settings.endpoint:
         config["aws_endpoint_url_s3"] = settings.endpoint
+    keys = settings.keys
     return S3Store(
         place.bucket,
-        prefix=place.prefix,
+        prefix=place.prefix or None,
         config=config,  # type: ignore[arg-type]
+        credential_provider=None if keys is None else partial(_credentials, keys),
         client_options={
             "allow_http": settings.allows_http,
             "connect_timeout": f"{_CONNECT_TIMEOUT_S}s",

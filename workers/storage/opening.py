@@ -1,4 +1,6 @@
-"""From a location to the storage behind it: a path of this machine, or `s3://bucket/prefix`."""
+"""From a location to the storage behind it: a path of this machine, or `s3://bucket/prefix`. A
+bucket is reached by the environment of this process, or by a named connection.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,14 @@ import os
 import re
 from pathlib import Path
 
-from workers.errors import InvalidInput
+from workers.connections import BucketConnection
+from workers.errors import InvalidInput, StorageFailed
 from workers.locations import bucket_place, is_bucket_location
 from workers.storage.base import Storage
 from workers.storage.local import LocalStorage
-from workers.storage.s3_settings import s3_settings
+from workers.storage.s3_settings import s3_settings, settings_of_connection
 
+_TEST_TIMEOUT_MS = 5_000
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
@@ -32,3 +36,33 @@ def open_storage(location: str | Path) -> Storage:
             scheme=scheme_match[0].rstrip("/"),
         )
     return LocalStorage(location)
+
+
+def open_with(connection: BucketConnection | None, location: str) -> Storage:
+    """Return the storage at this location, reached by the connection where there is one; the bucket
+    itself may be the location then. Raises InvalidInput.
+    """
+    if connection is None:
+        return open_storage(location)
+    from workers.storage.object_store import bucket_storage
+
+    return bucket_storage(bucket_place(location), settings_of_connection(connection))
+
+
+def check_bucket(connection: BucketConnection) -> None:
+    """List one page below the connection's prefix. Raises StorageFailed, within some seconds, which
+    says what the store answered, and what to do.
+    """
+    from workers.storage.object_errors import ANSWERS, reason
+    from workers.storage.object_requests import S3Requests
+
+    settings = settings_of_connection(connection, timeout_ms=_TEST_TIMEOUT_MS)
+    try:
+        S3Requests(bucket_place(connection.location), settings).has_objects()
+    except ANSWERS as error:
+        raise StorageFailed(
+            "the bucket cannot be listed; check bucket, endpoint, region and keys, which need the "
+            "permissions to list the bucket and to read its objects",
+            address=connection.shown_address,
+            reason=reason(error),
+        ) from error

@@ -1,4 +1,5 @@
-"""How a bucket is reached: from the environment of the process, by the names of AWS's own tools.
+"""How a bucket is reached: from the environment of the process, by the names of AWS's own tools, or
+from a named connection alone.
 
 Credentials are in no location, no option, no plan and no log; whoever opens storage, executors of
 Spark included, has them in its own environment. What is not listed here is not handed on.
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from workers.connections import checked_endpoint
+from workers.connections import BucketConnection, checked_endpoint
 from workers.errors import InvalidInput
 
 TIMEOUT_VARIABLE = "SLUICE_STORAGE_TIMEOUT_MS"
@@ -31,8 +32,19 @@ _PASSED_ON = {
     "AWS_ROLE_ARN": "role_arn",
     "AWS_ROLE_SESSION_NAME": "role_session_name",
 }
+_AWS_REGION = "us-east-1"
 VARIABLES = (*_ENDPOINTS, _ALLOW_HTTP, TIMEOUT_VARIABLE, *_PASSED_ON)
 """What a process needs of another one's environment to reach the same buckets."""
+
+
+@dataclass(frozen=True, slots=True)
+class BucketKeys:
+    """Credentials that sign requests."""
+
+    access_key_id: str
+    secret_access_key: str = field(repr=False)
+    session_token: str = field(repr=False)
+    """Empty for keys that do not expire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +58,8 @@ class S3Settings:
     """Of one request, its body included."""
     options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """In obstore's spelling. Credentials are among them."""
+    keys: BucketKeys | None = None
+    """Those of a connection. Then no key of the environment is used."""
 
 
 def s3_settings(environment: Mapping[str, str]) -> S3Settings:
@@ -62,6 +76,37 @@ def s3_settings(environment: Mapping[str, str]) -> S3Settings:
         options=tuple(
             (key, environment[name]) for name, key in _PASSED_ON.items() if environment.get(name)
         ),
+    )
+
+
+def settings_of_connection(
+    connection: BucketConnection, *, timeout_ms: int = _TIMEOUT_MS
+) -> S3Settings:
+    """Return the settings of a named connection.
+
+    obstore takes every setting that it is not given from the environment. So all that decide where
+    a request goes and who signs it are given: the node's keys never go to the connection's bucket,
+    and the connection's keys never go to the node's endpoint (threat T33).
+    """
+    region = connection.region or _AWS_REGION
+    endpoint = connection.endpoint or f"https://s3.{region}.amazonaws.com"
+    has_keys = bool(connection.access_key_id)
+    return S3Settings(
+        endpoint=endpoint,
+        allows_http=endpoint.startswith("http://"),
+        timeout_ms=timeout_ms,
+        options=(
+            ("region", region),
+            ("virtual_hosted_style_request", "false"),
+            ("skip_signature", "false" if has_keys else "true"),
+            # Else a key of the node for encryption by customer keys would be sent along.
+            ("aws_server_side_encryption", "AES256"),
+        ),
+        keys=BucketKeys(
+            connection.access_key_id, connection.secret_access_key, connection.session_token
+        )
+        if has_keys
+        else None,
     )
 
 

@@ -1,5 +1,6 @@
-"""Which places a source of rows may name: one file below a source root, and none in a table (threat
-T29). Rows of tables are read by row access, with its masks, and not from their files.
+"""Which places a source of rows may name: one file below a source root or in the bucket of a named
+connection, and none in a table (threat T29). Rows of tables are read by row access, with its masks,
+and not from their files.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from workers.connections import BucketConnection
 from workers.errors import InvalidInput
 from workers.locations import (
     SourceRoot,
@@ -18,7 +20,7 @@ from workers.locations import (
     resolved_location,
     source_roots_above,
 )
-from workers.storage.opening import open_storage
+from workers.storage.opening import open_with
 from workers.table_layout import HOODIE, PROPERTIES
 
 _PATTERN = re.compile(r"[*?\[\]{}\\\x00-\x1f\x7f]")
@@ -27,6 +29,10 @@ LETTERS_SUFFIX = "-dead-letters"
 """Of the directory beside a table, where its sinks put what they could not write."""
 IN_A_TABLE = (
     "a source file lies neither in a table nor below a table root: read rows of tables by SQL"
+)
+IN_BUCKET = (
+    "name the source file by its path below the connection's prefix, such as 2026/orders.parquet, "
+    "without any of * ? [ ] { } \\ # and without parts that are empty, . or .."
 )
 OUTSIDE = (
     "the source file is outside the configured roots: name one below a root of "
@@ -65,19 +71,46 @@ def check_below_a_source_root(
     raise InvalidInput(OUTSIDE, path=place[:200])
 
 
-def check_in_no_table(place: str) -> None:
-    """Refuse, as InvalidInput, what lies in a table or among its dead letters, whether the table is
-    registered or not, and a directory. Asks the file system or the bucket. Raises StorageFailed.
+def place_in_bucket(connection: BucketConnection, path: str, tables: Iterable[str]) -> str:
+    """Return the resolved place of the object at `path` below the connection's prefix. By its name
+    alone; `tables` are the table roots.
+
+    Raises InvalidInput for a path that is absolute or leads out of the prefix, has characters of a
+    pattern, or lies below a table root.
     """
-    if any(_is_table(folder) for folder in (place, *folders_above(place))):
+    try:
+        if not path or _PATTERN.search(path):
+            raise InvalidInput(IN_BUCKET)
+        place = resolved_location(f"{connection.location}/{path}")
+    except InvalidInput as error:
+        # The prefix is for admins alone: the error names what the request named.
+        raise InvalidInput(IN_BUCKET, path=path[:200]) from error
+    try:
+        check_below_a_source_root(place, [SourceRoot(connection.location, "")], tables)
+    except InvalidInput as error:
+        raise InvalidInput(IN_A_TABLE, path=path[:200]) from error
+    return place
+
+
+def check_in_no_table(place: str, connection: BucketConnection | None = None) -> None:
+    """Refuse, as InvalidInput, what lies in a table or among its dead letters, whether the table is
+    registered or not, and a directory. Asks the file system or the bucket, which is reached by the
+    connection where one is named; above its prefix nothing is asked, because its keys may not be
+    allowed to. Raises StorageFailed.
+    """
+    folders = [place, *folders_above(place)]
+    if connection is not None:
+        top = connection.location
+        folders = [folder for folder in folders if folder == top or lies_under(folder, top)]
+    if any(_is_table(folder, connection) for folder in folders):
         raise InvalidInput(IN_A_TABLE, path=place[:200])
     if not is_bucket_location(place) and Path(place).is_dir():
         raise InvalidInput("a source is one file, and this is a directory", path=place[:200])
 
 
-def _is_table(folder: str) -> bool:
+def _is_table(folder: str, connection: BucketConnection | None) -> bool:
     """Whether the folder is a table, or has the dead letters of one."""
     place = folder.removesuffix(LETTERS_SUFFIX)
     if is_bucket_location(place):
-        return open_storage(place).info(PROPERTIES.path) is not None
+        return open_with(connection, place).info(PROPERTIES.path) is not None
     return os.path.lexists(f"{place}/{HOODIE}")
