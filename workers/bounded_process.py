@@ -15,12 +15,13 @@ import selectors
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from workers.clock import SystemClock
 from workers.errors import InvalidInput
@@ -266,6 +267,28 @@ def cut_rows(reader: pa.RecordBatchReader, *, rows_max: int, bytes_max: int) -> 
         if cut_by:
             break
     return CutRows(pa.Table.from_batches(batches, reader.schema), cut_by)
+
+
+def write_file(
+    job: Mapping[str, Any], schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> None:
+    """Put the rows into the Parquet file of the job, under the names of `schema`, and say how many
+    they are, or that they are more than `rows_max` or `answer_bytes` of the job.
+    """
+    rows = size = 0
+    with pq.ParquetWriter(Path(job["file"]), schema, compression="zstd") as writer:
+        for batch in batches:
+            rows += batch.num_rows
+            size += batch.nbytes
+            for amount, most, unit in (
+                (rows, job["rows_max"], "rows"),
+                (size, job["answer_bytes"], "bytes"),
+            ):
+                if amount > most:
+                    say({"failed": "size", "most": most, "unit": unit})
+                    return
+            writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
+    say({"rows": rows})
 
 
 def failure(error: Exception) -> dict[str, Any]:

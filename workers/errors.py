@@ -202,6 +202,12 @@ class KafkaFailed(LakehouseError):
     code = "kafka_failed"
 
 
+class DatabaseFailed(LakehouseError):
+    """A database of a connection was not reached, or gave up. Retry later."""
+
+    code = "database_failed"
+
+
 class OffsetExpired(LakehouseError):
     """The topic no longer has the next offset: records are lost to the table."""
 

@@ -13,14 +13,12 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from workers.bounded_process import failure, say, take_limits
+from workers.bounded_process import failure, say, take_limits, write_file
 from workers.closed_database import closed_database
 from workers.errors import LakehouseError
 from workers.ports import system_ports
@@ -117,20 +115,7 @@ def _write_file(job: Mapping[str, Any], database: StatementDatabase) -> None:
     schema = pa.schema(
         [column.with_name(name) for name, column in zip(job["names"], reader.schema, strict=True)]
     )
-    rows = size = 0
-    with pq.ParquetWriter(Path(job["file"]), schema, compression="zstd") as writer:
-        for batch in reader:
-            rows += batch.num_rows
-            size += batch.nbytes
-            for amount, most, unit in (
-                (rows, job["rows_max"], "rows"),
-                (size, job["answer_bytes"], "bytes"),
-            ):
-                if amount > most:
-                    say({"failed": "size", "most": most, "unit": unit})
-                    return
-            writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
-    say({"rows": rows})
+    write_file(job, schema, reader)
 
 
 def main() -> None:
