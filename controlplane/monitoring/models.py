@@ -99,7 +99,7 @@ class Silence(models.Model):
 
 
 class Channel(models.Model):
-    """Somebody, or a service, that is sent word of alerts. `sealed_...` only `channels.sealing`
+    """Somebody, or a service, that is sent word of alerts. `sealed_...` only `controlplane.sealing`
     reads, and no answer has them.
     """
 

@@ -122,6 +122,7 @@ INSTALLED_APPS = [
     "controlplane.accounts",
     "controlplane.audit",
     "controlplane.tables",
+    "controlplane.connections",
     "controlplane.preferences",
     "controlplane.mirror",
     "controlplane.writers",

@@ -23,10 +23,10 @@ from controlplane.monitoring.channels.kinds import (
     shown_address,
 )
 from controlplane.monitoring.channels.queries import ChannelRow, channel_row, refuse_who_is_no_admin
-from controlplane.monitoring.channels.sealing import sealed
 from controlplane.monitoring.channels.senders import SECRET_PREFIX
 from controlplane.monitoring.models import Channel, Message
 from controlplane.monitoring.severities import read_severity
+from controlplane.sealing import CHANNELS
 from controlplane.tables.models import Table
 
 NAME_CHARS_MAX: Final = 64
@@ -74,7 +74,9 @@ def do_create_channel(wish: ChannelWish, *, by: User) -> NewChannel:
         if Channel.objects.filter(name=fields["name"]).exists():
             raise InvalidRequest("another channel has this name", name=fields["name"])
         channel = Channel.objects.create(
-            **fields, sealed_secret=sealed(secret) if secret else "", made_by=by.get_username()
+            **fields,
+            sealed_secret=CHANNELS.close(secret) if secret else "",
+            made_by=by.get_username(),
         )
         _record(by, "channel.create", channel)
     return NewChannel(channel=channel_row(by, channel.pk), secret=secret)
@@ -96,7 +98,7 @@ def do_change_channel(
         needs_secret = is_signed and (wants_new_secret or not channel.sealed_secret)
         secret = _new_secret() if needs_secret else ""
         if secret:
-            fields["sealed_secret"] = sealed(secret)
+            fields["sealed_secret"] = CHANNELS.close(secret)
         for name, content in fields.items():
             setattr(channel, name, content)
         channel.save()
@@ -155,7 +157,7 @@ def _checked(wish: ChannelWish) -> dict[str, Any]:
     }
     if wish.address.strip():
         address = checked_address(kind, wish.address)
-        fields["sealed_address"] = sealed(address)
+        fields["sealed_address"] = CHANNELS.close(address)
         fields["shown_address"] = shown_address(kind, address)
     return fields
 

@@ -19,10 +19,10 @@ from django.utils import timezone
 from controlplane.errors import InvalidRequest
 from controlplane.instruments import count_delivery
 from controlplane.monitoring.channels.announcing import DEAD, SENDING, SENT, WAITING
-from controlplane.monitoring.channels.sealing import SealBroken
 from controlplane.monitoring.channels.senders import NotTaken, send
 from controlplane.monitoring.models import Delivery, Message
 from controlplane.outgoing.sending import SendFailed
+from controlplane.sealing import SealBroken
 
 log = logging.getLogger(__name__)
 

@@ -16,10 +16,10 @@ from django.core.mail import EmailMessage
 
 from controlplane.monitoring.channels.bodies import Said, said, slack_body
 from controlplane.monitoring.channels.kinds import mail_receivers, read_kind
-from controlplane.monitoring.channels.sealing import unsealed
 from controlplane.monitoring.channels.services import send_to_service
 from controlplane.monitoring.models import Channel, Message
 from controlplane.outgoing.sending import Outgoing, SendFailed, configured
+from controlplane.sealing import CHANNELS
 
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105  (what a secret begins with)
 _TAKEN: Final = range(200, 300)
@@ -42,7 +42,7 @@ def send(message: Message, outgoing: Outgoing | None = None) -> int | None:
     """
     outgoing = outgoing or configured()
     channel, words = message.channel, said(message)
-    address = unsealed(channel.sealed_address)
+    address = CHANNELS.open(channel.sealed_address)
     kind = read_kind(channel.kind)
     match kind:
         case "mail":
@@ -82,7 +82,7 @@ def _post(channel: Channel, address: str, message: Message, words: Said, outgoin
 
 def _signed(channel: Channel, message: Message, body: bytes) -> Mapping[str, str]:
     message_id, timestamp = f"msg_{message.public_id.hex}", str(int(time.time()))
-    secret = unsealed(channel.sealed_secret)
+    secret = CHANNELS.open(channel.sealed_secret)
     return {
         "webhook-id": message_id,
         "webhook-timestamp": timestamp,

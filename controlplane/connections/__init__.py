@@ -1,0 +1,3 @@
+"""Named connections: how Kafka clusters, buckets and databases are reached, and the namespaces that
+may use each.
+"""
