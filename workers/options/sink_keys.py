@@ -64,6 +64,7 @@ class OnBadRecord(StrEnum):
 ID_KEY = "hoodie.sink.id"
 TOPIC_KEY = "hoodie.kafka.topic"
 BOOTSTRAP_KEY = "bootstrap.servers"
+CONNECTION_KEY = "connection"
 CONTROL_KEY = "hoodie.kafka.control.topic"
 INTERVAL_KEY = "hoodie.kafka.commit.interval.secs"
 TIMEOUT_KEY = "hoodie.kafka.coordinator.write.timeout.secs"
@@ -92,6 +93,13 @@ SINK_OPTIONS = OptionSet(
         Option(ID_KEY, Text("name"), "", "Which sink of the table this is; the topic when empty."),
         Option(TOPIC_KEY, Text("name"), "", "The topic that is read; needed."),
         Option(BOOTSTRAP_KEY, Text("`host:port,...`"), "localhost:9092", "Kafka's brokers."),
+        Option(
+            CONNECTION_KEY,
+            Text("name"),
+            "",
+            "The named connection that says where the brokers are and who connects; in place of "
+            "`bootstrap.servers` and the options of Kafka's clients.",
+        ),
         Option(
             CONTROL_KEY,
             Text("name"),

@@ -6,20 +6,22 @@ Without an answer nothing is begun, and the control plane sends the job again.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from http.client import HTTPException
-from typing import Final
+from typing import Any, Final
 
 from workers.clock import Clock
 from workers.log_lines import current_request_id
-from workers.reporting.posting import posted_status
+from workers.reporting.posting import posted_answer
 from workers.reporting.tokens import token_for
 
 _TRIES: Final = 4
 _TIMEOUT_S: Final = 3.0
 _TRY_AGAIN_S: Final = 0.5
 _GIVEN: Final = 204
+_WITH_CONNECTION: Final = 200
 _REFUSED: Final = frozenset({401, 403, 404})
 """Not any more; or of a worker that this control plane does not know, or an operation."""
 
@@ -30,6 +32,15 @@ def has_leave(
     operation_id: str, report_url: str, environment: Mapping[str, str], clock: Clock
 ) -> bool:
     """Whether the operation may begin; False also where nobody answers, after some 15 s."""
+    return asked_leave(operation_id, report_url, environment, clock) is not None
+
+
+def asked_leave(
+    operation_id: str, report_url: str, environment: Mapping[str, str], clock: Clock
+) -> Mapping[str, Any] | None:
+    """None where the operation may not begin, or nobody answers, after some 15 s. Else the named
+    connection that the operation uses, as `workers.given_connection` reads it; empty without one.
+    """
     url = f"{report_url.rstrip('/')}/leave/"
     body = {"operation_id": operation_id}
     token, request_id = token_for(operation_id, environment), current_request_id.get()
@@ -38,14 +49,18 @@ def has_leave(
         if attempt:
             clock.sleep(_TRY_AGAIN_S * 2**attempt)
         try:
-            status = posted_status(url, token, body, _TIMEOUT_S, request_id=request_id)
+            status, answer = posted_answer(url, token, body, _TIMEOUT_S, request_id=request_id)
+            given = json.loads(answer) if status == _WITH_CONNECTION else {}
+        except json.JSONDecodeError:  # Its text would be logged, and may hold secrets.
+            problem = "the answer is no JSON"
+            continue
         except (OSError, HTTPException, ValueError) as error:
             problem = f"{type(error).__name__}: {error}"
             continue
-        if status == _GIVEN:
-            return True
+        if status in (_GIVEN, _WITH_CONNECTION):
+            return given if isinstance(given, Mapping) else {}
         problem = f"status={status}"
         if status in _REFUSED:
             break
     _log.warning("not begun, no leave was given: operation=%s reason=%s", operation_id, problem)
-    return False
+    return None

@@ -37,6 +37,15 @@ def posted_status(
     """The status of the answer. Raises Refused for a body that is too large, OSError,
     HTTPException.
     """
+    return posted_answer(url, token, body, timeout_s, request_id=request_id)[0]
+
+
+def posted_answer(
+    url: str, token: str, body: Mapping[str, Any], timeout_s: float, *, request_id: str = ""
+) -> tuple[int, bytes]:
+    """The status of the answer and its body. Raises Refused for a body that is too large, OSError,
+    HTTPException.
+    """
     encoded = json.dumps(body).encode()
     if len(encoded) > _BODY_BYTES_MAX:
         raise Refused(f"report is too large: bytes={len(encoded)}")
@@ -48,6 +57,7 @@ def posted_status(
         headers["X-Request-ID"] = request_id
     try:
         connection.request("POST", parts.path or "/", body=encoded, headers=headers)
-        return connection.getresponse().status
+        answer = connection.getresponse()
+        return answer.status, answer.read(_BODY_BYTES_MAX)
     finally:
         connection.close()

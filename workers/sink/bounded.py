@@ -14,6 +14,7 @@ from typing import Any
 from workers.errors import InvalidInput
 from workers.options.sink_keys import (
     BOOTSTRAP_KEY,
+    CONNECTION_KEY,
     CSV_KEY,
     FORMAT_KEY,
     START_KEY,
@@ -26,6 +27,7 @@ OFFSETS = "offsets"
 _OPTIONS = {
     "topic": TOPIC_KEY,
     "bootstrap": BOOTSTRAP_KEY,
+    "connection": CONNECTION_KEY,
     "format": FORMAT_KEY,
     "csv_columns": CSV_KEY,
     "start": START_KEY,
@@ -85,7 +87,8 @@ class BoundedRead:
 
 
 def bounded_read(source: Mapping[str, Any]) -> BoundedRead:
-    """The read that a job's source names: `topic`, `bootstrap`, `format` (json, csv with
+    """The read that a job's source names: `topic`, `bootstrap` or
+    `connection`, `format` (json, csv with
     `csv_columns`), `start` (earliest, or offsets by partition) or `start_at_ms`; it ends where the
     topic ends when it begins.
 

@@ -19,6 +19,7 @@ from workers.options.sink_keys import (
     BUFFER_KEY,
     CLUSTERING_KEY,
     COMPACTION_KEY,
+    CONNECTION_KEY,
     CONTROL_KEY,
     CSV_KEY,
     EMPTY_KEY,
@@ -47,6 +48,7 @@ from workers.options.sink_keys import (
 )
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_CONNECTION = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _OFFSET_MAX = 2**63 - 2
 
@@ -83,6 +85,8 @@ class SinkConfig:
     graceful_timeout_s: int
     client: tuple[tuple[str, str], ...]
     """Settings of Kafka clients that are not empty."""
+    connection: str = ""
+    """The name of a connection; then `bootstrap` is empty and so is `client`."""
     init_delay_s: float = 0.1
     """Hudi's START_COMMIT_INIT_DELAY_MS."""
     restart_delay_s: float = 0.5
@@ -108,10 +112,16 @@ def sink_config(given: Mapping[str, str]) -> SinkConfig:
     key_format = keys.choice(values, KEY_FORMAT_KEY, KeyFormat)
     if key_format is KeyFormat.AVRO and source is not SchemaSource.REGISTRY_FILE:
         raise InvalidInput(f"{KEY_FORMAT_KEY}=avro needs {SOURCE_KEY}=registry_file")
+    client = tuple(
+        (key, values[key]) for key in SINK_OPTIONS if key.startswith(_CLIENT) and values[key]
+    )
+    connection = values[CONNECTION_KEY]
+    if connection:
+        _check_connection(connection, given, client)
     return SinkConfig(
         sink_id=_matching(values, ID_KEY, _ID),
         topic=topic,
-        bootstrap=values[BOOTSTRAP_KEY],
+        bootstrap="" if connection else values[BOOTSTRAP_KEY],
         control_topic=_matching(values, CONTROL_KEY, _TOPIC),
         interval_s=keys.integer(values, INTERVAL_KEY),
         write_timeout_s=keys.integer(values, TIMEOUT_KEY),
@@ -132,13 +142,26 @@ def sink_config(given: Mapping[str, str]) -> SinkConfig:
         schedules_compaction=keys.boolean(values, COMPACTION_KEY),
         schedules_clustering=keys.boolean(values, CLUSTERING_KEY),
         graceful_timeout_s=keys.integer(values, GRACE_KEY),
-        client=tuple(
-            (key, values[key]) for key in SINK_OPTIONS if key.startswith(_CLIENT) and values[key]
-        ),
+        client=client,
+        connection=connection,
     )
 
 
 _CLIENT = ("security.", "sasl.", "ssl.")
+
+
+def _check_connection(
+    name: str, given: Mapping[str, str], client: tuple[tuple[str, str], ...]
+) -> None:
+    if not _CONNECTION.fullmatch(name):
+        raise InvalidInput("invalid name of a connection", key=CONNECTION_KEY)
+    own = [BOOTSTRAP_KEY] if given.get(BOOTSTRAP_KEY) else []
+    if own := [*own, *(key for key, _ in client)]:
+        raise InvalidInput(
+            "a connection says where the brokers are and who connects; name it without these",
+            key=CONNECTION_KEY,
+            given=own,
+        )
 
 
 def _matching(values: Mapping[str, str], key: str, grammar: re.Pattern[str]) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from workers.clock import Clock, SystemClock
+from workers.given_connection import CONNECTION_VARIABLE
 from workers.jobs import DriverJob
 from workers.log_lines import REQUEST_VARIABLE, current_request_id
 from workers.masking import is_secret_name
@@ -50,7 +51,7 @@ _POLL_S = 0.05
 _NOT_FOR_DRIVERS = ("SLUICE_SECRET_KEY", "SLUICE_DATABASE", "SLUICE_REDIS_URL", KEY_VARIABLE)
 """What the control plane keeps to itself: a driver needs no database and signs no cookie."""
 _SECRETS_OF_DRIVERS = (
-    *("AWS_", "AZURE_", "GOOGLE_", PASSWORD_PREFIX),
+    *("AWS_", "AZURE_", "GOOGLE_", PASSWORD_PREFIX, CONNECTION_VARIABLE),
     *("SLUICE_MARKER_SECRET", "SPARK_CONNECT_AUTHENTICATE_TOKEN"),
 )
 """Begins of names. What else is named like a secret is none of a driver's, known here or not."""

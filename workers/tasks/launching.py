@@ -13,7 +13,7 @@ from workers.sink.bounded import bounded_read
 from workers.sink.config import sink_config
 from workers.sink.kafka.client_config import connection
 from workers.spark.process import launch, was_launched
-from workers.tasks.leave import may_begin
+from workers.tasks.leave import leave_of
 from workers.tasks.reports import reporting
 
 
@@ -34,9 +34,11 @@ def launch_driver(job: DriverJob, environment: Mapping[str, str]) -> None:
     (InvalidInput, which its report says).
     """
     with reporting(job, name="launch") as reporter:
-        if not was_launched(Path(job.run_dir)) and not may_begin(job, SystemClock()):
-            return
         if not was_launched(Path(job.run_dir)):
+            given = leave_of(job, SystemClock())
+            if given is None:
+                return
+            environment = {**environment, **given}
             check_broker(job, environment)
         pid = launch(job, environment)
         if pid is not None:

@@ -6,7 +6,7 @@ A job that comes again finds out what became of its first run before it sends an
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from celery import shared_task
@@ -25,7 +25,7 @@ from workers.sink.sink_commits import ID_KEY
 from workers.storage.roots import storage_under_root
 from workers.table.table import Table, open_
 from workers.tasks.alive import staying_alive
-from workers.tasks.leave import may_begin
+from workers.tasks.leave import leave_of
 from workers.tasks.reports import reporting
 from workers.tasks.signed import SignedTask
 
@@ -39,14 +39,18 @@ def replay_letters(message: dict[str, Any]) -> None:
         being_at_work(job.run_dir, ports.clock) as is_mine,
         reporting(job) as reporter,
     ):
-        if is_mine and may_begin(job, ports.clock):
+        given = leave_of(job, ports.clock) if is_mine else None
+        if given is not None:
             table = open_(storage_under_root(job.table, os.environ), ports)
             storage_under_root(job.directory, os.environ)
-            carry_out_replay(job, table, reporter)
+            carry_out_replay(job, table, reporter, {**os.environ, **given})
 
 
-def carry_out_replay(job: ReplayJob, table: Table, reporter: Reporter) -> None:
+def carry_out_replay(
+    job: ReplayJob, table: Table, reporter: Reporter, environment: Mapping[str, str]
+) -> None:
     """In this process, whose alone the job is: everything but the last word of one that failed.
+    `environment` has what the sink's client needs to reach its broker.
 
     Raises LakehouseError.
     """
@@ -57,7 +61,7 @@ def carry_out_replay(job: ReplayJob, table: Table, reporter: Reporter) -> None:
 
     _report(job, reporter, ReportState.RUNNING, "reads the letters")
     with staying_alive(say_alive):
-        done = _replayed(job, table, config)
+        done = _replayed(job, table, config, environment)
     _report(
         job,
         reporter,
@@ -67,14 +71,16 @@ def carry_out_replay(job: ReplayJob, table: Table, reporter: Reporter) -> None:
     )
 
 
-def _replayed(job: ReplayJob, table: Table, config: SinkConfig) -> Replayed:
+def _replayed(
+    job: ReplayJob, table: Table, config: SinkConfig, environment: Mapping[str, str]
+) -> Replayed:
     names = committed_letters(table, sink_key=ID_KEY, sink_id=config.sink_id, instant=job.instant)
     choice = letter_choice(places=job.letters, cause=job.cause)
 
     def choose(sent: Collection[LetterId]) -> ChosenLetters:
         return chosen_letters(job.directory, names, choice, sent)
 
-    return replay(table, config, os.environ, choose, token=job.operation_id, by=job.by)
+    return replay(table, config, environment, choose, token=job.operation_id, by=job.by)
 
 
 def in_words(done: Replayed, topic: str) -> str:

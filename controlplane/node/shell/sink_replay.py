@@ -73,7 +73,7 @@ def replay(
 
 
 def _carry_out(message: dict[str, Any], table: Table, reporter: Reporter) -> None:
-    carry_out_replay(ReplayJob.from_message(message), table, reporter)
+    carry_out_replay(ReplayJob.from_message(message), table, reporter, os.environ)
 
 
 def _absolute(directory: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from workers.connections import is_server
 from workers.errors import InvalidInput
+from workers.given_connection import CONNECTION_VARIABLE
 from workers.options.option_values import listed
 
 BROKERS_VARIABLE = "SLUICE_KAFKA_BROKERS"
@@ -85,6 +86,8 @@ def allowed_brokers(text: str) -> AllowedBrokers:
 
 
 def client_environment(variable: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a client of Kafka needs: the settings above, and one password."""
-    names = (BROKERS_VARIABLE, CA_FOLDER_VARIABLE, *([variable] if variable else []))
+    """The variables that a client of Kafka needs: the settings above, one password, and the named
+    connection that the process was given.
+    """
+    names = (BROKERS_VARIABLE, CA_FOLDER_VARIABLE, CONNECTION_VARIABLE, variable)
     return {name: environment[name] for name in names if name in environment}

@@ -4,7 +4,8 @@ Nothing that a person gives is passed through: a map of client settings can name
 libraries to load and addresses to call (reliability 4.2, T5). What can be set are the few options
 of the sink, each held to a grammar of its own. The password comes out of an environment variable
 whose name begins with `SLUICE_KAFKA_`, so that no other secret of the process can be sent to a
-broker by naming it; and it goes to the brokers alone to which the node's settings bind it. Every
+broker by naming it; and it goes to the brokers alone to which the node's settings bind it. A named
+connection, which an admin stored, brings both its brokers and its password. Every
 client of Kafka is made from here, so that no broker is reached before that is checked.
 """
 
@@ -15,8 +16,14 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from workers.connections import SASL_MECHANISMS, SECURITY_PROTOCOLS, is_server
+from workers.connections import (
+    SASL_MECHANISMS,
+    SECURITY_PROTOCOLS,
+    KafkaConnection,
+    is_server,
+)
 from workers.errors import InvalidInput
+from workers.given_connection import given_connection
 from workers.locations import lies_under, resolved_location
 from workers.options.option_values import listed
 from workers.sink.config import SinkConfig
@@ -35,6 +42,13 @@ QUEUE_BYTES_MAX = 16 << 20
 _FETCH_BYTES_MAX = 4 << 20
 _PASSWORD_VARIABLE = re.compile(PASSWORD_PREFIX + r"[A-Z0-9_]{1,100}")
 _SERVERS_MAX = 64
+_ALWAYS: ClientSettings = {
+    # A broker that comes back is found within a second, not within ten.
+    "reconnect.backoff.ms": 100,
+    "reconnect.backoff.max.ms": 1_000,
+    "socket.keepalive.enable": True,
+    "log_level": 0,  # That a broker is away is seen by what fails, and said by that.
+}
 # When a topic is deleted and made again, within seconds instead of minutes.
 _NOTICES_NEW_TOPIC: ClientSettings = {
     "topic.metadata.refresh.interval.ms": 2_000,
@@ -43,19 +57,20 @@ _NOTICES_NEW_TOPIC: ClientSettings = {
 
 
 def connection(config: SinkConfig, environment: Mapping[str, str]) -> ClientSettings:
-    """Where the broker is and who we are. `environment` has the password, and the settings of the
-    node that say which broker is sent it (`allowed_brokers`).
+    """Where the broker is and who we are. `environment` has the named connection; or the password,
+    and the settings of the node that say which broker is sent it (`allowed_brokers`).
 
     Raises InvalidInput naming the option.
     """
+    if config.connection:
+        opened = given_connection(config.connection, environment)
+        if not isinstance(opened, KafkaConnection):
+            raise InvalidInput("this is not a connection to Kafka", connection=config.connection)
+        return kafka_settings(opened, client_id=f"sluice-{config.sink_id}")
     settings: ClientSettings = {
         "bootstrap.servers": _servers(config.bootstrap),
         "client.id": f"sluice-{config.sink_id}",
-        # A broker that comes back is found within a second, not within ten.
-        "reconnect.backoff.ms": 100,
-        "reconnect.backoff.max.ms": 1_000,
-        "socket.keepalive.enable": True,
-        "log_level": 0,  # That a broker is away is seen by what fails, and said by that.
+        **_ALWAYS,
     }
     given = dict(config.client)
     variable = given.pop("sasl.password.env", "")
@@ -70,6 +85,23 @@ def connection(config: SinkConfig, environment: Mapping[str, str]) -> ClientSett
     if variable:
         settings["sasl.password"] = _password(variable, environment)
     return settings
+
+
+def kafka_settings(opened: KafkaConnection, *, client_id: str) -> ClientSettings:
+    """The settings of a client of a named connection. An admin chose where its password goes."""
+    settings: ClientSettings = {
+        "bootstrap.servers": opened.bootstrap_servers,
+        "client.id": client_id,
+        "security.protocol": opened.security_protocol,
+        **_ALWAYS,
+    }
+    more = {
+        "sasl.mechanism": opened.sasl_mechanism,
+        "sasl.username": opened.username,
+        "sasl.password": opened.password,
+        "ssl.ca.pem": opened.ca_certificate,
+    }
+    return {**settings, **{key: value for key, value in more.items() if value}}
 
 
 def consumer_settings(config: SinkConfig, environment: Mapping[str, str]) -> ClientSettings:

@@ -19,11 +19,14 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from workers.clock import Clock, SystemClock
+from workers.connections import KafkaConnection
 from workers.errors import InvalidInput, KafkaFailed, NotFound
-from workers.sink.kafka.client_config import ClientSettings
+from workers.sink.kafka.client_config import ClientSettings, kafka_settings
 from workers.sink.kafka.failures import error_of, failed
 
 TIMEOUT_S = 10.0
+TEST_S = 6.0
+"""A person waits."""
 _POLL_S = 0.05
 _COMPLAINTS_MAX = 20
 _MOVING = (
@@ -32,6 +35,7 @@ _MOVING = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.UNKNOWN_LEADER_EPOCH,
 )
+_REFUSED = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 
 
@@ -107,6 +111,19 @@ class Topics:
             {one: (lows[one], highs[one]) for one in sorted(partitions)},
             str(cluster.cluster_id or ""),
         )
+
+    def cluster_id(self) -> str:
+        """Whose topics they are; empty where the brokers do not say. Raises KafkaFailed, at once
+        where a broker refuses the certificate, the user or the password.
+        """
+        future = self._admin.describe_cluster(request_timeout=self._timeout_s)
+        while not future.done():
+            self._hear()
+            refusals = [one for one in self._complaints if one.code() in _REFUSED]
+            if refusals:
+                raise failed("the broker was not signed in to", refusals[0], **self._address)
+            self._clock.sleep(_POLL_S)
+        return str(self._answer(future, "the cluster does not answer", "").cluster_id or "")
 
     def create(
         self, topic: str, partitions: int, settings: Mapping[str, str] | None = None
@@ -196,6 +213,15 @@ class Topics:
 
     def _hear(self) -> None:
         self._admin.poll(0)
+
+
+def check_kafka(opened: KafkaConnection, *, timeout_s: float = TEST_S) -> None:
+    """Sign in to the cluster. Raises KafkaFailed with what it said, or InvalidInput."""
+    settings = kafka_settings(opened, client_id="sluice-test")
+    try:
+        Topics(settings, timeout_s=timeout_s).cluster_id()
+    except KafkaException as error:  # The library refuses a certificate before it connects.
+        raise failed("not connected", error_of(error)) from error
 
 
 class _LeaderMissing(Exception):

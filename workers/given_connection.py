@@ -1,0 +1,46 @@
+"""A named connection on its way from the control plane to the process that opens it.
+
+The control plane hands its settings out as a job begins, with the leave to begin. The job's process
+receives them in one variable of its environment: no message, no file and no command line has them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from workers.connections import Connection, connection_from_json
+from workers.errors import InvalidInput
+
+CONNECTION_VARIABLE: Final = "SLUICE_CONNECTION"
+
+
+def connection_environment(answer: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variable that holds a connection, as the control plane answered it: `name`, `kind`
+    and `settings`.
+
+    Raises InvalidInput for settings that are none.
+    """
+    name, kind, settings = (answer.get(key) for key in ("name", "kind", "settings"))
+    if not (isinstance(name, str) and isinstance(kind, str) and isinstance(settings, Mapping)):
+        raise InvalidInput("the control plane's answer holds no connection")
+    connection_from_json(kind, settings)
+    return {CONNECTION_VARIABLE: json.dumps({"name": name, "kind": kind, "settings": settings})}
+
+
+def given_connection(name: str, environment: Mapping[str, str]) -> Connection:
+    """Return the connection of this name that the environment holds. Raises InvalidInput where it
+    holds none, or another one.
+    """
+    try:
+        given = json.loads(environment.get(CONNECTION_VARIABLE, "") or "{}")
+    except ValueError as error:
+        raise InvalidInput("the variable of connections is damaged", connection=name) from error
+    if given.get("name") != name:
+        raise InvalidInput(
+            "this process was not given the connection: only what is asked for by the page, the "
+            "API or a schedule can use one",
+            connection=name,
+        )
+    return connection_from_json(given["kind"], given["settings"])
