@@ -14,7 +14,8 @@ from drf_spectacular.generators import SchemaGenerator
 FILE = Path(__file__).resolve().parents[2] / "workers" / "public" / "sluice_client" / "rows.py"
 WANTED = (
     *("AlertRow", "ApprovalDetail", "ApprovalRow", "AuditRow", "ChangedRows"),
-    *("CellAnswer", "Check", "ConflictRow", "GrantRow", "GroupCommitRow", "JoinStatus"),
+    *("CellAnswer", "Check", "ConflictRow", "ConnectionRow", "ConnectionTest"),
+    *("GrantRow", "GroupCommitRow", "JoinStatus"),
     *("LetterCommitRow", "ParticipantRow", "PasswordLink", "PeopleGroup", "PersonDetail"),
     *("PersonRow", "SinkReset", "SinkResetPlan", "SinkSummary", "StreamRounds", "StreamsBoard"),
     *("TraceRow", "TransactionRow"),

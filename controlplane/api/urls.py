@@ -12,6 +12,7 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 from controlplane.api import (
     alert_urls,
     bulk_urls,
+    connection_urls,
     openapi,  # noqa: F401 - imported for what it registers
     operation_urls,
     people_urls,
@@ -223,6 +224,7 @@ urlpatterns = [
     path("audit/<int:event_id>/", audit.AuditEventApi.as_view(), name="audit_event"),
     *alert_urls.urlpatterns,
     *bulk_urls.urlpatterns,
+    *connection_urls.urlpatterns,
     *people_urls.urlpatterns,
     *row_urls.urlpatterns,
     *reports.urlpatterns,

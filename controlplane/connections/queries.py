@@ -63,6 +63,14 @@ def granted_connection(name: str, kind: str, namespace: str) -> Connection:
     return connection
 
 
+def usable_connections(kind: str, namespace: str) -> list[tuple[str, str]]:
+    """Return the name and the address of each connection of the kind that tables of the namespace
+    may use, by name. For users who may see a table of it.
+    """
+    rows = Connection.objects.filter(kind=kind, grants__namespace=namespace).order_by("name")
+    return list(rows.values_list("name", "shown_address"))
+
+
 def connection_settings(connection: Connection) -> dict[str, Any]:
     """Return the settings and the secrets of the connection, for the client that opens it alone.
 

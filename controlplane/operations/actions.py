@@ -29,6 +29,7 @@ from controlplane.operations.kinds.write import (
 from controlplane.operations.leave import do_give_leave
 from controlplane.operations.log_storing import do_append_lines
 from controlplane.operations.marker_server import do_restart_marker_server
+from controlplane.operations.named_connections import connection_given
 from controlplane.operations.permissions import (
     ServiceKind,
     check_row_choice,
@@ -55,6 +56,7 @@ __all__ = [
     "ServiceKind",
     "ServicePlanView",
     "check_row_choice",
+    "connection_given",
     "do_append_lines",
     "do_declare_stream",
     "do_give_leave",

@@ -8,3 +8,9 @@ from django.apps import AppConfig
 class OperationsConfig(AppConfig):
     name = "controlplane.operations"
     label = "operations"
+
+    def ready(self) -> None:
+        from controlplane.connections.uses import add_finder
+        from controlplane.operations.named_connections import used_by
+
+        add_finder(used_by)

@@ -1,13 +1,16 @@
 """Which brokers of Kafka a request may name, which password of the node each of them is sent, and
-which files of certificates it may name: as the node's settings allow it. The worker that makes the
-client checks the same by its own environment.
+which files of certificates it may name: as the node's settings allow it, or as the admin chose who
+stored the connection that it names. The worker that makes the client checks the same by its own
+environment.
 """
 
 from __future__ import annotations
 
 from django.conf import settings
 
+from controlplane.connections.queries import granted_connection
 from controlplane.errors import InvalidRequest
+from workers.connections import KafkaConnection
 from workers.errors import InvalidInput
 from workers.sink.config import SinkConfig
 from workers.sink.kafka.allowed_brokers import BROKERS_VARIABLE, CA_FOLDER_VARIABLE
@@ -16,8 +19,13 @@ from workers.sink.kafka.client_config import connection
 PASSWORD_KEY = "sasl.password.env"  # noqa: S105 - the name of an option
 
 
-def check_brokers(config: SinkConfig) -> None:
-    """Refuse, as InvalidRequest, what no worker would connect to. Connects to nothing."""
+def check_brokers(config: SinkConfig, namespace: str) -> None:
+    """Refuse, as InvalidRequest, what no worker would connect to for a table of the namespace.
+    Connects to nothing.
+    """
+    if config.connection:
+        granted_connection(config.connection, KafkaConnection.KIND, namespace)
+        return
     environment = {
         # The password itself is known only where the client will run.
         dict(config.client).get(PASSWORD_KEY, ""): "known there",

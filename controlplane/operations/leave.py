@@ -11,6 +11,7 @@ from django.db import transaction
 from controlplane.operations.kinds.kind import kind_of
 from controlplane.operations.models import Approval, Operation
 from controlplane.operations.moves import REQUESTED_IN_SHELL, move
+from controlplane.operations.named_connections import connection_problem
 from controlplane.operations.request_places import may_still_name
 from controlplane.operations.states import FINAL, OperationState
 from controlplane.tables.access import may
@@ -27,11 +28,14 @@ def may_request_still(operation: Operation) -> bool:
     """The same of its requester alone."""
     kind = kind_of(operation)
     if operation.requested_by is None:
-        return is_of_shell(operation) or kind.may_run_unasked(operation)
+        is_free = is_of_shell(operation) or kind.may_run_unasked(operation)
+        return is_free and not connection_problem(operation)
     by = operation.requested_by
     has_role = may(by, kind.permission(operation), operation.table)
     may_read = may_still_name(by, operation.parameters.get("job", {}))
-    return has_role and may_read and kind.is_still_granted(operation)
+    if not (has_role and may_read and kind.is_still_granted(operation)):
+        return False
+    return not connection_problem(operation)
 
 
 def is_approval_kept(operation: Operation) -> bool:
@@ -81,6 +85,8 @@ def refuse(operation: Operation) -> None:
 def _why(operation: Operation) -> str:
     permission = kind_of(operation).permission(operation)
     by, role = operation.requested_by, permission.role
+    if problem := connection_problem(operation):
+        return problem
     if not is_approval_kept(operation):
         return f"its approver may no longer do this: it needs the role {role}"
     if by is not None and may(by, permission, operation.table):

@@ -128,7 +128,7 @@ def launched_sink(table: Table, sink_id: str) -> OwnSink:
             sink=sink_id,
         )
     options = own_options(operation.parameters["job"]["sink_options"])
-    check_brokers(sink_config(options))
+    check_brokers(sink_config(options), table.namespace)
     directory = (
         options.get("hoodie.sink.dead.letter.path", "") or f"{table.location}{LETTERS_SUFFIX}"
     )

@@ -25,12 +25,16 @@ class SourceKind:
     """So often another writer takes the place of one that died."""
     derived: frozenset[str] = frozenset()
     """Keys of a job's source that its request did not have."""
+    connection: str = ""
+    """The kind of the named connection that it may have; empty where it has none."""
     settles: frozenset[str] = frozenset()
     """Keys that its driver settles, for itself and for whoever comes in its place."""
 
 
 _KINDS = {name: SourceKind(name) for name in ("csv", "json", "parquet")}
-_KINDS["kafka"] = SourceKind("kafka", restarts_max=2, settles=frozenset({"offsets"}))
+_KINDS["kafka"] = SourceKind(
+    "kafka", restarts_max=2, connection="kafka", settles=frozenset({"offsets"})
+)
 _KINDS["sql"] = SourceKind("sql", derived=frozenset({"tables"}))
 _OTHER = SourceKind("")
 
@@ -47,21 +51,22 @@ def source_kind(source: Mapping[str, Any]) -> SourceKind:
     return _KINDS.get(str(source.get("kind")), _OTHER)
 
 
-def check_source_kind(source: Mapping[str, Any]) -> None:
+def check_source_kind(source: Mapping[str, Any], namespace: str = "") -> None:
     """Refuse, as InvalidRequest, a kind that no driver would open, and for a topic that is not
-    named as it would be read. What offsets are settled is not for a request to say.
+    named as it would be read, or by a connection that tables of the namespace may not use. What
+    offsets are settled is not for a request to say.
     """
     kind = source.get("kind")
     if not isinstance(kind, str) or kind not in _KINDS:
         shown = repr(kind)[:_SHOWN_CHARS]
         raise InvalidRequest("source kind is unknown", kind=shown, known=sorted(_KINDS))
     if kind == "kafka":
-        _check_topic(source)
+        _check_topic(source, namespace)
 
 
-def _check_topic(source: Mapping[str, Any]) -> None:
+def _check_topic(source: Mapping[str, Any], namespace: str) -> None:
     try:
         read = bounded_read(source)
     except InvalidInput as error:
         raise InvalidRequest(error.message, **error.values) from error
-    check_brokers(read.config)
+    check_brokers(read.config, namespace)

@@ -300,6 +300,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "SeverityEnum": ["info", "warning", "critical"],
         "ChannelKindEnum": ["mail", "webhook", "apprise"],
+        "ConnectionKindEnum": ["kafka", "s3", "postgresql"],
         "ReachEnum": ["table", "namespace", "everywhere"],
     },
     "SWAGGER_UI_DIST": "SIDECAR",

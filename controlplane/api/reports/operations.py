@@ -4,6 +4,7 @@ is always quick. `leave/` below it: whether the operation may begin.
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
@@ -16,7 +17,7 @@ from rest_framework.views import APIView
 
 from controlplane.api.auth import IsWorker, Worker, WorkerAuthentication
 from controlplane.api.parsing import Strict, validated
-from controlplane.operations.actions import do_give_leave, do_record_report
+from controlplane.operations.actions import connection_given, do_give_leave, do_record_report
 from controlplane.operations.spark_stages import STAGE_STATES, STAGES_MAX
 
 INTEGER_MAX = 2**31 - 1
@@ -73,8 +74,18 @@ class OperationLeaveApi(APIView):
     class LeaveRequest(Strict):
         operation_id = serializers.UUIDField()
 
-    @extend_schema(operation_id="reports_leave", request=LeaveRequest, responses={204: None})
+    class GivenConnection(serializers.Serializer[dict[str, Any]]):
+        name = serializers.CharField()
+        kind = serializers.CharField()
+        settings = serializers.DictField()
+
+    @extend_schema(
+        operation_id="reports_leave",
+        request=LeaveRequest,
+        responses={200: GivenConnection, 204: None},
+    )
     def post(self, request: Request) -> Response:
+        """With the settings of the connection that the operation uses, if it uses one."""
         operation_id = validated(self.LeaveRequest, request)["operation_id"]
         _check_own(request, operation_id)
         is_given = do_give_leave(operation_id)
@@ -82,7 +93,10 @@ class OperationLeaveApi(APIView):
             raise Http404(str(operation_id))
         if not is_given:
             raise PermissionDenied("whoever asked for this operation may no longer do it")
-        return Response(status=204)
+        given = connection_given(operation_id)
+        if given is None:
+            return Response(status=204)
+        return Response(given, headers={"Cache-Control": "no-store"})
 
 
 def _check_own(request: Request, operation_id: UUID) -> None:

@@ -180,7 +180,7 @@ def checked_options(table: Table, options: Mapping[str, str]) -> SinkConfig:
         write_options(options_of_writes(others))
     except InvalidInput as error:
         raise InvalidRequest(error.message, **error.values) from error
-    check_brokers(config)
+    check_brokers(config, table.namespace)
     check_places(table, options)
     if table.table_type and table.table_type != "MERGE_ON_READ":
         raise InvalidRequest("a sink writes merge-on-read tables only", type=table.table_type)

@@ -163,7 +163,7 @@ def _write_job(
     options.setdefault("sluice.operation.id", str(operation_id))
     spark_conf = dict(parameters.get("spark_conf") or {})
     source = dict(parameters.get("source") or {})
-    check_source_kind(source)
+    check_source_kind(source, table.namespace)
     try:
         refuse_connections(options)
         write_options(own_options(options))

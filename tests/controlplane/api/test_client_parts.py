@@ -83,3 +83,22 @@ def test_streams_are_read_from_python(node: Client, synced: Table) -> None:
     with pytest.raises(ProblemError) as refused:
         node.explain_cell("trips", "1", column="nothing")
     assert refused.value.status in (400, 404, 409)
+
+
+def test_connections_are_kept_from_python(node: Client) -> None:
+    settings = {"host": "127.0.0.1", "port": 5, "database": "shop", "username": "sluice"}
+    made = node.create_connection("shop", "postgresql", settings, secrets={"password": "opens"})
+    moved = {**settings, "host": "db.example"}
+
+    with pytest.raises(ProblemError) as refused:
+        node.change_connection("shop", "postgresql", moved)
+    changed = node.change_connection("shop", "postgresql", moved, secrets={"password": "again"})
+    granted = node.grant_connection("shop", ["default"])
+
+    assert (made["address"], made["secrets"]) == ("127.0.0.1:5/shop", ["password"])
+    assert "enter them again" in str(refused.value)
+    assert changed["address"] == "db.example:5/shop"
+    assert granted["namespaces"] == node.connection("shop")["namespaces"] == ["default"]
+    assert [row["name"] for row in node.connections()] == ["shop"]
+    node.delete_connection("shop")
+    assert node.connections() == []

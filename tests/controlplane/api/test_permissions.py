@@ -16,6 +16,7 @@ from pytest_django import Settings
 
 from controlplane.api.urls import urlpatterns
 from controlplane.audit.models import AuditEvent
+from controlplane.connections.models import Connection
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
 from controlplane.monitoring.models import Alert, Channel
@@ -144,6 +145,13 @@ table_health           GET     401 403 200 200 200 401
 table_thresholds       GET     401 403 200 200 200 401
 table_threshold        GET     401 403 200 200 200 401
 table_threshold        PUT     401 403 403 403 400 401
+connections            GET     401 403 403 200 200 401
+connections            POST    401 403 403 403 400 401
+connection             GET     401 403 403 200 200 401
+connection             PUT     401 403 403 403 400 401
+connection_grants      PUT     401 403 403 403 400 401
+connection_test        POST    401 403 403 403 200 401
+connection             DELETE  401 403 403 403 204 401
 channels               GET     401 403 403 403 200 401
 channels               POST    401 403 403 403 400 401
 channel_messages       GET     401 403 403 403 200 401
@@ -212,6 +220,8 @@ def addresses(
         table=synced, check_name="mirror", verdict="bad", unwell_at=now, fired_at=now
     )
     channel = Channel.objects.create(name="x", kind="mail", group_s=0, severity_min="info")
+    kept = Connection.objects.create(name="x", kind="kafka", changed_at=now)
+    kept.grants.create(namespace=synced.namespace)
     values = {
         "slug": synced.slug,
         "requested_at": instant.requested_at,
@@ -232,6 +242,7 @@ def addresses(
         "check": "mirror",
         "threshold": "skew",
         "channel_id": channel.pk,
+        "name": kept.name,
     }
     return {name: reverse(f"api:{name}", kwargs=_wanted(name, values)) for name in _routes()}
 

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from .connection import Connection, segment, table_path
+from .connections import ConnectionCalls
 from .people import PeopleCalls
 from .problems import OperationFailed
 from .rows import (
@@ -37,7 +38,7 @@ from .sinks import SinkCalls
 _WAIT_S = 1.0
 
 
-class Client(SinkCalls, PeopleCalls):
+class Client(SinkCalls, PeopleCalls, ConnectionCalls):
     """One node, asked with one token. Every method raises ProblemError for what the node refuses,
     and NodeUnreachable when it does not answer; a request that got no answer is sent again with the
     same idempotency key, so that it has one effect.

@@ -153,6 +153,31 @@ class ConflictRow(TypedDict):
     decided_at: str
 
 
+class ConnectionRow(TypedDict):
+    """`ConnectionRow` of the OpenAPI document."""
+
+    name: str
+    kind: str
+    address: str
+    settings: dict[str, Any] | None
+    secrets: list[str]
+    namespaces: list[str]
+    created_by: str
+    created_at: str | None
+    changed_by: str
+    changed_at: str | None
+    tested_at: str | None
+    tested_by: str
+    test_problem: str
+
+
+class ConnectionTest(TypedDict):
+    """`ConnectionTest` of the OpenAPI document."""
+
+    is_reached: bool
+    problem: str
+
+
 class CoverageColumn(TypedDict):
     """`CoverageColumn` of the OpenAPI document."""
 

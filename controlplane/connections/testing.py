@@ -1,0 +1,41 @@
+"""Whether a connection is reached, by the clients that jobs use."""
+
+from __future__ import annotations
+
+from controlplane.connections.models import Connection
+from controlplane.connections.queries import connection_settings
+from controlplane.errors import InvalidRequest
+from workers.connections import KafkaConnection, connection_from_json
+from workers.errors import LakehouseError
+
+_HIDDEN = "••••"
+
+
+def problem_of(connection: Connection) -> str:
+    """Connect and sign in; return what the other side, or the network, said against it.
+
+    Empty where the connection was reached. No secret is in the text.
+    """
+    from workers.sink.kafka.topics import check_kafka  # Late: few requests load Kafka's client.
+
+    try:
+        settings = connection_settings(connection)
+        opened = connection_from_json(connection.kind, settings)
+        if isinstance(opened, KafkaConnection):
+            check_kafka(opened)
+        else:
+            raise InvalidRequest("this kind of connection has no test yet")
+    except (LakehouseError, InvalidRequest) as error:
+        return _without_secrets(str(error), connection)
+    return ""
+
+
+def _without_secrets(text: str, connection: Connection) -> str:
+    """A server's answer may repeat what it was sent."""
+    try:
+        settings = connection_settings(connection)
+    except InvalidRequest:
+        return text
+    for name in connection.secret_names:
+        text = text.replace(str(settings[name]), _HIDDEN)
+    return text
