@@ -30,6 +30,7 @@ TWINS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "alert-rules": ("alert_rules", _SAME),
     "thresholds": ("thresholds", _SAME),
     "channels": ("channels", _SAME),
+    "connections": ("connections", _SAME),
     "audit": ("audit", _OF_AUDIT),
     "audit-row": ("audit_event", _SAME),
     "access": ("grants", _SAME),

@@ -59,6 +59,7 @@ LISTS: Final[Mapping[str, tuple[PageList, ...]]] = {
         PageList("Channels", "channels", _NONE),
         PageList("Messages", "channel_messages", _NONE),
     ),
+    "connections": (PageList("Connections", "connections", _NONE),),
     "access": (PageList("Roles", "grants", _NONE),),
     "access-rows": (PageList("Rights to rows", "row_grants", _NONE),),
     "people": (

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django import forms
 
+from web.connection_choice import BROKER, check_broker, connection_field
 from web.option_lines import options_of
 
 REASON_CHARS_MAX = 500
 _RELAUNCHES = [(0, "never"), (3, "3 times in a row"), (10, "10 times in a row")]
 _FIELDS = {
     "topic": "hoodie.kafka.topic",
+    "connection": "connection",
     "bootstrap": "bootstrap.servers",
     "sink_id": "hoodie.sink.id",
     "control_topic": "hoodie.kafka.control.topic",
@@ -25,6 +29,7 @@ _FIELDS = {
     "username": "sasl.username",
     "password_env": "sasl.password.env",
 }
+_SECURITY = ("protocol", "mechanism", "username", "password_env")
 _NOT_SECURED = [("", "not secured")]
 
 
@@ -32,9 +37,9 @@ class SinkForm(forms.Form):
     topic = forms.CharField(max_length=249, error_messages={"required": "Name the topic."})
     bootstrap = forms.CharField(
         max_length=1000,
-        initial="localhost:9092",
+        required=False,
+        initial=BROKER,
         help_text="host:port, several with commas",
-        error_messages={"required": "Say where the broker is: host:port."},
     )
     sink_id = forms.CharField(
         max_length=100,
@@ -107,6 +112,14 @@ class SinkForm(forms.Form):
         required=False,
         error_messages={"max_length": "Keep it under 500 characters."},
     )
+
+    def __init__(self, *args: Any, namespace: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["connection"] = connection_field(namespace)
+
+    def clean(self) -> dict[str, Any]:
+        words = dict(super().clean() or {})
+        return {**words, "bootstrap": check_broker(self, words, _SECURITY)}
 
     def clean_more(self) -> dict[str, str]:
         """One `key=value` a line."""

@@ -36,6 +36,7 @@ urlpatterns = [
     *people_urls.urlpatterns,
     path("", include("web.alert_urls")),
     path("", include("web.approval_urls")),
+    path("", include("web.connection_urls")),
     path("", include("web.data_urls")),
     path("login/", provider.SignInView.as_view(), name="login"),
     path("login/oidc/", provider.StartView.as_view(), name="oidc-start"),

@@ -13,6 +13,7 @@ from django import forms
 
 from controlplane.errors import ControlPlaneError
 from controlplane.operations.actions import PLANNED_OPERATIONS
+from web.connection_choice import BROKER, check_broker, connection_field
 from web.option_lines import options_of
 from web.refusals import explained
 from web.table_service_words import chosen, text_of
@@ -67,10 +68,10 @@ _FIELDS: Mapping[str, Sequence[str]] = {
     "parquet": ("path",),
     "sql": ("statement",),
     "kafka": (
-        "topic", "bootstrap", "format", "csv_columns", "begins", "start", "start_at", *_SASL_SOURCE
+        "topic", "connection", "bootstrap", "format", "csv_columns", "begins", "start", "start_at",
+        *_SASL_SOURCE,
     ),
 }  # fmt: skip
-_NEEDED = {"path", "statement", "topic", "bootstrap"}
 _OF_ANY_SOURCE = {name for names in _FIELDS.values() for name in names}
 _NOT_SENT = {"begins", "start", "start_at"}
 
@@ -111,9 +112,9 @@ class WriteForm(forms.Form):
     bootstrap = forms.CharField(
         label="Broker",
         max_length=1000,
-        initial="localhost:9092",
+        required=False,
+        initial=BROKER,
         help_text="host:port, several with commas",
-        error_messages={"required": "Say where the broker is: host:port."},
     )
     format = forms.ChoiceField(label="Values are", choices=[("json", "JSON"), ("csv", "CSV")])
     csv_columns = forms.CharField(
@@ -156,9 +157,10 @@ class WriteForm(forms.Form):
     )
     idempotency_key = forms.UUIDField(initial=uuid.uuid4)
 
-    def __init__(self, *args: Any, kind: str, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, kind: str, namespace: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.kind = kind
+        self.fields["connection"] = connection_field(namespace)
         for name in _OF_ANY_SOURCE - set(_FIELDS[kind]):
             del self.fields[name]
         planned = _PLANNED if kind in _PLANNED_FROM else _OVERWRITES
@@ -182,6 +184,8 @@ class WriteForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         words = dict(super().clean() or {})
+        if self.kind == "kafka":
+            words["bootstrap"] = check_broker(self, words, _SASL_SOURCE)
         needed = {"offsets": "start", "time": "start_at"}.get(str(words.get("begins")))
         if needed is not None and needed not in self.errors and not words.get(needed):
             self.add_error(needed, "Say where the read begins.")

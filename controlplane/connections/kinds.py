@@ -47,7 +47,7 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "access_key_id": ("Access key id", "requests are not signed when empty"),
     "secret_access_key": ("Secret access key", ""),
     "session_token": ("Session token", "of temporary credentials only"),
-    "allow_http": ("Clear text", "whether the endpoint may be http://"),
+    "allow_http": ("Endpoint may be http://, in clear text", ""),
     "host": ("Host", "a name or an IP address"),
     "port": ("Port", "5432 when empty"),
     "database": ("Database", ""),

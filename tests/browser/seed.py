@@ -25,6 +25,12 @@ import pyarrow as pa  # noqa: E402
 from django.conf import settings  # noqa: E402
 from django.contrib.auth.models import Group, User  # noqa: E402
 
+from controlplane.connections.actions import (  # noqa: E402
+    ConnectionWish,
+    do_create_connection,
+    do_grant_connection,
+)
+from controlplane.connections.models import Connection  # noqa: E402
 from controlplane.demo.streams import DemoRun, start_streams  # noqa: E402
 from controlplane.demo.streams import table_location as demo_location  # noqa: E402
 from controlplane.events import publish_change  # noqa: E402
@@ -317,6 +323,31 @@ COMMANDS: dict[str, Callable[..., object]] = {
 }
 
 
+def connections(now: datetime, admin: User) -> None:
+    """One that was reached, one that was not, and one that nobody tested or granted."""
+    sasl = {
+        "bootstrap_servers": "kafka-1.example:9093,kafka-2.example:9093",
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "username": "sluice",
+    }
+    bucket = {"bucket": "landing", "prefix": "orders", "region": "eu-west-1", "access_key_id": "A"}
+    shop = {"host": "db.example", "database": "shop", "username": "reader"}
+    wishes = (
+        ("orders-cluster", "kafka", sasl, {"password": "x"}),
+        ("landing", "s3", bucket, {"secret_access_key": "x"}),
+        ("shop", "postgresql", shop, {"password": "x"}),
+    )
+    for name, kind, reach, secrets in wishes:
+        wish = ConnectionWish(name=name, kind=kind, settings=reach, secrets=secrets)
+        do_create_connection(wish, by=admin)
+    do_grant_connection("orders-cluster", ["default", "sales"], by=admin)
+    do_grant_connection("landing", ["default"], by=admin)
+    tested = Connection.objects.exclude(name="shop")
+    tested.update(tested_at=now - timedelta(minutes=5), tested_by="ada")
+    tested.filter(name="landing").update(test_problem="the bucket does not answer: HTTP 403")
+
+
 def main() -> None:
     now = datetime.now(UTC)
     admin = users()
@@ -329,6 +360,7 @@ def main() -> None:
     quiet_table(now, admin)
     alerts_of_all(now, admin)
     channels_of_all(now, admin)
+    connections(now, admin)
     _say("ready")
     for line in sys.stdin:
         verb, _, rest = line.strip().partition(" ")

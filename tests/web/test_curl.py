@@ -16,7 +16,7 @@ from web.curl import TWINS
 
 WITH_MORE = {
     "operation", "approval", "audit-row", "marker-tree", "conflict", "channels", "audit",
-    "access", "access-rows", "people",
+    "access", "access-rows", "people", "connections",
 }  # fmt: skip
 """Pages about one thing of a table or a person's, and those of admins; some stand below."""
 
@@ -46,7 +46,9 @@ def test_the_twin_of_a_page_answers(page: str, as_viewer: Client, busy: Table) -
     assert "$SLUICE_TOKEN" in curl
 
 
-@pytest.mark.parametrize("page", ["audit", "people", "access", "access-rows", "channels"])
+@pytest.mark.parametrize(
+    "page", ["audit", "people", "access", "access-rows", "channels", "connections"]
+)
 def test_the_twin_of_a_page_of_admins_answers(page: str, as_admin: Client, busy: Table) -> None:
     assert as_admin.get(path_of(curl_of(as_admin, reverse(page)))).status_code == 200
 

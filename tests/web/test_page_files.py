@@ -23,7 +23,7 @@ NO_LIST_OF_ROWS = {
     "unregister": "what would go with the table, before it goes",
 }
 """Pages with a table that is no list, and why."""
-OF_AUDITORS = {"people", "channels", "access", "access-rows"}
+OF_AUDITORS = {"people", "channels", "connections", "access", "access-rows"}
 LINK = re.compile(r'href="(/api/v1/[^"]+file_format=[a-z]+[^"]*)" download')
 
 

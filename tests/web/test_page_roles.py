@@ -10,6 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from controlplane.audit.models import AuditEvent
+from controlplane.connections.models import Connection
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
 from controlplane.monitoring.channels.actions import ChannelWish, do_create_channel
@@ -225,6 +226,15 @@ thresholds                             GET   login 403 200 200 200
 thresholds                             POST  login 403 403 403 302
 table-thresholds                       GET   login 403 200 200 200
 table-thresholds                       POST  login 403 403 403 302
+connections                            GET   login 403 403 200 200
+connection-new                         GET   login 403 403 403 200
+connection-new?kind=mysql              GET   login 403 403 403 404
+connection-new                         POST  login 403 403 403 422
+connection-change                      GET   login 403 403 403 200
+connection-change                      POST  login 403 403 403 400
+connection-grants                      POST  login 403 403 403 302
+connection-test                        POST  login 403 403 403 302
+connection-delete                      POST  login 403 403 403 302
 channels                               GET   login 403 403 403 200
 channel-messages                       GET   login 403 403 403 200
 channel-new                            GET   login 403 403 403 200
@@ -275,9 +285,11 @@ def places(trips: Table, admin: User) -> dict[str, str]:
     alert = Alert.objects.create(
         table=trips, check_name="mirror", verdict="bad", unwell_at=now, fired_at=now
     )
+    Connection.objects.create(name="x", kind="kafka", changed_at=now)
     wish = ChannelWish(name="x", kind="webhook", address="https://receiver.example/x")
     return {
         "approval_id": str(awaiting(trips).pk),
+        "name": "x",
         "channel_id": str(do_create_channel(wish, by=admin).channel.id),
         "alert_id": str(alert.pk),
         "slug": trips.slug,

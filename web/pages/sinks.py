@@ -81,7 +81,10 @@ def start(request: HttpRequest, slug: str) -> HttpResponse:
     is_posted = request.method == "POST"
     permission = Permission.OPERATE if is_posted else Permission.VIEW
     table = access_table(person(request), slug, permission)
-    form = SinkForm(request.POST if is_posted else None)
+    may_operate = may(person(request), Permission.OPERATE, table)
+    form = SinkForm(
+        request.POST if is_posted else None, namespace=table.namespace if may_operate else ""
+    )
     status, problem = 200, ""
     if is_posted and form.is_valid():
         cleaned = form.cleaned_data
@@ -107,7 +110,7 @@ def start(request: HttpRequest, slug: str) -> HttpResponse:
         "form": form,
         "problem": problem,
         "key": uuid.uuid4(),
-        "may_operate": may(person(request), Permission.OPERATE, table),
+        "may_operate": may_operate,
     }
     return render(request, "pages/sink_start.html", context, status=status)
 

@@ -24,7 +24,9 @@ from web.write_forms import ADDRESS_CHARS_MAX, SOURCES, WriteForm
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
 
-_PREFILLED: Final = ("path", "missing", "statement", "topic", "bootstrap", "operation", "stream")
+_PREFILLED: Final = (
+    *("path", "missing", "statement", "topic", "connection", "bootstrap", "operation", "stream"),
+)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -37,10 +39,11 @@ def write(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.OPERATE if is_sent else Permission.VIEW)
     kind = request.GET.get("kind", "csv")
     kind = kind if kind in SOURCES else "csv"
+    namespace = table.namespace if may(person(request), Permission.OPERATE, table) else ""
     if not is_sent:
         initial = {name: request.GET[name] for name in _PREFILLED if name in request.GET}
-        return _shown(request, table, WriteForm(kind=kind, initial=initial))
-    form = WriteForm(request.POST, kind=kind)
+        return _shown(request, table, WriteForm(kind=kind, initial=initial, namespace=namespace))
+    form = WriteForm(request.POST, kind=kind, namespace=namespace)
     if not form.is_valid():
         return _shown(request, table, form, _Answer(status=422))
     answer = _carried_out(request, table, form)

@@ -1,0 +1,46 @@
+"""The choice of a named connection in a form that also takes a broker's address."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from django import forms
+
+from controlplane.connections.queries import usable_connections
+
+BROKER: Final = "localhost:9092"
+"""What the field of an address begins with."""
+_ADDRESS_CHARS: Final = 60
+
+
+def connection_field(namespace: str, kind: str = "kafka") -> forms.ChoiceField:
+    """The connections that tables of the namespace may use; none where it is empty."""
+    names = [
+        (name, f"{name} · {address[:_ADDRESS_CHARS]}")
+        for name, address in usable_connections(kind, namespace)
+    ]
+    return forms.ChoiceField(
+        label="Connection",
+        required=False,
+        choices=[("", "none: the broker named here"), *names],
+    )
+
+
+def check_broker(form: forms.Form, words: Mapping[str, Any], others: Sequence[str]) -> str:
+    """Return the address of the broker of a form that was sent; empty where a connection is chosen,
+    with which neither an address nor one of `others` may come.
+    """
+    given = str(words.get("bootstrap") or "")
+    if not words.get("connection"):
+        if not given and "bootstrap" not in form.errors:
+            form.add_error(
+                "bootstrap", "Choose a connection, or say where the broker is: host:port."
+            )
+        return given
+    own = [given] if given not in ("", BROKER) else []
+    if own or any(words.get(name) for name in others):
+        form.add_error(
+            "connection", "A connection brings its broker and who connects: leave those empty."
+        )
+    return ""
