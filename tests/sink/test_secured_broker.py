@@ -16,10 +16,12 @@ from tests.support.kafka_jars import require_class_path
 from tests.support.secured_kafka import PASSWORD, USER, SecuredKafka
 from tests.support.sink_run import assert_each_offset_once, send
 from tests.support.spark_sink_run import SparkSinkRun
+from workers.connections import KafkaConnection
 from workers.errors import KafkaFailed
+from workers.given_connection import connection_environment
 from workers.sink.kafka.broker import Broker
 from workers.sink.kafka.client_config import connection
-from workers.sink.kafka.topics import Topics
+from workers.sink.kafka.topics import Topics, check_kafka
 
 VARIABLE = "SLUICE_KAFKA_ORDERS"
 EACH = 2_000
@@ -70,17 +72,38 @@ def environment(secured: SecuredKafka, password: str, broker: str = "") -> dict[
     }
 
 
+def named(secured: SecuredKafka, **changed: str) -> dict[str, str]:
+    """The settings of a named connection."""
+    return {
+        "bootstrap_servers": secured.address,
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "username": USER,
+        "password": PASSWORD,
+        "ca_certificate": secured.authority.read_text(),
+        **changed,
+    }
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("is_named", [False, True], ids=["variable", "connection"])
 def test_sink_runs_over_tls_with_a_password_that_is_written_nowhere(
-    secured: SecuredKafka, topic: str, location: str, make_table: MakeTable, tmp_path: Path
+    secured: SecuredKafka,
+    topic: str,
+    location: str,
+    make_table: MakeTable,
+    tmp_path: Path,
+    is_named: bool,
 ) -> None:
+    given = {"name": "orders", "kind": "kafka", "settings": named(secured)}
+    connected = {"bootstrap.servers": "", "connection": "orders"}
     run = SparkSinkRun(
         location,
-        make_table(topic, **options(secured, "SCRAM-SHA-512")),
+        make_table(topic, **(connected if is_named else options(secured, "SCRAM-SHA-512"))),
         tmp_path,
         4,
-        environment(secured, PASSWORD),
+        connection_environment(given) if is_named else environment(secured, PASSWORD),
     )
     run.start()
     try:
@@ -108,6 +131,30 @@ def test_each_mechanism_is_let_in(secured: SecuredKafka, topic: str, mechanism: 
     facts = Topics(connection(sink, environment(secured, PASSWORD))).facts(topic)
 
     assert sorted(facts.watermarks) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_named_connection_is_let_in_by_its_own_authority(
+    secured: SecuredKafka, mechanism: str
+) -> None:
+    check_kafka(KafkaConnection(**named(secured, sasl_mechanism=mechanism)))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"password": "guessed"}, "Invalid username or password|invalid credentials"),
+        ({"username": "nobody"}, "Invalid username or password|invalid credentials"),
+        ({"ca_certificate": ""}, "certificate"),
+    ],
+)
+def test_test_of_a_connection_says_why_it_is_not_let_in(
+    secured: SecuredKafka, wrong: dict[str, str], why: str
+) -> None:
+    with pytest.raises(KafkaFailed, match=why) as refused:
+        check_kafka(KafkaConnection(**named(secured, **wrong)))
+
+    assert PASSWORD not in str(refused.value)
 
 
 @pytest.mark.parametrize(
