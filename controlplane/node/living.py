@@ -9,6 +9,7 @@ else's process ever is.
 from __future__ import annotations
 
 import os
+import select
 import signal
 from collections.abc import Iterable
 
@@ -32,6 +33,21 @@ def supervisor_pid(places: Places) -> int | None:
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return None
     return int(text) if str(places.supervisor_settings) in words else None
+
+
+def await_supervisor(places: Places) -> None:
+    """Return when this node's supervisor has ended; at once where none runs."""
+    pid = supervisor_pid(places)
+    if pid is None:
+        return
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        select.select([descriptor], [], [])
+    finally:
+        os.close(descriptor)
 
 
 def processes_of(places: Places, identity: Identity) -> list[psutil.Process]:

@@ -29,8 +29,9 @@ class CannotStart(Exception):
     """The node is not up, and nothing of it runs; the text says why."""
 
 
-def start(places: Places, say: Callable[[str], None]) -> bool:
-    """Start every process and wait until each is ready; False when they run already.
+def start(places: Places, say: Callable[[str], None], *, shows_login: bool = True) -> bool:
+    """Start every process and wait until each is ready; False when they run already. The first
+    password is in what it says unless `shows_login` is false.
 
     Raises CannotStart.
     """
@@ -57,7 +58,8 @@ def start(places: Places, say: Callable[[str], None]) -> bool:
     _run(places, identity, say)
     say("")
     say(f"Sluice is up: {identity.url}")
-    say(f"Log in as {login_line(secrets)}")
+    if shows_login:
+        say(f"Log in as {login_line(secrets)}")
     return True
 
 

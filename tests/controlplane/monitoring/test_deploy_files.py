@@ -1,9 +1,15 @@
-"""The files below `deploy/`: each expression is right, and asks only for what a scrape has."""
+"""The files below `deploy/`: expressions are right and ask only for what a scrape has; the unit
+names a command that there is.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +20,7 @@ import yaml
 
 from controlplane.instruments import count_delivery, count_ended, count_round
 from controlplane.monitoring.listing import MetricRow, markdown, metric_rows
+from controlplane.node.management.commands.up import Command as Up
 from tests.controlplane.monitoring.conftest import BASE, Scrape, busy_table, marker_server
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -21,6 +28,7 @@ DASHBOARD = REPOSITORY / "deploy" / "grafana" / "sluice.json"
 ALERTS = REPOSITORY / "deploy" / "prometheus" / "alerts.yml"
 NAME = re.compile(r"\bsluice_[a-z_]+")
 OF_PROMETHEUS = {"instance", "job", "le"}
+UNIT = REPOSITORY / "deploy" / "sluice.service"
 SEVERITIES = {"info", "warning", "critical"}
 PARTS = ("_bucket", "_sum", "_count")
 
@@ -166,3 +174,21 @@ def test_a_mistake_in_an_expression_is_noticed(
 
     with pytest.raises(AssertionError, match=complaint):
         test_each_expression_parses_and_names_metrics_and_labels_that_there_are(None, spoilt)
+
+
+def test_the_unit_of_systemd_starts_a_command_that_there_is(tmp_path: Path) -> None:
+    """What it counts on of the command: `test_a_node_in_the_foreground_...` of the node's tests."""
+    text = UNIT.read_text().replace("/opt/sluice/.venv/bin/python", sys.executable)
+    copy = tmp_path / UNIT.name
+    copy.write_text(text.replace("/opt/sluice", str(REPOSITORY)))
+    words = shlex.split(re.findall(r"^ExecStart=(.*)$", copy.read_text(), re.MULTILINE)[0])
+
+    assert words[:3] == [sys.executable, str(REPOSITORY / "manage.py"), "up"]
+    assert Path(words[1]).is_file()
+    assert Up().create_parser("manage.py", "up").parse_args(words[3:]).foreground
+    analyze = shutil.which("systemd-analyze")
+    if analyze is not None:
+        checked = subprocess.run(
+            [analyze, "verify", "--man=no", str(copy)], capture_output=True, text=True, check=False
+        )
+        assert (checked.returncode, checked.stderr) == (0, "")

@@ -207,6 +207,51 @@ def test_a_node_starts_survives_kills_stops_and_continues(running_node: tuple[No
     log_in(node, *login(up.stdout))
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_node_in_the_foreground_ends_with_its_supervisor_and_stops_by_a_signal(
+    node: Node,
+) -> None:
+    """What `deploy/sluice.service` counts on: systemd starts again what ends with an error."""
+    with foreground(node) as command:
+        os.kill(node.pid_of("supervisord"), signal.SIGKILL)
+        _, said = command.communicate(timeout=WAIT_S_MAX)
+
+        assert (command.returncode, node.processes()) == (1, [])
+        assert "the supervisor of this node has ended" in said
+
+    with foreground(node) as command:
+        command.send_signal(signal.SIGTERM)
+        said, errors = command.communicate(timeout=2 * WAIT_S_MAX)
+
+        assert (command.returncode, node.processes(), errors) == (0, [], "")
+        assert "stopping the services" in said
+
+
+@contextmanager
+def foreground(node: Node) -> Iterator[subprocess.Popen[str]]:
+    """The command, when its node is up; what it says of the login has no password."""
+    words = [sys.executable, "manage.py", "up", "--foreground", "--no-demo"]
+    with subprocess.Popen(
+        words,
+        cwd=PROJECT,
+        env=node.environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as command:
+        assert command.stdout is not None
+        try:
+            for line in command.stdout:
+                assert "password" not in line
+                if line.startswith("Sluice is up"):
+                    break
+            yield command
+        finally:
+            command.kill()
+
+
 def hidden_fields(page: requests.Response) -> dict[str, str]:
     assert page.status_code == 200, page.text
     tags = re.findall(r"<input[^>]*>", page.text)

@@ -1,16 +1,21 @@
-"""`manage.py up`: start this node, wait until it answers, say where, start what apps add to it."""
+"""`manage.py up`: start this node, wait until it answers, say where, start what apps add to it.
+With `--foreground` it stays until the node ends, for whatever starts it again, such as systemd.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management import BaseCommand, CommandError
 
 from controlplane.node.additions import additions
-from controlplane.node.places import places_from
+from controlplane.node.living import await_supervisor
+from controlplane.node.places import Places, places_from
 from controlplane.node.start import CannotStart, start
+from controlplane.node.stop import stop
 from controlplane.node.turns import NotMyTurn, turn
 
 
@@ -19,6 +24,11 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--foreground",
+            action="store_true",
+            help="stay, print no password, stop the node on SIGTERM; end with 1 if the node ends",
+        )
         for addition in additions():
             parser.add_argument(
                 f"--no-{addition.name}", action="store_true", help=addition.help_without
@@ -26,9 +36,12 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         places = places_from(os.environ)
+        stays = options["foreground"]
+        if stays:
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             with turn(places):
-                is_fresh = start(places, self._say)
+                is_fresh = start(places, self._say, shows_login=not stays)
         except NotMyTurn as error:
             raise CommandError(str(error)) from error
         except CannotStart as error:
@@ -38,6 +51,26 @@ class Command(BaseCommand):
         for addition in additions():
             if is_fresh and not options[f"no_{addition.name}"]:
                 addition.start(self.stdout)
+        if stays:
+            self._stay(places)
+
+    def _stay(self, places: Places) -> None:
+        """Until the supervisor dies, whose processes are ended then, or a signal stops the node."""
+        is_stopped = False
+        try:
+            await_supervisor(places)
+        except KeyboardInterrupt:
+            is_stopped = True
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, signal.SIG_IGN)  # A second one ends nothing sooner.
+        try:
+            with turn(places):
+                stop(places, self._say)
+        except NotMyTurn as error:
+            raise CommandError(str(error)) from error
+        if not is_stopped:
+            raise CommandError("the supervisor of this node has ended; its processes were stopped")
+        self._say("Sluice is down; `up` continues where it was.")
 
     def _say(self, line: str) -> None:
         self.stdout.write(line)
