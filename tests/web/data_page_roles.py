@@ -1,17 +1,17 @@
 """Pages of rows against every role: lines of the table in `test_page_roles`."""
 
 DATA_PAGES = """\
-data                                   GET   login 403 200 200 200
-data-rows                              GET   login 403 200 200 200
-data-export?where=x                    GET   login 403 400 400 400
-data-row                               GET   login 403 200 200 200
-data-row-versions                      GET   login 403 200 200 200
-data-changes                           GET   login 403 200 200 200
-data-changes-rows                      GET   login 403 200 200 200
-data-compare                           GET   login 403 200 200 200
-data-compare-rows?earlier=x            GET   login 403 200 200 200
-sql                                    GET   login 403 200 200 200
-sql                                    POST  login 403 200 200 200
-sql-export                             POST  login 403 400 400 400
-sql-save                               POST  login 403 422 422 422
-sql-delete                             POST  login 403 404 404 404"""
+data                                   GET  in  403 200 200 200 200 200 200 200 200 404
+data-rows                              GET  in  403 200 200 200 200 200 200 200 200 404
+data-export?where=x                    GET  in  403 400 400 400 400 400 400 400 400 404
+data-row                               GET  in  403 200 200 200 200 200 200 200 200 404
+data-row-versions                      GET  in  403 200 200 200 200 200 200 200 200 404
+data-changes                           GET  in  403 200 200 200 200 200 200 200 200 404
+data-changes-rows                      GET  in  403 200 200 200 200 200 200 200 200 404
+data-compare                           GET  in  403 200 200 200 200 200 200 200 200 404
+data-compare-rows?earlier=x            GET  in  403 200 200 200 200 200 200 200 200 404
+sql                                    GET  in  403 200 200 200 200 200 200 200 200 200
+sql                                    POST in  403 200 200 200 200 200 200 200 200 200
+sql-export                             POST in  403 400 400 400 400 400 400 400 400 400
+sql-save                               POST in  403 422 422 422 422 422 422 422 422 422
+sql-delete                             POST in  403 404 404 404 404 404 404 404 404 404"""

@@ -18,6 +18,7 @@ from controlplane.monitoring.models import Alert
 from controlplane.operations.actions import do_request_write
 from controlplane.tables.models import Table
 from tests.controlplane.approvals import awaiting
+from tests.support.role_places import OF_PLACES, people_of_places, undone
 from tests.support.schedules import nightly
 from tests.support.sinks import SINK, stuck_state
 from tests.web.conftest import fill
@@ -26,231 +27,235 @@ from tests.web.page_addresses import Expected, pages
 from workers.sink.state_file import put_state
 from workers.table_services import registry
 
-# Page, method, then the answer for: anonymous, no role, viewer, operator, admin. `login` leads to
-# the sign-in page. A form that is empty is refused as 422, 400 or 409, or leads back (302): whoever
-# gets that was let in. A page stands once for each kind of thing that it may be asked for.
+# Page, method, then the answer for: anonymous, no role, viewer, operator, admin; and for auditor,
+# operator by a group alone, viewer, operator and admin of this table alone, admin of another table.
+# `in` leads to the sign-in page. A form that is empty is refused as 422, 400 or 409, or leads
+# back (302): a role that gets that was let in. A page stands once for each kind of thing that it
+# may be asked for. Each request finds what the others found.
 MATRIX = f"""{DATA_PAGES}
-node-settings                          GET   login 403 403 403 200
-preferences                            GET   login 200 200 200 200
-preferences                            POST  login 302 302 302 302
-view-delete                            POST  login 200 200 200 200
-home                                   GET   login 403 200 200 200
-home?q=trips                           GET   login 302 302 302 302
-home-part                              GET   login 403 200 200 200
-tables                                 GET   login 403 200 200 200
-tables-rows                            GET   login 403 200 200 200
-tables?sort=nothing                    GET   login 403 400 400 400
-tables-export                          GET   login 403 200 200 200
-tables-export?as=xml                   GET   login 403 400 400 400
-tables-bulk                            POST  login 403 400 400 400
-columns-choose                         POST  login 302 302 302 302
-view-save                              POST  login 400 400 400 400
-table-pin                              POST  login 403 302 302 302
-table-register                         GET   login 403 403 403 200
-table-register                         POST  login 403 403 403 422
-table-create                           GET   login 403 403 403 200
-table-create?path=/etc/passwd          GET   login 403 403 403 400
-table-create                           POST  login 403 403 403 422
-settings                               GET   login 403 200 200 200
-settings                               POST  login 403 403 403 422
-masks                                  GET   login 403 200 200 200
-masks                                  POST  login 403 403 403 422
-unregister                             GET   login 403 200 200 200
-unregister                             POST  login 403 403 403 422
-operations                             GET   login 403 200 200 200
-operations?since=yesterday             GET   login 403 400 400 400
-operations?since=0001-01-01T00:00%2B14:00 GET login 403 400 400 400
-operations-export                      GET   login 403 200 200 200
-operations-rows                        GET   login 403 200 200 200
-go                                     GET   login 302 302 302 302
-go?q=trips                             GET   login 302 302 302 302
-go?q=oslo&table=trips                  GET   login 302 302 302 302
-audit                                  GET   login 403 403 403 200
-audit-row                              GET   login 403 403 403 200
-login                                  GET   200   200 200 200 200
-login                                  POST  200   200 200 200 200
-oidc-start                             GET   404   404 404 404 404
-oidc-callback                          GET   404   404 404 404 404
-oidc-leave                             GET   404   404 404 404 404
-logout                                 POST  login login login login login
-access                                 GET   login 403 403 403 200
-access                                 POST  login 403 403 403 422
-access-take                            POST  login 403 403 403 404
-people                                 GET   login 403 403 403 200
-people                                 POST  login 403 403 403 422
-person                                 GET   login 403 403 403 200
-person-roles                           POST  login 403 403 403 200
-person-lock                            POST  login 403 403 403 200
-person-unlock                          POST  login 403 403 403 302
-person-link                            POST  login 403 403 403 200
-group-create                           POST  login 403 403 403 400
-group                                  GET   login 403 403 403 404
-group-add                              POST  login 403 403 403 404
-group-remove                           POST  login 403 403 403 404
-group-delete                           POST  login 403 403 403 404
-password                               GET   200   200 200 200 200
-password                               POST  200   200 200 200 200
-tokens                                 GET   login 403 200 200 200
-tokens                                 POST  login 403 422 422 422
-token-revoke                           POST  login 404 404 404 404
-access-rows                            GET   login 403 403 403 200
-access-rows                            POST  login 403 403 403 422
-access-rows-take                       POST  login 403 403 403 404
-events-all                             GET   401   403 503 503 503
-events                                 GET   401   403 503 503 503
-overview                               GET   login 403 200 200 200
-health                                 GET   login 403 200 200 200
-freshness:part=freshness               GET   login 403 200 200 200
-freshness:part=mirror_notice           GET   login 403 200 200 200
-live                                   GET   login 403 200 200 200
-live-part:part=writers                 GET   login 403 200 200 200
-demo-start                             POST  login 403 403 404 404
-demo:button=kill                       POST  login 403 403 403 404
-demo-story                             GET   login 404 404 404 404
-demo-strip:what=hide                   POST  login 302 302 302 302
-demo-step:name=early                   POST  login 403 404 404 404
-demo-reset                             GET   login 403 404 404 404
-demo-reset                             POST  login 403 404 404 404
-timeline                               GET   login 403 200 200 200
-timeline-figure                        GET   login 403 200 200 200
-timeline-rows                          GET   login 403 200 200 200
-timeline-instant                       GET   login 403 200 200 200
-files                                  GET   login 403 200 200 200
-files-rows                             GET   login 403 200 200 200
-file-group                             GET   login 403 404 404 404
-table-write                            GET   login 403 200 200 200
-table-write?kind=sql                   GET   login 403 200 200 200
-table-write                            POST  login 403 403 422 422
-writers                                GET   login 403 200 200 200
-writers-part                           GET   login 403 200 200 200
-writer-abort                           GET   login 403 403 200 200
-writer-abort-now                       POST  login 403 403 302 302
-locks                                  GET   login 403 200 200 200
-locks-part:part=history                GET   login 403 200 200 200
-markers                                GET   login 403 200 200 200
-markers-part:part=server               GET   login 403 200 200 200
-marker-tree                            GET   login 403 200 200 200
-conflicts                              GET   login 403 200 200 200
-conflicts-rows                         GET   login 403 200 200 200
-conflicts-rivals                       GET   login 403 200 200 200
-conflict                               GET   login 403 200 200 200
-conflict-part                          GET   login 403 200 200 200
-schema                                 GET   login 403 200 200 200
-streams                                GET   login 403 200 200 200
-streams-part:part=board                GET   login 403 200 200 200
-streams-why                            GET   login 403 200 200 200
-stream-declare                         GET   login 403 200 200 200
-stream-declare                         POST  login 403 403 403 422
-stream-launch                          POST  login 403 403 302 302
-sinks                                  GET   login 403 200 200 200
-sinks-list                             GET   login 403 200 200 200
-sink-start                             GET   login 403 200 200 200
-sink-start                             POST  login 403 403 422 422
-sinks-part:part=state                  GET   login 403 200 200 200
-sink-replay                            GET   login 403 403 403 409
-sink-replay                            POST  login 403 403 403 409
-sink-reset                             GET   login 403 403 403 200
-sink-reset                             POST  login 403 403 403 400
-sink-stop                              GET   login 403 403 200 200
-sink-stop                              POST  login 403 403 302 302
-sink-relaunch                          GET   login 403 403 200 200
-sink-relaunch                          POST  login 403 403 302 302
-services                               GET   login 403 200 200 200
-services-part:part=cards               GET   login 403 200 200 200
-service:service=adopt                  GET   login 403 200 200 200
-service:service=adopt                  POST  login 403 403 403 422
-service:service=archive                GET   login 403 200 200 200
-service:service=archive                POST  login 403 403 422 422
-service:service=clean                  GET   login 403 200 200 200
-service:service=clean                  POST  login 403 403 422 422
-service:service=clustering             GET   login 403 200 200 200
-service:service=clustering             POST  login 403 403 422 422
-service:service=compaction             GET   login 403 200 200 200
-service:service=compaction             POST  login 403 403 422 422
-service:service=delete                 GET   login 403 200 200 200
-service:service=delete?path=/data/a.csv GET  login 403 403 400 400
-service:service=delete                 POST  login 403 403 403 422
-service:service=delete_partition       GET   login 403 200 200 200
-service:service=delete_partition       POST  login 403 403 403 422
-service:service=delete_savepoint       GET   login 403 200 200 200
-service:service=delete_savepoint       POST  login 403 403 403 422
-service:service=insert_overwrite       GET   login 403 200 200 200
-service:service=insert_overwrite       POST  login 403 403 403 422
-service:service=insert_overwrite_table GET   login 403 200 200 200
-service:service=insert_overwrite_table POST  login 403 403 403 422
-service:service=repair                 GET   login 403 200 200 200
-service:service=repair                 POST  login 403 403 403 422
-service:service=restore                GET   login 403 200 200 200
-service:service=restore                POST  login 403 403 403 422
-service:service=rollback_several       GET   login 403 200 200 200
-service:service=rollback_several       POST  login 403 403 403 422
-service:service=savepoint              GET   login 403 200 200 200
-service:service=savepoint              POST  login 403 403 422 422
-service:service=upgrade                GET   login 403 200 200 200
-service:service=upgrade                POST  login 403 403 403 422
-service-setting:service=clean          GET   login 403 200 200 200
-service-setting:service=clean          POST  login 403 403 403 422
-schedules                              GET   login 403 200 200 200
-schedules-rows                         GET   login 403 200 200 200
-schedule-new                           GET   login 403 200 200 200
-schedule-new                           POST  login 403 403 422 422
-schedule                               GET   login 403 200 200 200
-schedule                               POST  login 403 403 422 422
-schedule-pause                         POST  login 403 403 302 302
-schedule-delete                        POST  login 403 403 200 200
-savepoints                             GET   login 403 200 200 200
-savepoints-rows                        GET   login 403 200 200 200
-rollback                               GET   login 403 200 200 200
-rollback-choices                       GET   login 403 200 200 200
-rollback-plan                          GET   login 403 200 200 200
-rollback-plan                          POST  login 403 403 403 422
-operation                              GET   login 403 200 200 200
-operation-state                        GET   login 403 200 200 200
-operation-log                          GET   login 403 200 200 200
-operation-log?level=loud               GET   login 403 400 400 400
-operation-log-download                 GET   login 403 200 200 200
-operation-again                        POST  login 403 403 400 400
-operation-cancel                       POST  login 403 403 302 302
-alerts                                 GET   login 403 200 200 200
-alerts-rows                            GET   login 403 200 200 200
-alert-rules                            GET   login 403 200 200 200
-alert-rule:check=mirror                POST  login 403 403 403 302
-approvals                              GET   login 403 200 200 200
-approval                               GET   login 403 200 200 200
-approval                               POST  login 403 403 403 422
-approval-rules                         GET   login 403 200 200 200
-approval-rules                         POST  login 403 403 403 302
-table-approval-rules                   GET   login 403 200 200 200
-table-approval-rules                   POST  login 403 403 403 302
-thresholds                             GET   login 403 200 200 200
-thresholds                             POST  login 403 403 403 302
-table-thresholds                       GET   login 403 200 200 200
-table-thresholds                       POST  login 403 403 403 302
-connections                            GET   login 403 403 200 200
-connection-new                         GET   login 403 403 403 200
-connection-new?kind=mysql              GET   login 403 403 403 404
-connection-new                         POST  login 403 403 403 422
-connection-change                      GET   login 403 403 403 200
-connection-change                      POST  login 403 403 403 400
-connection-grants                      POST  login 403 403 403 302
-connection-test                        POST  login 403 403 403 302
-connection-delete                      POST  login 403 403 403 302
-channels                               GET   login 403 403 403 200
-channel-messages                       GET   login 403 403 403 200
-channel-new                            GET   login 403 403 403 200
-channel-new                            POST  login 403 403 403 422
-channel-change                         GET   login 403 403 403 200
-channel-change                         POST  login 403 403 403 422
-channel-test                           POST  login 403 403 403 302
-channel-delete                         POST  login 403 403 403 200
-alert-silence                          GET   login 403 403 200 200
-alert-silence                          POST  login 403 403 422 422
-alert-unsilence                        POST  login 403 403 302 302
-healthz                                GET   200   200 200 200 200
-readyz                                 GET   503   503 503 503 503
-metrics                                GET   401   401 401 401 401
+node-settings                          GET  in  403 403 403 200 403 403 403 403 403 403
+preferences                            GET  in  200 200 200 200 200 200 200 200 200 200
+preferences                            POST in  302 302 302 302 302 302 302 302 302 302
+view-delete                            POST   in 200 200 200 200 200 200 200 200 200 404
+home                                   GET  in  403 200 200 200 200 200 200 200 200 200
+home?q=trips                           GET  in  302 302 302 302 302 302 302 302 302 302
+home-part                              GET  in  403 200 200 200 200 200 200 200 200 200
+tables                                 GET  in  403 200 200 200 200 200 200 200 200 200
+tables-rows                            GET  in  403 200 200 200 200 200 200 200 200 200
+tables?sort=nothing                    GET  in  403 400 400 400 400 400 400 400 400 400
+tables-export                          GET  in  403 200 200 200 200 200 200 200 200 200
+tables-export?as=xml                   GET  in  403 400 400 400 400 400 400 400 400 400
+tables-bulk                            POST in  403 400 400 400 400 400 400 400 400 400
+columns-choose                         POST in  302 302 302 302 302 302 302 302 302 302
+view-save                              POST in  400 400 400 400 400 400 400 400 400 400
+table-pin                              POST in  403 302 302 302 302 302 302 302 302 404
+table-register                         GET  in  403 403 403 200 403 403 403 403 403 403
+table-register                         POST in  403 403 403 422 403 403 403 403 403 403
+table-create                           GET  in  403 403 403 200 403 403 403 403 403 403
+table-create?path=/etc/passwd          GET  in  403 403 403 400 403 403 403 403 403 403
+table-create                           POST in  403 403 403 422 403 403 403 403 403 403
+settings                               GET  in  403 200 200 200 200 200 200 200 200 404
+settings                               POST in  403 403 403 422 403 403 403 403 422 404
+masks                                  GET  in  403 200 200 200 200 200 200 200 200 404
+masks                                  POST in  403 403 403 422 403 403 403 403 422 404
+unregister                             GET  in  403 200 200 200 200 200 200 200 200 404
+unregister                             POST in  403 403 403 422 403 403 403 403 422 404
+operations                             GET  in  403 200 200 200 200 200 200 200 200 200
+operations?since=yesterday             GET  in  403 400 400 400 400 400 400 400 400 400
+operations?since=0001-01-01T00:00%2B14:00 GET  in  403 400 400 400 400 400 400 400 400 400
+operations-export                      GET  in  403 200 200 200 200 200 200 200 200 200
+operations-rows                        GET  in  403 200 200 200 200 200 200 200 200 200
+go                                     GET  in  302 302 302 302 302 302 302 302 302 302
+go?q=trips                             GET  in  302 302 302 302 302 302 302 302 302 302
+go?q=oslo&table=trips                  GET  in  302 302 302 302 302 302 302 302 302 404
+audit                                  GET  in  403 403 403 200 200 403 403 403 403 403
+audit-row                              GET  in  403 403 403 200 200 403 403 403 403 403
+login                                  GET  200 200 200 200 200 200 200 200 200 200 200
+login                                  POST 200 200 200 200 200 200 200 200 200 200 200
+oidc-start                             GET  404 404 404 404 404 404 404 404 404 404 404
+oidc-callback                          GET  404 404 404 404 404 404 404 404 404 404 404
+oidc-leave                             GET  404 404 404 404 404 404 404 404 404 404 404
+logout                                 POST in  in in in in in in in in in in
+access                                 GET  in  403 403 403 200 200 403 403 403 403 403
+access                                 POST in  403 403 403 422 403 403 403 403 403 403
+access-take                            POST in  403 403 403 404 403 403 403 403 403 403
+people                                 GET  in  403 403 403 200 200 403 403 403 403 403
+people                                 POST in  403 403 403 422 403 403 403 403 403 403
+person                                 GET  in  403 403 403 200 200 403 403 403 403 403
+person-roles                           POST   in 403 403 403 200 403 403 403 403 200 404
+person-lock                            POST   in 403 403 403 200 403 403 403 403 200 404
+person-unlock                          POST in  403 403 403 302 403 403 403 403 403 403
+person-link                            POST in  403 403 403 200 403 403 403 403 403 403
+group-create                           POST in  403 403 403 400 403 403 403 403 403 403
+group                                  GET  in  403 403 403 404 404 403 403 403 403 403
+group-add                              POST in  403 403 403 404 403 403 403 403 403 403
+group-remove                           POST in  403 403 403 404 403 403 403 403 403 403
+group-delete                           POST in  403 403 403 404 403 403 403 403 403 403
+password                               GET  200 200 200 200 200 200 200 200 200 200 200
+password                               POST 200 200 200 200 200 200 200 200 200 200 200
+tokens                                 GET  in  403 200 200 200 200 200 200 200 200 200
+tokens                                 POST in  403 422 422 422 422 422 422 422 422 422
+token-revoke                           POST in  404 404 404 404 404 404 404 404 404 404
+access-rows                            GET  in  403 403 403 200 403 403 403 403 403 403
+access-rows                            POST in  403 403 403 422 403 403 403 403 403 403
+access-rows-take                       POST in  403 403 403 404 403 403 403 403 403 403
+events-all                             GET  401 403 503 503 503 503 503 503 503 503 503
+events                                 GET  401 403 503 503 503 503 503 503 503 503 404
+overview                               GET  in  403 200 200 200 200 200 200 200 200 404
+health                                 GET  in  403 200 200 200 200 200 200 200 200 404
+freshness:part=freshness               GET  in  403 200 200 200 200 200 200 200 200 404
+freshness:part=mirror_notice           GET  in  403 200 200 200 200 200 200 200 200 404
+live                                   GET  in  403 200 200 200 200 200 200 200 200 404
+live-part:part=writers                 GET  in  403 200 200 200 200 200 200 200 200 404
+demo-start                             POST in  403 403 404 404 403 404 403 404 404 404
+demo:button=kill                       POST in  403 403 403 404 403 403 403 403 404 404
+demo-story                             GET  in  404 404 404 404 404 404 404 404 404 404
+demo-strip:what=hide                   POST in  302 302 302 302 302 302 302 302 302 302
+demo-step:name=early                   POST in  403 404 404 404 404 404 404 404 404 404
+demo-reset                             GET  in  403 404 404 404 404 404 404 404 404 404
+demo-reset                             POST in  403 404 404 404 404 404 404 404 404 404
+timeline                               GET  in  403 200 200 200 200 200 200 200 200 404
+timeline-figure                        GET  in  403 200 200 200 200 200 200 200 200 404
+timeline-rows                          GET  in  403 200 200 200 200 200 200 200 200 404
+timeline-instant                       GET  in  403 200 200 200 200 200 200 200 200 404
+files                                  GET  in  403 200 200 200 200 200 200 200 200 404
+files-rows                             GET  in  403 200 200 200 200 200 200 200 200 404
+file-group                             GET  in  403 404 404 404 404 404 404 404 404 404
+table-write                            GET  in  403 200 200 200 200 200 200 200 200 404
+table-write?kind=sql                   GET  in  403 200 200 200 200 200 200 200 200 404
+table-write                            POST in  403 403 422 422 403 422 403 422 422 404
+writers                                GET  in  403 200 200 200 200 200 200 200 200 404
+writers-part                           GET  in  403 200 200 200 200 200 200 200 200 404
+writer-abort                           GET  in  403 403 200 200 403 200 403 200 200 404
+writer-abort-now                       POST in  403 403 302 302 403 302 403 302 302 404
+locks                                  GET  in  403 200 200 200 200 200 200 200 200 404
+locks-part:part=history                GET  in  403 200 200 200 200 200 200 200 200 404
+markers                                GET  in  403 200 200 200 200 200 200 200 200 404
+markers-part:part=server               GET  in  403 200 200 200 200 200 200 200 200 404
+marker-tree                            GET  in  403 200 200 200 200 200 200 200 200 404
+conflicts                              GET  in  403 200 200 200 200 200 200 200 200 404
+conflicts-rows                         GET  in  403 200 200 200 200 200 200 200 200 404
+conflicts-rivals                       GET  in  403 200 200 200 200 200 200 200 200 404
+conflict                               GET  in  403 200 200 200 200 200 200 200 200 404
+conflict-part                          GET  in  403 200 200 200 200 200 200 200 200 404
+schema                                 GET  in  403 200 200 200 200 200 200 200 200 404
+streams                                GET  in  403 200 200 200 200 200 200 200 200 404
+streams-part:part=board                GET  in  403 200 200 200 200 200 200 200 200 404
+streams-why                            GET  in  403 200 200 200 200 200 200 200 200 404
+stream-declare                         GET  in  403 200 200 200 200 200 200 200 200 404
+stream-declare                         POST in  403 403 403 422 403 403 403 403 422 404
+stream-launch                          POST in  403 403 302 302 403 302 403 302 302 404
+sinks                                  GET  in  403 200 200 200 200 200 200 200 200 404
+sinks-list                             GET  in  403 200 200 200 200 200 200 200 200 404
+sink-start                             GET  in  403 200 200 200 200 200 200 200 200 404
+sink-start                             POST in  403 403 422 422 403 422 403 422 422 404
+sinks-part:part=state                  GET  in  403 200 200 200 200 200 200 200 200 404
+sink-replay                            GET  in  403 403 403 409 403 403 403 403 409 404
+sink-replay                            POST in  403 403 403 409 403 403 403 403 409 404
+sink-reset                             GET  in  403 403 403 200 403 403 403 403 200 404
+sink-reset                             POST in  403 403 403 400 403 403 403 403 400 404
+sink-stop                              GET  in  403 403 200 200 403 200 403 200 200 404
+sink-stop                              POST in  403 403 302 302 403 302 403 302 302 404
+sink-relaunch                          GET  in  403 403 200 200 403 200 403 200 200 404
+sink-relaunch                          POST in  403 403 302 302 403 302 403 302 302 404
+services                               GET  in  403 200 200 200 200 200 200 200 200 404
+services-part:part=cards               GET  in  403 200 200 200 200 200 200 200 200 404
+service:service=adopt                  GET  in  403 200 200 200 200 200 200 200 200 404
+service:service=adopt                  POST in  403 403 403 422 403 403 403 403 422 404
+service:service=archive                GET  in  403 200 200 200 200 200 200 200 200 404
+service:service=archive                POST in  403 403 422 422 403 422 403 422 422 404
+service:service=clean                  GET  in  403 200 200 200 200 200 200 200 200 404
+service:service=clean                  POST in  403 403 422 422 403 422 403 422 422 404
+service:service=clustering             GET  in  403 200 200 200 200 200 200 200 200 404
+service:service=clustering             POST in  403 403 422 422 403 422 403 422 422 404
+service:service=compaction             GET  in  403 200 200 200 200 200 200 200 200 404
+service:service=compaction             POST in  403 403 422 422 403 422 403 422 422 404
+service:service=delete                 GET  in  403 200 200 200 200 200 200 200 200 404
+service:service=delete?path=/data/a.csv GET  in  403 403 400 400 403 400 403 400 400 404
+service:service=delete                 POST in  403 403 403 422 403 403 403 403 422 404
+service:service=delete_partition       GET  in  403 200 200 200 200 200 200 200 200 404
+service:service=delete_partition       POST in  403 403 403 422 403 403 403 403 422 404
+service:service=delete_savepoint       GET  in  403 200 200 200 200 200 200 200 200 404
+service:service=delete_savepoint       POST in  403 403 403 422 403 403 403 403 422 404
+service:service=insert_overwrite       GET  in  403 200 200 200 200 200 200 200 200 404
+service:service=insert_overwrite       POST in  403 403 403 422 403 403 403 403 422 404
+service:service=insert_overwrite_table GET  in  403 200 200 200 200 200 200 200 200 404
+service:service=insert_overwrite_table POST in  403 403 403 422 403 403 403 403 422 404
+service:service=repair                 GET  in  403 200 200 200 200 200 200 200 200 404
+service:service=repair                 POST in  403 403 403 422 403 403 403 403 422 404
+service:service=restore                GET  in  403 200 200 200 200 200 200 200 200 404
+service:service=restore                POST in  403 403 403 422 403 403 403 403 422 404
+service:service=rollback_several       GET  in  403 200 200 200 200 200 200 200 200 404
+service:service=rollback_several       POST in  403 403 403 422 403 403 403 403 422 404
+service:service=savepoint              GET  in  403 200 200 200 200 200 200 200 200 404
+service:service=savepoint              POST in  403 403 422 422 403 422 403 422 422 404
+service:service=upgrade                GET  in  403 200 200 200 200 200 200 200 200 404
+service:service=upgrade                POST in  403 403 403 422 403 403 403 403 422 404
+service-setting:service=clean          GET  in  403 200 200 200 200 200 200 200 200 404
+service-setting:service=clean          POST in  403 403 403 422 403 403 403 403 422 404
+schedules                              GET  in  403 200 200 200 200 200 200 200 200 404
+schedules-rows                         GET  in  403 200 200 200 200 200 200 200 200 404
+schedule-new                           GET  in  403 200 200 200 200 200 200 200 200 404
+schedule-new                           POST in  403 403 422 422 403 422 403 422 422 404
+schedule                               GET  in  403 200 200 200 200 200 200 200 200 404
+schedule                               POST in  403 403 422 422 403 422 403 422 422 404
+schedule-pause                         POST in  403 403 302 302 403 302 403 302 302 404
+schedule-delete                        POST   in 403 403 200 200 403 200 403 200 200 404
+savepoints                             GET  in  403 200 200 200 200 200 200 200 200 404
+savepoints-rows                        GET  in  403 200 200 200 200 200 200 200 200 404
+rollback                               GET  in  403 200 200 200 200 200 200 200 200 404
+rollback-choices                       GET  in  403 200 200 200 200 200 200 200 200 404
+rollback-plan                          GET  in  403 200 200 200 200 200 200 200 200 404
+rollback-plan                          POST in  403 403 403 422 403 403 403 403 422 404
+operation                              GET  in  403 200 200 200 200 200 200 200 200 404
+operation-state                        GET  in  403 200 200 200 200 200 200 200 200 404
+operation-log                          GET  in  403 200 200 200 200 200 200 200 200 404
+operation-log?level=loud               GET  in  403 400 400 400 400 400 400 400 400 404
+operation-log-download                 GET  in  403 200 200 200 200 200 200 200 200 404
+operation-again                        POST in  403 403 400 400 403 400 403 400 400 404
+operation-cancel                       POST in  403 403 302 302 403 302 403 302 302 404
+alerts                                 GET  in  403 200 200 200 200 200 200 200 200 200
+alerts-rows                            GET  in  403 200 200 200 200 200 200 200 200 200
+alert-rules                            GET  in  403 200 200 200 200 200 200 200 200 200
+alert-rule:check=mirror                POST in  403 403 403 302 403 403 403 403 403 403
+approvals                              GET  in  403 200 200 200 200 200 200 200 200 200
+approval                               GET  in  403 200 200 200 200 200 200 200 200 404
+approval                               POST in  403 403 403 422 403 403 403 403 422 404
+approval-rules                         GET  in  403 200 200 200 200 200 200 200 200 200
+approval-rules                         POST in  403 403 403 302 403 403 403 403 403 403
+table-approval-rules                   GET  in  403 200 200 200 200 200 200 200 200 404
+table-approval-rules                   POST in  403 403 403 302 403 403 403 403 302 404
+thresholds                             GET  in  403 200 200 200 200 200 200 200 200 200
+thresholds                             POST in  403 403 403 302 403 403 403 403 403 403
+table-thresholds                       GET  in  403 200 200 200 200 200 200 200 200 404
+table-thresholds                       POST in  403 403 403 302 403 403 403 403 302 404
+connections                            GET    in 403 403 200 200 403 200 403 200 200 404
+connection-new                         GET    in 403 403 403 200 403 403 403 403 200 404
+connection-new?kind=mysql              GET    in 403 403 403 404 403 403 403 403 404 404
+connection-new                         POST   in 403 403 403 422 403 403 403 403 422 404
+connection-change                      GET    in 403 403 403 200 403 403 403 403 200 404
+connection-change                      POST   in 403 403 403 400 403 403 403 403 400 404
+connection-grants                      POST   in 403 403 403 302 403 403 403 403 302 404
+connection-test                        POST   in 403 403 403 302 403 403 403 403 302 404
+connection-delete                      POST   in 403 403 403 302 403 403 403 403 302 404
+channels                               GET  in  403 403 403 200 403 403 403 403 403 403
+channel-messages                       GET  in  403 403 403 200 403 403 403 403 403 403
+channel-new                            GET  in  403 403 403 200 403 403 403 403 403 403
+channel-new                            POST in  403 403 403 422 403 403 403 403 403 403
+channel-change                         GET  in  403 403 403 200 403 403 403 403 403 403
+channel-change                         POST in  403 403 403 422 403 403 403 403 403 403
+channel-test                           POST in  403 403 403 302 403 403 403 403 403 403
+channel-delete                         POST   in 403 403 403 200 403 403 403 403 200 404
+alert-silence                          GET  in  403 403 200 200 403 200 403 200 200 404
+alert-silence                          POST in  403 403 422 422 403 422 403 422 422 404
+alert-unsilence                        POST in  403 403 302 302 403 302 403 302 302 404
+healthz                                GET  200 200 200 200 200 200 200 200 200 200 200
+readyz                                 GET  503 503 503 503 503 503 503 503 503 503 503
+metrics                                GET  401 401 401 401 401 401 401 401 401 401 401
 """
-ROLES = ("anonymous", "nobody", "viewer", "operator", "admin")
+OF_ALL = ("anonymous", "nobody", "viewer", "operator", "admin")
+"""No one signed in, no role, a role everywhere."""
+ROLES = (*OF_ALL, *OF_PLACES)
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 OF_DJANGO = {("login", "PUT"), ("login", "OPTIONS"), ("logout", "OPTIONS")}
 """What its own pages answer besides."""
@@ -310,17 +315,32 @@ def places(trips: Table, admin: User) -> dict[str, str]:
     }
 
 
+@pytest.fixture
+def asking(client_of: dict[str, Client], trips: Table, places: dict[str, str]) -> dict[str, Client]:
+    """A client of each role; `ads` is the table of the pages of conflicts."""
+    people = people_of_places(trips, Table.objects.get(slug="ads"))
+    clients = client_of | {role: Client() for role in people}
+    for role, person in people.items():
+        clients[role].force_login(person)
+    assert set(clients) == set(ROLES)
+    return clients
+
+
 def answer(client: Client, method: str, address: str) -> str:
-    response = client.generic(method, address, b"", "application/x-www-form-urlencoded")
+    with undone():
+        response = client.generic(method, address, b"", "application/x-www-form-urlencoded")
     is_to_login = response.status_code == 302 and response["Location"].startswith("/login/")
-    return "login" if is_to_login else str(response.status_code)
+    return "in" if is_to_login else str(response.status_code)
 
 
 def test_the_matrix_names_every_page_and_every_service() -> None:
     listed = table_of("admin")
     services = {line.page.split("=")[1] for line in listed if line.page.startswith("service:")}
 
-    assert {line.name for line in listed} == set(pages())
+    names = {line.name for line in listed}
+    assert set(pages()) - names == set(), "add a line to MATRIX for each method of these pages"
+    assert names - set(pages()) == set(), "these pages are gone: take them out of MATRIX"
+    assert {len(line.split()) for line in MATRIX.strip().splitlines()} == {2 + len(ROLES)}
     assert {name.partition("?")[0] for name in services} == set(registry.service_names())
 
 
@@ -328,15 +348,15 @@ def test_the_matrix_names_every_page_and_every_service() -> None:
     "role", [ROLES[0], *(pytest.param(role, marks=pytest.mark.slow) for role in ROLES[1:])]
 )
 def test_each_role_gets_exactly_what_it_may(
-    role: str, places: dict[str, str], client_of: dict[str, Client]
+    role: str, places: dict[str, str], asking: dict[str, Client]
 ) -> None:
     lines, wanted = table_of(role), pages()
     heads = listed_methods(lines)
 
     differing = {}
     for line in lines:
-        # Whoever leaves is a client of its own, so that the others stay signed in.
-        client = Client() if line.name == "logout" else client_of[role]
+        # The one that signs out is a client of its own, so that the others stay signed in.
+        client = Client() if line.name == "logout" else asking[role]
         address = line.address(places, wanted)
         methods = [line.method]
         if line.method == "GET" and (line.name, "HEAD") in heads:
@@ -348,10 +368,10 @@ def test_each_role_gets_exactly_what_it_may(
     assert differing == {}
 
 
-@pytest.mark.sampled(every=5)
+@pytest.mark.sampled(every=11)
 @pytest.mark.parametrize("role", ROLES)
 def test_no_page_answers_a_method_that_the_matrix_does_not_list(
-    role: str, places: dict[str, str], client_of: dict[str, Client]
+    role: str, places: dict[str, str], asking: dict[str, Client]
 ) -> None:
     lines, wanted = table_of(role), pages()
     listed = listed_methods(lines)
@@ -361,7 +381,7 @@ def test_no_page_answers_a_method_that_the_matrix_does_not_list(
         for line in lines
         for method in METHODS
         if (line.name, method) not in listed
-        and (got := answer(client_of[role], method, line.address(places, wanted))) != "405"
+        and (got := answer(asking[role], method, line.address(places, wanted))) != "405"
     }
 
     assert answered == {}

@@ -31,6 +31,13 @@ OF_PEOPLE = (
 """Of admins; they show no table."""
 
 
+@pytest.fixture
+def auditor(db: None) -> User:
+    person = User.objects.create_user("abel")
+    person.groups.add(Group.objects.get(name="auditor"))
+    return person
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", OF_PEOPLE)
 def test_page_of_people_asks_a_bounded_number_of_times_and_is_light(
@@ -76,6 +83,19 @@ def test_list_of_people_says_how_many_there_are_and_leads_on(admin: User, as_adm
     assert "p499" not in first
     assert [row["name"] for row in api] == ["p499"]
     assert "p499" in rest
+
+
+def test_auditor_who_sends_the_form_of_a_new_person_is_refused(
+    auditor: User, client: Client
+) -> None:
+    """Whether or not the form is filled in."""
+    client.force_login(auditor)
+
+    answers = [client.post("/people", form).status_code for form in ({}, {"name": "mallory"})]
+
+    assert client.get("/people").status_code == 200
+    assert answers == [403, 403]
+    assert not User.objects.filter(username="mallory").exists()
 
 
 def test_thresholds_are_written_as_people_write_numbers(admin: User, as_admin: Client) -> None:

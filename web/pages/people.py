@@ -71,6 +71,8 @@ class PersonForm(RolesForm):
 def people_page(request: HttpRequest) -> HttpResponse:
     """A POST makes a user."""
     keeps = _check(request)
+    if request.method == "POST" and not keeps:
+        raise PermissionDenied("this needs the role admin everywhere")
     form = PersonForm(request.POST if request.method == "POST" else None)
     status, problem = 200, ""
     if request.method == "POST" and form.is_valid():
