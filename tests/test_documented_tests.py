@@ -31,7 +31,7 @@ OUTSIDE = {
     "XJ": 31,
     "XK": 14,
     "XL": 3,
-    "XM": 1,
+    "XM": 2,
 }
 THREATS = {"T": 34}
 RULES = {"TL": 12, "RB": 6, "KS": 11}

@@ -45,13 +45,20 @@ LATE_S = 45.0
 KILL_TASK = "controlplane.demo.kill_writer"
 KILL_WAIT_S = 20.0
 KILL_POLL_S = 0.05
+NONE_TO_KILL = "no demo writer runs on this machine; start the demo again first"
+_BUSY = {
+    BACKFILL: "two writers of this demonstration run already; wait until both have ended",
+    EVOLVE: "two writers change the schema already; wait until both have ended",
+    LATE: "a burst of late clicks is under way; wait until it has ended",
+}
+"""Kind of source -> why it cannot be started a second time at once."""
 
 
 def do_start_demo_conflict(table: Table, by: User) -> tuple[Operation, Operation]:
     """Two optimistic backfills of the same requests at the same time: one commits, the other is
     told to whom it lost.
     """
-    _refuse_while_running(table, BACKFILL)
+    _check_startable(table, BACKFILL)
     first = _write(table, by, "backfill-a", {"kind": BACKFILL, "seed": 1}, OPTIMISTIC)
     second = _write(table, by, "backfill-b", {"kind": BACKFILL, "seed": 2}, OPTIMISTIC)
     return first, second
@@ -61,7 +68,7 @@ def do_start_demo_early_conflict(table: Table, by: User) -> tuple[Operation, Ope
     """The same two, who look at each other's markers while they write: one is stopped before it has
     written all that would be in vain.
     """
-    _refuse_while_running(table, BACKFILL)
+    _check_startable(table, BACKFILL)
     first = _write(table, by, "backfill-a", {"kind": BACKFILL, "seed": 1, "hold_s": 6.0}, EARLY)
     second = _write(table, by, "backfill-b", {"kind": BACKFILL, "seed": 2, "hold_s": 6.0}, EARLY)
     return first, second
@@ -71,7 +78,7 @@ def do_start_demo_late_clicks(table: Table, by: User) -> tuple[Operation, Operat
     """A burst of requests whose clicks come most of a minute late: the coverage of the clicks'
     columns falls, and heals.
     """
-    _refuse_while_running(table, LATE)
+    _check_startable(table, LATE)
     run = SystemClock().now_ms() // 1000
     operations = [
         do_request_write(
@@ -91,10 +98,8 @@ def do_start_demo_late_clicks(table: Table, by: User) -> tuple[Operation, Operat
 
 
 def do_start_demo_schema_conflict(table: Table, by: User) -> tuple[Operation, Operation]:
-    """Two writers that evolve one column in different ways at the same time (scenario 8 of the
-    schema table).
-    """
-    _refuse_while_running(table, EVOLVE)
+    """Start two writers that each add another column at the same time: case 8 of RFC-82."""
+    _check_startable(table, EVOLVE)
     first = _write(table, by, "evolve-a", {"kind": EVOLVE, "variant": "a"}, OPTIMISTIC)
     second = _write(table, by, "evolve-b", {"kind": EVOLVE, "variant": "b"}, OPTIMISTIC)
     return first, second
@@ -108,10 +113,7 @@ def do_kill_demo_writer(table: Table, by: User) -> Operation:
     """
     running = [operation for operation in _running(table) if _pid(operation) is not None]
     if not running:
-        raise NotAllowedNow(
-            "no demo writer is running: its rounds are over, `make demo` starts more",
-            table=table.slug,
-        )
+        raise NotAllowedNow(NONE_TO_KILL, table=table.slug)
     with transaction.atomic():
         do_record(
             who=by.get_username(),
@@ -169,12 +171,26 @@ def _kill(operation: Operation) -> bool:
     return kill_driver(Path(run_dir(operation.pk)), _pid(operation), SystemClock())
 
 
-def _refuse_while_running(table: Table, kind: str) -> None:
+def find_obstacles(table: Table) -> dict[str, str]:
+    """Return why the writers of each of the demo's sources cannot be started now, and under
+    `KILL_TASK` why none can be killed. What can be done is absent. Two queries.
+    """
+    running = Operation.objects.filter(
+        table=table, state__in=sorted(OPEN), parameters__job__source__kind__in=list(_BUSY)
+    ).values_list("parameters__job__source__kind", flat=True)
+    obstacles = {kind: _BUSY[kind] for kind in running}
+    if not any(_pid(operation) is not None for operation in _running(table)):
+        obstacles[KILL_TASK] = NONE_TO_KILL
+    return obstacles
+
+
+def _check_startable(table: Table, kind: str) -> None:
+    """Raises NotAllowedNow while writers of this kind of source run."""
     running = Operation.objects.filter(
         table=table, state__in=sorted(OPEN), parameters__job__source__kind=kind
     )
     if running.exists():
-        raise NotAllowedNow("this demonstration is running already", kind=kind)
+        raise NotAllowedNow(_BUSY[kind], table=table.slug)
 
 
 def _write(

@@ -1,6 +1,7 @@
 """The guided demo: six steps, each ticked by what storage and mirror show since it began.
 
-Nothing is remembered but when it began, which is an audit row. Reads the database only.
+Nothing is remembered but when it began, which is an audit row. Reads the database, and which
+processes run.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from django.db.models import Q
 from controlplane.audit.actions import do_record
 from controlplane.audit.models import AuditEvent
 from controlplane.demo import prices, sink, streams
+from controlplane.demo.actions import find_obstacles
 from controlplane.demo.source_kinds import BACKFILL, EVOLVE, LATE
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord, JoinPoint
 from controlplane.mirror.sink_models import SinkRecord
 from controlplane.operations.models import Operation
+from controlplane.operations.sink_stops import open_operation
 from controlplane.operations.states import OPEN, OperationState
 from controlplane.tables.access import visible_tables
 from controlplane.tables.models import Table
@@ -42,6 +45,8 @@ class Progress:
     is_going_on: bool = False
     subject: str = ""
     """An instant or an operation that shows it; empty before there is one."""
+    obstacle: str = ""
+    """Why its button cannot be pressed now; empty when it can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +119,13 @@ class _Look:
         ]
 
     @cached_property
+    def obstacles(self) -> dict[str, str]:
+        return find_obstacles(self.ads)
+
+    def obstacle_of(self, kind: str) -> str:
+        return self.obstacles.get(kind, "")
+
+    @cached_property
     def conflicts(self) -> list[Conflict]:
         lost = Conflict.objects.filter(table=self.ads, decided_at__gte=self.since)
         return list(lost.order_by("-decided_at")[:50])
@@ -138,13 +150,15 @@ def _writers(look: _Look) -> Progress:
 def _early(look: _Look) -> Progress:
     early = [lost for lost in look.conflicts if lost.detected == Conflict.Detected.EARLY]
     subject = early[0].loser_instant if early else ""
-    return Progress("early", bool(early), _is_open(look.of_source(BACKFILL)), subject)
+    is_open = _is_open(look.of_source(BACKFILL))
+    return Progress("early", bool(early), is_open, subject, look.obstacle_of(BACKFILL))
 
 
 def _schema(look: _Look) -> Progress:
     schema = [lost for lost in look.conflicts if lost.kind == Conflict.Kind.SCHEMA]
     subject = schema[0].loser_instant if schema else ""
-    return Progress("schema", bool(schema), _is_open(look.of_source(EVOLVE)), subject)
+    is_open = _is_open(look.of_source(EVOLVE))
+    return Progress("schema", bool(schema), is_open, subject, look.obstacle_of(EVOLVE))
 
 
 def _participant(look: _Look) -> Progress:
@@ -153,16 +167,25 @@ def _participant(look: _Look) -> Progress:
     Of the one that was open then nothing has to be told: where the killed process was the
     coordinator's too, nobody is left to say that it was given up.
     """
+    obstacle = _sink_obstacle(look.tables.get(sink.SLUG))
     killed_at = look.marks.get(KILLED)
     if killed_at is None or killed_at < look.since or sink.SLUG not in look.tables:
-        return Progress("participant")
+        return Progress("participant", obstacle=obstacle)
     killed_ms = int(killed_at.timestamp() * 1000)
     record = SinkRecord.objects.filter(table=look.tables[sink.SLUG], sink_id=sink.SINK_ID).first()
     is_done = any(
         one["outcome"] == "committed" and one["started_ms"] >= killed_ms
         for one in (record.transactions if record else [])
     )
-    return Progress("participant", is_done, is_going_on=not is_done)
+    return Progress("participant", is_done, is_going_on=not is_done, obstacle=obstacle)
+
+
+def _sink_obstacle(orders: Table | None) -> str:
+    if orders is None:
+        return "the demo was started without Kafka, so it has no sink"
+    if open_operation(orders, sink.SINK_ID) is None:
+        return "the demo's sink does not run; relaunch it on the page Sinks"
+    return ""
 
 
 def _late(look: _Look) -> Progress:
@@ -170,7 +193,7 @@ def _late(look: _Look) -> Progress:
     writes = look.of_source(LATE)[:2]
     is_in = len(writes) == 2 and all(one.state == OperationState.SUCCEEDED for one in writes)
     if not is_in:
-        return Progress("late", is_going_on=_is_open(writes))
+        return Progress("late", is_going_on=_is_open(writes), obstacle=look.obstacle_of(LATE))
     began_at = min(write.requested_at for write in writes)
     points = JoinPoint.objects.filter(table=look.ads, at__gte=began_at).order_by("at")
     shares = [point.by_group.get(LATE_GROUP, 0.0) for point in points[:200]]
@@ -178,7 +201,7 @@ def _late(look: _Look) -> Progress:
     first = before.by_group.get(LATE_GROUP, 0.0) if before else max(shares, default=0.0)
     lowest = min(shares, default=first)
     is_done = bool(shares) and lowest < first and shares[-1] > lowest
-    return Progress("late", is_done, is_going_on=not is_done)
+    return Progress("late", is_done, not is_done, obstacle=look.obstacle_of(LATE))
 
 
 def _rollback(look: _Look) -> Progress:

@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from django.db.models import Count, Max, Q
+from django.db.models import Count, Exists, Max, OuterRef, Q
 
 from controlplane.mirror.health_check import Check
 from controlplane.mirror.health_words import ago, many, spoken
-from controlplane.mirror.models import InstantRecord
+from controlplane.mirror.models import InstantRecord, UndoneRecord
 from controlplane.monitoring.alert_rules import EVENTS, Rule, rule_of
 from controlplane.operations.models import Operation
 from controlplane.operations.states import OperationState
@@ -101,10 +101,14 @@ def _rollbacks(table: Table, now: datetime, rule: Rule | None) -> list[Check]:
     if rule is None:
         return []
     since = format_instant(int((now - rule.window).timestamp() * 1000))
-    undone = InstantRecord.objects.filter(
+    # A write that lost a conflict rolls back what it wrote itself. That is no commit.
+    undone = UndoneRecord.objects.filter(table=table, undone_by=OuterRef("requested_at"))
+    lost = Conflict.objects.filter(table=table, loser_instant=OuterRef("requested_at"))
+    is_of_a_loser = Exists(undone.filter(Exists(lost))) & ~Exists(undone.exclude(Exists(lost)))
+    rollbacks = InstantRecord.objects.filter(
         table=table, action__in=("rollback", "restore"), completed_at__gt=since
-    )
-    counts = undone.aggregate(n=Count("pk"), last=Max("completed_at"))
+    ).exclude(is_of_a_loser)
+    counts = rollbacks.aggregate(n=Count("pk"), last=Max("completed_at"))
     if not counts["n"]:
         return []
     return [

@@ -12,10 +12,13 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from controlplane.demo.actions import (
+    KILL_TASK,
     do_kill_demo_writer,
     do_start_demo_conflict,
     do_start_demo_schema_conflict,
+    find_obstacles,
 )
+from controlplane.demo.source_kinds import BACKFILL, EVOLVE
 from controlplane.demo.streams import SLUG, DemoRun, has_demo_ended, start_streams
 from controlplane.errors import ControlPlaneError
 from controlplane.tables.access import Permission, access_table
@@ -32,7 +35,16 @@ class DemoButton:
     icon: str
     hint: str
     started: str
+    needs: str
+    """What `find_obstacles` calls it."""
     start: Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownButton:
+    button: DemoButton
+    obstacle: str
+    """Why it cannot be pressed now; empty when it can."""
 
 
 BUTTONS = (
@@ -42,6 +54,7 @@ BUTTONS = (
         icon="conflict",
         hint="Two optimistic writers on the same file groups: one loses; Why it lost shows both.",
         started="Two optimistic writers start on the same file groups. One will lose.",
+        needs=BACKFILL,
         start=do_start_demo_conflict,
     ),
     DemoButton(
@@ -50,6 +63,7 @@ BUTTONS = (
         icon="timeline",
         hint="Two writers begin on one schema and change it in different ways: RFC-82, case 8.",
         started="Two writers change the schema in different ways. The second to finish is refused.",
+        needs=EVOLVE,
         start=do_start_demo_schema_conflict,
     ),
     DemoButton(
@@ -58,6 +72,7 @@ BUTTONS = (
         icon="failed",
         hint="SIGKILL to a running demo writer: its heartbeat stops, its instant is rolled back.",
         started="A writer was killed. Its heartbeat grows old and expires; then it is rolled back.",
+        needs=KILL_TASK,
         start=do_kill_demo_writer,
     ),
 )
@@ -71,11 +86,12 @@ def is_demo(table: Table) -> bool:
 
 
 def buttons(table: Table) -> dict[str, Any]:
-    """What the part in the head of the live page shows of this table."""
+    """Return the context of the demo's part in the head of the live page."""
     if not is_demo(table):
         return {"buttons": ()}
+    obstacles = find_obstacles(table)
     return {
-        "buttons": BUTTONS,
+        "buttons": [ShownButton(button, obstacles.get(button.needs, "")) for button in BUTTONS],
         "has_demo_ended": has_demo_ended(table),
         "has_story": table.slug == SLUG,
         "conflict_hint": "The first demo button makes one happen.",

@@ -19,6 +19,7 @@ from workers.demo.ad_requests import KEY, OWN_FIELDS, PARTITION
 from workers.errors import InvalidInput
 from workers.spark.inputs.source import JobSource, Surroundings, WrittenOnce
 from workers.table.schema_history import current_schema, read_instant
+from workers.table.table import Table
 from workers.timeline.metadata import WRITER_KEY
 
 BACKFILL_REGION: Final = "backfill"
@@ -121,7 +122,7 @@ class DemoEvolve(WrittenOnce):
 
     def frame(self, spark: SparkSession, number: int) -> DataFrame:
         """The region's rows, with one more column than the table has now."""
-        rows = evolve_rows(self.variant, self._next_number())
+        rows = evolve_rows(self.variant, next_experiment(self.rendezvous.around.table))
         return spark.createDataFrame(rows).coalesce(1)
 
     def before_commit(self, instant: InstantTime) -> None:
@@ -130,12 +131,15 @@ class DemoEvolve(WrittenOnce):
         """
         self.rendezvous.meet(instant)
 
-    def _next_number(self) -> int:
-        """One more than any experiment that the table knows, so that the button works again."""
-        schema = current_schema(self.rendezvous.around.table)
-        names = schema.field_names if schema else ()
-        parts = [name.split("_") for name in names if name.startswith(f"{_COLUMN_PREFIX}_")]
-        return 1 + max((int(part[1]) for part in parts if part[1].isdigit()), default=0)
+
+def next_experiment(table: Table) -> int:
+    """Return one more than the highest experiment in the table's schema, so that the button works
+    again.
+    """
+    schema = current_schema(table)
+    names = schema.field_names if schema else ()
+    parts = [name.split("_") for name in names if name.startswith(f"{_COLUMN_PREFIX}_")]
+    return 1 + max((int(part[1]) for part in parts if part[1].isdigit()), default=0)
 
 
 def backfill_rows(seed: int) -> pa.Table:
