@@ -16,6 +16,7 @@ from controlplane.connections.actions import (
     do_create_connection,
     do_delete_connection,
     do_grant_connection,
+    do_test_connection,
 )
 from controlplane.connections.models import Connection
 from controlplane.connections.queries import connection_rows, connection_settings
@@ -131,3 +132,34 @@ def test_only_admins_of_everything_change_connections(operator: User, admin: Use
     ):
         with pytest.raises(PermissionDenied):
             change()
+
+
+@pytest.mark.parametrize(
+    ("kind", "reach", "secrets", "why"),
+    [
+        (
+            "s3",
+            {"bucket": "landing", "endpoint": "http://127.0.0.1:1", "access_key_id": "key"},
+            {"secret_access_key": "opensesame"},
+            "the bucket cannot be listed",
+        ),
+        (
+            "postgresql",
+            {"host": "127.0.0.1", "port": 1, "database": "shop", "username": "reader"},
+            {"password": "opensesame"},
+            "the database did not let the connection in",
+        ),
+    ],
+)
+def test_test_stores_why_it_is_not_reached(
+    admin: User, kind: str, reach: dict[str, Any], secrets: dict[str, str], why: str
+) -> None:
+    wish = ConnectionWish(name="far", kind=kind, settings=reach, secrets=secrets)
+    do_create_connection(wish, by=admin)
+
+    test = do_test_connection("far", by=admin)
+
+    row = connection_rows(admin)[0]
+    assert (test.is_reached, row.test_problem, row.tested_by) == (False, test.problem, "ada")
+    assert why in test.problem
+    assert "opensesame" not in test.problem
