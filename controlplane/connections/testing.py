@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from controlplane.connections.models import Connection
 from controlplane.connections.queries import connection_settings
 from controlplane.errors import InvalidRequest
@@ -11,7 +13,6 @@ from workers.connections import (
     KafkaConnection,
     connection_from_json,
 )
-from workers.connections import Connection as AnyConnection
 from workers.errors import LakehouseError
 
 _HIDDEN = "••••"
@@ -22,30 +23,26 @@ def problem_of(connection: Connection) -> str:
 
     Empty where the connection was reached. No secret is in the text.
     """
+    # Late: few requests load the clients.
+    from workers.postgresql import check_database
+    from workers.sink.kafka.topics import check_kafka
+    from workers.storage.opening import check_bucket
+
     try:
         settings = connection_settings(connection)
         opened = connection_from_json(connection.kind, settings)
-        _check(opened)
+        match opened:
+            case KafkaConnection():
+                check_kafka(opened)
+            case BucketConnection():
+                check_bucket(opened)
+            case DatabaseConnection():
+                check_database(opened)
+            case _:
+                assert_never(opened)
     except (LakehouseError, InvalidRequest) as error:
         return _without_secrets(str(error), connection)
     return ""
-
-
-def _check(opened: AnyConnection) -> None:
-    """Raises LakehouseError. Each client is imported late: few requests load one."""
-    match opened:
-        case KafkaConnection():
-            from workers.sink.kafka.topics import check_kafka
-
-            check_kafka(opened)
-        case BucketConnection():
-            from workers.storage.opening import check_bucket
-
-            check_bucket(opened)
-        case DatabaseConnection():
-            from workers.postgresql import check_database
-
-            check_database(opened)
 
 
 def _without_secrets(text: str, connection: Connection) -> str:

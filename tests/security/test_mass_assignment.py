@@ -23,9 +23,13 @@ TAKES_NO_BODY = {
     # What they do is all in the address, so a body is not even read.
     "grant DELETE", "row_grant DELETE", "group DELETE", "group_member PUT", "group_member DELETE",
     "token DELETE", "marker_server_restart POST", "schedule DELETE", "alert_silence DELETE",
-    "channel DELETE", "channel_test POST", "saved_query DELETE",
+    "channel DELETE", "channel_test POST", "saved_query DELETE", "connection DELETE",
+    "connection_test POST",
 }  # fmt: skip
-OURS = ("accounts", "auth", "audit", "tables", "mirror", "writers", "operations", "monitoring")
+OURS = (
+    *("accounts", "auth", "audit", "tables", "mirror", "writers", "operations", "monitoring"),
+    "connections",
+)
 
 
 def columns() -> set[str]:

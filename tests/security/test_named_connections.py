@@ -284,7 +284,7 @@ def test_secret_of_a_connection_comes_out_nowhere(
         controlplane.celery.app, "send_task", lambda *args, **given: sent.append((args, given))
     )
     client.force_login(admin)
-    wish, one = sasl(broker), f"/api/v1/connections/{NAME}/"
+    wish, address = sasl(broker), f"/api/v1/connections/{NAME}/"
     body = {"kind": "kafka", "settings": wish.settings, "secrets": wish.secrets}
     wrong = {**body, "settings": {**wish.settings, "sasl_mechanism": CANARY}}
     misplaced = {**body, "settings": {**wish.settings, "password": CANARY}}
@@ -293,20 +293,20 @@ def test_secret_of_a_connection_comes_out_nowhere(
     with django_capture_on_commit_callbacks(execute=True):
         answers = [
             client.post("/api/v1/connections/", {"name": NAME, **body}, "application/json"),
-            client.put(f"{one}grants/", {"namespaces": ["default"]}, "application/json"),
-            client.post(f"{one}test/"),
+            client.put(f"{address}grants/", {"namespaces": ["default"]}, "application/json"),
+            client.post(f"{address}test/"),
             client.post(
                 f"/api/v1/tables/{lake.row.slug}/operations/",
                 {"source": SOURCE},
                 "application/json",
             ),
             *(
-                client.put(one, json.dumps(each), "application/json")
+                client.put(address, json.dumps(each), "application/json")
                 for each in (body, wrong, misplaced, unprotected)
             ),
-            *(client.get(page) for page in (one, "/api/v1/connections/", "/api/v1/audit/")),
+            *(client.get(page) for page in (address, "/api/v1/connections/", "/api/v1/audit/")),
         ]
-    answers.append(client.delete(one))
+    answers.append(client.delete(address))
 
     assert [answer.status_code for answer in answers] == [
         *(201, 200, 200, 202), *(200, 400, 400, 400), *(200, 200, 200), 409

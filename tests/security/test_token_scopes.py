@@ -26,8 +26,8 @@ PATH = "/api/v1/tokens/"
 CHANGES = [case for case in CASES if case[1] != "GET" and case[0] not in REPORTS]
 CHANGE_NOTHING = {"service_plan", "sql"}
 """What is asked by a POST because a question may be long."""
-OF_ADMINS = {"channels", "channel", "channel_messages"}
-"""What only whoever administers may read."""
+OF_ADMINS = {"channels", "channel", "channel_messages", "connections", "connection"}
+"""What a token that only reads does not show."""
 OF_ROWS = {
     *("operation_log", "operation_log_download", "sink_letter"),
     *("instant_changes", "rows", "rows_export"),

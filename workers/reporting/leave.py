@@ -32,10 +32,10 @@ def has_leave(
     operation_id: str, report_url: str, environment: Mapping[str, str], clock: Clock
 ) -> bool:
     """Whether the operation may begin; False also where nobody answers, after some 15 s."""
-    return asked_leave(operation_id, report_url, environment, clock) is not None
+    return request_leave(operation_id, report_url, environment, clock) is not None
 
 
-def asked_leave(
+def request_leave(
     operation_id: str, report_url: str, environment: Mapping[str, str], clock: Clock
 ) -> Mapping[str, Any] | None:
     """None where the operation may not begin, or nobody answers, after some 15 s. Else the named

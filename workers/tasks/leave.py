@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from workers.clock import Clock
 from workers.given_connection import connection_environment
 from workers.jobs import DriverJob, ReplayJob, RollbackJob, ServiceJob
-from workers.reporting.leave import asked_leave
+from workers.reporting.leave import request_leave
 
 
 def may_begin(job: DriverJob | ReplayJob | RollbackJob | ServiceJob, clock: Clock) -> bool:
@@ -30,5 +30,5 @@ def leave_of(
         return {}
     if job.report_url is None:
         return None
-    given = asked_leave(job.operation_id, job.report_url, os.environ, clock)
+    given = request_leave(job.operation_id, job.report_url, os.environ, clock)
     return connection_environment(given) if given else given

@@ -19,7 +19,8 @@ from workers.processes import find_free_port
 REPOSITORY = Path(__file__).resolve().parents[3]
 OLDER = Path(__file__).with_name("older_home.sql.gz")
 APPS = (
-    "accounts", "audit", "mirror", "monitoring", "operations", "preferences", "tables", "writers",
+    "accounts", "audit", "connections", "mirror", "monitoring", "operations", "preferences",
+    "tables", "writers",
 )  # fmt: skip
 COLUMNS = 'select name, type, "notnull", pk from pragma_table_info'
 
