@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from workers.connections import Connection, connection_from_json
+from workers.connections import (
+    SECRETS,
+    BucketConnection,
+    Connection,
+    DatabaseConnection,
+    connection_from_json,
+)
 from workers.errors import InvalidInput
 
 CONNECTION_VARIABLE: Final = "SLUICE_CONNECTION"
+_Kind = TypeVar("_Kind", BucketConnection, DatabaseConnection)
 
 
 def connection_environment(answer: Mapping[str, Any]) -> dict[str, str]:
@@ -44,3 +51,26 @@ def given_connection(name: str, environment: Mapping[str, str]) -> Connection:
             connection=name,
         )
     return connection_from_json(given["kind"], given["settings"])
+
+
+def given_of_kind(name: str, cls: type[_Kind], environment: Mapping[str, str]) -> _Kind:
+    """Return the connection of this name and class. Raises InvalidInput as `given_connection` does,
+    and for one of another kind.
+    """
+    given = given_connection(name, environment)
+    if not isinstance(given, cls):
+        raise InvalidInput(
+            "the connection is of another kind", connection=name, kind=given.KIND, needed=cls.KIND
+        )
+    return given
+
+
+def given_secrets(environment: Mapping[str, str]) -> set[str]:
+    """Return the secrets of the connection that the environment holds, for those who mask them."""
+    try:
+        given = json.loads(environment.get(CONNECTION_VARIABLE, "") or "{}")
+    except ValueError:
+        return set()
+    settings = given.get("settings", {})
+    names = SECRETS.get(given.get("kind", ""), ())
+    return {str(settings[name]) for name in names if settings.get(name)}

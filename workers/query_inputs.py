@@ -1,4 +1,5 @@
-"""Rows that a SELECT over registered tables makes, as the source of one write.
+"""Rows that a SELECT over registered tables, or a query of a database, makes, as the source of one
+write.
 
 The control plane has said which tables and which of their columns the statement may read, from what
 its requester may see; here the statement is checked once more against exactly these, and what the
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,9 +20,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from workers.bounded_process import ProcessLimits, run_bounded
 from workers.clock import InstantTime
+from workers.connections import DatabaseConnection
 from workers.errors import InvalidInput
+from workers.given_connection import given_of_kind
 from workers.locations import resolved_location
+from workers.postgresql import DatabaseQuery, write_rows
 from workers.spark.inputs.files import parquet_frame
+from workers.spark.inputs.opening import Opener
 from workers.spark.inputs.source import JobSource, Surroundings, WrittenOnce
 from workers.sql.checking import CheckedSelect, ReadableTable, check_select
 from workers.storage.roots import storage_under_root
@@ -36,7 +41,7 @@ class QuerySource(WrittenOnce):
     checked: CheckedSelect
     locations: Mapping[str, str]
     """Of the tables that the statement reads, by their names in it."""
-    environment: Mapping[str, str]
+    environment: Mapping[str, str] = field(repr=False)
     file: Path
     """Where the rows are put for Spark."""
 
@@ -103,8 +108,59 @@ class QuerySource(WrittenOnce):
         return
 
 
+@dataclass(frozen=True, slots=True)
+class DatabaseSource(WrittenOnce):
+    """One round: the rows of a PostgreSQL database, read by a process with limits."""
+
+    connection: DatabaseConnection
+    query: DatabaseQuery
+    environment: Mapping[str, str] = field(repr=False)
+    file: Path
+    """Where the rows are put for Spark."""
+
+    @classmethod
+    def from_job(cls, job_source: JobSource, around: Surroundings) -> DatabaseSource:
+        """Take the connection that this process was given, and what the job reads there. Raises
+        InvalidInput.
+        """
+        job_source.only("connection", "table", "query")
+        name = job_source.text("connection")
+        query = DatabaseQuery(
+            table=job_source.text("table", ""), query=job_source.text("query", "")
+        )
+        connection = given_of_kind(name, DatabaseConnection, around.environment)
+        return cls(connection, query, around.environment, around.scratch / "database.parquet")
+
+    def frame(self, spark: SparkSession, number: int) -> DataFrame:
+        """The rows of `compute`, whatever `number`. Raises as it does."""
+        self.compute()
+        return parquet_frame(spark, self.file)
+
+    def compute(self) -> None:
+        """Put the rows, as they are now, into `file`.
+
+        Raises InvalidInput for what cannot be read exactly, LimitHit for what takes more than this
+        node's settings let it.
+        """
+        limits, rows_max = _limits(self.environment)
+        write_rows(
+            self.connection,
+            self.query,
+            self.file,
+            rows_max=rows_max,
+            limits=limits,
+            environ=self.environment,
+        )
+
+    def before_commit(self, instant: InstantTime) -> None:
+        """Nothing: no rival is waited for."""
+        return
+
+
 def _limits(environment: Mapping[str, str]) -> tuple[ProcessLimits, int]:
-    """Those of this node for a statement whose rows are written, with the number of rows."""
+    """Those of this node for a statement or a query whose rows are written, with the number of
+    rows.
+    """
 
     def setting(name: str, default: int) -> int:
         text = environment.get(name) or str(default)
@@ -138,4 +194,7 @@ def _tables(text: str) -> dict[str, tuple[str, dict[str, str]]]:
         raise InvalidInput("the tables of a statement are not as a job has them") from error
 
 
-INPUTS: Final = {"sql": QuerySource.from_job}
+INPUTS: Final[Mapping[str, Opener]] = {
+    "postgresql": DatabaseSource.from_job,
+    "sql": QuerySource.from_job,
+}

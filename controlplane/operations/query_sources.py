@@ -19,6 +19,7 @@ from django.core.exceptions import PermissionDenied
 
 from controlplane.errors import InvalidRequest
 from controlplane.mirror.models import SchemaRecord
+from controlplane.operations.connection_sources import POSTGRESQL
 from controlplane.operations.models import Operation, Schedule
 from controlplane.tables.access import Caller, Permission, visible_tables
 from controlplane.tables.masks import masks_part
@@ -134,10 +135,13 @@ def schedules_shown_whole(user: Caller, schedules: Iterable[Schedule]) -> frozen
 
 
 def without_statement(source: Mapping[str, Any]) -> dict[str, Any]:
-    """A source as everybody who sees the table may read it: which tables a statement reads is not
-    theirs to know. The audit has it.
+    """Return a source as all users who see the table may read it: which tables a statement reads,
+    and what the query of a database asks for, is not theirs to know. The audit has it.
     """
-    return {"kind": SQL} if source.get("kind") == SQL else dict(source)
+    if source.get("kind") == SQL:
+        return {"kind": SQL}
+    hidden = {"query"} if source.get("kind") == POSTGRESQL else set()
+    return {key: part for key, part in source.items() if key not in hidden}
 
 
 def _read_locations(operation: Operation) -> frozenset[str]:

@@ -12,6 +12,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from controlplane.errors import InvalidRequest
+from controlplane.operations.connection_sources import has_connection
 from controlplane.operations.source_places import checked_rows_place, tables_above
 from controlplane.tables.access import Permission, may_everywhere, visible_tables
 from controlplane.tables.locations import checked_location, overlap
@@ -103,7 +104,8 @@ def _files_named(body: Mapping[str, Any]) -> Iterator[str]:
     """
     source, parameters = body.get("source"), body.get("parameters")
     if isinstance(source, Mapping) and source.get("kind") in _FILE_KINDS and "path" in source:
-        yield str(source["path"])
+        # A path in the bucket of a connection is checked with the connection.
+        yield from () if has_connection(source) else (str(source["path"]),)
     if isinstance(parameters, Mapping) and (text := str(parameters.get(PATH_KEY, "")).strip()):
         yield text
     for name in ("options", "sink_options"):

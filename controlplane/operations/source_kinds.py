@@ -1,5 +1,5 @@
-"""What the control plane knows of each kind of source that a write may have. Files and topics are
-here; an app adds its own when it is ready.
+"""What the control plane knows of each kind of source that a write may have. Files, topics and
+databases are here; an app adds its own when it is ready.
 """
 
 from __future__ import annotations
@@ -10,6 +10,11 @@ from typing import Any
 
 from controlplane.errors import InvalidRequest
 from controlplane.operations.brokers import check_brokers
+from controlplane.operations.connection_sources import (
+    POSTGRESQL,
+    check_connection_source,
+    has_connection,
+)
 from workers.errors import InvalidInput
 from workers.sink.bounded import bounded_read
 
@@ -31,7 +36,8 @@ class SourceKind:
     """Keys that its driver settles, for itself and for whoever comes in its place."""
 
 
-_KINDS = {name: SourceKind(name) for name in ("csv", "json", "parquet")}
+_KINDS = {name: SourceKind(name, connection="s3") for name in ("csv", "json", "parquet")}
+_KINDS[POSTGRESQL] = SourceKind(POSTGRESQL, connection=POSTGRESQL)
 _KINDS["kafka"] = SourceKind(
     "kafka", restarts_max=2, connection="kafka", settles=frozenset({"offsets"})
 )
@@ -52,9 +58,9 @@ def source_kind(source: Mapping[str, Any]) -> SourceKind:
 
 
 def check_source_kind(source: Mapping[str, Any], namespace: str = "") -> None:
-    """Refuse, as InvalidRequest, a kind that no driver would open, and for a topic that is not
-    named as it would be read, or by a connection that tables of the namespace may not use. What
-    offsets are settled is not for a request to say.
+    """Refuse, as InvalidRequest, a kind that no driver would open, and what is not named as it
+    would be read, or by a connection that tables of the namespace may not use. What offsets of a
+    topic are settled is not for a request to say.
     """
     kind = source.get("kind")
     if not isinstance(kind, str) or kind not in _KINDS:
@@ -62,6 +68,8 @@ def check_source_kind(source: Mapping[str, Any], namespace: str = "") -> None:
         raise InvalidRequest("source kind is unknown", kind=shown, known=sorted(_KINDS))
     if kind == "kafka":
         _check_topic(source, namespace)
+    elif has_connection(source):
+        check_connection_source(source, namespace)
 
 
 def _check_topic(source: Mapping[str, Any], namespace: str) -> None:

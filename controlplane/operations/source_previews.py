@@ -1,9 +1,11 @@
-"""What a write of a file or a statement would bring, looked at before it is asked for: its columns
-beside the table's, and what the write would be refused for. The same check begins the write itself.
+"""What a write of a file, a statement or a database's rows would bring, before it is asked for: its
+columns beside the table's, and what the write would be refused for. The same check begins the write
+itself.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +13,17 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.models import User
+from django.db import transaction
 
+from controlplane.audit.actions import do_record
 from controlplane.errors import InvalidRequest, StorageUnavailable
 from controlplane.mirror.storage import engine_table
+from controlplane.operations.connection_sources import (
+    POSTGRESQL,
+    bucket_place,
+    database_query,
+    has_connection,
+)
 from controlplane.operations.query_sources import SQL, checked_query
 from controlplane.operations.source_places import checked_rows_place
 from controlplane.operations.table_creation.suggesting import (
@@ -30,9 +40,9 @@ from workers.storage.source_places import check_in_no_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_FILES = ("csv", "json", "parquet")
+PREVIEWED = ("csv", "json", "parquet", SQL, POSTGRESQL)
 STATEMENT_ROWS = 1_000
-"""Of a statement, so many are computed."""
+"""Of a statement or a query, so many are computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,16 +74,17 @@ def preview_source(
     operation: str = "upsert",
     stream: str | None = None,
 ) -> SourcePreview:
-    """Reads the file, or the beginning of a Parquet file, or computes the first rows of a statement
-    as `by` may read them; then the table's schema. Changes nothing; a statement is in the audit.
+    """Read the file, or the beginning of a Parquet file, or compute the first rows of a statement
+    as `by` may read them, or have a database compute them; then read the table's schema. Changes
+    nothing; statements and queries are in the audit.
 
     Raises InvalidRequest: a source of another kind, a file outside the roots, not there, not
     readable, a statement that may not be written; PermissionDenied, what `do_run_sql` raises;
     StorageUnavailable.
     """
-    if source.get("kind") not in (*_FILES, SQL):
+    if source.get("kind") not in PREVIEWED:
         raise InvalidRequest(
-            "only files and statements are shown before they are written", kinds=(*_FILES, SQL)
+            "sources of this kind are not shown before they are written", kinds=PREVIEWED
         )
     if operation not in OPERATIONS:
         raise InvalidRequest("no such operation", operation=operation[:32], known=OPERATIONS)
@@ -82,22 +93,44 @@ def preview_source(
         if source["kind"] == SQL:
             query = checked_query(by, source)
             sample = sampled_statement(query.statement, by, STATEMENT_ROWS)
+        elif source["kind"] == POSTGRESQL:
+            sample = _database_sample(source, table, by)
         else:
-            sample = _file_sample(path, str(source.get("missing", "NA")), by)
+            sample = _file_sample(source, table.namespace, by)
         return _preview(table, path, sample, operation, stream, str(source.get("key", "")))
     except (InvalidInput, NotFound) as error:
-        raise InvalidRequest(error.message, **{**error.values, "path": path}) from error
+        named = {"path": path} if path else {}
+        raise InvalidRequest(error.message, **{**error.values, **named}) from error
     except LakehouseError as error:
         raise StorageUnavailable(error.message, **error.values) from error
 
 
-def _file_sample(path: str, missing: str, by: User) -> tuple[pa.Table, bool]:
+def _file_sample(source: Mapping[str, Any], namespace: str, by: User) -> tuple[pa.Table, bool]:
     """The first rows, and whether these are all. An object of a bucket is copied first."""
-    place = checked_rows_place(path, by)
-    check_in_no_table(place)
+    connection = None
+    if has_connection(source):
+        place, connection = bucket_place(source, namespace)
+    else:
+        place = checked_rows_place(str(source.get("path", "")), by)
+    check_in_no_table(place, connection)
     with TemporaryDirectory(prefix="sluice-preview-") as scratch:
-        file = file_here(place, Path(scratch), bytes_max=COPIED_BYTES_MAX)
-        return sampled_rows(str(file), missing)
+        file = file_here(place, Path(scratch), bytes_max=COPIED_BYTES_MAX, connection=connection)
+        return sampled_rows(str(file), str(source.get("missing", "NA")))
+
+
+def _database_sample(source: Mapping[str, Any], table: Table, by: User) -> tuple[pa.Table, bool]:
+    from workers.postgresql import first_rows  # Late: it loads a database's client.
+
+    query, connection = database_query(source, table.namespace)
+    with transaction.atomic():
+        do_record(
+            who=by.get_username(),
+            what="connection.read",
+            subject=str(source["connection"]),
+            result="requested",
+            details={"for": table.slug, "table": query.table, "query": query.query},
+        )
+    return first_rows(connection, query, rows_max=STATEMENT_ROWS, environ=os.environ)
 
 
 def _preview(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from workers.connections import BucketConnection
 from workers.errors import InvalidInput
 from workers.locations import (
     is_bucket_location,
@@ -22,6 +23,7 @@ from workers.storage.opening import open_storage
 from workers.storage.source_places import (
     check_below_a_source_root,
     check_in_no_table,
+    place_in_bucket,
     resolved_source,
 )
 
@@ -60,6 +62,18 @@ def rows_place_under_root(path: str, environment: Mapping[str, str]) -> str:
     sources = listed_source_roots(environment.get(SOURCES_VARIABLE, ""))
     check_below_a_source_root(place, sources, _roots(environment, ROOTS_VARIABLE))
     check_in_no_table(place)
+    return place
+
+
+def rows_place_in_bucket(
+    connection: BucketConnection, path: str, environment: Mapping[str, str]
+) -> str:
+    """As `rows_place_under_root`, of the object at `path` below the prefix of a connection.
+
+    Raises InvalidInput, StorageFailed.
+    """
+    place = place_in_bucket(connection, path, _roots(environment, ROOTS_VARIABLE))
+    check_in_no_table(place, connection)
     return place
 
 

@@ -11,12 +11,14 @@ from pyspark.sql.functions import col, concat, lit
 from pyspark.sql.types import StringType, StructField, StructType
 
 from workers.clock import InstantTime
+from workers.connections import BucketConnection
 from workers.files.arrow_streams import parquet_schema
 from workers.files.rows_file import KEY_SEPARATOR, CsvFile, JsonFile, names
+from workers.given_connection import given_of_kind
 from workers.spark.inputs.source import JobSource, Surroundings, WrittenOnce
 from workers.spark.types import to_spark
 from workers.storage.copying import file_here
-from workers.storage.roots import rows_place_under_root
+from workers.storage.roots import rows_place_in_bucket, rows_place_under_root
 
 COPIED_BYTES_MAX = 8_000_000_000
 """Of an object that a driver copies beside its own files."""
@@ -30,17 +32,17 @@ class FileSource(WrittenOnce):
 
     @classmethod
     def from_job(cls, job_source: JobSource, around: Surroundings) -> FileSource:
-        """The CSV, JSON or Parquet file that the job names; an object of a bucket is copied first.
+        """The CSV, JSON or Parquet file that the job names; an object of a bucket is copied first,
+        by the named connection where the job has one.
 
-        Raises InvalidInput for an unknown key, or a path outside the source roots, NotFound for an
-        object that there is not.
+        Raises InvalidInput for an unknown key, or a path outside the source roots or the prefix of
+        the connection, NotFound for an object that there is not.
         """
-        place = rows_place_under_root(job_source.text("path"), around.environment)
-        path = file_here(place, around.scratch, bytes_max=COPIED_BYTES_MAX)
+        path = _file_here(job_source, around)
         if job_source.values["kind"] in ("json", "parquet"):
-            job_source.only("path")
+            job_source.only("path", "connection")
             return cls(path if job_source.values["kind"] == "parquet" else _spooled(path, around))
-        job_source.only("path", "missing", "key", "key_from", "columns")
+        job_source.only("path", "connection", "missing", "key", "key_from", "columns")
         file = CsvFile(
             path=str(path),
             missing=job_source.text("missing", "NA"),
@@ -61,6 +63,16 @@ class FileSource(WrittenOnce):
     def before_commit(self, instant: InstantTime) -> None:
         """Nothing: no rival is waited for."""
         return
+
+
+def _file_here(job_source: JobSource, around: Surroundings) -> Path:
+    path, connection = job_source.text("path"), None
+    if name := job_source.text("connection", ""):
+        connection = given_of_kind(name, BucketConnection, around.environment)
+        place = rows_place_in_bucket(connection, path, around.environment)
+    else:
+        place = rows_place_under_root(path, around.environment)
+    return file_here(place, around.scratch, bytes_max=COPIED_BYTES_MAX, connection=connection)
 
 
 def parquet_frame(spark: SparkSession, file: Path) -> DataFrame:

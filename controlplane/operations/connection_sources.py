@@ -1,0 +1,113 @@
+"""Sources that a named connection reaches: files in a bucket, and rows of a database (threat T33).
+
+A request names the connection and what to read there. It can name neither an address nor a secret.
+Everything is checked when the write is requested, at each turn of a schedule, and again as its
+worker begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from django.conf import settings
+
+from controlplane.connections.queries import connection_settings, granted_connection
+from controlplane.errors import InvalidRequest
+from controlplane.operations.source_places import tables_above
+from workers.connections import (
+    BucketConnection,
+    Connection,
+    DatabaseConnection,
+    connection_from_json,
+)
+from workers.errors import InvalidInput
+from workers.locations import resolved_location
+from workers.storage.source_places import IN_A_TABLE, place_in_bucket
+
+if TYPE_CHECKING:
+    from workers.postgresql import DatabaseQuery
+
+POSTGRESQL: Final = "postgresql"
+SOURCE_KEY: Final = "connection"
+_OF_FILES: Final = frozenset({"kind", SOURCE_KEY, "path"})
+_KEYS: Final[Mapping[str, frozenset[str]]] = {
+    "csv": _OF_FILES | {"missing", "key", "key_from", "columns"},
+    "json": _OF_FILES,
+    "parquet": _OF_FILES,
+    POSTGRESQL: frozenset({"kind", SOURCE_KEY, "table", "query"}),
+}
+_Kind = TypeVar("_Kind", BucketConnection, DatabaseConnection)
+
+
+def has_connection(source: Mapping[str, Any]) -> bool:
+    """Return whether the source reads files or rows by a connection; a topic has its own check."""
+    kind = source.get("kind")
+    return kind == POSTGRESQL or (kind in _KEYS and bool(source.get(SOURCE_KEY)))
+
+
+def check_connection_source(source: Mapping[str, Any], namespace: str) -> None:
+    """Refuse, as InvalidRequest, a source of `has_connection` that names a connection which tables
+    of the namespace may not use, another key, or what cannot be read there. Connects to nothing.
+    """
+    if source["kind"] == POSTGRESQL:
+        database_query(source, namespace)
+    else:
+        bucket_place(source, namespace)
+
+
+def bucket_place(source: Mapping[str, Any], namespace: str) -> tuple[str, BucketConnection]:
+    """Return the place of the file that the source names, and the connection that reads it.
+
+    Raises InvalidRequest, also for a file in a registered table or below a table root.
+    """
+    connection = _opened(source, namespace, BucketConnection)
+    path = source.get("path")
+    if not isinstance(path, str):
+        raise InvalidRequest("a file in a bucket needs a path, as a text", key="path")
+    tables = [resolved_location(root) for root in settings.SLUICE_TABLE_ROOTS]
+    try:
+        place = place_in_bucket(connection, path, tables)
+        if tables_above(place).exists():
+            raise InvalidInput(IN_A_TABLE, path=path[:200])
+    except InvalidInput as error:
+        raise InvalidRequest(error.message, **error.values) from error
+    return place, connection
+
+
+def database_query(
+    source: Mapping[str, Any], namespace: str
+) -> tuple[DatabaseQuery, DatabaseConnection]:
+    """Return what the source asks for, and the connection to its database. The text of a query is
+    checked by the database, when it runs. Raises InvalidRequest.
+    """
+    from workers.postgresql import DatabaseQuery  # Late: it loads a database's client.
+
+    connection = _opened(source, namespace, DatabaseConnection)
+    table, query = source.get("table", ""), source.get("query", "")
+    if not isinstance(table, str) or not isinstance(query, str):
+        raise InvalidRequest("a source of kind postgresql needs a table or a query, as a text")
+    try:
+        return DatabaseQuery(table=table, query=query), connection
+    except InvalidInput as error:
+        raise InvalidRequest(error.message, **error.values) from error
+
+
+def _opened(source: Mapping[str, Any], namespace: str, cls: type[_Kind]) -> _Kind:
+    kind = str(source["kind"])
+    if unknown := sorted(str(key)[:40] for key in set(source) - _KEYS[kind]):
+        raise InvalidRequest(
+            "a connection brings its address and who connects; name it without these keys",
+            keys=unknown,
+            known=sorted(_KEYS[kind]),
+        )
+    name = source.get(SOURCE_KEY)
+    if not isinstance(name, str) or not name:
+        raise InvalidRequest("a source of this kind needs the name of a connection", key=SOURCE_KEY)
+    stored = granted_connection(name, cls.KIND, namespace)
+    try:
+        opened: Connection = connection_from_json(cls.KIND, connection_settings(stored))
+    except InvalidInput as error:
+        raise InvalidRequest(error.message, connection=name) from error
+    assert isinstance(opened, cls)
+    return opened
