@@ -14,16 +14,27 @@ BROKER: Final = "localhost:9092"
 _ADDRESS_CHARS: Final = 60
 
 
+_WITHOUT: Final = {
+    "kafka": "none: the broker named here",
+    "s3": "none: a file below a source root",
+    "postgresql": "choose one",
+}
+"""What the field says where no connection is chosen, by kind."""
+
+
 def connection_field(namespace: str, kind: str = "kafka") -> forms.ChoiceField:
-    """The connections that tables of the namespace may use; none where it is empty."""
+    """The connections that tables of the namespace may use; none where it is empty. A database is
+    reached by a connection alone.
+    """
     names = [
         (name, f"{name} · {address[:_ADDRESS_CHARS]}")
         for name, address in usable_connections(kind, namespace)
     ]
     return forms.ChoiceField(
         label="Connection",
-        required=False,
-        choices=[("", "none: the broker named here"), *names],
+        required=kind == "postgresql",
+        choices=[("", _WITHOUT[kind]), *names],
+        error_messages={"required": "Choose a connection; an admin grants them to namespaces."},
     )
 
 

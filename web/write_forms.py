@@ -28,9 +28,10 @@ SOURCES: Mapping[str, str] = {
     "parquet": "Parquet file",
     "sql": "SQL over tables",
     "kafka": "Kafka topic",
+    "postgresql": "PostgreSQL",
 }
 """What a write may come from, as the links over the form say it."""
-PREVIEWED = ("csv", "json", "parquet", "sql")
+PREVIEWED = ("csv", "json", "parquet", "sql", "postgresql")
 """A topic is read when the write begins, and not before."""
 _OPERATIONS = [
     ("upsert", "upsert: rows whose key is there are replaced"),
@@ -63,15 +64,18 @@ _MECHANISMS = [
 ]
 _SASL_SOURCE = ("protocol", "mechanism", "username", "password_env", "ca")
 _FIELDS: Mapping[str, Sequence[str]] = {
-    "csv": ("path", "missing", "columns", "key", "key_from"),
-    "json": ("path",),
-    "parquet": ("path",),
+    "csv": ("connection", "path", "missing", "columns", "key", "key_from"),
+    "json": ("connection", "path"),
+    "parquet": ("connection", "path"),
     "sql": ("statement",),
+    "postgresql": ("connection", "table", "query"),
     "kafka": (
         "topic", "connection", "bootstrap", "format", "csv_columns", "begins", "start", "start_at",
         *_SASL_SOURCE,
     ),
 }  # fmt: skip
+_CONNECTIONS = {"kafka": "kafka", "postgresql": "postgresql"}
+"""The kind of connection that a source has; of files, s3."""
 _OF_ANY_SOURCE = {name for names in _FIELDS.values() for name in names}
 _NOT_SENT = {"begins", "start", "start_at"}
 
@@ -82,7 +86,8 @@ class WriteForm(forms.Form):
     path = forms.CharField(
         label="File",
         max_length=700,
-        help_text="an absolute path below a source root, or s3://bucket/name",
+        help_text="an absolute path below a source root, s3://bucket/name, or with a connection "
+        "the path below its prefix",
         error_messages={"required": "Say which file."},
     )
     missing = forms.CharField(
@@ -105,6 +110,15 @@ class WriteForm(forms.Form):
         max_length=STATEMENT_CHARS_MAX,
         help_text="one SELECT over tables whose rows you may read, by slug or namespace.slug",
         error_messages={"required": "Write one SELECT."},
+    )
+    table = forms.CharField(
+        label="Table", max_length=130, required=False, help_text="schema.name, or write a query"
+    )
+    query = forms.CharField(
+        label="Query",
+        max_length=STATEMENT_CHARS_MAX,
+        required=False,
+        help_text="one SELECT that the database runs, in a read-only transaction",
     )
     topic = forms.CharField(
         label="Topic", max_length=249, error_messages={"required": "Name the topic."}
@@ -160,8 +174,9 @@ class WriteForm(forms.Form):
     def __init__(self, *args: Any, kind: str, namespace: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.kind = kind
-        self.fields["connection"] = connection_field(namespace)
-        for name in _OF_ANY_SOURCE - set(_FIELDS[kind]):
+        if kind != "sql":
+            self.fields["connection"] = connection_field(namespace, _CONNECTIONS.get(kind, "s3"))
+        for name in (_OF_ANY_SOURCE - set(_FIELDS[kind])) & set(self.fields):
             del self.fields[name]
         planned = _PLANNED if kind in _PLANNED_FROM else _OVERWRITES
         self.fields["operation"] = forms.ChoiceField(choices=[*_OPERATIONS, *planned])
@@ -186,6 +201,8 @@ class WriteForm(forms.Form):
         words = dict(super().clean() or {})
         if self.kind == "kafka":
             words["bootstrap"] = check_broker(self, words, _SASL_SOURCE)
+        if self.kind == "postgresql" and bool(words.get("table")) == bool(words.get("query")):
+            self.add_error("table", "Name a table or write a query, one of the two.")
         needed = {"offsets": "start", "time": "start_at"}.get(str(words.get("begins")))
         if needed is not None and needed not in self.errors and not words.get(needed):
             self.add_error(needed, "Say where the read begins.")

@@ -8,10 +8,16 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import Settings
 
 from controlplane.audit.models import AuditEvent
+from controlplane.connections.actions import (
+    ConnectionWish,
+    do_create_connection,
+    do_grant_connection,
+)
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from web.write_forms import SOURCES
@@ -75,6 +81,41 @@ def test_a_statement_is_looked_at_and_written(as_admin: Client, trips: Table) ->
     assert AuditEvent.objects.filter(what="rows.read", object="trips").exists()
     assert status == 302
     assert Operation.objects.get().parameters["job"]["source"]["kind"] == "sql"
+
+
+def test_files_and_rows_are_asked_for_by_a_connection(
+    as_admin: Client, admin: User, trips: Table
+) -> None:
+    database = {"host": "127.0.0.1", "port": 1, "database": "erp", "username": "sluice"}
+    for name, kind, settings in (
+        ("drop", "s3", {"bucket": "drop", "prefix": "in"}),
+        ("erp", "postgresql", database),
+    ):
+        wish = ConnectionWish(name=name, kind=kind, settings=settings)
+        do_create_connection(wish, by=admin)
+        do_grant_connection(name, [trips.namespace], by=admin)
+    file = {"connection": "drop", "path": "2026/a.json"}
+    query = {"connection": "erp", "query": "SELECT 1 AS id -- all"}
+
+    assert "erp · 127.0.0.1:1/erp" in as_admin.get(f"{PAGE}?kind=postgresql").content.decode()
+    assert [sent(as_admin, "json", **file)[0], sent(as_admin, "postgresql", **query)[0]] == [
+        302
+    ] * 2
+    refused = {
+        "Choose a connection": {"query": "SELECT 1"},
+        "one of the two": {**query, "table": "public.orders"},
+        "Select a valid choice": {**query, "connection": "drop"},
+        "the database did not let the connection in": {**query, "deed": "preview"},
+    }
+    for said, words in refused.items():
+        assert said in sent(as_admin, "postgresql", **words)[1]
+    deletes = {**file, "operation": "delete"}
+    assert "does not take this" in sent(as_admin, "csv", **deletes)[1]
+
+    sources = [one.parameters["job"]["source"] for one in Operation.objects.order_by("pk")]
+    assert sorted(sources, key=str) == sorted(
+        ({"kind": "json", **file}, {"kind": "postgresql", **query}), key=str
+    )
 
 
 @pytest.mark.sampled(every=2)

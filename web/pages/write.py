@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _PREFILLED: Final = (
     *("path", "missing", "statement", "topic", "connection", "bootstrap", "operation", "stream"),
+    *("table", "query"),
 )
 
 
