@@ -148,6 +148,17 @@ def test_writers_of_slow_storage_that_were_answered_together_ask_together(
     assert len(troubled.appends) <= 1 + 5 * 3
 
 
+def test_batches_go_to_the_files_in_turn(troubled: TroubledStorage) -> None:
+    async def story(directory: MarkerDirectory) -> None:
+        for number in range(5):
+            await directory.create([name(number)], None)
+
+    run(troubled, story, BatchSettings(num_threads=3))
+
+    files = [path.rpartition("/")[2] for path, _ in troubled.appends]
+    assert files == ["MARKERS0", "MARKERS1", "MARKERS2", "MARKERS0", "MARKERS1"]
+
+
 def test_a_set_interval_is_waited_for(troubled: TroubledStorage) -> None:
     clock = SystemClock()
 

@@ -21,6 +21,7 @@ from workers.sink.config import SinkConfig
 from workers.sink.context import SinkContexts, sink_write_options
 from workers.sink.coordinator_events import Committed
 from workers.sink.kafka.consumer import PartitionConsumer
+from workers.sink.ledger import SinkTransaction
 from workers.sink.messages import (
     AckCommit,
     EndCommit,
@@ -108,12 +109,7 @@ class Carried:
     failures: list[str] = field(default_factory=list)
 
 
-def carry(
-    table: Table, config: SinkConfig, records: Sequence[Sent], *, batch_rows: int = 64
-) -> Carried:
-    """Transactions until one with all records is committed."""
-    outbox = Outbox()
-    script = Script(records, config.mode is SinkMode.UPSERT, batch_rows)
+def make_loop(table: Table, config: SinkConfig, script: Script, outbox: Outbox) -> ParticipantLoop:
     around = Surroundings(
         config=config,
         storage=table.storage,
@@ -122,7 +118,31 @@ def carry(
         clock=system_ports().clock,
         consume=lambda _partition: cast("PartitionConsumer", script),
     )
-    loop = ParticipantLoop(around, ParticipantState(0, ME, since_ms=1, run_id=RUN))
+    return ParticipantLoop(around, ParticipantState(0, ME, since_ms=1, run_id=RUN))
+
+
+def start_message(epoch: int, begun: SinkTransaction, refused: tuple[str, ...] = ()) -> StartCommit:
+    return StartCommit(
+        epoch,
+        begun.instant,
+        "c",
+        begun.offsets,
+        {0: ME},
+        begun.schema,
+        begun.read_at,
+        refused,
+        begun.topic_id,
+        begun.cluster_id,
+    )
+
+
+def carry(
+    table: Table, config: SinkConfig, records: Sequence[Sent], *, batch_rows: int = 64
+) -> Carried:
+    """Transactions until one with all records is committed."""
+    outbox = Outbox()
+    script = Script(records, config.mode is SinkMode.UPSERT, batch_rows)
+    loop = make_loop(table, config, script, outbox)
     errors: list[BaseException] = []
 
     def run() -> None:
@@ -155,20 +175,7 @@ def _carried(
         begun = ledger.begin(Facts({0: (0, end)}))
         assert begun is not None
         epoch, instant = ledger.epoch.number, begun.instant
-        loop.inbox.put(
-            StartCommit(
-                epoch,
-                instant,
-                "c",
-                begun.offsets,
-                {0: ME},
-                begun.schema,
-                begun.read_at,
-                refused,
-                begun.topic_id,
-                begun.cluster_id,
-            )
-        )
+        loop.inbox.put(start_message(epoch, begun, refused))
         through = partial(_is_through, instant=instant, end=end)
         heard = _heard(outbox, errors, through, loop)
         if isinstance(heard, Ready):

@@ -176,6 +176,7 @@ def test_a_bucket_that_is_not_there_says_so() -> None:
         "s3://lake//x",
         "s3://lake/x?y",
         "gs://lake/x",
+        "hdfs://namenode:8020/lake/x",
         "http://lake/x",
     ],
 )
