@@ -11,12 +11,17 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from django.urls import Resolver404, resolve
+
+from controlplane.node.effective import NODE_SETTINGS
+from workers.options.catalogue import CATALOGUE
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SINK = REPOSITORY / "docs" / "sink-protocol.md"
 REGRESSIONS = REPOSITORY / "docs" / "regressions.md"
 INVARIANTS = REPOSITORY / "docs" / "invariants.md"
 SECURITY = REPOSITORY / "docs" / "security.md"
+COVERAGE = REPOSITORY / "docs" / "coverage.md"
 NAMED = re.compile(r"`([\w/]+\.py)::([\w.]+)`")
 BUGS = {"A": 14, "B": 17, "C": 4, "D": 11, "E": 4, "F": 6, "G": 5, "H": 7, "K": 16}
 OUTSIDE = {
@@ -35,6 +40,16 @@ OUTSIDE = {
 }
 THREATS = {"T": 34}
 RULES = {"TL": 12, "RB": 6, "KS": 11}
+STATES = ("done", "partly", "not done")
+TESTS_MAX = 2
+ADDRESS = re.compile(r"`(?:GET )?(/(?:t/|api/|sql)[^`]*)`")
+EXAMPLES = {"<table>": "trips", "<instant>": "20260101000000000", "<sink>": "orders"}
+NO_OPTIONS = {
+    *("hoodie.markers.timeline_server_based.batch.num_threads",),
+    *("hoodie.markers.timeline_server_based.batch.interval_ms",),
+}
+"""Options of Hudi that the coverage names because Sluice does not have them."""
+SETTING = re.compile(r"`((?:hoodie\.|SLUICE_)[\w.]+)`")
 
 
 def rows(document: Path) -> dict[str, list[str]]:
@@ -69,7 +84,7 @@ def names_of(path: str) -> frozenset[str]:
 
 
 @pytest.mark.parametrize(
-    "document", [REGRESSIONS, INVARIANTS, SINK, SECURITY], ids=lambda path: path.name
+    "document", [REGRESSIONS, INVARIANTS, SINK, SECURITY, COVERAGE], ids=lambda path: path.name
 )
 def test_all_code_that_a_document_names_exists(document: Path) -> None:
     named = NAMED.findall(document.read_text(encoding="utf-8"))
@@ -113,3 +128,66 @@ def test_every_invariant_is_asserted_by_code_and_attacked_by_a_test() -> None:
         assert not any(name.startswith("test_") for _, name in code), rule
         assert tests, f"{rule} is attacked nowhere"
         assert all(name.startswith("test_") for _, name in tests), rule
+
+
+def read_coverage() -> list[list[str]]:
+    """Return the rows of all sections of the coverage page."""
+    rows: list[list[str]] = []
+    for section in COVERAGE.read_text(encoding="utf-8").split("\n## ")[1:]:
+        lines = [line for line in section.splitlines() if line.startswith("|")][2:]
+        assert lines, section
+        rows += [[cell.strip() for cell in line[1:-1].split("|")] for line in lines]
+    return rows
+
+
+def test_every_requirement_has_its_cells_and_a_state() -> None:
+    for row in read_coverage():
+        assert len(row) == 5, row
+        assert all(row), row
+        requirement, _, code, tests, state_and_reason = row
+        state, _, reason = state_and_reason.partition(": ")
+        assert state in STATES, requirement
+        assert reason or state == "done", requirement
+        assert NAMED.sub("", code).strip(", ") in ("", "none"), requirement
+        assert NAMED.sub("", tests).strip(", ") in ("", "none"), requirement
+        if state != "not done":
+            names = [name for _, name in NAMED.findall(tests)]
+            assert 1 <= len(names) <= TESTS_MAX, requirement
+            assert all(name.startswith("test_") for name in names), requirement
+            assert NAMED.search(code), requirement
+
+
+def test_no_requirement_is_listed_twice() -> None:
+    requirements = [row[0] for row in read_coverage()]
+
+    assert len(requirements) == len(set(requirements))
+
+
+def test_the_coverage_counts_its_states() -> None:
+    states = [row[4].partition(":")[0] for row in read_coverage()]
+    counts = dict(
+        re.findall(r"^\| `([a-z ]+)` \| (\d+) \|", COVERAGE.read_text("utf-8"), re.MULTILINE)
+    )
+
+    assert counts == {state: str(states.count(state)) for state in STATES}
+
+
+def test_pages_addresses_and_settings_of_the_coverage_exist() -> None:
+    text = COVERAGE.read_text(encoding="utf-8")
+    settings = {setting.name for setting in NODE_SETTINGS}
+    settings |= {key for _, options in CATALOGUE for key in options}
+
+    missing = [address for address in set(ADDRESS.findall(text)) if not is_address(address)]
+    assert missing == []
+    assert set(SETTING.findall(text)) - settings == NO_OPTIONS
+
+
+def is_address(address: str) -> bool:
+    """Return whether the address leads to a page or to a part of the API."""
+    for placeholder, example in EXAMPLES.items():
+        address = address.replace(placeholder, example)
+    try:
+        resolve(address)
+    except Resolver404:
+        return False
+    return True
