@@ -26,6 +26,7 @@ from controlplane.tables.models import Table
 from tests.support.sinks import TOPIC
 from workers.clock import SystemClock
 from workers.errors import LakehouseError
+from workers.given_connection import CONNECTION_VARIABLE, connection_environment
 from workers.jobs import WriteJob
 from workers.lakehouse import create_table, open_table
 from workers.reporting.kept_log import keeping_log
@@ -51,7 +52,21 @@ def canary(of: str) -> str:
 
 def environment() -> dict[str, str]:
     named = {name: canary(name) for name in VARIABLES}
-    return named | {name: text.format(canary(name)) for name, text in ADDRESSES.items()}
+    connection = {
+        "name": "orders",
+        "kind": "postgresql",
+        "settings": {
+            "host": "db.example",
+            "database": "shop",
+            "username": "reader",
+            "password": canary(CONNECTION_VARIABLE),
+        },
+    }
+    return (
+        named
+        | {name: text.format(canary(name)) for name, text in ADDRESSES.items()}
+        | connection_environment(connection)
+    )
 
 
 OPTIONS = {

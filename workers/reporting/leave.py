@@ -28,17 +28,10 @@ _REFUSED: Final = frozenset({401, 403, 404})
 _log = logging.getLogger(__name__)
 
 
-def has_leave(
-    operation_id: str, report_url: str, environment: Mapping[str, str], clock: Clock
-) -> bool:
-    """Whether the operation may begin; False also where nobody answers, after some 15 s."""
-    return request_leave(operation_id, report_url, environment, clock) is not None
-
-
 def request_leave(
     operation_id: str, report_url: str, environment: Mapping[str, str], clock: Clock
 ) -> Mapping[str, Any] | None:
-    """None where the operation may not begin, or nobody answers, after some 15 s. Else the named
+    """Return None where the operation may not begin, or nobody answers for 15 s. Else the named
     connection that the operation uses, as `workers.given_connection` reads it; empty without one.
     """
     url = f"{report_url.rstrip('/')}/leave/"

@@ -22,7 +22,7 @@ from workers.options.write_options import SHORT_LIVED
 from workers.ports import system_ports
 from workers.reporting import OperationReport, Reporter, ReportState
 from workers.reporting.at_work import being_at_work
-from workers.reporting.leave import has_leave
+from workers.reporting.leave import request_leave
 from workers.storage.roots import storage_under_root
 from workers.table.table import Table, open_
 from workers.tasks.cancel import settle
@@ -71,7 +71,11 @@ def write_with_arrow(message: dict[str, Any]) -> None:
     ports = system_ports()
     with being_at_work(job.run_dir, ports.clock) as is_mine, reporting(job) as reporter:
         assert job.report_url is not None
-        if is_mine and has_leave(job.operation_id, job.report_url, os.environ, ports.clock):
+        address = job.report_url
+        if (
+            is_mine
+            and request_leave(job.operation_id, address, os.environ, ports.clock) is not None
+        ):
             _carry_out(job, open_(storage_under_root(job.table, os.environ), ports), reporter)
 
 
