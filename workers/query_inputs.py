@@ -77,7 +77,7 @@ class QuerySource(WrittenOnce):
         Raises InvalidInput for what cannot be computed, LimitHit for what takes more than this
         node's settings let it.
         """
-        limits, rows_max = _limits(self.environment)
+        limits, rows_max = limits_of_rows(self.environment)
         tables = [
             {
                 "relation": table.relation,
@@ -142,7 +142,7 @@ class DatabaseSource(WrittenOnce):
         Raises InvalidInput for what cannot be read exactly, LimitHit for what takes more than this
         node's settings let it.
         """
-        limits, rows_max = _limits(self.environment)
+        limits, rows_max = limits_of_rows(self.environment)
         write_rows(
             self.connection,
             self.query,
@@ -157,9 +157,9 @@ class DatabaseSource(WrittenOnce):
         return
 
 
-def _limits(environment: Mapping[str, str]) -> tuple[ProcessLimits, int]:
-    """Those of this node for a statement or a query whose rows are written, with the number of
-    rows.
+def limits_of_rows(environment: Mapping[str, str]) -> tuple[ProcessLimits, int]:
+    """Return the limits of this node for a statement or a query whose rows are written, and how
+    many rows it may have. Raises InvalidInput for a setting that is no number.
     """
 
     def setting(name: str, default: int) -> int:

@@ -16,6 +16,7 @@ import psycopg
 import pyarrow.parquet as pq
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
 from django.test import Client
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
@@ -44,6 +45,7 @@ from workers.clock import SystemClock
 from workers.connections import BucketConnection
 from workers.errors import InvalidInput
 from workers.jobs import driver_job
+from workers.lakehouse import open_table
 from workers.query_inputs import DatabaseSource
 from workers.reporting.kept_log import log_masker
 from workers.spark.inputs import open_source
@@ -254,6 +256,22 @@ def test_worker_opens_the_connection_while_its_namespace_may_use_it(
     Schedule.objects.update(next_due_at="2020-01-01T00:00:00Z")
     [run] = run_due_schedules()
     assert run.outcome == "not_run"
+
+
+def test_shell_loads_rows_and_files_by_a_connection_of_the_namespace(
+    drop: BucketConnection, erp: str, admin: User, root: Path
+) -> None:
+    open_with(drop, drop.location).put("people.csv", b"id,city\n1,Oslo\n")
+    database = ("--connection", "erp", "--source-table", "public.trips", "--name", "rides")
+
+    call_command("write", *database)
+    call_command("write", "people.csv", "--connection", "drop", "--no-spark")
+
+    assert open_table(root / "rides").read().to_pylist() == [{"id": "7", "ts": 9, "city": "Turku"}]
+    assert open_table(root / "people").read().to_pylist() == [{"id": 1, "city": "Oslo"}]
+    do_grant_connection("erp", ["elsewhere"], by=admin)
+    with pytest.raises(CommandError, match="is granted to the namespace"):
+        call_command("write", *database)
 
 
 def test_query_of_a_preview_is_in_the_audit_and_changes_nothing(

@@ -1,4 +1,6 @@
-"""`manage.py write`: load a CSV file into a table, through Spark or not, at once or as streams."""
+"""`manage.py write`: load a CSV file into a table, through Spark or not, at once or as streams; or
+the rows of a database. A file in a bucket, and a database, are reached by a named connection.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from django.conf import settings
 from django.core.management import BaseCommand, CommandError
 from django.db import DatabaseError, OperationalError
@@ -20,20 +23,30 @@ from controlplane.errors import ControlPlaneError
 from controlplane.node.shell.confirmation import add_confirmation
 from controlplane.node.shell.table_services import ServiceCommand, plan_and_run
 from controlplane.operations.actions import PLANNED_OPERATIONS
+from controlplane.operations.connection_sources import (
+    POSTGRESQL,
+    bucket_place,
+    database_query,
+)
 from controlplane.operations.source_places import checked_file_of_shell
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.locations import checked_location
+from controlplane.tables.models import DEFAULT_NAMESPACE
 from controlplane.tables.models import Table as TableRow
 from workers.concurrency.outcome import Committed, describe_outcome
 from workers.errors import InvalidInput, LakehouseError, TableNotFound
 from workers.jobs import OPERATIONS, WriteJob
 from workers.lakehouse import LakehouseTable, create_table, open_table
 from workers.ports import RandomIds, system_ports
+from workers.storage.copying import file_here
+from workers.storage.source_places import check_in_no_table
 
 if TYPE_CHECKING:
     from workers.files.rows_file import CsvFile
     from workers.spark.load import StreamColumns
 
+COPIED_BYTES_MAX = 8_000_000_000
+"""Of an object of a bucket."""
 MERGED_SHARE_WARNED = 0.05
 """Above this share of rows with equal keys the key is probably not the one that was meant."""
 
@@ -43,6 +56,8 @@ example (hourly weather, three airports):
       --key-from origin,time_hour --partition-by origin --ordering time_hour
 the same as three streams, written at once by three clients:
   ... --streams "temperature=temp,dewp,humid;wind=wind_dir,wind_speed,wind_gust;rest=*"
+rows of a database, by the connection erp:
+  python manage.py write --connection erp --source-table public.orders --name orders
 """
 
 
@@ -59,7 +74,17 @@ class Command(BaseCommand):
         return parser
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("csv", help="the file; its first line names the columns")
+        parser.add_argument(
+            "csv",
+            nargs="?",
+            default="",
+            help="the file; its first line names the columns; with --connection its path there",
+        )
+        parser.add_argument(
+            "--connection", default="", help="a connection that the table's namespace may use"
+        )
+        parser.add_argument("--source-table", default="", help="of a database: schema.name")
+        parser.add_argument("--query", default="", help="of a database: one SELECT")
         parser.add_argument("--table", help="the table's location (default: <first root>/<name>)")
         parser.add_argument("--name", help="the table's name (default: the file's)")
         parser.add_argument("--record-key", default="id", help="the key column (default: id)")
@@ -75,18 +100,68 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            self._write(options)
+            with TemporaryDirectory(prefix="sluice-write-") as scratch:
+                if options["source_table"] or options["query"]:
+                    self._write_database(options, Path(scratch))
+                else:
+                    self._write(options, Path(scratch))
         except (ControlPlaneError, LakehouseError) as error:
             raise CommandError(str(error)) from error
 
-    def _write(self, options: Mapping[str, Any]) -> None:
+    def _write_database(self, options: Mapping[str, Any], scratch: Path) -> None:
+        """In this process, whose memory the rows must fit in."""
+        from workers.postgresql import write_rows
+        from workers.query_inputs import limits_of_rows
+        from workers.spark.load import parse_streams
+
+        if options["csv"] or options["key_from"] or not options["name"]:
+            raise CommandError(
+                "rows of a database need the table's --name, and neither a file nor --key-from"
+            )
+        source = {
+            "kind": POSTGRESQL,
+            "connection": options["connection"],
+            "table": options["source_table"],
+            "query": options["query"],
+        }
+        query, connection = database_query(source, self._namespace(options, options["name"]))
+        limits, rows_max = limits_of_rows(os.environ)
+        file = scratch / "rows.parquet"
+        write_rows(connection, query, file, rows_max=rows_max, limits=limits, environ=os.environ)
+        rows = pq.read_table(file)
+        table = self._table(options, rows.schema, options["name"])
+        config = table.table.config
+        shared = (*config.record_key, *config.partition_by, *config.ordering)
+        streams = parse_streams(options["streams"], present=rows.column_names, shared=shared)
+        self._write_arrow(table, rows, streams, options["operation"], shared)
+        self.stdout.write(f"{table.read().num_rows} rows in {table.location}")
+
+    def _namespace(self, options: Mapping[str, Any], stem: str) -> str:
+        """Of the table; of one that is made now, the default one."""
+        row = TableRow.objects.filter(location=self._location(options, stem)).first()
+        return row.namespace if row else DEFAULT_NAMESPACE
+
+    def _file(self, options: Mapping[str, Any], scratch: Path) -> Path:
+        """The file, or its copy where a bucket has it."""
+        if not options["connection"]:
+            path = Path(options["csv"]).resolve()
+            if not path.is_file():
+                raise CommandError(f"no such file: {path}")
+            checked_file_of_shell(str(path))
+            return path
+        source = {"kind": "csv", "connection": options["connection"], "path": options["csv"]}
+        place, connection = bucket_place(
+            source, self._namespace(options, Path(options["csv"]).stem)
+        )
+        check_in_no_table(place, connection)
+        return file_here(place, scratch, bytes_max=COPIED_BYTES_MAX, connection=connection)
+
+    def _write(self, options: Mapping[str, Any], scratch: Path) -> None:
         from workers.files.rows_file import CsvFile, names
         from workers.spark.load import parse_streams
 
-        path = Path(options["csv"]).resolve()
-        if not path.is_file():
-            raise CommandError(f"no such file: {path}")
-        checked_file_of_shell(str(path))
+        path = self._file(options, scratch)
+        stem = Path(options["csv"]).stem
         key_from = names(options["key_from"])
         file = CsvFile(
             path=str(path),
@@ -96,9 +171,9 @@ class Command(BaseCommand):
         )
         rows = file.read()
         if options["operation"] in PLANNED_OPERATIONS:
-            self._write_planned(options, file)
+            self._write_planned(options, file, stem)
             return
-        table = self._table(options, rows.schema, path.stem)
+        table = self._table(options, rows.schema, stem)
         config = table.table.config
         shared = (*config.record_key, *config.partition_by, *config.ordering)
         streams = parse_streams(options["streams"], present=rows.column_names, shared=shared)
@@ -108,9 +183,11 @@ class Command(BaseCommand):
             self._write_spark(table, file, streams, options["operation"], rows.num_rows)
         self.stdout.write(f"rows in the table: {table.read().num_rows} ({table.location})")
 
-    def _write_planned(self, options: Mapping[str, Any], file: CsvFile) -> None:
+    def _write_planned(self, options: Mapping[str, Any], file: CsvFile, stem: str) -> None:
         """What takes data away: shown first, and carried out when it was confirmed."""
-        location = self._location(options, Path(file.path).stem)
+        if options["connection"]:
+            raise CommandError("what takes data away needs a file of this machine")
+        location = self._location(options, stem)
         row = TableRow.objects.filter(location=location).first()
         if row is None:
             raise CommandError(f"no table is registered at {location}")
