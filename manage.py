@@ -16,6 +16,7 @@ def main() -> None:
     from controlplane.node.environment import adopt
     from controlplane.node.identity import BadSetting
 
+    acts_as = _acts_as(sys.argv)
     words = sys.argv[1:]
     wants_help = not words or not {"--help", "-h", "--version"}.isdisjoint(words)
     try:
@@ -23,6 +24,8 @@ def main() -> None:
     except BadSetting as error:
         sys.exit(str(error))
     try:
+        if acts_as and not wants_help:
+            _act_as(acts_as, words[0])
         execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:
         sys.exit(str(error))
@@ -33,6 +36,32 @@ def main() -> None:
             f"the node's database cannot be used: {str(error).strip()}; `make up` makes it and "
             "brings its tables up to date, and SLUICE_HOME or SLUICE_DATABASE say where it is"
         )
+
+
+def _acts_as(argv: list[str]) -> str:
+    """Take `--as NAME` away, which stands before the command, or SLUICE_AS."""
+    named = os.environ.pop("SLUICE_AS", "")
+    if argv[1:2] == ["--as"] and len(argv) > 2:
+        named = argv[2]
+        del argv[1:3]
+    elif argv[1:2] and argv[1].startswith("--as="):
+        named = argv[1].removeprefix("--as=")
+        del argv[1]
+    return named
+
+
+def _act_as(name: str, command: str) -> None:
+    import django
+    from django.core.exceptions import PermissionDenied
+
+    django.setup()
+    from controlplane.errors import ControlPlaneError
+    from controlplane.node.shell.acting import begin
+
+    try:
+        begin(name, command=command)
+    except (ControlPlaneError, PermissionDenied) as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

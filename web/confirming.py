@@ -42,7 +42,7 @@ def is_confirmed(request: HttpRequest) -> bool:
     return request.POST.get(CONFIRMED) == "yes"
 
 
-def asked(request: HttpRequest, question: Question) -> HttpResponse:
+def ask_first(request: HttpRequest, question: Question) -> HttpResponse:
     """Show the question; what the form said is sent again with the answer."""
     kept = [
         (name, value)

@@ -28,7 +28,6 @@ from controlplane.tables.access import Caller, Permission, access_table, visible
 from controlplane.tables.masks import without_row_choices
 from controlplane.tables.messages import shown_message
 from controlplane.tables.models import Table
-from controlplane.tables.row_access import row_access
 from controlplane.writers.models import Conflict
 
 SAMPLES_SHOWN_FOR = timedelta(minutes=5)
@@ -132,14 +131,13 @@ def operation_detail(operation_id: UUID | str, user: Caller | None) -> Operation
     operation = _operations().filter(pk=operation_id).first()
     if operation is None:
         return None
-    sees_all = user is None or row_access(user, operation.table).sees_all
     is_whole = operation.pk in shown_whole(user, [operation])
     waits = waits_of([operation], timezone.now())
     return OperationDetail(
         row=replace(operation_row(operation, is_whole=is_whole), waits_for=waits.get(operation.pk)),
         heading=kind_of(operation).heading(operation),
         parameters=_shown_parameters(
-            operation.parameters if sees_all else without_row_choices(operation.parameters)
+            operation.parameters if is_whole else without_row_choices(operation.parameters)
         ),
         plan=operation.plan,
         plan_hash=operation.plan_hash,

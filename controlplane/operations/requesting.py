@@ -44,7 +44,7 @@ def do_request(
     was shown; NotAllowedNow for a plan that is blocked or empty, or while another one is open.
     """
     _check_role(ask, by)
-    if not by.is_shell:
+    if by.user is not None or not by.is_shell:
         check_named_places(by.user, ask.body)
     digest = _digest(ask, given)
     if known := _known(by, given.idempotency_key, digest):
@@ -80,7 +80,7 @@ def do_request_unseen(ask: Ask[P], by: Requester, plan: P, reason: str) -> Opera
     Raises PermissionDenied, InvalidRequest, and NotAllowedNow while another one is open.
     """
     _check_role(ask, by)
-    if not by.is_shell:
+    if by.user is not None or not by.is_shell:
         check_named_places(by.user, ask.body)
     request = Request(by=by, reason=reason)
     try:

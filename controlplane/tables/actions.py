@@ -28,8 +28,10 @@ def do_register_table(
     name: str = "",
     namespace: str = DEFAULT_NAMESPACE,
     by: User | None,
+    who: str = "",
 ) -> Table:
     """A row for the table at `location`; the next sync fills in what the table says of itself.
+    `who`: the name for the audit where `by` is nobody.
 
     Raises InvalidRequest: grammar of slug, name and namespace, roots, a slug that is taken, a
     location that overlaps another table's.
@@ -50,7 +52,7 @@ def do_register_table(
             registered_by=by,
         )
         do_record(
-            who=by.get_username() if by else "",
+            who=by.get_username() if by else who,
             what="table.register",
             subject=slug,
             result="done",

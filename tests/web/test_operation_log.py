@@ -17,7 +17,7 @@ from controlplane.tables.models import Table
 from tests.web.test_untrusted_text import PAYLOADS, Elements
 from workers.reporting.stored_lines import LogLine
 
-QUERIES_MAX = 12
+QUERIES_MAX = 13
 """Of which its approval is the last."""
 LINES = 450
 

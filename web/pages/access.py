@@ -39,7 +39,7 @@ from controlplane.tables.row_grants import (
     row_grant_to_take,
     row_grants_shown_to,
 )
-from web.confirming import REASON_CHARS_MAX, Question, asked, is_confirmed, relying_facts
+from web.confirming import REASON_CHARS_MAX, Question, ask_first, is_confirmed, relying_facts
 from web.refusals import explained, page, person, refusal_of
 
 _PLACES = ("user", "group", "namespace", "table")
@@ -152,7 +152,7 @@ def access_rows_take(request: HttpRequest, grant_id: int) -> HttpResponse:
     by = Granter.person(person(request))
     if not is_confirmed(request):
         row = row_grant_to_take(grant_id, by=by)
-        return asked(request, _question(row, _RIGHTS[row.right]))
+        return ask_first(request, _question(row, _RIGHTS[row.right]))
     taken = do_take_rows(grant_id, by=by, reason=_reason(request))
     where = "" if taken.place == "everywhere" else "in "
     holder = taken.user or taken.group
@@ -169,7 +169,7 @@ def access_take(request: HttpRequest, grant_id: int) -> HttpResponse:
     by = Granter.person(person(request))
     if not is_confirmed(request):
         row = grant_to_take(grant_id, by=by)
-        return asked(request, _question(row, f"the role {row.role}"))
+        return ask_first(request, _question(row, f"the role {row.role}"))
     taken = do_revoke(grant_id, by=by, reason=_reason(request))
     where = taken.table or taken.namespace
     messages.success(request, f"{taken.user or taken.group} is no longer {taken.role} in {where}.")

@@ -32,7 +32,7 @@ from controlplane.monitoring.channels.queries import (
     refuse_who_is_no_admin,
 )
 from controlplane.monitoring.severities import SEVERITIES
-from web.confirming import Question, asked, is_confirmed
+from web.confirming import Question, ask_first, is_confirmed
 from web.refusals import explained, page, person, refusal_of
 
 
@@ -131,7 +131,7 @@ def channel_delete(request: HttpRequest, channel_id: int) -> HttpResponse:
             back=reverse("channels"),
             takes_reason=False,
         )
-        return asked(request, question)
+        return ask_first(request, question)
     do_delete_channel(channel_id, by=person(request))
     messages.success(request, "The channel is gone, with its messages.")
     return redirect("channels")

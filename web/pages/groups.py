@@ -23,7 +23,7 @@ from controlplane.people.actions.groups import (
 from controlplane.people.actions.users import check_keeper
 from controlplane.people.queries.users import PeopleGroup, group_row
 from controlplane.tables.grants import Granter
-from web.confirming import REASON_CHARS_MAX, Question, asked, is_confirmed, relying_facts
+from web.confirming import REASON_CHARS_MAX, Question, ask_first, is_confirmed, relying_facts
 from web.refusals import explained, page, person, refusal_of
 
 
@@ -64,7 +64,7 @@ def group_remove(request: HttpRequest, group_key: int) -> HttpResponse:
             button=button,
             back=reverse("group", args=[group_key]),
         )
-        return asked(request, question)
+        return ask_first(request, question)
     return _changed(request, group_key, do_remove_member)
 
 
@@ -85,7 +85,7 @@ def group_delete(request: HttpRequest, group_key: int) -> HttpResponse:
             button="Delete the group",
             back=reverse("group", args=[group_key]),
         )
-        return asked(request, question)
+        return ask_first(request, question)
     reason = request.POST.get("reason", "")[:REASON_CHARS_MAX]
     row = do_delete_group(group_key, by=Granter.person(person(request)), reason=reason)
     messages.success(request, f"The group {row.name} is gone, and what it gave its members.")

@@ -39,7 +39,7 @@ from controlplane.people.queries.users import (
     person_detail,
 )
 from controlplane.tables.grants import Granter
-from web.confirming import Question, asked, is_confirmed, relying_facts
+from web.confirming import Question, ask_first, is_confirmed, relying_facts
 from web.refusals import explained, page, person, refusal_of
 
 _ROLES = [(role, role) for role in ROLES]
@@ -137,7 +137,7 @@ def person_roles(request: HttpRequest, user_key: int) -> HttpResponse:
             button="Set these roles",
             back=reverse("person", args=[user_key]),
         )
-        return asked(request, question)
+        return ask_first(request, question)
     return _changed(
         request,
         user_key,
@@ -163,7 +163,7 @@ def person_lock(request: HttpRequest, user_key: int) -> HttpResponse:
             button=f"Lock {name} out",
             back=reverse("person", args=[user_key]),
         )
-        return asked(request, question)
+        return ask_first(request, question)
     reason = request.POST.get("reason", "")[:500]
     return _changed(
         request,

@@ -17,7 +17,7 @@ from controlplane.preferences.choices import (
     do_delete_view,
     zone_names,
 )
-from web.confirming import Question, asked, is_confirmed
+from web.confirming import Question, ask_first, is_confirmed
 from web.refusals import page, person
 from web.time_zones import COOKIE, remember_choice
 
@@ -60,6 +60,6 @@ def view_delete(request: HttpRequest) -> HttpResponse:
             back=back,
             takes_reason=False,
         )
-        return asked(request, question)
+        return ask_first(request, question)
     do_delete_view(person(request), name)
     return redirect(back)

@@ -28,7 +28,7 @@ from controlplane.operations.scheduled.queries import (
     visible_schedules,
 )
 from controlplane.tables.access import Permission, access_table, may
-from web.confirming import Question, asked, is_confirmed
+from web.confirming import Question, ask_first, is_confirmed
 from web.refusals import explained, page, person, refusal_of
 from web.schedule_forms import REASON_CHARS_MAX, ScheduleForm
 from web.time_zones import shown_zone
@@ -83,7 +83,7 @@ def schedule_delete(request: HttpRequest, slug: str, schedule_id: UUID) -> HttpR
     """After a question. What it has asked for stays."""
     known = access_schedule(person(request), slug, schedule_id, Permission.OPERATE)
     if not is_confirmed(request):
-        return asked(request, _question(schedule_row(known, person(request))))
+        return ask_first(request, _question(schedule_row(known, person(request))))
     reason = request.POST.get("reason", "")[:REASON_CHARS_MAX]
     try:
         do_delete_schedule(known, by=Requester.person(person(request)), reason=reason)

@@ -30,7 +30,7 @@ from controlplane.sql.saved import (
     saved_query,
 )
 from controlplane.tables.access import may_see_some
-from web.confirming import Question, asked, is_confirmed
+from web.confirming import Question, ask_first, is_confirmed
 from web.parts import is_part, part_or_page
 from web.refusals import explained, page, person, refusal_of, sentence_of
 from web.row_cells import cell_of, is_number
@@ -116,7 +116,7 @@ def delete(request: HttpRequest, query_id: int) -> HttpResponse:
             back=f"{reverse('sql')}?saved={query_id}",
             takes_reason=False,
         )
-        return asked(request, question)
+        return ask_first(request, question)
     do_delete_query(query_id, by=person(request))
     messages.success(request, "The query is deleted.")
     return redirect("sql")

@@ -29,7 +29,7 @@ from controlplane.people.actions.tokens import (
 from controlplane.people.queries.tokens import TokenRow, tokens_shown_to
 from controlplane.tables.access import may_see_some
 from controlplane.tables.grants import Granter
-from web.confirming import REASON_CHARS_MAX, Question, asked, is_confirmed
+from web.confirming import REASON_CHARS_MAX, Question, ask_first, is_confirmed
 from web.refusals import explained, page, person, refusal_of
 from web.time_zones import shown_zone
 
@@ -105,7 +105,7 @@ def token_revoke(request: HttpRequest, token_key: str) -> HttpResponse:
     """End one at once, after a question."""
     by = Granter.person(person(request))
     if not is_confirmed(request):
-        return asked(request, _question(token_to_revoke(token_key, by=by)))
+        return ask_first(request, _question(token_to_revoke(token_key, by=by)))
     reason = request.POST.get("reason", "")[:REASON_CHARS_MAX]
     ended = do_revoke_token(token_key, by=by, reason=reason)
     messages.success(request, f"The token {ended.id} of {ended.user} opens nothing any more.")

@@ -6,9 +6,9 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from controlplane.audit.shell import shell_user
 from controlplane.mirror.masking import do_mask_columns, masked_columns
-from controlplane.tables.grants import Granter
+from controlplane.node.shell.acting import check_role, granter
+from controlplane.tables.access import Permission
 from controlplane.tables.models import Table
 
 _TEXT = "columns that are shown as a mark to whoever does not see masked columns"
@@ -29,10 +29,12 @@ def mask_columns(table: Table, options: Mapping[str, Any], say: Callable[[str], 
     Raises InvalidRequest.
     """
     if options["columns"] or options["none"]:
-        by = Granter(user=None, name=shell_user())
+        check_role(table, Permission.ADMINISTER)
+        by = granter()
         wanted = [] if options["none"] else options["columns"]
         masked = do_mask_columns(table, wanted, by=by, reason=options["reason"])
     else:
+        check_role(table, Permission.VIEW)
         masked = masked_columns(table)
     for path in masked.columns:
         say(f"{path}\tno column any more" if path in masked.unknown else path)

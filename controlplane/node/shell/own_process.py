@@ -1,8 +1,8 @@
 """An operation carried out in the shell's own process, where no worker has to run: asked for as any
 other, with its row, its audit and its proof. What a worker would report goes into the database.
 
-Whoever has this shell has the database and the files, so no role is asked for; the audit says who
-it was by their name on this machine.
+Anyone who has this shell has the database and the files, so no role is asked for; the audit has
+their name on this machine. A user of the node who is named by `--as` needs the role, as on a page.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 
 from django.db import DatabaseError, connections
 
-from controlplane.audit.shell import shell_user
 from controlplane.errors import NotAllowedNow
 from controlplane.mirror.storage import engine_table
 from controlplane.mirror.sync import sync_table
+from controlplane.node.shell.acting import requester
 from controlplane.operations.actions import do_record_report
-from controlplane.operations.ask import Ask, Requester
+from controlplane.operations.ask import Ask
 from controlplane.operations.models import Operation
 from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.states import OperationState
@@ -46,7 +46,7 @@ def request_and_carry_out(
     Raises what `do_request` raises, LakehouseError, NotAllowedNow for one that did not succeed.
     """
     given = Given(reason=reason or NO_REASON, typed_name=ask.table.slug, plan_hash=plan_hash)
-    operation = do_request(ask, Requester(None, shell_user(), is_shell=True), given)
+    operation = do_request(ask, requester(), given)
     if operation.state == OperationState.AWAITING.value:
         raise NotAllowedNow(
             "this waits for a second person: the page Approvals, or /api/v1/approvals/",

@@ -8,7 +8,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from controlplane.audit.shell import shell_user
+from controlplane.node.shell.acting import requester
 from controlplane.node.shell.own_process import NO_REASON, Say
 from controlplane.operations.ask import Requester
 from controlplane.operations.requesting import Given
@@ -38,7 +38,7 @@ def add_table_changes(add_parser: Callable[..., ArgumentParser]) -> None:
 
 def change_table(table: Table, action: str, options: Mapping[str, Any], say: Say) -> None:
     """Change the register as the command says. Raises ControlPlaneError."""
-    by = Requester(None, shell_user(), is_shell=True)
+    by = requester()
     given = Given(reason=options["reason"] or NO_REASON, typed_name=table.slug)
     if action == "unregister":
         _unregister(table, by, given, say, is_confirmed=options["yes"])

@@ -8,11 +8,11 @@ from argparse import ArgumentParser
 from collections.abc import Mapping
 from typing import Any
 
-from controlplane.audit.shell import shell_user
+from controlplane.audit.shell import acting_user
 from controlplane.errors import InvalidRequest
 from controlplane.mirror.sync import sync_table
+from controlplane.node.shell.acting import check_namespace_role, requester
 from controlplane.node.shell.own_process import NO_REASON, Say
-from controlplane.operations.ask import Requester
 from controlplane.operations.requesting import Given
 from controlplane.operations.table_creation.actions import do_create_table
 from controlplane.operations.table_creation.definition import TABLE_TYPES, Column, NewTable
@@ -45,9 +45,10 @@ def add_table_creation(parser: ArgumentParser) -> None:
 
 def create(options: Mapping[str, Any], say: Say) -> None:
     """Make the table. Raises ControlPlaneError; of an InvalidRequest the fields are said."""
+    check_namespace_role(options["namespace"])
     columns = {column.name: column for column in map(column_of, options["column"])}
     if options["path"]:
-        suggestion = suggest_table(options["path"], by=None, missing=options["missing"])
+        suggestion = suggest_table(options["path"], by=acting_user(), missing=options["missing"])
         if not options["record_key"]:
             _show(suggestion, say)
             return
@@ -65,7 +66,7 @@ def create(options: Mapping[str, Any], say: Say) -> None:
         table_type=options["table_type"],
         groups=options["groups"],
     )
-    by = Requester(None, shell_user(), is_shell=True)
+    by = requester()
     try:
         table = do_create_table(new, by=by, given=Given(reason=options["reason"] or NO_REASON))
     except InvalidRequest as error:

@@ -10,9 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from controlplane.audit.shell import acting_user
 from controlplane.node.shell.own_process import Say, request_and_carry_out
 from controlplane.operations.actions import ServicePlanView
 from controlplane.operations.kinds.table_service import ServiceAsk
+from controlplane.operations.permissions import check_row_choice
+from controlplane.operations.request_places import check_named_places
 from controlplane.operations.requesting import check_plan
 from controlplane.tables.models import Table
 from workers.jobs import ServiceJob
@@ -40,6 +43,9 @@ def plan_and_run(table: Table, command: ServiceCommand, say: Say) -> None:
     """Show the plan, and carry it out where that is wanted. Raises what `plan_service` and
     `request_and_carry_out` raise.
     """
+    if (user := acting_user()) is not None:
+        check_row_choice(user, table, command.service, command.parameters)
+        check_named_places(user, command.parameters)
     ask = ServiceAsk(table, command.service, command.parameters, is_shell=True)
     view = ask.plan()
     show_plan(view, say)

@@ -11,12 +11,13 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 from django.http import Http404
 
+from controlplane.accounts.roles import is_auditor
 from controlplane.accounts.scopes import ADMINISTER, SCOPES
-from controlplane.audit.shell import shell_user
+from controlplane.audit.shell import acting_user, shell_user
 from controlplane.errors import InvalidRequest
+from controlplane.node.shell.acting import granter
 from controlplane.people.actions.tokens import TokenRequest, do_create_token, do_revoke_token
 from controlplane.people.queries.tokens import tokens_of
-from controlplane.tables.grants import Granter
 
 
 class Command(BaseCommand):
@@ -59,6 +60,8 @@ class Command(BaseCommand):
             ) from error
 
     def _create(self, user: User, options: dict[str, Any]) -> None:
+        if acting_user() not in (None, user):
+            raise PermissionDenied("a token has the rights of its owner: make one of your own")
         wanted = TokenRequest(
             days=options["days"],
             name=options["name"],
@@ -75,6 +78,9 @@ class Command(BaseCommand):
         )
 
     def _list(self, user: User, options: dict[str, Any]) -> None:
+        by = acting_user()
+        if by not in (None, user) and not is_auditor(by):
+            raise PermissionDenied("tokens of others are for auditors and admins")
         for row in tokens_of(user):
             until = f"{row.expiry:%Y-%m-%d %H:%M}" if row.expiry else "for ever"
             used = f"{row.last_used_at:%Y-%m-%d %H:%M}" if row.last_used_at else "never"
@@ -90,7 +96,7 @@ class Command(BaseCommand):
             )
 
     def _revoke(self, user: User, options: dict[str, Any]) -> None:
-        by = Granter(user=None, name=shell_user())
+        by = granter()
         owner = user.get_username()
         try:
             do_revoke_token(options["id"], by=by, owner=owner, reason=options["reason"])

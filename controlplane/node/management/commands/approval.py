@@ -50,7 +50,7 @@ class Command(BaseCommand):
                 reason, plan_hash = options["reason"], options["plan_hash"]
                 do_approve(options["id"], by=by, plan_hash=plan_hash, reason=reason)
                 self.stdout.write(f"approved: {options['id']}")
-            case "decline":
+            case _:
                 do_decline(options["id"], by=by, reason=options["reason"])
                 self.stdout.write(f"declined: {options['id']}")
 

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.http import Http404
 
 from controlplane.accounts.role_names import GRANTED
-from controlplane.audit.shell import shell_user
 from controlplane.errors import ControlPlaneError
+from controlplane.node.shell.acting import granter
 from controlplane.tables.grants import (
     Granter,
     GrantRequest,
@@ -59,7 +60,7 @@ class Command(BaseCommand):
             each.add_argument("--reason", default="", help="for the audit")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        by = Granter(user=None, name=shell_user())
+        by = granter()
         try:
             if options["action"] == "list":
                 rows: list[GrantRow | RowGrantRow] = [*all_grants(), *all_row_grants()]
@@ -69,7 +70,7 @@ class Command(BaseCommand):
                 self.stdout.write(_line(_give(options, by)))
             else:
                 self.stdout.write(f"taken: {_line(_take(options, by))}")
-        except (ControlPlaneError, Http404) as error:
+        except (ControlPlaneError, Http404, PermissionDenied) as error:
             raise CommandError(str(error)) from error
 
 

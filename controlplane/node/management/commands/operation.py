@@ -7,10 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.http import Http404
 
+from controlplane.audit.shell import acting_user
 from controlplane.operations.log_queries import LEVELS, LINES_MAX, log_as_text, log_page
-from controlplane.operations.queries import OperationRow, operation_detail
+from controlplane.operations.models import Operation
+from controlplane.operations.queries import OperationRow, access_operation, operation_detail
+from controlplane.operations.query_sources import shown_whole
+from controlplane.tables.access import Permission
 
 EVERY_S = 1.0
 
@@ -30,21 +36,22 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         operation_id = options["operation"]
-        _row(operation_id)
+        operation = _operation(operation_id)
+        is_whole = operation_id in shown_whole(acting_user(), [operation])
         if options["follow"]:
-            self._follow(operation_id, options)
+            self._follow(operation_id, options, is_whole=is_whole)
             return
         level, text = options["level"], options["text"]
-        for line in log_as_text(operation_id, is_whole=True, level=level, text=text):
+        for line in log_as_text(operation_id, is_whole=is_whole, level=level, text=text):
             self.stdout.write(line, ending="")
 
-    def _follow(self, operation_id: UUID, options: Mapping[str, Any]) -> None:
+    def _follow(self, operation_id: UUID, options: Mapping[str, Any], *, is_whole: bool) -> None:
         newest = 0
         while True:
             is_final = _row(operation_id).is_final  # First: what it said last is read after that.
             page = log_page(
                 operation_id,
-                is_whole=True,
+                is_whole=is_whole,
                 level=options["level"],
                 text=options["text"],
                 after=newest,
@@ -57,6 +64,18 @@ class Command(BaseCommand):
                 return
             if not page.rows:
                 time.sleep(EVERY_S)
+
+
+def _operation(operation_id: UUID) -> Operation:
+    """Raises CommandError where there is no such operation, or the named user does not see it."""
+    _row(operation_id)
+    user = acting_user()
+    if user is None:
+        return Operation.objects.select_related("table").get(pk=operation_id)
+    try:
+        return access_operation(user, operation_id, Permission.VIEW)
+    except (Http404, PermissionDenied) as error:
+        raise CommandError(str(error)) from error
 
 
 def _row(operation_id: UUID) -> OperationRow:

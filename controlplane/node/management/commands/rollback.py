@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from controlplane.errors import ControlPlaneError
@@ -23,5 +24,5 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             roll_back(self, options)
-        except (ControlPlaneError, LakehouseError) as error:
+        except (ControlPlaneError, LakehouseError, PermissionDenied) as error:
             raise CommandError(str(error)) from error

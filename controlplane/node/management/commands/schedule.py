@@ -12,9 +12,9 @@ from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from controlplane.audit.shell import shell_user
+from controlplane.audit.shell import acting_user
 from controlplane.errors import ControlPlaneError
-from controlplane.operations.ask import Requester
+from controlplane.node.shell.acting import check_role, requester
 from controlplane.operations.models import Schedule
 from controlplane.operations.scheduled.actions import (
     do_delete_schedule,
@@ -24,6 +24,7 @@ from controlplane.operations.scheduled.actions import (
 from controlplane.operations.scheduled.due_times import checked_cron, next_due
 from controlplane.operations.scheduled.queries import ScheduleRow, all_schedules
 from controlplane.operations.scheduled.wishes import ScheduleWish
+from controlplane.tables.access import Permission
 from controlplane.tables.models import Table
 
 
@@ -62,7 +63,7 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
 
     def _carry_out(self, options: Mapping[str, Any]) -> None:
-        by = Requester(None, shell_user(), is_shell=True)
+        by = requester()
         match options["action"]:
             case "list":
                 for row in all_schedules(options["table"]):
@@ -73,19 +74,21 @@ class Command(BaseCommand):
                 for due_at in next_due(cron, timezone.now()):
                     self.stdout.write(due_at.isoformat())
             case "add":
+                table, owner = _table(options["table"]), _owner(options["owner"])
+                check_role(table, Permission.OPERATE)
                 schedule = do_make_schedule(
-                    _table(options["table"]),
+                    table,
                     _wish(options),
-                    owner=_owner(options["owner"]),
+                    owner=owner,
                     by=by,
                     reason=options["reason"],
                 )
                 self.stdout.write(f"{schedule.pk}\t{schedule.name}")
             case "delete":
-                do_delete_schedule(_schedule(options["id"]), by=by, reason=options["reason"])
+                do_delete_schedule(_to_change(options["id"]), by=by, reason=options["reason"])
             case action:
                 is_paused = action == "pause"
-                schedule = _schedule(options["id"])
+                schedule = _to_change(options["id"])
                 do_pause_schedule(schedule, is_paused=is_paused, by=by, reason=options["reason"])
 
 
@@ -117,10 +120,19 @@ def _table(slug: str) -> Table:
 
 
 def _owner(name: str) -> User:
+    """Raises PermissionDenied where a named user would borrow the rights of another."""
     owner = User.objects.filter(username=name).first()
     if owner is None:
         raise CommandError(f"there is no user {name}")
+    if acting_user() not in (None, owner):
+        raise PermissionDenied("a schedule runs with the rights of its owner: name yourself")
     return owner
+
+
+def _to_change(schedule_id: UUID) -> Schedule:
+    schedule = _schedule(schedule_id)
+    check_role(schedule.table, Permission.OPERATE)
+    return schedule
 
 
 def _schedule(schedule_id: UUID) -> Schedule:

@@ -11,13 +11,16 @@ from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
+from controlplane.audit.shell import acting_user
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.storage import engine_table
 from controlplane.mirror.sync import sync_table
 from controlplane.node.shell import sink_replay, sink_reset, sinks
+from controlplane.node.shell.acting import check_role
 from controlplane.node.shell.confirmation import add_confirmation
 from controlplane.node.shell.sinks import Place
 from controlplane.operations.actions import do_relaunch_sink
+from controlplane.tables.access import Permission
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table
 from workers.errors import LakehouseError
@@ -44,6 +47,16 @@ _FLAGS = {
     "interval": ("hoodie.kafka.commit.interval.secs", "seconds between commits (60)"),
     "start-offsets": ("hoodie.kafka.start.offsets", 'earliest, latest or {"0": 17}'),
 }
+
+
+_ROLES = {
+    "run": Permission.OPERATE,
+    "stop": Permission.OPERATE,
+    "relaunch": Permission.OPERATE,
+    "reset": Permission.ADMINISTER,
+    "replay": Permission.ADMINISTER,
+}
+"""What a named user needs; to look at a sink, less."""
 
 
 class Command(BaseCommand):
@@ -104,6 +117,7 @@ class Command(BaseCommand):
     def _act(self, options: Mapping[str, Any]) -> None:
         say = self.stdout.write
         place = _place(options["table"])
+        check_role(place.row, _ROLES.get(options["action"], Permission.VIEW))
         match options["action"]:
             case "run":
                 sinks.run(place, _given(options), is_own=options["own_spark"], say=say)
@@ -147,7 +161,7 @@ class Command(BaseCommand):
                 )
 
     def _relaunch(self, place: Place, options: Mapping[str, Any]) -> None:
-        by = User.objects.filter(username=options["user"]).first()
+        by = acting_user() or User.objects.filter(username=options["user"]).first()
         if place.row is None or by is None:
             raise CommandError("a relaunch needs a registered table and a user of the node")
         operation = do_relaunch_sink(place.row, options["sink"], by=by, reason=options["reason"])

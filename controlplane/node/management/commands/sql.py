@@ -12,6 +12,7 @@ from argparse import ArgumentParser
 from collections.abc import Mapping
 from typing import Any
 
+from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandError
 
 from controlplane.errors import ControlPlaneError
@@ -19,17 +20,32 @@ from controlplane.mirror.storage import engine_table
 from controlplane.mirror.sync import sync_table
 from controlplane.node.management.commands.table import registered
 from controlplane.node.management.commands.write import marker_options
+from controlplane.node.shell.acting import (
+    check_namespace_role,
+    check_role,
+    check_rows,
+    registrant,
+)
 from controlplane.node.shell.confirmation import add_confirmation
 from controlplane.node.shell.table_services import ServiceCommand, plan_and_run
+from controlplane.tables.access import Permission
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.locations import checked_location
-from controlplane.tables.models import Table
+from controlplane.tables.models import DEFAULT_NAMESPACE, Table
 from workers.concurrency.outcome import Committed
 from workers.errors import LakehouseError
 from workers.lakehouse import LakehouseTable, open_table
 from workers.sql import run_sql
 from workers.sql.relations import tables_named
-from workers.sql.statements import KNOWN, Create, Delete, Select, condition_text, statement_of
+from workers.sql.statements import (
+    KNOWN,
+    Create,
+    Delete,
+    Select,
+    Statement,
+    condition_text,
+    statement_of,
+)
 
 
 class Command(BaseCommand):
@@ -57,7 +73,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             self._act(options)
-        except (ControlPlaneError, LakehouseError) as error:
+        except (ControlPlaneError, LakehouseError, PermissionDenied) as error:
             raise CommandError(str(error)) from error
 
     def _act(self, options: Mapping[str, Any]) -> None:
@@ -68,6 +84,7 @@ class Command(BaseCommand):
             self._create(statement, options["statement"], places)
             return
         rows = {name: _row(name, places) for name in tables_named(statement)}
+        _check_roles(statement, rows)
         if isinstance(statement, Delete):
             self._delete(statement, rows, options)
             return
@@ -91,13 +108,14 @@ class Command(BaseCommand):
     def _create(self, statement: Create, text: str, places: Mapping[str, str]) -> None:
         if statement.location:
             checked_location(statement.location)
+        check_namespace_role(DEFAULT_NAMESPACE)
         made = run_sql(text, tables=places)
         assert isinstance(made, LakehouseTable), made
         name = made.table.config.name
         self.stdout.write(f"created table {name} at {made.location}")
         slug = name.lower().replace("_", "-")
         if not Table.objects.filter(location=made.location).exists():
-            do_register_table(location=made.location, slug=slug, name=name, by=None)
+            do_register_table(location=made.location, slug=slug, name=name, **registrant())
             self.stdout.write(f"registered as {slug}")
 
     def _delete(
@@ -117,6 +135,13 @@ class Command(BaseCommand):
             is_dry=False,
         )
         plan_and_run(row, command, self.stdout.write)
+
+
+def _check_roles(statement: Statement, rows: Mapping[str, Table | None]) -> None:
+    """A named user reads all rows of what is read, and operates what is written."""
+    target = "" if isinstance(statement, Select) else statement.target.name
+    for name, row in rows.items():
+        check_role(row, Permission.OPERATE) if name == target else check_rows(row)
 
 
 def _row(name: str, places: Mapping[str, str]) -> Table | None:

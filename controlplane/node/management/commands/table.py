@@ -11,10 +11,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from controlplane.audit.shell import acting_user
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.sync import sync_table
+from controlplane.node.shell.acting import (
+    check_namespace_role,
+    check_role,
+    check_rows,
+    registrant,
+)
 from controlplane.node.shell.confirmation import add_confirmation
 from controlplane.node.shell.masking import add_masking, mask_columns
 from controlplane.node.shell.rollbacks import plan_and_roll_back
@@ -25,6 +33,7 @@ from controlplane.node.shell.table_creation import add_table_creation, create
 from controlplane.node.shell.table_services import ServiceCommand, plan_and_run
 from controlplane.node.shell.validation import validate_metadata
 from controlplane.operations.permissions import is_destructive
+from controlplane.tables.access import Permission, visible_tables
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.former_slugs import slug_now
 from controlplane.tables.models import DEFAULT_NAMESPACE, Table
@@ -99,22 +108,24 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             self._act(options)
-        except (ControlPlaneError, LakehouseError) as error:
+        except (ControlPlaneError, LakehouseError, PermissionDenied) as error:
             raise CommandError(str(error)) from error
 
     def _act(self, options: Mapping[str, Any]) -> None:
         say = self.stdout.write
         match options["action"]:
             case "list":
-                for table in Table.objects.all():
+                user = acting_user()
+                for table in Table.objects.all() if user is None else visible_tables(user):
                     say(f"{table.slug}\t{table.namespace}\t{table.location}")
             case "register":
+                check_namespace_role(options["namespace"])
                 table = do_register_table(
                     location=options["location"],
                     slug=options["slug"],
                     name=options["name"],
                     namespace=options["namespace"],
-                    by=None,
+                    **registrant(),
                 )
                 say(f"registered {table.slug} at {table.location}")
             case "create":
@@ -130,6 +141,7 @@ class Command(BaseCommand):
                 table = synced(options["slug"])
                 show_file_groups(table, say, partition=options["partition"], limit=limit)
             case "show":
+                check_rows(registered(options["slug"]))
                 show_rows(registered(options["slug"]), options, say)
             case "schema":
                 show_schema(synced(options["slug"]), say)
@@ -159,6 +171,7 @@ def registered(slug: str) -> Table:
         raise CommandError(f"no such table: {slug}; it is called {now} now")
     if table is None:
         raise CommandError(f"no such table: {slug}; `manage.py table list` names them")
+    check_role(table, Permission.VIEW)
     return table
 
 

@@ -7,13 +7,15 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.core.exceptions import ValidationError
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.http import Http404
 
 from controlplane.accounts.role_names import ROLES
-from controlplane.audit.shell import shell_user
+from controlplane.accounts.roles import is_auditor
+from controlplane.audit.shell import acting_user, shell_user
 from controlplane.errors import ControlPlaneError
+from controlplane.node.shell.acting import granter
 from controlplane.people.actions.groups import (
     do_add_member,
     do_create_group,
@@ -22,6 +24,7 @@ from controlplane.people.actions.groups import (
 )
 from controlplane.people.actions.provider_logins import do_connect
 from controlplane.people.actions.users import (
+    check_keeper,
     do_activate_user,
     do_create_user,
     do_deactivate_user,
@@ -86,9 +89,12 @@ class Command(BaseCommand):
                 each.add_argument("--reason", default="", help="for the audit")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        by = acting_user()
         try:
+            if by is not None and not is_auditor(by):
+                raise PermissionDenied("people are for auditors and admins everywhere")
             getattr(self, f"_{options['action'].replace('-', '_')}")(options)
-        except (ControlPlaneError, Http404) as error:
+        except (ControlPlaneError, Http404, PermissionDenied) as error:
             raise CommandError(str(error)) from error
         except ValidationError as error:
             raise CommandError(" ".join(error.messages)) from error
@@ -137,6 +143,8 @@ class Command(BaseCommand):
         user = User.objects.filter(username=options["name"]).first()
         if user is None:
             raise Http404(f"there is no user {options['name']}")
+        if acting_user() != user:
+            check_keeper(_by())
         password = getpass.getpass("New password: ")
         if password != getpass.getpass("Again: "):
             raise CommandError("the two are not the same; nothing was changed")
@@ -174,7 +182,7 @@ class Command(BaseCommand):
 
 
 def _by() -> Granter:
-    return Granter(user=None, name=shell_user())
+    return granter()
 
 
 def _group_key(name: str) -> int:

@@ -16,10 +16,13 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pyarrow.parquet as pq
 from django.conf import settings
+from django.core.exceptions import PermissionDenied
 from django.core.management import BaseCommand, CommandError
 from django.db import DatabaseError, OperationalError
 
+from controlplane.audit.shell import acting_user
 from controlplane.errors import ControlPlaneError
+from controlplane.node.shell.acting import check_namespace_role, check_role, registrant
 from controlplane.node.shell.confirmation import add_confirmation
 from controlplane.node.shell.table_services import ServiceCommand, plan_and_run
 from controlplane.operations.actions import PLANNED_OPERATIONS
@@ -28,7 +31,8 @@ from controlplane.operations.connection_sources import (
     bucket_place,
     database_query,
 )
-from controlplane.operations.source_places import checked_file_of_shell
+from controlplane.operations.source_places import checked_file_of_shell, checked_source
+from controlplane.tables.access import Permission
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import DEFAULT_NAMESPACE
@@ -105,7 +109,7 @@ class Command(BaseCommand):
                     self._write_database(options, Path(scratch))
                 else:
                     self._write(options, Path(scratch))
-        except (ControlPlaneError, LakehouseError) as error:
+        except (ControlPlaneError, LakehouseError, PermissionDenied) as error:
             raise CommandError(str(error)) from error
 
     def _write_database(self, options: Mapping[str, Any], scratch: Path) -> None:
@@ -134,12 +138,19 @@ class Command(BaseCommand):
         shared = (*config.record_key, *config.partition_by, *config.ordering)
         streams = parse_streams(options["streams"], present=rows.column_names, shared=shared)
         self._write_arrow(table, rows, streams, options["operation"], shared)
-        self.stdout.write(f"{table.read().num_rows} rows in {table.location}")
+        self.stdout.write(f"rows in the table: {table.read().num_rows} ({table.location})")
 
     def _namespace(self, options: Mapping[str, Any], stem: str) -> str:
-        """Of the table; of one that is made now, the default one."""
+        """Return the namespace of the table, or the default one for a new table. Raises
+        PermissionDenied if the user of `--as` may not write there.
+        """
         row = TableRow.objects.filter(location=self._location(options, stem)).first()
-        return row.namespace if row else DEFAULT_NAMESPACE
+        if row is None:
+            check_namespace_role(DEFAULT_NAMESPACE)
+            return DEFAULT_NAMESPACE
+        if acting_user() is not None:
+            check_role(row, Permission.OPERATE)
+        return row.namespace
 
     def _file(self, options: Mapping[str, Any], scratch: Path) -> Path:
         """The file, or its copy where a bucket has it."""
@@ -148,6 +159,8 @@ class Command(BaseCommand):
             if not path.is_file():
                 raise CommandError(f"no such file: {path}")
             checked_file_of_shell(str(path))
+            if (user := acting_user()) is not None:
+                checked_source(str(path), user)
             return path
         source = {"kind": "csv", "connection": options["connection"], "path": options["csv"]}
         place, connection = bucket_place(
@@ -213,7 +226,10 @@ class Command(BaseCommand):
         location = self._location(options, stem)
         try:
             table = open_table(location)
+            if acting_user() is not None:
+                check_role(TableRow.objects.filter(location=location).first(), Permission.OPERATE)
         except TableNotFound:
+            check_namespace_role(DEFAULT_NAMESPACE)
             _check_columns(options, schema.names)
             is_streamed = bool(options["streams"])
             partial = {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
@@ -241,7 +257,7 @@ class Command(BaseCommand):
         try:
             if not TableRow.objects.filter(location=location).exists():
                 slug = name.lower().replace("_", "-").replace(" ", "-").replace(".", "-")
-                do_register_table(location=location, slug=slug, name=name, by=None)
+                do_register_table(location=location, slug=slug, name=name, **registrant())
                 self.stdout.write(f"registered as {slug}")
         except OperationalError:
             self.stdout.write("not registered: there is no node's database yet, `make up` makes it")
