@@ -49,7 +49,8 @@ _NAMED: Final = re.compile(r"(?<=[ :])([a-z_]+)=")
 _OPTION: Final = re.compile(r"(?:hoodie|sluice|spark|kafka)\.[\w.]+")
 _OF_NO_ROW: Final = frozenset(
     {
-        *("allowed", "at", "bytes", "bytes_max", "by", "code", "column", "columns", "directory"),
+        *("advice", "allowed", "at", "brokers", "bytes", "bytes_max", "by", "code", "column"),
+        *("columns", "directory", "kafka", "protocol"),
         *("endpoint", "expected", "fields", "file", "file_groups", "file_id", "files", "group"),
         *("groups", "host", "instant", "instants", "kind", "known", "least", "location"),
         *("missing", "most", "name", "needs", "offset", "operation", "partition", "partitions"),

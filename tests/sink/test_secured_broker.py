@@ -21,6 +21,7 @@ from workers.errors import KafkaFailed
 from workers.given_connection import connection_environment
 from workers.sink.kafka.broker import Broker
 from workers.sink.kafka.client_config import connection
+from workers.sink.kafka.failures import NO_TLS
 from workers.sink.kafka.topics import Topics, check_kafka
 
 VARIABLE = "SLUICE_KAFKA_ORDERS"
@@ -164,7 +165,7 @@ def test_test_of_a_connection_says_why_it_is_not_let_in(
         ({"sasl.mechanism": "PLAIN"}, "guessed", "Invalid username or password"),
         ({"sasl.username": "nobody"}, PASSWORD, "Invalid username or password"),
         ({"ssl.ca.location": "other"}, PASSWORD, "certificate"),
-        ({"bootstrap.servers": "open"}, PASSWORD, "connecting to a PLAINTEXT broker listener"),
+        ({"bootstrap.servers": "open"}, PASSWORD, NO_TLS),
         ({"bootstrap.servers": "no-such-host.invalid:9092"}, PASSWORD, "Failed to resolve"),
         ({"bootstrap.servers": "127.0.0.1:1"}, PASSWORD, "Connection refused"),
     ],

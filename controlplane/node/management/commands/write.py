@@ -148,8 +148,7 @@ class Command(BaseCommand):
         if row is None:
             check_namespace_role(DEFAULT_NAMESPACE)
             return DEFAULT_NAMESPACE
-        if acting_user() is not None:
-            check_role(row, Permission.OPERATE)
+        check_role(row, Permission.OPERATE)
         return row.namespace
 
     def _file(self, options: Mapping[str, Any], scratch: Path) -> Path:
