@@ -13,7 +13,7 @@ from django.test import Client
 from django.utils import timezone
 
 from controlplane.accounts.models import Grant
-from controlplane.operations.models import LogLine, Operation
+from controlplane.operations.models import LogLine, Operation, Schedule, ScheduleRun
 from controlplane.operations.moves import move
 from controlplane.operations.states import OperationState
 from controlplane.tables.masks import MASK
@@ -146,6 +146,37 @@ def test_who_sees_neither_table_is_told_nothing(
     client.force_login(nobody)
 
     assert not [path for path in addresses(write) if "UnknownException" in text_of(client, path)]
+
+
+def test_words_of_a_schedule_need_the_rows_that_its_statement_reads(
+    synced: Table, admin: User, nobody: User, client: Client, as_admin: Client
+) -> None:
+    target = Table.objects.create(slug="b", name="b", location="/lake/b")
+    schedule = Schedule.objects.create(
+        table=target,
+        name="hourly",
+        kind="write",
+        trigger="every",
+        every_s=3600,
+        owner=admin,
+        begins_at=timezone.now(),
+        changed_at=timezone.now(),
+        parameters={"source": {"kind": "sql", "statement": "SELECT id FROM trips"}},
+    )
+    ScheduleRun.objects.create(
+        schedule=schedule, turn="1", due_at=timezone.now(), outcome="not_run", words=FAILURE
+    )
+    Grant.objects.create(user=nobody, table=target, role="viewer", granted_at=timezone.now())
+    reads(nobody, target)
+    client.force_login(nobody)
+    address = "/api/v1/tables/b/schedules/"
+
+    assert CANARY in text_of(as_admin, address)
+    shown = text_of(client, address)
+    assert (CANARY in shown, NO_TYPE in shown) == (False, True)
+    Grant.objects.create(user=nobody, table=synced, role="viewer", granted_at=timezone.now())
+    reads(nobody, synced)
+    assert CANARY in text_of(client, address)
 
 
 def text_of(client: Client, path: str) -> str:
