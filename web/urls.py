@@ -117,6 +117,11 @@ urlpatterns = [
     path("t/<slug:slug>/rollback", rollback.rollback, name="rollback"),
     path("t/<slug:slug>/rollback/choices", rollback.choices, name="rollback-choices"),
     re_path(
+        r"^t/(?P<slug>[-\w]+)/rollback/writers/(?P<what>pause|resume)$",
+        rollback.writers_pause,
+        name="writers-pause",
+    ),
+    re_path(
         rf"^t/(?P<slug>[-\w]+)/rollback/{_INSTANT.format(name='instant')}$",
         rollback.rollback_plan,
         name="rollback-plan",

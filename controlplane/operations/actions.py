@@ -30,6 +30,12 @@ from controlplane.operations.leave import do_give_leave
 from controlplane.operations.log_storing import do_append_lines
 from controlplane.operations.marker_server import do_restart_marker_server
 from controlplane.operations.named_connections import connection_given
+from controlplane.operations.pauses import (
+    do_pause_writers,
+    do_resume_writers,
+    find_pause,
+    find_running_writers,
+)
 from controlplane.operations.permissions import (
     ServiceKind,
     check_row_choice,
@@ -61,6 +67,7 @@ __all__ = [
     "do_declare_stream",
     "do_give_leave",
     "do_launch_stream",
+    "do_pause_writers",
     "do_reconcile",
     "do_record_report",
     "do_relaunch_sink",
@@ -74,10 +81,13 @@ __all__ = [
     "do_request_write",
     "do_reset_sink",
     "do_restart_marker_server",
+    "do_resume_writers",
     "do_schedule_service",
     "do_start_sink",
     "do_stop_sink",
     "do_update_service_setting",
+    "find_pause",
+    "find_running_writers",
     "is_cancellable",
     "open_operation",
     "permission_of",

@@ -252,6 +252,28 @@ def roll_back(table: Table, *, instant: str) -> None:
     sync_table(table)
 
 
+def commit(table: Table) -> None:
+    """A small real commit on the table of the wizard, and the sync after it."""
+    rows = [{"id": 1, "city": "Bergen", "ts": 99}]
+    open_table(table.location).write(pa.Table.from_pylist(rows))
+    sync_table(table)
+
+
+def running_stream(table: Table, *, stream: str) -> str:
+    """An operation that writes until somebody stops it."""
+    job = {
+        "source": {"kind": "parquet", "path": "/data/clicks"},
+        "operation": "upsert",
+        "stream": stream,
+        "options": {"sluice.writer.name": stream},
+        "spark_conf": {},
+    }
+    running = Operation.objects.create(
+        table=table, kind="write", state="running", parameters={"job": job, "stream": stream}
+    )
+    return str(running.pk)
+
+
 def sync(table: Table) -> None:
     sync_table(table)
 
@@ -311,6 +333,8 @@ COMMANDS: dict[str, Callable[..., object]] = {
     "operation": amend_operation,
     "log": log_lines,
     "roll_back": roll_back,
+    "commit": commit,
+    "running_stream": running_stream,
     "work": work,
     "lost": lost,
     "open_writers": open_writers,

@@ -64,7 +64,7 @@ def test_ticked_instants_are_planned_together_in_their_order(page: Page, site: S
     ticked = [str(boxes.nth(place).get_attribute("value")) for place in (0, 1)]
     boxes.nth(1).check()
     boxes.nth(0).check()
-    page.get_by_role("button", name="Plan those that are ticked").click()
+    page.get_by_role("button", name="Plan rollback of selected").click()
 
     page.wait_for_selector("#id_typed_name")
     steps = page.locator("#group-undo").locator("xpath=ancestor::section").locator("tbody tr")
@@ -73,3 +73,37 @@ def test_ticked_instants_are_planned_together_in_their_order(page: Page, site: S
         ["2.", ticked[1]],
     ]
     expect(page.locator("button.danger")).to_be_enabled()
+
+
+def test_writers_are_paused_for_a_rollback_and_resumed_after_it(page: Page, site: Site) -> None:
+    stream = site.change("running_stream", table="trips", stream="clicks")
+    page.goto(f"{site.url}/t/trips/rollback")
+    page.get_by_role("link", name="Plan the rollback").first.click()
+    page.fill("#id_typed_name", "trips")
+    page.fill("#id_reason", "loaded the wrong day")
+    site.change("commit", table="trips")
+    page.locator("button.danger").click()
+    expect(page.locator(".notice.tone-bad").first).to_contain_text("the table changed since")
+    expect(page.locator("#id_reason")).to_have_value("loaded the wrong day")
+    expect(page.locator(".pause")).to_contain_text("1 writer may commit at any moment: clicks")
+
+    page.get_by_role("button", name="Pause writers").click()
+    expect(page.locator(".pause")).to_contain_text("Not stopped yet: clicks")
+    expect(page.get_by_role("button", name="Resume writers")).to_be_disabled()
+    site.change("operation", table="trips", pk=stream, state="cancelled")
+    page.goto(f"{site.url}/t/trips/rollback")
+    page.get_by_role("link", name="Plan the rollback").first.click()
+    page.wait_for_selector("#id_typed_name")
+    instant = page.url.rsplit("/", 1)[1]
+    page.fill("#id_typed_name", "trips")
+    page.fill("#id_reason", "loaded the wrong day")
+    page.locator("button.danger").click()
+    page.wait_for_url("**/operations/*")
+    site.change("roll_back", table="trips", instant=instant)
+    operation = page.url.rsplit("/", 1)[1]
+    site.change("operation", table="trips", pk=operation, state="succeeded")
+    expect(page.locator(".checks .tone-good")).to_have_count(3, timeout=20_000)
+
+    page.get_by_role("button", name="Resume writers").click()
+    expect(page.locator(".notice.tone-good").first).to_contain_text("Writers are starting again")
+    expect(page.get_by_role("button", name="Resume writers")).to_have_count(0)

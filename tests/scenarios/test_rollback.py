@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from tests.support.scenario_table import READINGS, ScenarioTable, ScenarioTables, ScenarioWriter
@@ -337,3 +338,79 @@ def test_no_heartbeat_stays_of_a_writer_that_was_rolled_back(table: ScenarioTabl
     busy.is_told_rolled_back()
 
     assert read_heartbeats(table.storage) == []
+
+
+def reading(key: str, place: str, value: int = 1, **more: object) -> dict[str, object]:
+    return {"id": key, "place": place, "ts": value, "value": value, **more}
+
+
+@pytest.fixture(params=["COPY_ON_WRITE", "MERGE_ON_READ"])
+def places(request: pytest.FixtureRequest, tables: ScenarioTables) -> ScenarioTable:
+    """A table with one row in Oslo and one in Rome."""
+    table = tables(
+        table_type=request.param,
+        schema=READINGS,
+        partition_by=["place"],
+        options={
+            "hoodie.table.partial.update.mode": "IGNORE_DEFAULTS",
+            "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",
+        },
+    )
+    table.writer("first").upsert_and_commit(reading("o1", "Oslo"), reading("r1", "Rome"))
+    return table
+
+
+def test_plan_holds_while_streams_leave_its_file_groups_alone(places: ScenarioTable) -> None:
+    before = places.rows()
+    wrong = places.writer("wrong").upsert_and_commit(
+        reading("o1", "Oslo", 9), reading("o2", "Oslo", 9)
+    )
+    shown = plan(places, wrong.instant)
+    places.writer("clicks", stream="clicks").upsert_and_commit(reading("r2", "Rome", 2))
+    places.writer("views", stream="views").upsert_and_commit(reading("r1", "Rome", 3))
+
+    roll_back(places, wrong.instant, plan_hash=shown.plan_hash)
+
+    kept = {row["id"]: row["value"] for row in places.rows()}
+    assert kept == {row["id"]: row["value"] for row in before} | {"r1": 3, "r2": 2}
+    assert places.leftovers() == []
+    places.writer("next").upsert_and_commit(reading("o1", "Oslo", 4))
+    assert {row["id"]: row["value"] for row in places.rows()} == kept | {"o1": 4}
+
+
+@pytest.mark.sampled(every=2)
+@pytest.mark.parametrize(
+    ("wrong_stream", "wrong_row", "stream", "row"),
+    [
+        pytest.param(None, {}, "clicks", reading("o1", "Oslo", 2), id="its file group"),
+        pytest.param("clicks", {}, "clicks", reading("r2", "Rome", 2), id="the same stream"),
+        pytest.param(None, {}, None, reading("r2", "Rome", 2), id="a write that may have read"),
+        pytest.param(
+            None, {"_hoodie_is_deleted": True}, "clicks", reading("r2", "Rome", 2), id="its deletes"
+        ),
+        pytest.param(None, {"extra": 1}, "clicks", reading("r2", "Rome", 2), id="its schema"),
+    ],
+)
+def test_plan_is_void_once_a_later_write_depends_on_it(
+    places: ScenarioTable,
+    wrong_stream: str | None,
+    wrong_row: dict[str, object],
+    stream: str | None,
+    row: dict[str, object],
+) -> None:
+    batch = pa.Table.from_pylist([reading("o1", "Oslo", 9, **wrong_row)])
+    batch = batch.set_column(
+        batch.schema.get_field_index("value"), "value", batch["value"].cast("int32")
+    )
+    writer = places.writer("wrong", stream=wrong_stream).begin(batch.schema)
+    writer.write_batch(batch)
+    wrong = writer.wins()
+    shown = plan(places, wrong.instant)
+    later = places.writer("later", stream=stream).upsert_and_commit(row)
+    rows = places.rows()
+
+    with pytest.raises(PlanChanged):
+        roll_back(places, wrong.instant, plan_hash=shown.plan_hash)
+
+    assert later.instant in plan(places, wrong.instant).blockers[0]
+    assert places.rows() == rows

@@ -17,7 +17,12 @@ from django.views.decorators.http import require_POST, require_safe
 
 from controlplane.errors import InvalidRequest, NotAllowedNow
 from controlplane.mirror.queries.phases import instant_phases
-from controlplane.operations.actions import do_request_again, do_request_cancel, is_cancellable
+from controlplane.operations.actions import (
+    do_request_again,
+    do_request_cancel,
+    find_pause,
+    is_cancellable,
+)
 from controlplane.operations.kinds.kind import Cancelling, kind_named
 from controlplane.operations.queries import OperationDetail, access_operation, operation_detail
 from controlplane.operations.requesting import Given
@@ -95,6 +100,9 @@ def _changes(request: HttpRequest) -> dict[str, Any]:
     return changes
 
 
+_SEVERAL = "rollback_several"
+
+
 def _again(operation: OperationDetail) -> dict[str, Any]:
     """How what has ended is asked for once more: at once by a form with this key, or by its plan's
     address.
@@ -130,6 +138,7 @@ def _context(request: HttpRequest, slug: str, operation_id: UUID) -> dict[str, A
         "phases": instant_phases(table, row.instant) if row.instant else [],
         "words": text_of(operation.row.service) if operation.row.service else None,
         "synced_at": table.synced_at,
+        "pause": find_pause(table) if kind.page == "rollback" or row.service == _SEVERAL else None,
         **_again(operation),
         **flow(operation_id),
         **verification(operation),

@@ -11,29 +11,44 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from csp.constants import SELF, UNSAFE_INLINE
 from csp.decorators import csp_replace
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods, require_safe
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from controlplane.errors import ControlPlaneError, PlanVoid
 from controlplane.mirror.queries.table_details import instant_detail
 from controlplane.mirror.timeline_rows import InstantRow, timeline_window
-from controlplane.operations.actions import PlanView, do_request_rollback, plan_rollback
+from controlplane.operations.actions import (
+    PlanView,
+    do_pause_writers,
+    do_request_rollback,
+    do_resume_writers,
+    find_pause,
+    find_running_writers,
+    plan_rollback,
+)
 from controlplane.operations.approvals.rules import ROLLBACK
 from controlplane.operations.queries import OperationRow, recent_operations
 from controlplane.tables.access import Permission, access_table, may
 from controlplane.tables.queries import DATA_ACTIONS
 from controlplane.tables.row_access import row_access
 from controlplane.writers.queries import writers_board
-from web.forms import RollbackForm
+from web.forms import REASON_CHARS_MAX, RollbackForm
 from web.plans import files_treemap
-from web.refusals import page, person, refusal_of
+from web.refusals import explained, page, person, refusal_of
 from web.rollback_flow import approver_wanted
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
 
+_PAUSING = {
+    "pause": (do_pause_writers, "Writers are pausing. Streams end their current batch first."),
+    "resume": (do_resume_writers, "Writers are starting again, from their last commit."),
+}
 CHOICES_SHOWN = 40
 PAST_SHOWN = 10
 FILES_SHOWN = 500
@@ -67,6 +82,7 @@ def rollback(request: HttpRequest, slug: str) -> HttpResponse:
         "choices": _choices(table),
         "past": past,
         "approver": approver_wanted(table, ROLLBACK),
+        "pause": find_pause(table),
     }
     return render(request, "pages/rollback.html", context)
 
@@ -89,6 +105,23 @@ def rollback_plan(request: HttpRequest, slug: str, instant: str) -> HttpResponse
     if request.method == "POST":
         return _confirm(request, table, instant)
     return _show_plan(request, table, instant, form=None, problem=None)
+
+
+@require_POST
+@page
+def writers_pause(request: HttpRequest, slug: str, what: str) -> HttpResponse:
+    """Pause what writes the table by itself, or resume it; then back to the plan."""
+    table = access_table(person(request), slug, Permission.ADMINISTER)
+    act, done = _PAUSING[what]
+    try:
+        act(table, by=person(request), reason=request.POST.get("reason", "")[:REASON_CHARS_MAX])
+    except ControlPlaneError as error:
+        messages.error(request, explained(error))
+    else:
+        messages.success(request, done)
+    back = request.POST.get("back", "")
+    is_ours = url_has_allowed_host_and_scheme(back, allowed_hosts=None)
+    return redirect(back if is_ours else reverse("rollback", args=[slug]))
 
 
 def _confirm(request: HttpRequest, table: Table, instant: str) -> HttpResponse:
@@ -139,6 +172,8 @@ def _show_plan(
         "plan": plan,
         "form": form,
         "approver": approver_wanted(table, ROLLBACK),
+        "pause": (pause := find_pause(table)),
+        "running": None if pause else find_running_writers(table),
         "may_run": bool(plan and plan.is_executable)
         and may(person(request), Permission.ADMINISTER, table),
     }

@@ -21,6 +21,7 @@ from workers.files.names import instant_of, parse_log_file
 from workers.files.partition import files_by_partition, list_partitions
 from workers.markers.marker import parse_marker
 from workers.markers.store import read_names
+from workers.options.sink_keys import ID_KEY as SINK_ID_KEY
 from workers.storage.base import FileInfo
 from workers.table.cleaned import lost_files
 from workers.table.creation import CREATION_OPERATION
@@ -30,7 +31,12 @@ from workers.table.table import Table
 from workers.timeline import decisions
 from workers.timeline.decisions import CommitDecision
 from workers.timeline.instant import Action, CompletedInstant, Instant
-from workers.timeline.metadata import WRITER_KEY
+from workers.timeline.metadata import (
+    MOVED_ROWS_KEY,
+    STREAM_KEY,
+    WRITER_KEY,
+    CommitMetadata,
+)
 from workers.timeline.pending_plans import pending_plan_files
 from workers.timeline.timeline import Timeline
 
@@ -196,11 +202,77 @@ def _savepoint_blockers(table: Table, timeline: Timeline, paths: set[str]) -> li
 
 def _order_blockers(table: Table, timeline: Timeline, target: CompletedInstant) -> list[str]:
     """What was built on it goes first, and what it superseded must still be there (bug B11)."""
-    if later := _later_blockers(table, timeline, target):
-        return later
+    writes = timeline.completed_writes()
+    later = [one for one in writes if one.completed_at > target.completed_at]
+    if dependent := _dependent_writes(table, timeline, target, later):
+        order = ", ".join(_described(table, one, target) for one in reversed(dependent))
+        if len(dependent) == len(later):
+            return [f"only the newest completed write is rolled back; first: {order}"]
+        return [f"later writes depend on it; first: {order}"]
     if is_compaction(table, target):
         return ["a completed compaction changes no row; only a restore takes it back"]
     return lost_blockers(table, timeline, target)
+
+
+def _dependent_writes(
+    table: Table,
+    timeline: Timeline,
+    target: CompletedInstant,
+    later: list[CompletedInstant],
+) -> list[CompletedInstant]:
+    """Return those of the `later` writes that `target` cannot be rolled back without.
+
+    A batch of a stream or a sink is independent if it touches none of its file groups and belongs
+    to another stream: it took its rows from elsewhere, and its own position does not move. The
+    target must have put rows in place only. With what it deletes or moves, undoing it could bring
+    a key back that a later write has put into another file group. Every other write may have read
+    rows of the target, so it goes first.
+    """
+    try:
+        undone = read_instant(table, target)
+    except MalformedTable:  # Damaged metadata is a reason to roll back, not to refuse it.
+        return later
+    before = [one for one in timeline.completed_writes() if one.completed_at < target.completed_at]
+    if not later or not before or not _puts_rows_only(table, target, undone, before[-1]):
+        return later
+    return [one for one in later if not _is_independent(table, one, undone)]
+
+
+def _puts_rows_only(
+    table: Table, target: CompletedInstant, undone: CommitMetadata, before: CompletedInstant
+) -> bool:
+    """Whether a write changed neither the schema nor where any key stands."""
+    if target.action is Action.REPLACECOMMIT or undone.compacted or undone.restates:
+        return False
+    if any(stat.num_deletes for stat in undone.stats) or MOVED_ROWS_KEY in undone.extra_metadata:
+        return False
+    try:
+        return undone.schema_json == read_instant(table, before).schema_json
+    except MalformedTable:
+        return False
+
+
+def _is_independent(table: Table, later: CompletedInstant, undone: CommitMetadata) -> bool:
+    try:
+        known = read_instant(table, later)
+    except MalformedTable:
+        return False
+    source = _source_of(known)
+    return (
+        later.action is not Action.REPLACECOMMIT
+        and not known.compacted
+        and known.restates is None
+        and source is not None
+        and source != _source_of(undone)
+        and not known.file_groups & undone.file_groups
+    )
+
+
+def _source_of(known: CommitMetadata) -> tuple[str | None, str | None] | None:
+    """The stream and the sink that a write belongs to; None for one of neither."""
+    extra = known.extra_metadata
+    stream, sink = extra.get(STREAM_KEY), extra.get(SINK_ID_KEY)
+    return (stream, sink) if stream or sink else None
 
 
 def in_turn_blockers(table: Table, timeline: Timeline, plan: RollbackPlan) -> list[str]:

@@ -269,6 +269,15 @@ def start_again(operation: Operation) -> Operation | None:
     )
 
 
+def resume_write(operation: Operation, *, by: User, reason: str) -> Operation:
+    """Start a write that was cancelled again. It continues behind its last commit.
+
+    Raises what `do_request_write` raises.
+    """
+    parameters = _settled_parameters(operation)
+    return do_request_write(table=operation.table, parameters=parameters, by=by, reason=reason)
+
+
 def _settled_parameters(operation: Operation) -> dict[str, Any]:
     parameters, source = _parameters(operation), operation.parameters["job"]["source"]
     kept = {key: source[key] for key in source_kind(source).settles if key in source}
