@@ -36,7 +36,7 @@ OUTSIDE = {
     "XJ": 31,
     "XK": 14,
     "XL": 3,
-    "XM": 2,
+    "XM": 6,
 }
 THREATS = {"T": 34}
 RULES = {"TL": 12, "RB": 6, "KS": 11}

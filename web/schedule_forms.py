@@ -96,6 +96,12 @@ class ScheduleForm(forms.Form):
         field = needed.get(str(words.get("trigger")))
         if field is not None and field not in self.errors and not words.get(field):
             self.add_error(field, "Say when it is due.")
+        if words.get("what", WRITE) != WRITE and "source" in words.get("parameters", {}):
+            service = text_of(words["what"]).title
+            self.add_error(
+                "parameters",
+                f"These are the parameters of a write. Give those of {service}, or {{}} for none.",
+            )
         return words
 
     def wish(self) -> ScheduleWish:

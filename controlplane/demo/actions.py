@@ -15,7 +15,7 @@ from kombu.exceptions import OperationalError
 
 from controlplane.audit.actions import do_record
 from controlplane.celery import app
-from controlplane.demo.source_kinds import BACKFILL, EVOLVE, LATE, is_of_demo
+from controlplane.demo.source_kinds import BACKFILL, EVOLVE, LATE, SOURCE_KINDS
 from controlplane.errors import NotAllowedNow, QueueUnavailable
 from controlplane.mirror.storage import storage_of
 from controlplane.operations.kinds import write
@@ -154,10 +154,14 @@ def kill_in_the_middle(table: Table, *, wait_s: float = KILL_WAIT_S) -> Operatio
 
 def _running(table: Table) -> list[Operation]:
     """Demo writes that report to be running, newest first."""
-    running_writes = Operation.objects.filter(
-        table=table, kind=write.KIND.name, state=OperationState.RUNNING.value
-    ).order_by("-requested_at")
-    return [running for running in running_writes if is_of_demo(running.parameters["job"])]
+    kinds = [kind.name for kind in SOURCE_KINDS]
+    running = Operation.objects.filter(
+        table=table,
+        kind=write.KIND.name,
+        state=OperationState.RUNNING.value,
+        parameters__job__source__kind__in=kinds,
+    )
+    return list(running.order_by("-requested_at"))
 
 
 def _pid(operation: Operation) -> int | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from controlplane.operations.source_kinds import SourceKind
 
@@ -17,8 +16,3 @@ SOURCE_KINDS: Final = (
     SourceKind(EVOLVE),
     SourceKind(LATE),
 )
-
-
-def is_of_demo(job: Mapping[str, Any]) -> bool:
-    """Whether a write job has one of these sources."""
-    return job["source"]["kind"] in {kind.name for kind in SOURCE_KINDS}

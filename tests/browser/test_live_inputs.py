@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Site
+from tests.browser.test_pages import PAGES
 
 pytestmark = pytest.mark.browser
 
@@ -17,6 +18,7 @@ PARTS = {
     "choices": ("/t/trips/rollback", "choices"),
     "services": ("/t/fares/services", "history"),
     "sink": ("/t/orders/sinks?sink=orders-in", "state"),
+    "trace": ("/t/orders/sinks?sink=orders-in", "trace"),
     "operation": ("/t/ad-requests/operations/{operation}", "operation"),
 }
 """Each live part that has a control or a fold: its page and its name."""
@@ -142,3 +144,39 @@ def test_selected_text_stays_selected_and_the_patch_comes_afterwards(
     assert page.locator(f'.choices input[value="{instant}"]').count() == 0
     page.evaluate("document.getSelection().removeAllRanges()")
     expect(page.locator(f'.choices input[value="{instant}"]')).to_have_count(1)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_part_of_a_page_touches_what_was_entered_anywhere_on_it(
+    page: Page, site: Site, name: str
+) -> None:
+    page.goto(site.url + PAGES[name].format(**site.instants))
+    page.wait_for_load_state("load")
+    parts = page.locator("[data-live]")
+    if not parts.count():
+        return
+    page.wait_for_function("() => !document.querySelector('[data-live][aria-busy]')")
+    page.mouse.move(2, 2)
+    main = page.locator("main")
+    main.evaluate(ENTER)
+    page.evaluate("scrollTo(0, 150)")
+    entered, scrolled = main.evaluate(SHOWN), page.evaluate("scrollY")
+
+    for part in parts.all():
+        part.evaluate(PATCH)
+
+    assert main.evaluate(SHOWN) == entered
+    assert page.evaluate("scrollY") == scrolled
+
+
+@pytest.mark.parametrize("path", ["live", "streams", "rollback"])
+def test_no_column_is_cut_off_on_a_wide_screen(page: Page, site: Site, path: str) -> None:
+    page.goto(f"{site.url}/t/ad-requests/{path}")
+    page.wait_for_load_state("load")
+
+    cut = page.locator("main .scroll").evaluate_all(
+        "all => all.filter((one) => one.scrollWidth > one.clientWidth + 1)"
+        ".map((one) => one.ariaLabel)"
+    )
+
+    assert cut == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -15,7 +17,10 @@ def test_schedule_is_made_shown_and_paused(page: Page, site: Site, seen: Seen) -
     page.get_by_role("link", name="New schedule").click()
     page.fill("#id_name", "nightly")
     page.select_option("#id_what", "clean")
-    page.fill("#id_parameters", "{}")
+    expect(page.locator("#id_parameters")).to_have_value("{}")
+    page.select_option("#id_what", "write")
+    expect(page.locator("#id_parameters")).to_have_value(re.compile('"source"'))
+    page.select_option("#id_what", "clean")
     page.select_option("#id_trigger", "cron")
     page.fill("#id_cron", "30 2 * * 8")
     page.get_by_role("button", name="Save the schedule").click()

@@ -11,9 +11,11 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.test import Client
 
+from controlplane.operations.actions import do_update_service_setting
 from controlplane.operations.models import Schedule
 from controlplane.operations.scheduled.turns import run_due_schedules
 from controlplane.tables.models import Table
+from tests.support.markup import compact
 from tests.support.schedules import followed, nightly
 
 FORM = {
@@ -133,3 +135,33 @@ def test_settings_and_unregister_link_to_a_schedule_with_any_name(
     for page in ("settings", "settings/unregister"):
         html = as_admin.get(f"/t/trips/{page}").content.decode()
         assert f'<a href="/t/trips/schedules/{schedule.pk}">every night, 100 %</a>' in html
+
+
+def test_page_lists_services_that_run_by_their_settings(
+    trips: Table, as_admin: Client, admin: User
+) -> None:
+    do_update_service_setting(
+        table=trips, service="clean", enabled=True, trigger_commits=30, by=admin
+    )
+
+    html = compact(as_admin.get("/t/trips/schedules").content.decode())
+
+    assert "Automatic services" in html
+    assert 'href="/t/trips/services/settings/clean"' in html
+    assert "after 30 commits" in html
+
+
+def test_parameters_of_a_write_are_refused_for_a_service(trips: Table, as_admin: Client) -> None:
+    form = {
+        "name": "nightly",
+        "what": "clean",
+        "trigger": "every",
+        "every_minutes": 60,
+        "parameters": '{"source": {"kind": "csv", "path": "/data/a.csv"}}',
+    }
+
+    answer = as_admin.post("/t/trips/schedules/new", form)
+
+    assert answer.status_code == 422
+    assert b"These are the parameters of a write" in answer.content
+    assert not Schedule.objects.exists()

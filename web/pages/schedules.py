@@ -27,6 +27,7 @@ from controlplane.operations.scheduled.queries import (
     schedules_of,
     visible_schedules,
 )
+from controlplane.operations.schedules import service_settings
 from controlplane.tables.access import Permission, access_table, may
 from web.confirming import Question, ask_first, is_confirmed
 from web.refusals import explained, page, person, refusal_of
@@ -121,6 +122,7 @@ def _board(request: HttpRequest, slug: str) -> dict[str, object]:
         "page": "schedules",
         "table": table,
         "schedules": schedules_of(table, person(request)),
+        "services": [setting for setting in service_settings(table) if setting.enabled],
         "runs": runs_of(table, person(request), RUNS_SHOWN),
         "may_operate": may(person(request), Permission.OPERATE, table),
     }

@@ -19,6 +19,7 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_POST, require_safe
 
 from controlplane.fields import INSTANT_TIME
+from controlplane.home.search import HITS_MAX, search
 from controlplane.home.tables import (
     EXPORT_ROWS_MAX,
     SHOWN,
@@ -46,6 +47,7 @@ from web.bars import Bars, bars
 from web.exports import exported
 from web.pages.tables_bulk import BULK_SERVICES
 from web.refusals import page, person
+from web.search import TABLES, found_groups, pages_named
 from web.table_columns import BY_KEY, COLUMNS, chosen
 
 QUESTION_CHARS_MAX = 200
@@ -95,23 +97,31 @@ def tables_rows(request: HttpRequest) -> HttpResponse:
 @require_safe
 @page
 def go(request: HttpRequest) -> HttpResponse:
-    """An instant of the table at hand, a table by its exact name, a file or a partition of the
-    table at hand, else the tables that contain the text.
+    """Lead to the one thing that the text names: an instant or a file of the table at hand, a table
+    by its exact name. Otherwise list what contains the text: tables, instants, operations, writers,
+    people and pages.
     """
     question = request.GET.get("q", "").strip()[:QUESTION_CHARS_MAX]
     here = request.GET.get("table", "")
     if here and not SLUG.match(here):
         raise Http404("there is no such table")
+    if not question:
+        return redirect("tables")
     if here and INSTANT_TIME.match(question):
         return redirect(f"{reverse('timeline', args=[here])}?{urlencode({'sel': question})}")
-    exact = tables_named(person(request), question) if question else []
+    exact = tables_named(person(request), question)
     if len(exact) == 1:
         return redirect("live", exact[0])
-    if here and question and (there := _inside(request, here, question)):
+    if here and (there := _inside(request, here, question)):
         return redirect(there)
-    return redirect(
-        f"{reverse('tables')}?{urlencode({'q': question})}" if question else reverse("tables")
-    )
+    groups = found_groups(search(person(request), question), pages_named(request, here, question))
+    if not [group for group in groups if group.title != TABLES]:
+        return redirect(f"{reverse('tables')}?{urlencode({'q': question})}")
+    links = [link for group in groups for link in group.links]
+    if len(links) == 1:
+        return redirect(links[0].url)
+    context = {"page": "search", "question": question, "groups": groups, "hits_max": HITS_MAX}
+    return render(request, "pages/search.html", context)
 
 
 def _inside(request: HttpRequest, slug: str, question: str) -> str:
