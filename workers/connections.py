@@ -214,9 +214,9 @@ def connection_from_json(kind: str, settings: Mapping[str, Any]) -> Connection:
             values[key] = value
         else:
             raise InvalidInput("the setting must be a text", key=key)
-    for one in fields(_CLASSES[kind]):
-        if one.default is MISSING and one.name not in values:
-            raise InvalidInput(f"a {kind} connection needs this setting", key=one.name)
+    for setting in fields(_CLASSES[kind]):
+        if setting.default is MISSING and setting.name not in values:
+            raise InvalidInput(f"a {kind} connection needs this setting", key=setting.name)
     return _CLASSES[kind](**values)
 
 

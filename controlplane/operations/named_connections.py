@@ -13,6 +13,7 @@ from django.db.models import Q
 from controlplane.connections.models import Connection
 from controlplane.connections.queries import connection_settings, granted_connection
 from controlplane.errors import InvalidRequest
+from controlplane.operations.connection_sources import check_connection_source, has_connection
 from controlplane.operations.models import Operation, Schedule
 from controlplane.operations.source_kinds import source_kind
 from controlplane.operations.states import OPEN
@@ -26,11 +27,15 @@ SOURCE_KEY = "connection"
 
 
 def connection_problem(operation: Operation) -> str:
-    """Return why the operation may not use the connection that its job names; empty where it may,
-    or names none.
+    """Return why the operation may not use the connection that its job names, or not read there
+    what it names, such as a file where a table was registered meanwhile. Empty where it may, or
+    names no connection.
     """
+    source = operation.parameters.get("job", {}).get("source") or {}
     try:
         _given(operation)
+        if has_connection(source):
+            check_connection_source(source, operation.table.namespace)
     except InvalidRequest as error:
         return str(error)
     return ""

@@ -195,6 +195,8 @@ def test_file_in_a_table_of_the_bucket_is_refused_before_it_is_read_and_as_its_j
     Table.objects.create(slug="new", name="new", location=f"{drop.location}/2026")
 
     assert do_give_leave(waits.pk) is False
+    waits.refresh_from_db()
+    assert "table" in waits.message
     with pytest.raises(InvalidRequest, match="table"):
         request(lake, operator, other)
     bucket.put("table/.hoodie/hoodie.properties", b"")  # One that nobody registered.

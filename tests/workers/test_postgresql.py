@@ -67,19 +67,18 @@ def erp(address: str) -> DatabaseConnection:
 
 
 def rows_of(erp: DatabaseConnection, query: str = "", table: str = "") -> pa.Table:
-    asked = DatabaseQuery(table=table, query=query)
-    with reading(erp, asked, timeout_s=20) as rows:
+    with reading(erp, DatabaseQuery(table=table, query=query), timeout_s=20) as rows:
         return pa.Table.from_batches(rows.batches, rows.schema)
 
 
 def test_every_value_comes_exactly_with_the_type_of_its_column(
     erp: DatabaseConnection, tmp_path: Path
 ) -> None:
-    asked = DatabaseQuery(table="public.orders")
+    orders = DatabaseQuery(table="public.orders")
 
     write_rows(
         erp,
-        asked,
+        orders,
         tmp_path / "rows.parquet",
         rows_max=2,
         limits=ProcessLimits(file_bytes=1 << 20),

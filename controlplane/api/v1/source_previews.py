@@ -1,5 +1,5 @@
-"""POST /api/v1/tables/<slug>/sources/preview/: a file or a statement beside the table that it would
-go to.
+"""POST /api/v1/tables/<slug>/sources/preview/: a file, a statement or a database's rows beside the
+table that they would go to.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class SourcePreviewApi(ApiView):
     throttle_scope = "service"
 
     class PreviewRequest(Strict):
-        source = serializers.DictField(help_text="As a write takes it: a file or sql.")  # type: ignore[assignment]  # the name of a base's attribute
+        source = serializers.DictField(help_text="As a write takes it: a file, sql or postgresql.")  # type: ignore[assignment]  # the name of a base's attribute
         operation = serializers.CharField(max_length=32, required=False, default="upsert")
         stream = serializers.CharField(max_length=100, required=False, default=None)
 

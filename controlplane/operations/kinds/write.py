@@ -19,7 +19,6 @@ from controlplane.errors import InvalidRequest
 from controlplane.operations.ask import Ask, Request, Requester, Wanted
 from controlplane.operations.cancels import SPARK_USER, cancel_job
 from controlplane.operations.confirmation import Confirmation
-from controlplane.operations.connection_sources import check_connection_source, has_connection
 from controlplane.operations.drivers import driver_is_gone, take_ending
 from controlplane.operations.effect_proofs import WRITE_TITLES, write_checks
 from controlplane.operations.kinds.kind import Cancelling, Kind, Permitted
@@ -144,16 +143,9 @@ def _with_query(
 
 
 def _is_still_granted(operation: Operation) -> bool:
-    """What a statement reads may have been taken from its requester meanwhile, and a connection
-    from the namespace; or a table may have been registered where its file is.
-    """
+    """What a statement reads may have been taken from its requester meanwhile."""
     source = operation.parameters["job"]["source"]
     by = operation.requested_by
-    if has_connection(source):
-        try:
-            check_connection_source(source, operation.table.namespace)
-        except InvalidRequest:
-            return False
     return source.get("kind") != SQL or (by is not None and may_still_read(by, source))
 
 
