@@ -16,6 +16,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from pytest_django import Settings
 
 from controlplane.accounts.models import Grant
 from controlplane.audit.models import AuditEvent
@@ -23,6 +24,12 @@ from controlplane.mirror.models import InstantRecord, SinkRecord
 from controlplane.mirror.streams import measure
 from controlplane.mirror.sync import sync_table
 from controlplane.monitoring.models import Alert
+from controlplane.operations.actions import (
+    do_request_service,
+    do_request_write,
+    do_start_sink,
+    plan_service,
+)
 from controlplane.operations.models import LogLine, Operation, ScheduleRun
 from controlplane.operations.moves import move
 from controlplane.operations.states import OperationState
@@ -31,11 +38,16 @@ from controlplane.tables.masks import MASK
 from controlplane.tables.models import MaskedColumn, RowGrant, Table
 from controlplane.writers.models import Conflict
 from tests.controlplane import left_out
-from tests.controlplane.approvals import awaiting
+from tests.controlplane.api.test_permissions import CASES
+from tests.controlplane.approvals import needs_approval
+from tests.controlplane.sink_jobs import OPTIONS
+from tests.security.filled_requests import FILLED, PREDICATE, READS_NO_ROWS, SQL
 from tests.security.test_tables_of_others import OF_NO_TABLE, PARTS, Address, addresses
 from tests.support.joined import commit, make
+from tests.support.role_places import undone
 from tests.support.schedules import nightly
 from tests.support.sinks import SINK
+from tests.web.test_page_roles import table_of
 from web.pages import sinks, streams
 from workers.sink.batch import BadRecord
 
@@ -78,6 +90,7 @@ DOORS = {
     "sinks-part",
     *("api:schedule", "api:schedule_runs", "api:schedules", "api:table_schedules"),
     *("schedule", "schedules", "schedules-rows"),
+    *("api:sql", "sql", "sql-export", "api:operation_cancel"),
 }
 """Every address that shows values of rows to whoever may see them."""
 
@@ -150,8 +163,24 @@ def operation(watched: Table, admin: User) -> Operation:
 
 
 @pytest.fixture
-def known(watched: Table, operation: Operation, admin: User) -> dict[str, str]:
-    """What addresses are made of."""
+def known(
+    watched: Table, operation: Operation, admin: User, tmp_path: Path, settings: Settings
+) -> dict[str, str]:
+    """What addresses and bodies are made of."""
+    drop = tmp_path / "drop"
+    drop.mkdir()
+    (drop / "new.csv").write_text("id,shop_ts,price\nx,1,1.5\n")
+    settings.SLUICE_SOURCE_ROOTS = (f"{watched.namespace}={drop}",)
+    do_start_sink(watched, OPTIONS, by=admin)
+    chosen = {"predicate": f"road = '{CHOSEN}' OR {PREDICATE}"}
+    needs_approval("delete", watched)
+    waiting = do_request_service(
+        watched, "delete", chosen, plan_service(watched, "delete", chosen, admin).plan_hash,
+        "a test", watched.slug, admin,
+    )  # fmt: skip
+    ended = do_request_write(table=watched, parameters={"source": SQL}, by=admin)
+    Operation.objects.filter(pk=ended.pk).update(state="succeeded")
+    wanted = {"predicate": PREDICATE}
     now = timezone.now()
     alert = Alert.objects.create(
         table=watched,
@@ -178,7 +207,13 @@ def known(watched: Table, operation: Operation, admin: User) -> dict[str, str]:
         "instant": Conflict.objects.get(table=watched).loser_instant,
         "requested_at": left,
         "operation_id": str(operation.pk),
-        "approval_id": str(awaiting(watched, predicate=f"road = '{CHOSEN}'").pk),
+        "approval_id": str(waiting.pk),
+        "waiting_id": str(waiting.pk),
+        "waiting_hash": waiting.plan_hash,
+        "ended_id": str(ended.pk),
+        "file": str(drop / "new.csv"),
+        "newest": watched.instants.latest("requested_at").requested_at,
+        "plan_hash": plan_service(watched, "delete", wanted, admin).plan_hash,
         "sink_id": SINK,
         "file_id": file_group.file_id,
         "service": "delete",
@@ -238,6 +273,17 @@ def answers(
                 yield address.name, status, text.replace(echo, "") if echo else text
             if address.is_of_table:
                 yield address.name, *answer_to(client, "POST", path)
+    yield from answers_to_filled(client, known)
+
+
+def answers_to_filled(client: Client, known: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:
+    """The same of requests with a body, each undone before the next is sent."""
+    takes = {address.name: address.takes for address in addresses()}
+    for request in FILLED:
+        with undone():
+            if request.needs_no_other:
+                Operation.objects.filter(pk=known["waiting_id"]).update(state="cancelled")
+            yield request.name, *request.sent(client, known, takes[request.name])
 
 
 def answer_to(client: Client, method: str, path: str) -> tuple[int, str]:
@@ -259,6 +305,35 @@ def met(
         if seen := {value for value in values if value in text}:
             shown.setdefault(name, set()).update(seen)
     return shown
+
+
+def test_every_address_that_takes_a_body_has_one_that_reaches_its_rows() -> None:
+    changing = {f"api:{name}" for name, method, *_ in CASES if method != "GET"}
+    changing |= {line.name for line in table_of("admin") if line.method == "POST"}
+    filled = {request.name for request in FILLED}
+
+    assert changing - filled - READS_NO_ROWS == set(), (
+        "give each a request in FILLED (tests/security/filled_requests.py), or put it into "
+        "READS_NO_ROWS if it reads no row, whatever it is sent"
+    )
+    assert filled & READS_NO_ROWS == set()
+    assert (filled | READS_NO_ROWS) - {address.name for address in addresses()} == set()
+
+
+@pytest.mark.slow
+def test_every_filled_body_is_accepted_from_a_person_who_may(
+    known: dict[str, str], watched: Table, client: Client
+) -> None:
+    person = User.objects.create_superuser("sue")
+    client.force_login(person)
+
+    refused = [
+        (name, status, text[:2000])
+        for name, status, text in answers_to_filled(client, known)
+        if status >= 400
+    ]
+
+    assert refused == []
 
 
 @pytest.mark.slow

@@ -13,9 +13,10 @@ from controlplane.operations.scheduled.wishes import ScheduleWish
 from controlplane.tables.models import Table
 
 
-def nightly(table: Table, owner: User) -> Schedule:
+def nightly(table: Table, owner: User, path: str = "/data/weather.csv") -> Schedule:
     """A write of a file at half past two in Oslo."""
-    return _made(table, owner, name="nightly", cron="30 2 * * *", time_zone="Europe/Oslo")
+    when = {"cron": "30 2 * * *", "time_zone": "Europe/Oslo"}
+    return _made(table, owner, path, name="nightly", **when)
 
 
 def followed(table: Table, owner: User) -> Schedule:
@@ -25,7 +26,7 @@ def followed(table: Table, owner: User) -> Schedule:
     return schedule
 
 
-def _made(table: Table, owner: User, **when: Any) -> Schedule:
-    source = {"kind": "csv", "path": "/data/weather.csv"}
+def _made(table: Table, owner: User, path: str, **when: Any) -> Schedule:
+    source = {"kind": "csv", "path": path}
     wish = ScheduleWish(kind="write", parameters={"source": source}, **when)
     return do_make_schedule(table, wish, owner=owner, by=Requester.person(owner))
