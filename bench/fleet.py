@@ -2,7 +2,8 @@
 
 What runs is what `make up` runs of the mirror: beat, its worker with two processes, Redis, and the
 database. Tables of four kinds (ours; versions 6, 8 and 9 of Apache Hudi) are registered at once;
-then one of them is written to while all others are still; then nothing happens at all.
+then one of them is written to while all others are still, and again while 800 new tables wait for
+their first mirror; then nothing happens at all.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ _STOP_S: Final = 20
 _LIMIT: Final = "(a limit)"
 _SYNCED: Final = Goal(30, " s", is_least=False)
 _SEEN: Final = Goal(5, " s", is_least=False)
+_SEEN_BEFORE_NEW: Final = Goal(3, " s", is_least=False)
+_NEW: Final = 800
+_COMMITS_BESIDE_NEW: Final = 5
 _DISCARDED: Final = Goal(0, " tasks", is_least=False)
 _IDLE: Final = Goal(10, " %", is_least=False)
 _DISCARDS = "Discarding revoked task"
@@ -88,6 +92,7 @@ def _measured(folder: Path, name: str, database: str, stack: ExitStack) -> Itera
         f"{what}: all synced", _LIMIT, synced["all_s"], None, synced["all_s"], _SYNCED, synced
     )
     yield _seen(outside, root, what)
+    yield _seen_before_new(outside, root, what)
     yield from _idle(outside, node, what)
     discarded = node.discarded()
     yield Line(f"{what}: tasks discarded", _LIMIT, None, None, discarded, _DISCARDED)
@@ -110,6 +115,35 @@ def _seen(outside: Engine, root: Path, what: str) -> Line:
         None,
         longest_s,
         _SEEN,
+        details,
+    )
+
+
+def _seen_before_new(outside: Engine, root: Path, what: str) -> Line:
+    """Registers more tables, and removes them when all are synced."""
+    new = root.parent / "new"
+    make_fleet(new, _NEW)
+    for location in new.iterdir():
+        location.rename(root / f"new-{location.name}")
+    outside.do("register_new", root=str(root))
+    waits_s = outside.do(
+        "follow",
+        location=str(root / "t000"),
+        commits=_COMMITS_BESIDE_NEW,
+        pause_s=0.0,
+        patience_s=_PATIENCE_S,
+    ).answer
+    waiting = outside.do("count_waiting").answer
+    synced = outside.do("await_synced", tables=FLEET + _NEW, patience_s=_PATIENCE_S).answer
+    outside.do("unregister_new")
+    details = {"waits_s": waits_s, "waiting": waiting, "others_s": synced["all_s"]}
+    return Line(
+        f"{what}: commit on one busy table to its row, {_NEW} new tables wait",
+        _LIMIT,
+        max(waits_s),
+        None,
+        max(waits_s),
+        _SEEN_BEFORE_NEW,
         details,
     )
 

@@ -16,6 +16,7 @@ from workers.lakehouse import open_table
 
 _POLL_S = 0.02
 _SLUG = "t000"
+_NEW = "new-"
 
 
 def register(root: str) -> int:
@@ -25,6 +26,27 @@ def register(root: str) -> int:
     for location in locations:
         do_register_table(location=str(location), slug=location.name, by=None)
     return len(locations)
+
+
+def register_new(root: str) -> int:
+    """All at once, so that they wait together."""
+    from controlplane.tables.models import Table
+
+    new = sorted(Path(root).glob(f"{_NEW}*"))
+    tables = (Table(location=str(one), slug=one.name, name=one.name) for one in new)
+    return len(Table.objects.bulk_create(tables))
+
+
+def count_waiting() -> int:
+    from controlplane.tables.models import Table
+
+    return Table.objects.filter(synced_at__isnull=True).count()
+
+
+def unregister_new() -> None:
+    from controlplane.tables.models import Table
+
+    Table.objects.filter(slug__startswith=_NEW).delete()
 
 
 def await_synced(tables: int, patience_s: float) -> dict[str, Any]:
@@ -80,6 +102,9 @@ def jobs() -> dict[str, Job]:
     django.setup()
     return {
         "register": register,
+        "register_new": register_new,
+        "count_waiting": count_waiting,
+        "unregister_new": unregister_new,
         "await_synced": await_synced,
         "follow": follow,
         "oldest_look_s": oldest_look_s,

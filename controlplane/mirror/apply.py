@@ -15,7 +15,7 @@ from controlplane.mirror.facts import (
     Listing,
     MarkerFacts,
 )
-from controlplane.mirror.models import HeartbeatRecord, MarkerCount
+from controlplane.mirror.models import HeartbeatRecord, MarkerCount, SyncMark
 from controlplane.tables.models import Table
 from workers.concurrency.heartbeat import Heartbeat
 from workers.table import table as engine
@@ -51,12 +51,14 @@ def describe_table(
             setattr(table, name, value)
 
 
-def apply_conflicts(table: Table, listing: Listing, conflicts: Sequence[ConflictFacts]) -> bool:
+def apply_conflicts(
+    table: Table, mark: SyncMark, listing: Listing, conflicts: Sequence[ConflictFacts]
+) -> bool:
     """Conflicts belong to `writers`, above the mirror, so they are reached through the table's own
     relation.
     """
     losers = listing.decided | listing.lost
-    gone, _ = table.conflicts.exclude(loser_instant__in=losers).delete()
+    gone, _ = mark.stored(table.conflicts.all()).exclude(loser_instant__in=losers).delete()
     for conflict in conflicts:
         table.conflicts.create(
             loser_instant=conflict.loser,
@@ -79,8 +81,11 @@ def apply_conflicts(table: Table, listing: Listing, conflicts: Sequence[Conflict
     return bool(gone or conflicts)
 
 
-def apply_heartbeats(table: Table, beats: Sequence[Heartbeat], now: datetime) -> bool:
-    records = {record.instant: record for record in HeartbeatRecord.objects.filter(table=table)}
+def apply_heartbeats(
+    table: Table, mark: SyncMark, beats: Sequence[Heartbeat], now: datetime
+) -> bool:
+    stored = mark.stored(HeartbeatRecord.objects.filter(table=table))
+    records = {record.instant: record for record in stored}
     new, changed = [], []
     for beat in beats:
         columns = _heartbeat_columns(beat)
@@ -105,21 +110,20 @@ def apply_heartbeats(table: Table, beats: Sequence[Heartbeat], now: datetime) ->
         else ["is_gone", "last_seen"],
         batch_size=BATCH_ROWS,
     )
-    HeartbeatRecord.objects.filter(
-        table=table, is_gone=True, last_seen__lt=now - GONE_KEPT_FOR
-    ).delete()
+    stored.filter(is_gone=True, last_seen__lt=now - GONE_KEPT_FOR).delete()
     return bool(new or changed or left)
 
 
-def forgets_heartbeats_at(table: Table) -> datetime | None:
+def forgets_heartbeats_at(table: Table, mark: SyncMark) -> datetime | None:
     """When the first of those that are gone is forgotten."""
-    gone = HeartbeatRecord.objects.filter(table=table, is_gone=True)
+    gone = mark.stored(HeartbeatRecord.objects.filter(table=table, is_gone=True))
     oldest: datetime | None = gone.aggregate(oldest=Min("last_seen"))["oldest"]
     return None if oldest is None else oldest + GONE_KEPT_FOR
 
 
-def apply_markers(table: Table, marker_facts: Sequence[MarkerFacts]) -> bool:
-    records = {(one.instant, one.kind): one for one in MarkerCount.objects.filter(table=table)}
+def apply_markers(table: Table, mark: SyncMark, marker_facts: Sequence[MarkerFacts]) -> bool:
+    stored = mark.stored(MarkerCount.objects.filter(table=table))
+    records = {(one.instant, one.kind): one for one in stored}
     is_changed = False
     for facts in marker_facts:
         record = records.pop((facts.instant, facts.kind), None)

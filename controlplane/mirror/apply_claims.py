@@ -8,15 +8,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 from controlplane.mirror.claim_facts import DirectoryFacts, lock_columns
-from controlplane.mirror.models import LockRecord, MarkerDirectory
+from controlplane.mirror.models import LockRecord, MarkerDirectory, SyncMark
 from controlplane.tables.models import Table
 from workers.concurrency.locks.showing import LockHolder, LockView
 
 HOLDERS_KEPT = 200
 
 
-def apply_directories(table: Table, directories: Sequence[DirectoryFacts], now: datetime) -> bool:
-    records = {one.instant: one for one in MarkerDirectory.objects.filter(table=table)}
+def apply_directories(
+    table: Table, mark: SyncMark, directories: Sequence[DirectoryFacts], now: datetime
+) -> bool:
+    stored = mark.stored(MarkerDirectory.objects.filter(table=table))
+    records = {one.instant: one for one in stored}
     is_changed = False
     for facts in directories:
         columns = asdict(facts)
@@ -36,9 +39,10 @@ def apply_directories(table: Table, directories: Sequence[DirectoryFacts], now: 
     return is_changed or bool(records)
 
 
-def apply_lock(table: Table, view: LockView, now: datetime) -> bool:
+def apply_lock(table: Table, mark: SyncMark, view: LockView, now: datetime) -> bool:
     """Whether anything but the time of looking changed."""
-    record = LockRecord.objects.filter(table=table).first() or LockRecord(table=table)
+    stored = mark.stored(LockRecord.objects.filter(table=table)).first()
+    record = stored or LockRecord(table=table)
     holder = view.holder
     columns: dict[str, Any] = {
         **lock_columns(view),

@@ -6,18 +6,18 @@ from typing import Any
 
 from controlplane.mirror.bulk import BATCH_ROWS, update_rows
 from controlplane.mirror.file_facts import FileGroupFacts, FileListing, SliceFacts
-from controlplane.mirror.models import FileGroupRecord
+from controlplane.mirror.models import FileGroupRecord, SyncMark
 from controlplane.tables.models import Table
 
 HISTORY_SLICES_MAX = 20
 SLICE_INSTANTS_MAX = 50
 
 
-def apply_file_groups(table: Table, listing: FileListing) -> bool:
+def apply_file_groups(table: Table, mark: SyncMark, listing: FileListing) -> bool:
     """Whether any row changed."""
     records = {
         (record.partition, record.file_id): record
-        for record in FileGroupRecord.objects.filter(table=table)
+        for record in mark.stored(FileGroupRecord.objects.filter(table=table))
     }
     new, changed = [], []
     for group in listing.groups:

@@ -14,7 +14,7 @@ from controlplane.mirror.apply_schemas import fingerprint_of, may_change_schemas
 from controlplane.mirror.archive_facts import ArchiveFacts, without
 from controlplane.mirror.bulk import BATCH_ROWS, insert_instants, insert_names, update_rows
 from controlplane.mirror.facts import InstantFacts, Key, Listing, key_of
-from controlplane.mirror.models import InstantRecord, SchemaRecord
+from controlplane.mirror.models import InstantRecord, SchemaRecord, SyncMark
 from controlplane.tables.models import Table
 from workers.timeline.instant import State
 
@@ -46,18 +46,21 @@ class AppliedInstants:
 
 
 def apply_instants(
-    table: Table, listing: Listing, read: Sequence[InstantFacts], archive: ArchiveFacts
+    table: Table,
+    mark: SyncMark,
+    listing: Listing,
+    read: Sequence[InstantFacts],
+    archive: ArchiveFacts,
 ) -> AppliedInstants:
-    records = {
-        (record.requested_at, record.action): record
-        for record in InstantRecord.objects.filter(table=table, is_archived=False).defer("metadata")
-    }
+    active = mark.stored(InstantRecord.objects.filter(table=table, is_archived=False))
+    records = {(record.requested_at, record.action): record for record in active.defer("metadata")}
     stay = {key_of(one) for one in listing.timeline.instants} | archive.moved
     gone = [record for key, record in records.items() if key not in stay]
     needs_schemas = any(
         record.state == State.COMPLETED.value for key, record in records.items() if key not in stay
     )
-    newest = SchemaRecord.objects.filter(table=table).order_by("-completed_at").first()
+    schemas = mark.stored(SchemaRecord.objects.filter(table=table))
+    newest = schemas.order_by("-completed_at").first()
     new, changed = [], []
     for facts in read:
         key = key_of(facts.instant)

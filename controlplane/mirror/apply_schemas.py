@@ -7,7 +7,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from controlplane.mirror.facts import InstantFacts, instant_facts, normal_schema
-from controlplane.mirror.models import InstantRecord, SchemaRecord
+from controlplane.mirror.models import InstantRecord, SchemaRecord, SyncMark
 from controlplane.tables.models import Table
 from workers.errors import MalformedTable
 from workers.table import table as engine
@@ -42,7 +42,7 @@ def _fingerprint(schema_json: str) -> tuple[str, str]:
         return "error", "its schema cannot be read"
 
 
-def rebuild_schemas(table: Table, opened: engine.Table) -> None:
+def rebuild_schemas(table: Table, mark: SyncMark, opened: engine.Table) -> None:
     """The chain of schemas in completion order, from the fingerprints that the instants carry."""
     chain: list[tuple[str, str]] = []
     writers: dict[str, tuple[str, str, str]] = {}
@@ -61,11 +61,12 @@ def rebuild_schemas(table: Table, opened: engine.Table) -> None:
         if fingerprint and (not chain or chain[-1][1] != fingerprint):
             chain.append((requested_at, fingerprint))
             writers[requested_at] = (action, completed_at or "", writer)
-    stored = dict(SchemaRecord.objects.filter(table=table).values_list("instant", "fingerprint"))
+    schemas = mark.stored(SchemaRecord.objects.filter(table=table))
+    stored = dict(schemas.values_list("instant", "fingerprint"))
     if stored == dict(chain):
         return
     gone = [instant for instant in stored if dict(chain).get(instant) != stored[instant]]
-    SchemaRecord.objects.filter(table=table, instant__in=gone).delete()
+    schemas.filter(instant__in=gone).delete()
     for instant, fingerprint in chain:
         if stored.get(instant) == fingerprint:
             continue

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from controlplane.mirror.models import InstantRecord, SinkParticipant, SinkRecord
+from controlplane.mirror.models import InstantRecord, SinkParticipant, SinkRecord, SyncMark
 from controlplane.mirror.sink_facts import SinkFacts, committed_offsets
 from controlplane.tables.models import Table
 from workers.errors import MalformedTable
@@ -31,9 +31,10 @@ _PARTICIPANT_COLUMNS = (
 )
 
 
-def apply_sinks(table: Table, sinks: Sequence[SinkFacts]) -> bool:
+def apply_sinks(table: Table, mark: SyncMark, sinks: Sequence[SinkFacts]) -> bool:
     """To be called after the instants: the table's offsets are those of the newest commit."""
-    records = {one.sink_id: one for one in SinkRecord.objects.filter(table=table)}
+    stored = mark.stored(SinkRecord.objects.filter(table=table))
+    records = {one.sink_id: one for one in stored}
     is_changed = False
     for facts in sinks:
         record = records.pop(facts.sink_id, None) or SinkRecord(table=table, sink_id=facts.sink_id)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.db.models import Exists, OuterRef
 
 from controlplane.fields import INSTANT_TIME
-from controlplane.mirror.models import UNDOING, InstantRecord, UndoneRecord
+from controlplane.mirror.models import UNDOING, InstantRecord, SyncMark, UndoneRecord
 from controlplane.mirror.undone_facts import UndoneFacts
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
@@ -30,10 +30,10 @@ class _Undoing:
 
 
 def apply_undone(
-    table: Table, undone: Sequence[UndoneFacts], gone: Sequence[InstantRecord]
+    table: Table, mark: SyncMark, undone: Sequence[UndoneFacts], gone: Sequence[InstantRecord]
 ) -> bool:
     """To be called after the instants. `gone`: their rows that left the timeline in this pass."""
-    has_any = UndoneRecord.objects.filter(table=table).exists()
+    has_any = mark.stored(UndoneRecord.objects.filter(table=table)).exists()
     is_changed = has_any and _forget(table)
     undecided = UndoneRecord.objects.filter(table=table, undone_by="") if has_any else ()
     rows = {one.requested_at: one for one in undecided}

@@ -69,14 +69,14 @@ def apply_observed(
                 changed.add("instants")
             written += OF_LISTING
         if _are_new(claims, mark, began):
-            changed |= _apply_claims(table, opened, observed)
+            changed |= _apply_claims(table, mark, opened, observed)
             # Whom the lock's history names is noted at each look while it is held.
             mark.claims_hash = "" if observed.claims.lock.holder else claims
-            mark.claims_until = forgets_heartbeats_at(table)
+            mark.claims_until = forgets_heartbeats_at(table, mark)
             written += OF_CLAIMS
         # After the instants: a sink's offsets are those of its newest commit.
         if (observed.claims.sinks or "table" in written) and apply_sinks(
-            table, observed.claims.sinks
+            table, mark, observed.claims.sinks
         ):
             changed.add("sinks")
         holder = held_by(observed.claims.late)
@@ -110,15 +110,15 @@ def _apply_listing(
     """Instants, and all that is read when they change."""
     changed = set[Kind]()
     assert observed.instants is not None, observed.listing
-    applied = apply_instants(table, observed.listing, observed.instants, observed.archive)
+    applied = apply_instants(table, mark, observed.listing, observed.instants, observed.archive)
     if applied.needs_schemas or "schemas" not in mark.sums:
-        rebuild_schemas(table, opened)
-    if apply_undone(table, observed.undone, applied.gone) or applied.is_changed:
+        rebuild_schemas(table, mark, opened)
+    if apply_undone(table, mark, observed.undone, applied.gone) or applied.is_changed:
         changed.add("instants")
-    if apply_conflicts(table, observed.listing, observed.conflicts):
+    if apply_conflicts(table, mark, observed.listing, observed.conflicts):
         changed.add("conflicts")
     if observed.files is not None:
-        if apply_file_groups(table, observed.files):
+        if apply_file_groups(table, mark, observed.files):
             changed.add("files")
         mark.file_groups_left_out = observed.files.left_out
         mark.unproved = list(observed.files.unproved[:UNPROVED_MAX])
@@ -135,17 +135,19 @@ def _apply_listing(
     return changed
 
 
-def _apply_claims(table: Table, opened: engine.Table, observed: Observed) -> set[Kind]:
+def _apply_claims(
+    table: Table, mark: SyncMark, opened: engine.Table, observed: Observed
+) -> set[Kind]:
     """What changes without a name on the timeline."""
     now, changed = timezone.now(), set[Kind]()
     properties = described_properties(table, opened, observed.claims.overtaken, now)
     describe_table(table, opened, observed.lock_provider, properties)
-    if apply_heartbeats(table, observed.beats, now):
+    if apply_heartbeats(table, mark, observed.beats, now):
         changed.add("writers")
-    is_changed = apply_markers(table, observed.markers)
-    if apply_directories(table, observed.claims.directories, now) or is_changed:
+    is_changed = apply_markers(table, mark, observed.markers)
+    if apply_directories(table, mark, observed.claims.directories, now) or is_changed:
         changed.add("markers")
-    if apply_lock(table, observed.claims.lock, now):
+    if apply_lock(table, mark, observed.claims.lock, now):
         changed.add("locks")
     return changed
 

@@ -94,7 +94,7 @@ def observe(table: Table, opened: engine.Table, mark: SyncMark) -> Observed:
     if mark.listing_hash == listing_hash(listing, beats):
         return Observed(listing, beats, markers, claims, provider, lost, mark, None)
     by_instant = {beat.instant: beat for beat in beats}
-    known = _known(table)
+    known = _known(table, mark)
     changed = [one for one in listing.timeline.instants if _is_news(one, known)]
     wanted = changed[-INSTANTS_PER_PASS_MAX:]
     read = [
@@ -136,8 +136,10 @@ def observe(table: Table, opened: engine.Table, mark: SyncMark) -> Observed:
 def _undone(table: Table, listing: Listing) -> list[str]:
     """Decided instants that completed nowhere, and whose story is not known."""
     completed = {one.requested_at for one in listing.timeline.completed()}
-    known = set(table.conflicts.values_list("loser_instant", flat=True))
-    left = (listing.decided | listing.lost) - completed - known
+    left = (listing.decided | listing.lost) - completed
+    if not left:
+        return []
+    left -= set(table.conflicts.values_list("loser_instant", flat=True))
     archived = InstantRecord.objects.filter(
         table=table, is_archived=True, requested_at__in=sorted(left)
     )
@@ -156,13 +158,13 @@ def held_by(late: LateWriter | None) -> dict[str, str]:
     return {"instant": late.instant, "writer": str(late)} if late else {}
 
 
-def _known(table: Table) -> dict[Key, tuple[str, InstantTime | None]]:
+def _known(table: Table, mark: SyncMark) -> dict[Key, tuple[str, InstantTime | None]]:
     """State and completion of the instants that the mirror has of the active timeline."""
     columns = ("requested_at", "action", "state", "completed_at")
-    rows = InstantRecord.objects.filter(table=table, is_archived=False).values_list(*columns)
+    active = mark.stored(InstantRecord.objects.filter(table=table, is_archived=False))
     return {
         (requested_at, action): (state, completed_at)
-        for requested_at, action, state, completed_at in rows
+        for requested_at, action, state, completed_at in active.values_list(*columns)
     }
 
 

@@ -46,7 +46,8 @@ class HistorySum:
 
     def __post_init__(self) -> None:
         is_known = HISTORY in self.mark.sums
-        span = self.archive.span() if is_known else (_FIRST, _LAST)
+        is_new = self.mark.synced_at is None
+        span = self.archive.span() if is_known or is_new else (_FIRST, _LAST)
         self._before = history_sum(self.table, *span) if is_known and span else RowSum()
         self._span = span
 

@@ -1,11 +1,14 @@
 """Rounds over all tables: a cheap look at each, and a sync of those that changed. No table starves
 another.
 
-Whoever was never synced comes first, then whoever was tried longest ago; a round ends after some
-seconds, and the next one goes on behind it. Several processes may be at it: each table is tried by
-one of them. Tables whose storage tells nothing cheaply, those in buckets, are asked the more seldom
-the longer nothing has happened to them, once a minute at least; in a large fleet all tables are.
-Who writes to a table and reports it makes it due at once (`turns.make_due`).
+Tables with news come first, the one that was tried longest ago before the others. Behind them come
+new tables, tables with more history than one pass reads, and those that are only due to be read as
+a whole: each of these kinds has a share of the round of its own (`SHARE`), and takes the time that
+the kinds before it leave. A round ends after some seconds, and the next one
+goes on behind it. Several processes may be at it: each table is tried by one of them. Tables whose
+storage tells nothing cheaply, those in buckets, are asked the more seldom the longer nothing has
+happened to them, once a minute at least; in a large fleet all tables are. Who writes to a table
+and reports it makes it due at once (`turns.make_due`).
 
 A round is no longer than the mirror's processes can take in turns, as often as beat asks for one:
 longer ones queue up behind each other until their messages expire, and much shorter ones leave a
@@ -14,8 +17,10 @@ process idle while tables wait.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TypeAlias
 
 from django.db.models import F, Q
 from django.utils import timezone
@@ -24,12 +29,16 @@ from controlplane.mirror.comparing import compare_due
 from controlplane.mirror.models import SyncMark
 from controlplane.mirror.sight import is_by_names, sight_of
 from controlplane.mirror.sync import Looked, look
-from controlplane.mirror.turns import given_back, take_turn
+from controlplane.mirror.turns import add_marks, given_back, take_turn
 from controlplane.tables.models import Table
 from workers.clock import Clock, SystemClock
 from workers.traces import span
 
 BUDGET_S = 1.5
+SHARE = 1 / 6
+"""Of the budget: for each kind of table that waits behind those with news."""
+BUILDS_PER_ROUND = 100
+"""More than a round has time for: so many new tables get their marks in one go."""
 WHOLE_EVERY = timedelta(minutes=2)
 """However quiet it is, a table is read so often: what expires by itself is found then."""
 WHOLE_EVERY_BY_NAMES = timedelta(seconds=30)
@@ -52,6 +61,10 @@ _BATCH = 500
 _ERROR_AFTER = timedelta(seconds=10)
 
 
+Seen: TypeAlias = tuple[Table, str | None]
+"""A table and what the cheap look at it saw; None where nobody looked yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class Round:
     looked_at: int
@@ -68,23 +81,39 @@ def sync_round(
     clock: Clock | None = None,
     whole_every: timedelta | None = None,
 ) -> Round:
-    """Sync one table at least. Few queries more than those of the tables that changed, however many
-    tables there are.
+    """Sync at least one table of each kind that is due. Few queries more than those of the tables
+    that are synced, however many tables there are.
 
     `whole_every` replaces `WHOLE_EVERY` and `WHOLE_EVERY_BY_NAMES`.
     """
     clock = clock or SystemClock()
     began = timezone.now()
-    unchanged, changed = _sorted_out(_due(began), began, whole_every)
-    _note_unchanged(unchanged, began)
+    due = _sort_out(_due(began), began, whole_every)
+    _note_unchanged(due.unchanged, began)
     repaired = compare_due(began)
     ends_s = clock.monotonic_s() + budget_s
+    add_marks([table for table, _ in due.new[:BUILDS_PER_ROUND] if _mark_of(table) is None])
+    kinds = [kind for kind in (due.changed, due.new, due.unfinished, due.whole) if kind]
+    synced = left = 0
+    for number, tables in enumerate(kinds, start=1):
+        reserved_s = budget_s * SHARE * (len(kinds) - number)
+        more_synced, more_left = _sync_until(ends_s - reserved_s, tables, began, clock)
+        synced, left = synced + more_synced, left + more_left
+    return Round(len(due.unchanged), synced, left, repaired)
+
+
+def _sync_until(
+    ends_s: float, tables: Sequence[Seen], began: datetime, clock: Clock
+) -> tuple[int, int]:
+    """Sync the first of the tables, and more of them until that time. Return how many were synced,
+    and how many were left.
+    """
     synced = 0
-    for number, (table, sight) in enumerate(changed):
+    for number, (table, sight) in enumerate(tables):
         if number and clock.monotonic_s() > ends_s:
-            return Round(len(unchanged), synced, len(changed) - number, repaired)
+            return synced, len(tables) - number
         synced += _sync(table, sight, began)
-    return Round(len(unchanged), synced, 0, repaired)
+    return synced, 0
 
 
 def _due(now: datetime) -> list[Table]:
@@ -96,38 +125,61 @@ def _due(now: datetime) -> list[Table]:
     )
 
 
-def _sorted_out(
-    tables: list[Table], now: datetime, whole_every: timedelta | None
-) -> tuple[list[Table], list[tuple[Table, str]]]:
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """The tables that are due, in the order of their turns."""
+
+    unchanged: list[Table]
+    changed: list[Seen]
+    """Something happened to them; among them some that are due to be read as a whole."""
+    new: list[Seen]
+    """Nothing of them was mirrored yet."""
+    unfinished: list[Seen]
+    """Their last pass left something to read, and nothing else is new."""
+    whole: list[Seen]
+    """They are due to be read as a whole, and nothing is new as far as the cheap look shows."""
+
+
+def _sort_out(tables: list[Table], now: datetime, whole_every: timedelta | None) -> _Due:
     unchanged: list[Table] = []
-    news: list[tuple[Table, str]] = []
-    whole: list[tuple[Table, str]] = []
+    news: list[Seen] = []
+    whole: list[Seen] = []
+    new: list[Seen] = []
+    unfinished: list[Seen] = []
     for table in tables:
-        sight, mark = sight_of(table), getattr(table, "sync_mark", None)
-        is_known = mark is not None and bool(sight) and mark.sight == sight
+        mark = _mark_of(table)
+        if mark is None or mark.synced_at is None:
+            new.append((table, None))  # No look is needed to see that all of it is news.
+            continue
+        sight = sight_of(table)
+        is_known = bool(sight) and mark.sight == sight
         usual = WHOLE_EVERY_BY_NAMES if is_by_names(sight) else WHOLE_EVERY
-        is_recent = (
-            mark is not None
-            and mark.tried_at is not None
-            and now - mark.tried_at < (whole_every or usual)
-        )
-        if is_known and is_recent and not table.sync_error:
+        is_recent = mark.tried_at is not None and now - mark.tried_at < (whole_every or usual)
+        if table.sync_error:
+            news.append((table, sight))
+        elif not mark.listing_hash and (is_known or not sight):
+            unfinished.append((table, sight))
+        elif is_known and is_recent:
             unchanged.append(table)
         else:
-            (whole if is_known and not table.sync_error else news).append((table, sight))
-    return unchanged, _in_turns(news, whole)
+            (whole if is_known else news).append((table, sight))
+    turns = -(-len(news) // _NEWS_PER_WHOLE)
+    changed = _in_turns(news, whole[:turns])
+    return _Due(unchanged, changed, new, unfinished, whole[turns:])
 
 
-def _in_turns(
-    news: list[tuple[Table, str]], whole: list[tuple[Table, str]]
-) -> list[tuple[Table, str]]:
+def _mark_of(table: Table) -> SyncMark | None:
+    return getattr(table, "sync_mark", None)
+
+
+def _in_turns(news: list[Seen], whole: list[Seen]) -> list[Seen]:
     """Where something happened comes before what is only due to be read as a whole, which gets one
     turn in so many: all tables of a fleet may be due for that at once.
     """
-    ordered: list[tuple[Table, str]] = []
-    for number in range(max(-(-len(news) // _NEWS_PER_WHOLE), len(whole))):
-        start = number * _NEWS_PER_WHOLE
-        ordered += news[start : start + _NEWS_PER_WHOLE] + whole[number : number + 1]
+    ordered: list[Seen] = []
+    for number in range(0, len(news), _NEWS_PER_WHOLE):
+        turn = number // _NEWS_PER_WHOLE
+        ordered += news[number : number + _NEWS_PER_WHOLE] + whole[turn : turn + 1]
     return ordered
 
 
@@ -164,7 +216,7 @@ def _pause(
     return min(LOOK_EVERY_MAX, max(LOOK_EVERY_MIN, quiet_for / quiet_per_look))
 
 
-def _sync(table: Table, sight: str, began: datetime) -> bool:
+def _sync(table: Table, sight: str | None, began: datetime) -> bool:
     """False when another process has tried it in the meantime, or is at it. Its facts are as good.
 
     Four queries of a table in which nothing is new.
@@ -173,9 +225,10 @@ def _sync(table: Table, sight: str, began: datetime) -> bool:
     if turn is None:
         return False
     with given_back(turn), span("mirror sync", {"sluice.table": table.slug}):
+        sight = sight_of(table) if sight is None else sight
         looked, now = look(turn), timezone.now()
-        # What was left is read in the next round, although nothing happens meanwhile.
-        turn.ending["sight"] = sight if looked.is_whole else ""
+        # By its empty listing hash what was left is read, although nothing happens meanwhile.
+        turn.ending["sight"] = sight if looked.is_applied else ""
         turn.ending["look_at"] = now + _rest(table, sight, looked, now)
         if looked.changed:
             turn.ending["changed_at"] = now

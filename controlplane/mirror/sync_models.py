@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from django.db import models
 
 from controlplane.fields import InstantTimeField
 from controlplane.tables.models import Table
+
+_Row = TypeVar("_Row", bound=models.Model)
 
 
 class SyncMark(models.Model):
@@ -66,6 +70,12 @@ class SyncMark(models.Model):
     """Why it cannot be read, in one word (`problems.Problem`); empty while it can."""
     failing_since = models.DateTimeField(null=True)
     """Since when; None while it can be read."""
+
+    def stored(self, rows: models.QuerySet[_Row]) -> models.QuerySet[_Row]:
+        """Return `rows`, which are rows of the table's mirror; none, without a query, while nothing
+        was mirrored yet.
+        """
+        return rows.none() if self.synced_at is None else rows
 
     def __str__(self) -> str:
         return f"{self.table} up to {self.last_completed_at}"

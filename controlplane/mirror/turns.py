@@ -7,7 +7,7 @@ its turn back is stored only while the turn is still its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -22,6 +22,7 @@ from controlplane.tables.models import Table
 from workers.processes import ProcessName, SystemProcesses, this_process
 
 TURN = timedelta(seconds=60)
+_BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,21 @@ def _from_who_ended(table: Table, untried: Q, columns: dict[str, Any]) -> bool:
     if process is None or not SystemProcesses().has_ended(process):
         return False
     return bool(SyncMark.objects.filter(table=table, running_until=until).update(**columns))
+
+
+def add_marks(tables: Collection[Table]) -> None:
+    """Add the marks of tables that were never synced, all at once: their turns are taken by one
+    query each.
+    """
+    keys = [table.pk for table in tables]
+    for start in range(0, len(keys), _BATCH):
+        with transaction.atomic():
+            # One that was unregistered meanwhile is not among them.
+            held = Table.objects.select_for_update(no_key=True).filter(
+                pk__in=keys[start : start + _BATCH]
+            )
+            marks = [SyncMark(table_id=key) for key in held.values_list("pk", flat=True)]
+            SyncMark.objects.bulk_create(marks, ignore_conflicts=True)
 
 
 def _first_mark(table: Table, columns: dict[str, Any]) -> bool:

@@ -26,7 +26,7 @@ from workers import LakehouseTable, open_table
 pytestmark = pytest.mark.slow
 _SHORT_S = 0.5
 _NEVER = timedelta(days=1)
-_FIRST_LOOK_QUERIES_MAX = 60
+_FIRST_LOOK_QUERIES_MAX = 30
 _QUIET_LOOK_QUERIES_MAX = 4
 _ROUND_QUERIES_MAX = 6
 _Done = TypeVar("_Done")
@@ -57,14 +57,17 @@ def _sync_round(budget_s: float) -> Round:
 
 
 def _sync_first_time(busy: LakehouseTable) -> None:
-    """Short rounds beside a table that never rests: none is synced twice before all are once."""
+    """Short rounds beside a table that never rests: it is synced in each of them, and of the others
+    none twice before all are once.
+    """
     rounds, queries_sum = 0, 0
     while never := Table.objects.filter(synced_at__isnull=True).count():
         add_row(busy, 1_000 + rounds)
         done, queries = _counted(lambda: _sync_round(_SHORT_S))
         still = Table.objects.filter(synced_at__isnull=True).count()
         assert done.synced > 0
-        assert never - still == done.synced or not still, "none came again meanwhile"
+        assert never - still >= done.synced - 1, "none but the busy one came again"
+        assert never - still > 0
         rounds, queries_sum = rounds + 1, queries_sum + queries
     assert not Table.objects.exclude(sync_error="").exists()
     foreign = FLEET // FOREIGN_EVERY if ARCHIVES else 0

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.db.models import F
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from controlplane.celery import QUEUES, SYNC_EVERY_S, app
-from controlplane.mirror import rounds, sight
+from controlplane.mirror import observing, rounds, sight
 from controlplane.mirror.models import SyncMark
 from controlplane.mirror.rounds import (
     BUDGET_S,
@@ -27,11 +29,14 @@ from controlplane.mirror.rounds import (
     sync_round,
 )
 from controlplane.mirror.sight import sight_of
+from controlplane.mirror.sync import sync_table
 from controlplane.mirror.turns import make_due
 from controlplane.node.processes import WORKERS
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake, Write
+from tests.support.clocks import ManualClock
+from workers import open_table
 from workers.concurrency.heartbeat import path_of
 from workers.storage.directory_mark import are_stamps_exact
 
@@ -41,6 +46,7 @@ _ROUND_QUERIES_MAX = 6
 """Which tables are due, that they are as they were, when to look at the still ones again; which to
 compare, with what, when again.
 """
+_FIRST_MIRROR_QUERIES_MAX = 18
 _SETTLED_S = 0.4 if are_stamps_exact(Path(tempfile.gettempdir()).stat().st_dev) else 3.2
 """So long after a change stamps begin to tell."""
 
@@ -69,6 +75,97 @@ def test_every_table_is_synced_although_rounds_are_short_and_one_table_never_res
         assert done.synced > 0
         count += 1
         assert count <= len(many) + 1
+
+
+class Hurried(ManualClock):
+    """Once it was read `still` times, each reading takes more than the time of a round: the round
+    ends behind the first table of each kind.
+    """
+
+    def __init__(self, still: int = 0) -> None:
+        super().__init__()
+        self._still = still
+
+    def monotonic_s(self) -> float:
+        self._still -= 1
+        if self._still < 0:
+            self.advance(2 * round(BUDGET_S * 1000))
+        return super().monotonic_s()
+
+
+def add_new(lake: Lake, count: int, *, real: int, prefix: str = "new") -> None:
+    """Register `count` tables that were never synced; the first `real` of them exist."""
+    root = Path(lake.row.location).parent
+    locations = [root / f"{prefix}{number:03}" for number in range(count)]
+    for location in locations[:real]:
+        shutil.copytree(lake.row.location, location)
+    Table.objects.bulk_create(
+        Table(slug=location.name, location=str(location)) for location in locations
+    )
+
+
+def test_commit_on_a_known_table_is_mirrored_before_800_new_tables(lake: Lake) -> None:
+    lake.commit(OSLO)
+    sync_round()
+    add_new(lake, 800, real=4)
+    clock = Hurried()
+
+    for number in range(3):
+        instant = lake.commit(OSLO)
+        done = sync_round(clock=clock)
+        assert lake.row.instants.filter(requested_at=instant, state="completed").exists()
+        assert (done.synced, done.left) == (2, 799 - number), "and one new table"
+
+
+def test_new_tables_are_mirrored_although_known_ones_never_rest(
+    lake: Lake, many: list[Table]
+) -> None:
+    sync_round(budget_s=60)
+    add_new(lake, 3, real=3)
+    clock = Hurried()
+
+    for number in range(3):
+        SyncMark.objects.update(sight="", look_at=None)
+        done = sync_round(clock=clock)
+        assert (done.synced, done.left) == (2, TABLES + 2)
+        new = Table.objects.filter(slug__startswith="new", synced_at__isnull=False)
+        assert new.count() == number + 1
+
+
+def test_long_history_that_is_still_read_waits_behind_news_and_gets_its_turns(
+    lake: Lake, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observing, "INSTANTS_PER_PASS_MAX", 2)
+    monkeypatch.setattr(sight, "_SETTLED_NS", 0)
+    instants = {lake.commit(OSLO) for _ in range(7)}
+    add_new(lake, 1, real=1)
+    known = Lake(open_table(root / "new000").table, Table.objects.get(slug="new000"))
+    sync_round(budget_s=60)
+    while sync_table(known.row):
+        pass
+    add_new(lake, 40, real=0, prefix="gone")
+    clock = Hurried()
+
+    for _ in range(4):
+        instant = known.commit(OSLO)
+        sync_round(clock=clock)
+        assert known.row.instants.filter(requested_at=instant, state="completed").exists()
+        sync_round(clock=clock)
+
+    assert instants <= set(lake.row.instants.values_list("requested_at", flat=True))
+
+
+@pytest.mark.parametrize("waiting", [0, 300])
+def test_first_mirror_costs_few_queries_however_many_wait(lake: Lake, waiting: int) -> None:
+    lake.commit(OSLO)
+    add_new(lake, 5 + waiting, real=5)
+    lake.row.delete()
+
+    with CaptureQueriesContext(connection) as captured:
+        done = sync_round(clock=Hurried(still=5))
+
+    assert (done.synced, done.left) == (5, waiting)
+    assert len(captured) <= 5 * _FIRST_MIRROR_QUERIES_MAX + 2 * _ROUND_QUERIES_MAX
 
 
 def test_round_over_quiet_tables_asks_little_and_opens_nothing(
