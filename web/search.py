@@ -31,32 +31,32 @@ _PAGES_OF_ADMINS: Final = (("channels", "Channels"), ("node-settings", "Settings
 
 
 @dataclass(frozen=True, slots=True)
-class FoundLink:
+class SearchLink:
     title: str
     note: str
     url: str
 
 
 @dataclass(frozen=True, slots=True)
-class FoundGroup:
+class SearchGroup:
     title: str
-    links: list[FoundLink]
+    links: list[SearchLink]
 
 
-def found_groups(hits: SearchHits, pages: list[FoundLink]) -> list[FoundGroup]:
+def build_groups(hits: SearchHits, pages: list[SearchLink]) -> list[SearchGroup]:
     """Only groups with a link in them."""
     groups = [
-        FoundGroup(
+        SearchGroup(
             TABLES,
             [
-                FoundLink(hit.name, hit.slug, reverse("live", args=[hit.slug]))
+                SearchLink(hit.name, hit.slug, reverse("live", args=[hit.slug]))
                 for hit in hits.tables
             ],
         ),
-        FoundGroup(
+        SearchGroup(
             "Instants",
             [
-                FoundLink(
+                SearchLink(
                     hit.instant,
                     f"{hit.what} in {hit.table_name}",
                     f"{reverse('timeline', args=[hit.slug])}?{urlencode({'sel': hit.instant})}",
@@ -64,10 +64,10 @@ def found_groups(hits: SearchHits, pages: list[FoundLink]) -> list[FoundGroup]:
                 for hit in hits.instants
             ],
         ),
-        FoundGroup(
+        SearchGroup(
             "Operations",
             [
-                FoundLink(
+                SearchLink(
                     f"{hit.what.replace('_', ' ').capitalize()} in {hit.table_name}",
                     f"{hit.state}: {hit.reason}" if hit.reason else hit.state,
                     reverse("operation", args=[hit.slug, hit.id]),
@@ -75,26 +75,26 @@ def found_groups(hits: SearchHits, pages: list[FoundLink]) -> list[FoundGroup]:
                 for hit in hits.operations
             ],
         ),
-        FoundGroup(
+        SearchGroup(
             "Writers",
             [
-                FoundLink(hit.writer, f"in {hit.table_name}", reverse("writers", args=[hit.slug]))
+                SearchLink(hit.writer, f"in {hit.table_name}", reverse("writers", args=[hit.slug]))
                 for hit in hits.writers
             ],
         ),
-        FoundGroup(
+        SearchGroup(
             "People",
             [
-                FoundLink(hit.name, ", ".join(hit.roles), reverse("person", args=[hit.id]))
+                SearchLink(hit.name, ", ".join(hit.roles), reverse("person", args=[hit.id]))
                 for hit in hits.people
             ],
         ),
-        FoundGroup("Pages", pages),
+        SearchGroup("Pages", pages),
     ]
     return [group for group in groups if group.links]
 
 
-def pages_named(request: HttpRequest, slug: str, text: str) -> list[FoundLink]:
+def pages_named(request: HttpRequest, slug: str, text: str) -> list[SearchLink]:
     """Pages that the reader may see, of the table at hand and of the node."""
     if len(text) < _CHARS_MIN:
         return []
@@ -106,7 +106,7 @@ def pages_named(request: HttpRequest, slug: str, text: str) -> list[FoundLink]:
         *([("access", "Access")] if reader.shows_access else ()),
     ]
     links = [
-        FoundLink(title, "of this node", reverse(page))
+        SearchLink(title, "of this node", reverse(page))
         for page, title in named
         if text.lower() in title.lower()
     ]
@@ -114,7 +114,7 @@ def pages_named(request: HttpRequest, slug: str, text: str) -> list[FoundLink]:
     if slug and places and may_see_some(person(request)):
         table = access_table(person(request), slug, Permission.VIEW)
         links += [
-            FoundLink(place.title, f"of {table.name}", reverse(place.page, args=[slug]))
+            SearchLink(place.title, f"of {table.name}", reverse(place.page, args=[slug]))
             for place in places
         ]
     return links

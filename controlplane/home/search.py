@@ -110,14 +110,14 @@ def _operations(user: User, text: str) -> list[OperationHit]:
     operations = Operation.objects.filter(wanted, table__in=visible_tables(user))
     return [
         OperationHit(
-            slug=found.table.slug,
-            table_name=found.table.name,
-            id=found.pk,
-            what=found.service or found.kind,
-            state=found.state,
-            reason=found.reason,
+            slug=row.table.slug,
+            table_name=row.table.name,
+            id=row.pk,
+            what=row.service or row.kind,
+            state=row.state,
+            reason=row.reason,
         )
-        for found in operations.select_related("table").order_by("-requested_at")[:HITS_MAX]
+        for row in operations.select_related("table").order_by("-requested_at")[:HITS_MAX]
     ]
 
 

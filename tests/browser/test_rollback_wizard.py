@@ -83,7 +83,7 @@ def test_writers_are_paused_for_a_rollback_and_resumed_after_it(page: Page, site
     page.fill("#id_reason", "loaded the wrong day")
     site.change("commit", table="trips")
     page.locator("button.danger").click()
-    expect(page.locator(".notice.tone-bad").first).to_contain_text("the table changed since")
+    expect(page.locator(".notice.tone-bad").first).to_contain_text("The table changed since")
     expect(page.locator("#id_reason")).to_have_value("loaded the wrong day")
     expect(page.locator(".pause")).to_contain_text("1 writer may commit at any moment: clicks")
 

@@ -58,7 +58,7 @@ def test_search_shows_nobody_more_than_they_may_see(
 ) -> None:
     for text in ("nightly", "ada", str(Operation.objects.get().pk), "audit"):
         for role in ("nobody", "viewer"):
-            found = " ".join(search(client_of[role], text))
-            assert "/people" not in found
-            assert "/audit" not in found
-            assert role == "viewer" or "/t/ads" not in found
+            addresses = " ".join(search(client_of[role], text))
+            assert "/people" not in addresses
+            assert "/audit" not in addresses
+            assert role == "viewer" or "/t/ads" not in addresses

@@ -47,7 +47,7 @@ from web.bars import Bars, bars
 from web.exports import exported
 from web.pages.tables_bulk import BULK_SERVICES
 from web.refusals import page, person
-from web.search import TABLES, found_groups, pages_named
+from web.search import TABLES, build_groups, pages_named
 from web.table_columns import BY_KEY, COLUMNS, chosen
 
 QUESTION_CHARS_MAX = 200
@@ -114,7 +114,7 @@ def go(request: HttpRequest) -> HttpResponse:
         return redirect("live", exact[0])
     if here and (there := _inside(request, here, question)):
         return redirect(there)
-    groups = found_groups(search(person(request), question), pages_named(request, here, question))
+    groups = build_groups(search(person(request), question), pages_named(request, here, question))
     if not [group for group in groups if group.title != TABLES]:
         return redirect(f"{reverse('tables')}?{urlencode({'q': question})}")
     links = [link for group in groups for link in group.links]
