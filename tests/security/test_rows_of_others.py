@@ -191,7 +191,7 @@ def known(
         fired_at=now,
     )
     left = watched.instants.filter(sink=SINK).get().requested_at
-    schedule = nightly(watched, admin)
+    schedule = nightly(watched, admin, str(drop / "new.csv"))
     ScheduleRun.objects.create(
         schedule=schedule,
         turn="1",

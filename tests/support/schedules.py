@@ -26,7 +26,7 @@ def followed(table: Table, owner: User) -> Schedule:
     return schedule
 
 
-def _made(table: Table, owner: User, path: str, **when: Any) -> Schedule:
+def _made(table: Table, owner: User, path: str = "/data/weather.csv", **when: Any) -> Schedule:
     source = {"kind": "csv", "path": path}
     wish = ScheduleWish(kind="write", parameters={"source": source}, **when)
     return do_make_schedule(table, wish, owner=owner, by=Requester.person(owner))
