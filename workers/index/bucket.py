@@ -52,8 +52,7 @@ def bucket_of_keys(
     Raises InvalidInput for a null key, for keys that are not text, and for a plain key on which
     Hudi's parser never returns, or that holds both characters while its field is not told.
     """
-    if buckets < 1:
-        raise InvalidInput("bucket count must be positive", buckets=buckets)
+    _check_buckets(buckets)
     hashed = [_chunk_hashes(chunk, index_fields, key_field) for chunk in text_chunks(keys)]
     if not hashed:
         return np.empty(0, np.int32)
@@ -72,7 +71,10 @@ def bucket_of_composite_keys(
 
     `texts` are those of `fields`, in their order, null where a value is null. Hashed are those of
     `index_fields`, in the order in which the key has them, whatever their own.
+
+    Raises InvalidInput for less than one bucket.
     """
+    _check_buckets(buckets)
     if len(keys) == 0:
         return np.empty(0, np.int32)
     if len(texts) == 1:
@@ -89,6 +91,12 @@ def bucket_of_composite_keys(
         parsed: Any = keys.take(pa.array(odd, pa.int64())).to_pylist()
         hashes[odd] = _composite_hashes(parsed, index_fields)
     return ((hashes & _POSITIVE) % np.uint32(buckets)).astype(np.int32)
+
+
+def _check_buckets(buckets: int) -> None:
+    """A table that is not bucketed has 0, which NumPy would divide by with a warning alone."""
+    if buckets < 1:
+        raise InvalidInput("bucket count must be positive", buckets=buckets)
 
 
 def endless_keys(

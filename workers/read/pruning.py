@@ -21,6 +21,7 @@ from workers.errors import InvalidInput
 from workers.files.names import DEFAULT_PARTITION, bucket_of, partition_texts
 from workers.files.record_key import composite_keys, key_value_texts
 from workers.index.bucket import bucket_of_composite_keys, bucket_of_keys
+from workers.options.index_kind import IndexKind
 from workers.options.table_options import TableConfig
 from workers.table.file_group import FileSlice
 
@@ -101,7 +102,11 @@ class SlicePruner:
 
     @cached_property
     def _buckets(self) -> frozenset[int] | None:
-        """Buckets of the keys that the conditions name; None when they do not name all keys."""
+        """Buckets of the keys that the conditions name; None when they do not name all keys, and
+        for a table without a bucket index, whose random file ids may look like bucket numbers.
+        """
+        if self.config.index is not IndexKind.BUCKET or not self.config.buckets:
+            return None
         values_by_field = [self._key_values(field) for field in self.config.record_key]
         columns = [values for values in values_by_field if values is not None]
         if len(columns) < len(values_by_field) or math.prod(map(len, columns)) > _KEYS_MAX:

@@ -197,3 +197,12 @@ def test_rows_that_agree_in_the_hashed_fields_share_a_bucket() -> None:
 
     expected = [list_hash("t", "0") % 8, list_hash("t", "1") % 8]
     assert bucket_numbers.tolist() == [expected[0], expected[0], expected[1], expected[1]]
+
+
+def test_no_bucket_is_computed_for_a_table_that_has_none() -> None:
+    keys = pa.array(["a:1,b:2"])
+    texts = [pa.array(["1"]), pa.array(["2"])]
+    fields = ("a", "b")
+
+    with pytest.raises(InvalidInput, match="bucket count"):
+        bucket_of_composite_keys(keys, texts, buckets=0, fields=fields, index_fields=fields)
