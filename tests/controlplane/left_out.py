@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
@@ -22,15 +24,21 @@ BAD = (
 )
 
 
-def leave_out(row: Table) -> str:
-    """The commit's instant; one more file that it names is gone."""
+def leave_out(
+    row: Table,
+    letters: tuple[BadRecord, ...] | None = None,
+    written_row: Mapping[str, Any] | None = None,
+) -> str:
+    """The commit's instant; one more file that it names is gone. `letters` are the records that it
+    leaves out (default: `BAD`), and `written_row` is the row that it writes.
+    """
     directory = Path(f"{row.location}-dead-letters")
     directory.mkdir()
     written = DeadLetters(str(directory), "20261121120000000").write(
-        letters_table(Source(TOPIC, 0), BAD), TaskIds()
+        letters_table(Source(TOPIC, 0), letters or BAD), TaskIds()
     )
     extra = {"hoodie.sink.dlq.count": "2", "sluice.dead_letter.files": f"{written.name},gone.x"}
-    instant = commit_offsets(row.location, "0=10", extra=extra)
+    instant = commit_offsets(row.location, "0=10", row=written_row, extra=extra)
     put_state(storage_of(row), stuck_state())
     sync_table(row)
     return instant
