@@ -21,7 +21,7 @@ from tests.support.scenario_table import (
     ScenarioTables,
     schema_of,
 )
-from workers.concurrency.outcome import CommitOutcome, Committed
+from workers.concurrency.outcome import Committed
 from workers.errors import InvalidInput
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
 from workers.lakehouse import open_table
@@ -54,9 +54,7 @@ def made(tables: ScenarioTables) -> Any:
     return make
 
 
-def write(
-    table: ScenarioTable, *rows: Row, operation: str = "upsert", **options: str
-) -> CommitOutcome:
+def write(table: ScenarioTable, *rows: Row, operation: str = "upsert", **options: str) -> Committed:
     outcome = table.lakehouse.write(table.batch(rows), operation=operation, options=ALONE | options)
     assert isinstance(outcome, Committed)
     return outcome
@@ -80,7 +78,7 @@ def test_a_row_moves_with_its_newer_partition(made: Any, kind: str, index: str) 
     table = made(kind, index)
     write(table, *STANDING)
 
-    write(
+    outcome = write(
         table,
         reading("a", 6, 2, "rome"),  # newer
         reading("b", 5, 3, "rome"),  # as old: the later one wins
@@ -89,6 +87,7 @@ def test_a_row_moves_with_its_newer_partition(made: Any, kind: str, index: str) 
         reading("x", 1, 6, "rome"),
     )
 
+    assert outcome.rows == 5, "one that moves counts once"
     assert places(table) == {
         "a": ("rome", 2),
         "b": ("rome", 3),

@@ -14,9 +14,6 @@ from workers.timeline.read_otherwise import CommittedCounts, decoded_counts, rem
 if TYPE_CHECKING:
     from tests.differential.story import Story
 
-MOVED_ROWS_COUNT_TWICE = True
-"""An outcome counts a row that moves under a global index twice: where it was and where it is."""
-
 PARTIAL_ROWS_OF_ONE_COLUMN_ARE_LOST = True
 """hudi-rs drops a partial row that says all columns behind a newer one that says fewer, and commits
 do not count it. Only where a table has one column besides keys and ordering: else rows are split.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tests.differential.known import MOVED_ROWS_COUNT_TWICE
 from tests.differential.model import Entry, Key
 from tests.differential.shape import Shape
 from tests.differential.writes import READS_ALL, REPLACES, Write
@@ -75,8 +74,7 @@ def assert_allowed(
                 _assert_non_blocking_may_lose(write, rivals, outcome)
         case Committed():
             assert file_groups is not None
-            counts_moves = MOVED_ROWS_COUNT_TWICE and shape.is_global
-            if not since and write.count is not None and not counts_moves:
+            if not since and write.count is not None:
                 assert outcome.rows == write.count, ("rows", write.count, outcome)
             if not write.is_non_blocking:
                 _assert_met_no_rival(rivals, touched, file_groups)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -88,10 +88,16 @@ def tagged_groups(
         answers = in_tasks(spark, context, _tagged, works)
     files = [StagedFile.from_json(answer) for answer in answers]
     context, groups = _dealt_out(context, by_file_group(files), storage)
-    revived: Counter[tuple[str, int]] = Counter()
-    for partition, slot, keys in itertools.chain.from_iterable(file.revived for file in files):
-        revived[partition, slot] += keys
-    return replace(context, revived=dict(revived)), groups
+    revived, left = _sum(file.revived for file in files), _sum(file.left for file in files)
+    return replace(context, revived=revived, left=left), groups
+
+
+def _sum(counts: Iterable[Iterable[tuple[str, int, int]]]) -> dict[tuple[str, int], int]:
+    """Tasks have shares of the keys, so that none counts a key of another."""
+    keys_by_place: Counter[tuple[str, int]] = Counter()
+    for partition, slot, keys in itertools.chain.from_iterable(counts):
+        keys_by_place[partition, slot] += keys
+    return dict(keys_by_place)
 
 
 def _lookups(
@@ -143,8 +149,11 @@ def _tagged(context: WriteContext, work: _Tagging) -> list[str]:
     if placed.num_rows == 0:
         return []
     staged = stage(row_groups(placed), storage, context.instant, _attempt("tagged"))
-    revived = tuple((*place, keys) for place, keys in tagged.revived.items())
-    return [replace(staged, revived=revived).to_json()]
+    revived, left = (
+        tuple((*place, keys) for place, keys in counts.items())
+        for counts in (tagged.revived, tagged.left)
+    )
+    return [replace(staged, revived=revived, left=left).to_json()]
 
 
 def _attempt(what: str) -> str:

@@ -32,6 +32,7 @@ from workers.write.rows import (
     brought,
     conform_states,
     conform_with_meta,
+    counted_keys,
     current_states,
     empty_columns,
     has_low_ordering,
@@ -96,7 +97,7 @@ class BaseWrite:
         )
         return WriteStatus(
             stat,
-            key_count(context, newer),
+            counted_keys(context, self.group, newer),
             max_ordering(context, newer),
             empty_columns(context, newer),
             has_low_ordering=has_low_ordering(context, newer),

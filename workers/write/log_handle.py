@@ -25,6 +25,7 @@ from workers.write.log_rows import row_blocks
 from workers.write.rows import (
     arriving_states,
     brought,
+    counted_keys,
     empty_columns,
     has_low_ordering,
     key_count,
@@ -90,7 +91,7 @@ class LogWrite:
         )
         return WriteStatus(
             stat,
-            key_count(context, versions),
+            counted_keys(context, self.group, versions),
             max_ordering(context, versions),
             empty_columns(context, versions),
             moved_rows(self.group),

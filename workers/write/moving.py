@@ -33,6 +33,7 @@ from workers.write.prepare import SLOT
 from workers.write.tagging import (
     Tagged,
     at_place,
+    count_by_place,
     count_revived,
     identities,
     inserts_of,
@@ -189,12 +190,12 @@ def _with_moves(batch: _Batch, staying: Mask, storage: Storage) -> Tagged:
     # A row that moves goes to its target; the others stay where they are.
     taking = np.where(leaves[batch.place_codes], batch.is_target, staying)
     routed = batch.routed(taking, _whole(batch, versions, leaves))
+    deletes = _deletes(batch, moved_from)
     return Tagged(
-        pa.concat_tables(
-            [_marked(routed.updates), _deletes(batch, moved_from)], promote_options="none"
-        ),
+        pa.concat_tables([_marked(routed.updates), deletes], promote_options="none"),
         _marked(routed.inserts),
         routed.revived,
+        count_by_place(deletes),
     )
 
 

@@ -61,7 +61,7 @@ def placed(context: WriteContext, prepared: pa.Table, storage: Storage) -> Place
     inserts = in_order(context, tagged_rows.inserts)
     shares = deal_out(context, insert_counts(inserts), storage)
     rows = pa.concat_tables([tagged_rows.updates, with_slots(inserts, shares)])
-    context = replace(padding(context, shares), revived=tagged_rows.revived)
+    context = replace(padding(context, shares), revived=tagged_rows.revived, left=tagged_rows.left)
     return Placed(context, rows)
 
 

@@ -135,6 +135,13 @@ def key_count(context: WriteContext, rows: pa.Table) -> int:
     return keys
 
 
+def counted_keys(context: WriteContext, group: RowGroup, rows: pa.Table) -> int:
+    """How many keys of `rows`, which `new_rows` made of the group, the write counts here: not those
+    that are only deleted here because their rows move to another partition.
+    """
+    return key_count(context, rows) - context.left.get((group.partition, group.slot), 0)
+
+
 def max_ordering(context: WriteContext, rows: pa.Table) -> OrderingText | None:
     """The greatest value in `rows` of the column that shows how far the write has come; None
     without such a column or value. Times are texts in ISO 8601.

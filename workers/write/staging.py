@@ -55,6 +55,8 @@ class StagedFile:
     """Of rows that are staged by shares."""
     revived: tuple[tuple[str, int, int], ...] = ()
     """Of rows that were tagged: partition, slot and count of `Tagged.revived`."""
+    left: tuple[tuple[str, int, int], ...] = ()
+    """The same of `Tagged.left`."""
 
     def to_json(self) -> str:
         """Text for `from_json` in another process."""
@@ -67,8 +69,11 @@ class StagedFile:
         """
         body = json.loads(text)
         batches = tuple(StagedRows(*one) for one in body["batches"])
-        revived = tuple((partition, slot, keys) for partition, slot, keys in body["revived"])
-        return cls(body["path"], batches, tuple(body["partitions"]), revived)
+        revived, left = (
+            tuple((partition, slot, keys) for partition, slot, keys in body[name])
+            for name in ("revived", "left")
+        )
+        return cls(body["path"], batches, tuple(body["partitions"]), revived, left)
 
 
 class Piece(NamedTuple):

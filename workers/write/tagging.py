@@ -39,6 +39,10 @@ class Tagged:
     """(partition, slot) -> how many keys of the updates were deleted there. Others may have brought
     them to other file groups meanwhile, so they count as inserts.
     """
+    left: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """(partition, slot) -> how many keys of the updates are there only to be deleted, because their
+    rows move to another partition. They are counted where they move to.
+    """
 
 
 def tagged(context: WriteContext, prepared: pa.Table, places: pa.Table) -> Tagged:
@@ -65,7 +69,11 @@ def count_revived(
     if context.operation == "delete" or pc.all(places.column(ALIVE)).as_py() is not False:
         return {}
     is_row = pa.array(kinds(updates) == ROW)
-    rows = updates.filter(pc.and_(is_row, pc.invert(places.column(ALIVE))))
+    return count_by_place(updates.filter(pc.and_(is_row, pc.invert(places.column(ALIVE)))))
+
+
+def count_by_place(rows: pa.Table) -> dict[tuple[str, int], int]:
+    """Count the distinct keys of placed rows by partition and slot."""
     counts = rows.group_by([PARTITION_PATH, SLOT]).aggregate([(RECORD_KEY, "count_distinct")])
     paths: list[Any]
     slots: list[Any]

@@ -110,8 +110,10 @@ def test_large_and_small_frames_write_what_arrow_writes(
     for operation, batch in writes:
         frame = spark.createDataFrame(batch).repartition(3)
         outcome = ours.write(frame, operation=operation, options=OPTIONS)
+        other = theirs.write(batch, operation=operation, options=OPTIONS)
         assert isinstance(outcome, Committed)
-        assert isinstance(theirs.write(batch, operation=operation, options=OPTIONS), Committed)
+        assert isinstance(other, Committed)
+        assert outcome.rows == other.rows
         assert snapshot(ours) == snapshot(theirs)
 
     assert_referee_agrees(ours.location)
