@@ -41,7 +41,10 @@ from controlplane.mirror.models import (  # noqa: E402
     SyncMark,
 )
 from controlplane.mirror.sync import sync_table  # noqa: E402
-from controlplane.operations.actions import do_append_lines  # noqa: E402
+from controlplane.operations.actions import (
+    do_append_lines,
+    do_request_write,
+)
 from controlplane.operations.models import Operation  # noqa: E402
 from controlplane.tables.actions import do_register_table  # noqa: E402
 from controlplane.tables.models import Table  # noqa: E402
@@ -261,16 +264,12 @@ def commit(table: Table) -> None:
 
 def running_stream(table: Table, *, stream: str) -> str:
     """An operation that writes until somebody stops it."""
-    job = {
-        "source": {"kind": "parquet", "path": "/data/clicks"},
-        "operation": "upsert",
-        "stream": stream,
-        "options": {"sluice.writer.name": stream},
-        "spark_conf": {},
-    }
-    running = Operation.objects.create(
-        table=table, kind="write", state="running", parameters={"job": job, "stream": stream}
+    source = {"kind": "demo_stream", "stream": "click", "run": 7, "rounds": 3}
+    by = User.objects.get(username="ada")
+    running = do_request_write(
+        table=table, parameters={"source": source, "stream": stream}, by=by, reason="clicks"
     )
+    Operation.objects.filter(pk=running.pk).update(state="running")
     return str(running.pk)
 
 
