@@ -203,7 +203,7 @@ def _connected(
                 dbname=connection.database,
                 user=connection.username,
                 password=connection.password or None,
-                passfile=os.devnull,
+                passfile=_NO_FILE,
                 sslmode=connection.sslmode,
                 sslrootcert=authority if connection.sslmode.startswith("verify-") else _NO_FILE,
                 sslcertmode="disable",
