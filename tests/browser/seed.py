@@ -41,7 +41,7 @@ from controlplane.mirror.models import (  # noqa: E402
     SyncMark,
 )
 from controlplane.mirror.sync import sync_table  # noqa: E402
-from controlplane.operations.actions import (
+from controlplane.operations.actions import (  # noqa: E402
     do_append_lines,
     do_request_write,
 )

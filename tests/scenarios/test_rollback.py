@@ -378,6 +378,24 @@ def test_plan_holds_while_streams_leave_its_file_groups_alone(places: ScenarioTa
     assert {row["id"]: row["value"] for row in places.rows()} == kept | {"o1": 4}
 
 
+def test_under_a_global_index_every_later_write_goes_first(tables: ScenarioTables) -> None:
+    table = tables(
+        table_type="MERGE_ON_READ",
+        schema=READINGS,
+        partition_by=["place"],
+        ordering=["ts"],
+        options={
+            "hoodie.index.type": "GLOBAL_SIMPLE",
+            "hoodie.table.partial.update.mode": "IGNORE_DEFAULTS",
+        },
+    )
+    table.writer("first").upsert_and_commit(reading("r1", "Rome"))
+    wrong = table.writer("wrong").upsert_and_commit(reading("o1", "Oslo", 9))
+    later = table.writer("clicks", stream="clicks").upsert_and_commit(reading("r2", "Rome", 2))
+
+    assert later.instant in plan(table, wrong.instant).blockers[0]
+
+
 @pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     ("wrong_stream", "wrong_row", "stream", "row"),

@@ -41,6 +41,7 @@ from workers.timeline.pending_plans import pending_plan_files
 from workers.timeline.timeline import Timeline
 
 _NAMED_MAX = 3
+_UPSERT = "UPSERT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,11 +223,12 @@ def _dependent_writes(
 ) -> list[CompletedInstant]:
     """Return those of the `later` writes that `target` cannot be rolled back without.
 
-    A batch of a stream or a sink is independent if it touches none of its file groups and belongs
+    An upsert of a stream or a sink is independent if it touches none of its file groups and belongs
     to another stream: it took its rows from elsewhere, and its own position does not move. The
     target must have put rows in place only. With what it deletes or moves, undoing it could bring
-    a key back that a later write has put into another file group. Every other write may have read
-    rows of the target, so it goes first.
+    a key back that a later write has put into another file group. Under a global index a later
+    write may have dropped a row for one of the target's in another partition. Every other write
+    may have read rows of the target, so it goes first.
     """
     try:
         undone = read_instant(table, target)
@@ -244,6 +246,8 @@ def _puts_rows_only(
     """Whether a write changed neither the schema nor where any key stands."""
     if target.action is Action.REPLACECOMMIT or undone.compacted or undone.restates:
         return False
+    if table.config.is_global:
+        return False
     if any(stat.num_deletes for stat in undone.stats) or MOVED_ROWS_KEY in undone.extra_metadata:
         return False
     try:
@@ -260,6 +264,7 @@ def _is_independent(table: Table, later: CompletedInstant, undone: CommitMetadat
     source = _source_of(known)
     return (
         later.action is not Action.REPLACECOMMIT
+        and known.operation_type == _UPSERT
         and not known.compacted
         and known.restates is None
         and source is not None
