@@ -35,7 +35,7 @@ OUTSIDE = {
     "XH": 4,
     "XJ": 31,
     "XK": 14,
-    "XL": 4,
+    "XL": 6,
     "XM": 6,
 }
 THREATS = {"T": 34}

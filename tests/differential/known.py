@@ -14,11 +14,6 @@ from workers.timeline.read_otherwise import CommittedCounts, decoded_counts, rem
 if TYPE_CHECKING:
     from tests.differential.story import Story
 
-PARTIAL_ROWS_OF_ONE_COLUMN_ARE_LOST = True
-"""hudi-rs drops a partial row that says all columns behind a newer one that says fewer, and commits
-do not count it. Only where a table has one column besides keys and ordering: else rows are split.
-"""
-
 
 def excuse(story: Story, table: LakehouseTable) -> str:
     """Return why hudi-rs may read other rows of the table as it is now, else an empty text."""
@@ -27,9 +22,6 @@ def excuse(story: Story, table: LakehouseTable) -> str:
     has_logs = any(one.log_files for one in table.file_groups())
     if has_logs and story.shape.has_groups:
         return "no other engine merges logs of column groups"
-    is_narrow = not story.shape.columns
-    if PARTIAL_ROWS_OF_ONE_COLUMN_ARE_LOST and has_logs and is_narrow and story.shape.is_partial:
-        return "a log block that has all columns loses to one that has fewer"
     if has_logs and story.is_altered:
         return "logs of rows that lack a column, or have another type (docs/invariants.md)"
     return ""

@@ -134,3 +134,28 @@ def test_data_is_read_for_it_only_where_it_can_matter(
     data = {path for path in opened if not path.startswith(".hoodie")} - own
     assert bool(data) == is_read, data
     assert READ_OTHERWISE_KEY not in table.metadata(outcome.instant).extra_metadata
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [[(9, None), (5, 7)], [(9, None), (5, 7), (12, None)], [(5, 7), (9, None)]],
+    ids=["dropped", "and not said later", "in order"],
+)
+def test_partial_row_of_one_column_that_hudi_rs_drops_is_counted(
+    tables: ScenarioTables, steps: Sequence[tuple[int, int | None]]
+) -> None:
+    table = tables(
+        table_type="MERGE_ON_READ",
+        schema=schema_of(id=pa.int64(), ts=pa.int64(), n=pa.int64()),
+        ordering=["ts"],
+        options={
+            "hoodie.bucket.index.num.buckets": "1",
+            "hoodie.datasource.write.payload.class": "PartialUpdateAvroPayload",
+        },
+    )
+    writer = table.writer("writer")
+    *_, last = [writer.upsert_and_commit({"id": 1, "ts": ts, "n": n}) for ts, n in steps]
+
+    assert table.rows("n") == [{"n": 7}]
+    assert last.keys_read_otherwise == len(keys_read_otherwise(table))
+    table.excuse_referee("it drops a row that says every column behind a newer one")

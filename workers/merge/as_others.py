@@ -13,14 +13,15 @@ It comes out differently in these ways (measured with hudi-rs 0.5.0 and Apache H
 Rows of partial updates they fold two at a time in this order, and the base file's row last: of two
 the greater one's values count, and the other's where it has none. So a row that comes after a
 delete is filled up from the base file's row again, and of a row that is older than the base file's
-a newer one in the logs takes what it does not say itself.
+a newer one in the logs takes what it does not say itself. hudi-rs drops a row in a block of all
+columns that comes after a greater one, also where that one does not say a column.
 
 One ordering value only; values, no I/O.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -143,6 +144,30 @@ def folded_as_others(
     if base is not None:
         folded = _folded(base, folded, null_is_zero)
     return folded if folded.kind == ROW else None
+
+
+def without_dropped(
+    requested: Sequence[PartialVersion], names: Collection[str], *, null_is_zero: bool
+) -> list[PartialVersion]:
+    """Return the versions without the rows that hudi-rs drops if their blocks have all columns of
+    the table, `names`: those that say every column and come behind a greater one. Raises
+    NotCompared.
+    """
+    kept: list[PartialVersion] = []
+    greatest: PartialVersion | None = None
+    for version in requested:
+        is_full = version.kind == ROW and all(version.cells.get(name) is not None for name in names)
+        is_less = (
+            greatest is not None
+            and greatest.kind == ROW
+            and not _is_as_great(version, greatest, null_is_zero)
+        )
+        if is_full and is_less:
+            continue
+        kept.append(version)
+        if not is_less:
+            greatest = version
+    return kept
 
 
 def _folded(older: PartialVersion, newer: PartialVersion, null_is_zero: bool) -> PartialVersion:

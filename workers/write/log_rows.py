@@ -10,7 +10,7 @@ second, small block, and a column becomes required only once the logs are compac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +19,10 @@ from workers.files.log_block import encode_avro_block, encode_parquet_block
 from workers.files.meta_columns import META_COLUMNS
 from workers.merge.group_state import is_hidden
 from workers.merge.versions import Keys, Positions
+from workers.options.table_options import TableConfig
 from workers.options.write_keys import LogBlockFormat
 from workers.read.log_versions import IS_DELETED
+from workers.schema.table_schema import TableSchema
 from workers.write.context import WriteContext
 from workers.write.rows import conform_with_meta
 
@@ -67,14 +69,21 @@ def _by_columns_said(rows: pa.Table) -> list[pa.Table] | None:
 def _narrow(rows: pa.Table, context: WriteContext) -> list[pa.Table]:
     """In two parts where they say something of every column; both with the required ones."""
     config, names = context.config, rows.column_names[len(META_COLUMNS) :]
-    shared = {*config.record_key, *config.partition_by, *config.ordering}
-    shared.update(field.name for field in context.schema.arrow if not field.nullable)
-    own = [name for name in names if name not in shared]
+    own = own_columns(config, context.schema, names)
     is_ordered = config.ordering_field is not None  # Else a later row is always the greater.
     if not (own and is_ordered) or len(names) < len(context.schema.field_names):
         return [rows]
-    last = [*META_COLUMNS, *(name for name in names if name in shared or name == own[-1])]
+    last = [*META_COLUMNS, *(name for name in names if name not in own[:-1])]
     return [rows.drop_columns([own[-1]]), rows.select(last)]
+
+
+def own_columns(config: TableConfig, schema: TableSchema, names: Sequence[str]) -> list[str]:
+    """Return the columns among `names` that a partial row need not say: neither key, partition or
+    ordering columns, nor required ones.
+    """
+    shared = {*config.record_key, *config.partition_by, *config.ordering}
+    shared.update(field.name for field in schema.arrow if not field.nullable)
+    return [name for name in names if name not in shared]
 
 
 def _earlier_versions(codes: Positions) -> Positions:

@@ -16,6 +16,7 @@ from workers.merge.as_others import (
     Version,
     comparable,
     folded_as_others,
+    without_dropped,
 )
 from workers.merge.versions import DELETE_NOW, ROW, kinds
 from workers.read.file_slice import read_slice
@@ -24,6 +25,7 @@ from workers.schema.table_schema import TableSchema
 from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
 from workers.write.context import WriteContext
+from workers.write.log_rows import own_columns
 
 _Again = Mapping[str, Set[str]]
 """Keys by the log file whose versions of them are written again."""
@@ -71,16 +73,27 @@ class PartialRows:
                     theirs.setdefault(key, []).append(version)
         differing: set[str] = set()
         for key in map(str, self._keys.to_pylist()):
-            versions = theirs.get(key, [])
+            row = ours.get(key)
             try:
-                shown = folded_as_others(bases.get(key), versions, null_is_zero=null_is_zero)
+                shown_rows = self._fold(bases.get(key), theirs.get(key, []), null_is_zero)
             except NotCompared:
                 differing.add(key)
                 continue
-            row = ours.get(key)
-            if (shown and shown.cells) != (row and row.cells):
+            if any((shown and shown.cells) != (row and row.cells) for shown in shown_rows):
                 differing.add(key)
         return differing
+
+    def _fold(
+        self, base: PartialVersion | None, versions: list[PartialVersion], null_is_zero: bool
+    ) -> list[PartialVersion | None]:
+        """Return the rows that others show. With one column besides those that every row says, no
+        block of a row that says it can lack a column (`log_rows`), so hudi-rs may drop the row.
+        """
+        shown = [folded_as_others(base, versions, null_is_zero=null_is_zero)]
+        if len(own_columns(self._config, self._schema, self._names)) == 1:
+            kept = without_dropped(versions, self._names, null_is_zero=null_is_zero)
+            shown.append(folded_as_others(base, kept, null_is_zero=null_is_zero))
+        return shown
 
     def _rows(self, slice_: FileSlice) -> dict[str, PartialVersion]:
         if slice_.base_file is None and not slice_.log_files:
