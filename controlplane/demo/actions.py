@@ -177,14 +177,20 @@ def _kill(operation: Operation) -> bool:
 
 def find_obstacles(table: Table) -> dict[str, str]:
     """Return why the writers of each of the demo's sources cannot be started now, and under
-    `KILL_TASK` why none can be killed. What can be done is absent. Two queries.
+    `KILL_TASK` why none can be killed. What can be done is absent. One query.
     """
+    kinds = [kind.name for kind in SOURCE_KINDS]
     running = Operation.objects.filter(
-        table=table, state__in=sorted(OPEN), parameters__job__source__kind__in=list(_BUSY)
-    ).values_list("parameters__job__source__kind", flat=True)
-    obstacles = {kind: _BUSY[kind] for kind in running}
-    if not any(_pid(operation) is not None for operation in _running(table)):
-        obstacles[KILL_TASK] = NONE_TO_KILL
+        table=table, state__in=sorted(OPEN), parameters__job__source__kind__in=kinds
+    )
+    obstacles = {KILL_TASK: NONE_TO_KILL}
+    for operation in running:
+        kind = operation.parameters["job"]["source"]["kind"]
+        if kind in _BUSY:
+            obstacles[kind] = _BUSY[kind]
+        is_running = operation.state == OperationState.RUNNING.value
+        if KILL_TASK in obstacles and is_running and _pid(operation) is not None:
+            del obstacles[KILL_TASK]
     return obstacles
 
 
