@@ -1,4 +1,4 @@
-"""How admins change connections. Every change is in the audit, without secrets."""
+"""Change connections, for admins. Every change is in the audit, without secrets."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from django.utils import timezone
 
 from controlplane.audit.actions import do_record
 from controlplane.connections.models import NAME_CHARS_MAX, Connection, ConnectionGrant
+from controlplane.connections.probes import find_problem
 from controlplane.connections.queries import (
     ConnectionRow,
+    check_admin,
     connection_row,
     connection_settings,
-    refuse_unless_admin,
 )
-from controlplane.connections.testing import problem_of
-from controlplane.connections.uses import uses_of
+from controlplane.connections.uses import find_uses
 from controlplane.errors import InvalidRequest, NotAllowedNow
 from controlplane.sealing import CONNECTIONS
 from controlplane.tables.names import check_namespace
@@ -66,7 +66,7 @@ def do_create_connection(wish: ConnectionWish, *, by: User) -> ConnectionRow:
 
     Raises PermissionDenied, and InvalidRequest for invalid settings and a name that is taken.
     """
-    refuse_unless_admin(by)
+    check_admin(by)
     if not _NAME.fullmatch(wish.name):
         raise InvalidRequest(
             "a connection's name must be lower-case letters, digits, dots, dashes and underscores, "
@@ -95,16 +95,16 @@ def do_change_connection(wish: ConnectionWish, *, by: User) -> ConnectionRow:
     """Replace the settings of the connection of this name; running jobs keep the ones they have.
 
     A change of the address, or of how the connection is protected, needs the secrets again, so that
-    nobody can send a stored secret elsewhere. Raises PermissionDenied, Http404, InvalidRequest.
+    no admin can send a stored secret elsewhere. Raises PermissionDenied, Http404, InvalidRequest.
     """
-    refuse_unless_admin(by)
+    check_admin(by)
     with transaction.atomic():
-        connection = _locked(wish.name)
+        connection = _lock_connection(wish.name)
         if wish.kind != connection.kind:
             raise InvalidRequest(
                 "a connection keeps its kind; create another one", kind=connection.kind
             )
-        stored = _stored_secrets(connection, needs_them=wish.secrets is None)
+        stored = _load_secrets(connection, needs_them=wish.secrets is None)
         secrets = stored if wish.secrets is None else wish.secrets
         fields = _columns(wish.kind, wish.settings, secrets)
         before, after = connection.settings, fields["settings"]
@@ -138,10 +138,10 @@ def do_delete_connection(name: str, *, by: User) -> None:
     Raises PermissionDenied, Http404, and NotAllowedNow, which names them, while schedules or open
     operations use it.
     """
-    refuse_unless_admin(by)
+    check_admin(by)
     with transaction.atomic():
-        connection = _locked(name)
-        if uses := uses_of(connection):
+        connection = _lock_connection(name)
+        if uses := find_uses(connection):
             raise NotAllowedNow(
                 "the connection is in use; end or change what uses it first",
                 used_by=uses[:_USES_SHOWN],
@@ -154,33 +154,33 @@ def do_delete_connection(name: str, *, by: User) -> None:
 def do_grant_connection(name: str, namespaces: list[str], *, by: User) -> ConnectionRow:
     """Let tables of these namespaces use the connection, and those of no others.
 
-    What runs already goes on; what waits is refused as it begins. Raises PermissionDenied, Http404,
-    InvalidRequest.
+    Running jobs continue; waiting ones are refused as they begin. Raises PermissionDenied,
+    Http404, InvalidRequest.
     """
-    refuse_unless_admin(by)
-    wanted = set(namespaces)
-    if len(wanted) > NAMESPACES_MAX:
+    check_admin(by)
+    requested = set(namespaces)
+    if len(requested) > NAMESPACES_MAX:
         raise InvalidRequest(f"a connection is granted to at most {NAMESPACES_MAX} namespaces")
-    for namespace in sorted(wanted):
+    for namespace in sorted(requested):
         check_namespace(namespace)
     with transaction.atomic():
-        connection = _locked(name)
+        connection = _lock_connection(name)
         granted = set(connection.grants.values_list("namespace", flat=True))
-        if wanted == granted:
+        if requested == granted:
             return connection_row(by, name)
-        connection.grants.filter(namespace__in=granted - wanted).delete()
+        connection.grants.filter(namespace__in=granted - requested).delete()
         ConnectionGrant.objects.bulk_create(
             ConnectionGrant(
                 connection=connection, namespace=namespace, granted_by=by.get_username()
             )
-            for namespace in sorted(wanted - granted)
+            for namespace in sorted(requested - granted)
         )
         _record(
             by,
             "connection.grant",
             connection,
-            given=sorted(wanted - granted),
-            taken=sorted(granted - wanted),
+            given=sorted(requested - granted),
+            taken=sorted(granted - requested),
         )
     return connection_row(by, name)
 
@@ -190,13 +190,13 @@ def do_test_connection(name: str, *, by: User) -> ConnectionTest:
 
     Raises PermissionDenied, Http404.
     """
-    refuse_unless_admin(by)
+    check_admin(by)
     connection = Connection.objects.filter(name=name).first()
     if connection is None:
         raise _missing()
-    problem = problem_of(connection)[:_PROBLEM_CHARS_MAX]
+    problem = find_problem(connection)[:_PROBLEM_CHARS_MAX]
     with transaction.atomic():
-        # Of settings that were changed meanwhile, it says nothing.
+        # The result does not count for settings that were changed during the test.
         Connection.objects.filter(pk=connection.pk, changed_at=connection.changed_at).update(
             tested_at=timezone.now(), tested_by=by.get_username(), test_problem=problem
         )
@@ -205,7 +205,7 @@ def do_test_connection(name: str, *, by: User) -> ConnectionTest:
 
 
 def _columns(kind: str, settings: Mapping[str, Any], secrets: Mapping[str, str]) -> dict[str, Any]:
-    """The columns of these settings, once the engine takes them. Raises InvalidRequest."""
+    """Return the columns of these settings. Raises InvalidRequest if the engine refuses them."""
     names = set(engine.SECRETS.get(kind, ()))
     if misplaced := sorted({*settings} & names | {*secrets} - names):
         raise InvalidRequest("secrets are given apart from the settings", setting=misplaced[0][:40])
@@ -213,29 +213,29 @@ def _columns(kind: str, settings: Mapping[str, Any], secrets: Mapping[str, str])
         checked = engine.connection_from_json(kind, {**settings, **secrets})
     except InvalidInput as error:
         raise InvalidRequest(error.message, **error.values) from error
-    given = {key: value for key, value in engine.connection_to_json(checked).items() if value}
-    kept = {key: value for key, value in given.items() if key in names}
-    if len(json.dumps(given)) > SETTINGS_BYTES_MAX:
+    values = {key: value for key, value in engine.connection_to_json(checked).items() if value}
+    secret_values = {key: value for key, value in values.items() if key in names}
+    if len(json.dumps(values)) > SETTINGS_BYTES_MAX:
         raise InvalidRequest(
             f"the settings of a connection have at most {SETTINGS_BYTES_MAX} bytes; give the "
             "certificates of its own authority alone"
         )
     return {
-        "settings": {key: value for key, value in given.items() if key not in names},
-        "sealed_secrets": CONNECTIONS.close(json.dumps(kept)) if kept else "",
-        "secret_names": sorted(kept),
+        "settings": {key: value for key, value in values.items() if key not in names},
+        "sealed_secrets": CONNECTIONS.close(json.dumps(secret_values)) if secret_values else "",
+        "secret_names": sorted(secret_values),
         "shown_address": checked.shown_address[:500],
     }
 
 
-def _stored_secrets(connection: Connection, *, needs_them: bool) -> dict[str, str]:
+def _load_secrets(connection: Connection, *, needs_them: bool) -> dict[str, str]:
     if not needs_them:
         return {}
     settings = connection_settings(connection)
     return {name: str(settings[name]) for name in connection.secret_names}
 
 
-def _locked(name: str) -> Connection:
+def _lock_connection(name: str) -> Connection:
     connection = Connection.objects.select_for_update().filter(name=name).first()
     if connection is None:
         raise _missing()
@@ -243,7 +243,7 @@ def _locked(name: str) -> Connection:
 
 
 def _missing() -> Http404:
-    return Http404("there is no connection of this name")
+    return Http404("no connection has this name")
 
 
 def _record(by: User, what: str, connection: Connection, **details: object) -> None:

@@ -1,4 +1,4 @@
-"""What each kind of connection asks for, in the words of forms. The engine checks the values."""
+"""The settings of each kind of connection, as forms show them. The engine checks the values."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "password": ("Password", ""),
     "ca_certificate": ("Certificate authority", _CERTIFICATE),
     "bucket": ("Bucket", ""),
-    "prefix": ("Prefix", "only what lies below it is read; the whole bucket when empty"),
+    "prefix": ("Prefix", "only files below it are read; the whole bucket when empty"),
     "endpoint": ("Endpoint", "https://host:port; Amazon's own when empty"),
     "region": ("Region", ""),
     "access_key_id": ("Access key id", "requests are not signed when empty"),
@@ -61,7 +61,7 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def settings_of(kind: str) -> list[Setting]:
+def get_settings(kind: str) -> list[Setting]:
     """Return the settings of a kind in the order of its form; none of an unknown kind."""
     return [
         Setting(

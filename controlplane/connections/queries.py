@@ -1,4 +1,4 @@
-"""Which connections a user sees and a request may use, and the settings that a worker receives."""
+"""Find the connections that a user sees or a request may use, and the settings for a worker."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ConnectionRow:
     test_problem: str
 
 
-def granted_connection(name: str, kind: str, namespace: str) -> Connection:
+def find_granted_connection(name: str, kind: str, namespace: str) -> Connection:
     """Return the connection of this name and kind that tables of the namespace may use.
 
     Raises InvalidRequest, with the same words where there is none and where it is not granted.
@@ -84,8 +84,8 @@ def connection_settings(connection: Connection) -> dict[str, Any]:
     return {**connection.settings, **secrets}
 
 
-def refuse_unless_admin(user: User) -> None:
-    """Connections are changed by admins of everything. Raises PermissionDenied."""
+def check_admin(user: User) -> None:
+    """Raise PermissionDenied unless the user is an admin of everything."""
     if not may_everywhere(user, Permission.ADMINISTER):
         raise PermissionDenied("this needs the role admin")
 
@@ -103,7 +103,9 @@ def connection_rows(user: User) -> list[ConnectionRow]:
     if is_admin or may_everywhere(user, Permission.OPERATE):
         namespaces = None
     else:
-        namespaces = _operated(user, rows.values_list("grants__namespace", flat=True))
+        namespaces = _find_operated_namespaces(
+            user, rows.values_list("grants__namespace", flat=True)
+        )
         rows = rows.filter(grants__namespace__in=namespaces).distinct()
     listed = (_row(connection, is_admin, namespaces) for connection in rows.order_by("name"))
     return [row for row in listed if is_admin or row.namespaces]
@@ -115,12 +117,12 @@ def connection_row(user: User, name: str) -> ConnectionRow:
     """
     row = next((row for row in connection_rows(user) if row.name == name), None)
     if row is None:
-        raise Http404("there is no connection of this name")
+        raise Http404("no connection has this name")
     return row
 
 
-def _operated(user: User, namespaces: Any) -> set[str]:
-    """Those of the namespaces in which the user operates a table, or every table there will be."""
+def _find_operated_namespaces(user: User, namespaces: Any) -> set[str]:
+    """Return the namespaces in which the user operates a table, or every future table."""
     of_tables = set(
         visible_tables(user, Permission.OPERATE).values_list("namespace", flat=True).distinct()
     )
@@ -133,14 +135,14 @@ def _operated(user: User, namespaces: Any) -> set[str]:
 
 def _row(connection: Connection, is_admin: bool, namespaces: set[str] | None) -> ConnectionRow:
     granted = sorted(grant.namespace for grant in connection.grants.all())
-    shown = granted if namespaces is None else [name for name in granted if name in namespaces]
+    visible = granted if namespaces is None else [name for name in granted if name in namespaces]
     return ConnectionRow(
         name=connection.name,
         kind=connection.kind,
         address=connection.shown_address,
         settings=connection.settings if is_admin else None,
         secrets=list(connection.secret_names) if is_admin else [],
-        namespaces=shown,
+        namespaces=visible,
         created_by=connection.created_by if is_admin else "",
         created_at=connection.created_at if is_admin else None,
         changed_by=connection.changed_by if is_admin else "",

@@ -1,4 +1,4 @@
-"""What uses a connection now. Apps that store names of connections say so when they are ready."""
+"""The current uses of a connection. Apps that store names of connections register a finder."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _FINDERS: list[FindUses] = []
 
 
 def add_finder(find: FindUses) -> None:
-    """From now on, connections for which `find` names a use are not deleted."""
+    """Register a finder. A connection for which `find` returns a use is not deleted."""
     if find not in _FINDERS:
         _FINDERS.append(find)
 
 
-def uses_of(connection: Connection) -> list[str]:
-    """Return what uses the connection, each in words."""
+def find_uses(connection: Connection) -> list[str]:
+    """Return a description of each use of the connection."""
     return [use for find in _FINDERS for use in find(connection)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from django.conf import settings
 
-from controlplane.connections.queries import granted_connection
+from controlplane.connections.queries import find_granted_connection
 from controlplane.errors import InvalidRequest
 from workers.connections import KafkaConnection
 from workers.errors import InvalidInput
@@ -24,7 +24,7 @@ def check_brokers(config: SinkConfig, namespace: str) -> None:
     Connects to nothing.
     """
     if config.connection:
-        granted_connection(config.connection, KafkaConnection.KIND, namespace)
+        find_granted_connection(config.connection, KafkaConnection.KIND, namespace)
         return
     environment = {
         # The password itself is known only where the client will run.

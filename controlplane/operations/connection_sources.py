@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from django.conf import settings
 
-from controlplane.connections.queries import connection_settings, granted_connection
+from controlplane.connections.queries import connection_settings, find_granted_connection
 from controlplane.errors import InvalidRequest
 from controlplane.operations.source_places import tables_above
 from workers.connections import (
@@ -104,7 +104,7 @@ def _opened(source: Mapping[str, Any], namespace: str, cls: type[_Kind]) -> _Kin
     name = source.get(SOURCE_KEY)
     if not isinstance(name, str) or not name:
         raise InvalidRequest("a source of this kind needs the name of a connection", key=SOURCE_KEY)
-    stored = granted_connection(name, cls.KIND, namespace)
+    stored = find_granted_connection(name, cls.KIND, namespace)
     try:
         opened: Connection = connection_from_json(cls.KIND, connection_settings(stored))
     except InvalidInput as error:

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from controlplane.connections.models import Connection
-from controlplane.connections.queries import connection_settings, granted_connection
+from controlplane.connections.queries import connection_settings, find_granted_connection
 from controlplane.errors import InvalidRequest
 from controlplane.operations.connection_sources import check_connection_source, has_connection
 from controlplane.operations.models import Operation, Schedule
@@ -82,7 +82,7 @@ def _named(job: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _opened(name: str, kind: str, table: Table) -> dict[str, Any]:
-    connection = granted_connection(name, kind, table.namespace)
+    connection = find_granted_connection(name, kind, table.namespace)
     return {"name": name, "kind": kind, "settings": connection_settings(connection)}
 
 

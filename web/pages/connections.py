@@ -18,12 +18,12 @@ from controlplane.connections.actions import (
     do_grant_connection,
     do_test_connection,
 )
-from controlplane.connections.kinds import KINDS, settings_of
+from controlplane.connections.kinds import KINDS, get_settings
 from controlplane.connections.queries import (
     ConnectionRow,
+    check_admin,
     connection_row,
     connection_rows,
-    refuse_unless_admin,
 )
 from controlplane.errors import ControlPlaneError
 from controlplane.tables.access import Permission, may_everywhere
@@ -47,7 +47,7 @@ class ConnectionForm(forms.Form):
     def __init__(self, *args: Any, kind: str, row: ConnectionRow | None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.kind, self.row = kind, row
-        self.settings = settings_of(kind)
+        self.settings = get_settings(kind)
         if row is not None:
             del self.fields["name"]
         for setting in self.settings:
@@ -115,7 +115,7 @@ def connections(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @page
 def connection_new(request: HttpRequest) -> HttpResponse:
-    refuse_unless_admin(person(request))
+    check_admin(person(request))
     kind = request.GET.get("kind", "kafka")
     if kind not in KINDS:
         raise Http404("there is no such kind of connection")
@@ -126,7 +126,7 @@ def connection_new(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @page
 def connection_change(request: HttpRequest, name: str) -> HttpResponse:
-    refuse_unless_admin(person(request))
+    check_admin(person(request))
     row = connection_row(person(request), name)
     if request.method == "POST":
         return _edited(request, ConnectionForm(request.POST, kind=row.kind, row=row))

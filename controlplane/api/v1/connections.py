@@ -58,7 +58,7 @@ class ConnectionListApi(ApiView):
 
     @extend_schema(operation_id="connections_list", responses=output(ConnectionRow)(many=True))
     def get(self, request: Request) -> Response:
-        """All of them for admins; for others those that are granted to a namespace where they
+        """Return all of them to admins; to others those that are granted to a namespace where they
         operate a table, without their settings.
         """
         return Response(shown_list(connection_rows(actor(request))))
@@ -89,7 +89,7 @@ class ConnectionApi(ApiView):
         responses=output(ConnectionRow),
     )
     def put(self, request: Request, name: str) -> Response:
-        """All settings anew. A change of the address needs the secrets again."""
+        """Replace all settings. A change of the address needs the secrets again."""
         wish = ConnectionWish(name=name, **validated(ConnectionSettings, request))
         return Response(shown(do_change_connection(wish, by=actor(request))))
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from controlplane.connections.models import Connection
-from controlplane.connections.queries import connection_settings, granted_connection
+from controlplane.connections.queries import connection_settings, find_granted_connection
 from controlplane.errors import InvalidRequest
 from controlplane.sealing import CHANNELS, CONNECTIONS, SealBroken
 
@@ -34,7 +34,7 @@ def orders(db: None) -> Connection:
 def test_request_uses_a_connection_of_its_kind_that_is_granted_to_its_namespace(
     orders: Connection,
 ) -> None:
-    assert granted_connection("orders", "kafka", "sales") == orders
+    assert find_granted_connection("orders", "kafka", "sales") == orders
 
     for name, kind, namespace in [
         ("orders", "kafka", "default"),
@@ -42,7 +42,7 @@ def test_request_uses_a_connection_of_its_kind_that_is_granted_to_its_namespace(
         ("payments", "kafka", "sales"),
     ]:
         with pytest.raises(InvalidRequest, match="is granted to the namespace"):
-            granted_connection(name, kind, namespace)
+            find_granted_connection(name, kind, namespace)
 
 
 def test_settings_are_opened_only_with_the_key_that_sealed_them(

@@ -1,4 +1,4 @@
-"""Whether a connection is reached, by the clients that jobs use."""
+"""Probe whether a connection is reached, with the clients that jobs use."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from workers.errors import LakehouseError
 _HIDDEN = "••••"
 
 
-def problem_of(connection: Connection) -> str:
-    """Connect and sign in; return what the other side, or the network, said against it.
+def find_problem(connection: Connection) -> str:
+    """Connect and sign in; return the problem that the server or the network reported.
 
     Empty where the connection was reached. No secret is in the text.
     """
@@ -46,7 +46,7 @@ def problem_of(connection: Connection) -> str:
 
 
 def _without_secrets(text: str, connection: Connection) -> str:
-    """A server's answer may repeat what it was sent."""
+    """Hide the secrets in a server's answer, which may repeat what it was sent."""
     try:
         settings = connection_settings(connection)
     except InvalidRequest:
