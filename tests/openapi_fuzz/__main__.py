@@ -11,6 +11,7 @@ import argparse
 import logging
 import os
 import random
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -29,6 +30,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(os.environ.get(SEED, "1")))
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
+    # A run that is ended early stops its PostgreSQL as well.
+    signal.signal(signal.SIGTERM, lambda *_given: sys.exit(1))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.test")
     with postgres_cluster() as address, tempfile.TemporaryDirectory() as root:
         os.environ["SLUICE_TEST_DATABASE"] = address
