@@ -50,17 +50,17 @@ def test_direct_markers_mirror_the_data_files_and_name_the_operation(
 ) -> None:
     """New base files and log files have CREATE markers, rewritten base files MERGE markers."""
     table = tables(table_type=table_type, schema=READINGS, partition_by=["place"], ordering=["ts"])
-    found: list[set[str]] = []
+    kinds_by_round: list[set[str]] = []
     for second in range(2):
         writer = table.writer("w").upsert({"id": "k", "ts": second, "value": 1, "place": "p"})
         directory = f".hoodie/.temp/{writer.last_instant}"
         markers = table.storage.list_tree(directory)
         [data_file] = [status.stat.path for status in writer.written]
         operations = {marker.path.rpartition(".")[2] for marker in markers}
-        found.append(operations)
+        kinds_by_round.append(operations)
         assert {(marker.path.rpartition(".marker.")[0], marker.size) for marker in markers} == {
             (f"{directory}/{data_file}", 0)
         }
         writer.wins()
 
-    assert found == [{"CREATE"}, {"CREATE" if table_type == "MERGE_ON_READ" else "MERGE"}]
+    assert kinds_by_round == [{"CREATE"}, {"CREATE" if table_type == "MERGE_ON_READ" else "MERGE"}]
