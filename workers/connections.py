@@ -110,7 +110,7 @@ class BucketConnection:
             raise InvalidInput(error.message, key="prefix") from error
         if self.endpoint:
             try:
-                endpoint = checked_endpoint(self.endpoint, allows_http=self.allow_http)
+                endpoint = normalize_endpoint(self.endpoint, allows_http=self.allow_http)
             except InvalidInput as error:
                 raise InvalidInput(error.message, key="endpoint") from error
             object.__setattr__(self, "endpoint", endpoint)
@@ -186,7 +186,7 @@ SECRETS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Names of the secret settings, by kind."""
 SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
-    kind: tuple(one.name for one in fields(cls)) for kind, cls in _CLASSES.items()
+    kind: tuple(setting.name for setting in fields(cls)) for kind, cls in _CLASSES.items()
 }
 """Names of all settings in the order of a form, by kind."""
 
@@ -222,7 +222,7 @@ def connection_from_json(kind: str, settings: Mapping[str, Any]) -> Connection:
 
 def connection_to_json(connection: Connection) -> dict[str, str | int | bool]:
     """Return all settings, secrets included; `connection_from_json` reads them."""
-    return {one.name: getattr(connection, one.name) for one in fields(connection)}
+    return {setting.name: getattr(connection, setting.name) for setting in fields(connection)}
 
 
 def is_server(text: str) -> bool:
@@ -231,7 +231,7 @@ def is_server(text: str) -> bool:
     return parts is not None and 1 <= int(parts[2]) <= 65_535
 
 
-def checked_endpoint(given: str, *, allows_http: bool) -> str:
+def normalize_endpoint(endpoint: str, *, allows_http: bool) -> str:
     """Return an endpoint of S3 without a slash at the end. Signed requests go there, so it must be
     meant (threat T4): clear text needs `allows_http`, except to this machine itself, and a
     link-local address, where clouds serve credentials, is refused.
@@ -239,25 +239,25 @@ def checked_endpoint(given: str, *, allows_http: bool) -> str:
     Raises InvalidInput.
     """
     try:
-        parts = urlsplit(given)
+        parts = urlsplit(endpoint)
         host = parts.hostname or ""
         port = parts.port
     except ValueError as error:
-        raise InvalidInput("the S3 endpoint is no address") from error
+        raise InvalidInput("the S3 endpoint is not a valid address") from error
     if parts.username or parts.password:
         raise InvalidInput("the S3 endpoint has a user name; set an access key instead")
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
-        raise InvalidInput("write the S3 endpoint as https://host:port", endpoint=given[:200])
+        raise InvalidInput("write the S3 endpoint as https://host:port", endpoint=endpoint[:200])
     if _is_metadata_service(host):
-        raise InvalidInput("the S3 endpoint is a link-local address", endpoint=given[:200])
+        raise InvalidInput("the S3 endpoint is a link-local address", endpoint=endpoint[:200])
     if parts.scheme == "http" and not (allows_http or _is_loopback(host)):
         raise InvalidInput(
             "the S3 endpoint is not encrypted; use https, or allow http "
             "(AWS_ALLOW_HTTP=true, or allow_http of a connection)",
-            endpoint=given[:200],
+            endpoint=endpoint[:200],
         )
-    shown = f"[{host}]" if ":" in host else host
-    place = f"{shown}:{port}" if port else shown
+    bracketed = f"[{host}]" if ":" in host else host
+    place = f"{bracketed}:{port}" if port else bracketed
     return f"{parts.scheme}://{place}{parts.path.rstrip('/')}"
 
 

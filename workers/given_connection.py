@@ -36,41 +36,44 @@ def connection_environment(answer: Mapping[str, Any]) -> dict[str, str]:
     return {CONNECTION_VARIABLE: json.dumps({"name": name, "kind": kind, "settings": settings})}
 
 
-def given_connection(name: str, environment: Mapping[str, str]) -> Connection:
+def load_connection(name: str, environment: Mapping[str, str]) -> Connection:
     """Return the connection of this name that the environment holds. Raises InvalidInput where it
     holds none, or another one.
     """
     try:
-        given = json.loads(environment.get(CONNECTION_VARIABLE, "") or "{}")
+        content = json.loads(environment.get(CONNECTION_VARIABLE, "") or "{}")
     except ValueError as error:
         raise InvalidInput("the variable of connections is damaged", connection=name) from error
-    if given.get("name") != name:
+    if content.get("name") != name:
         raise InvalidInput(
             "this process was not given the connection: only what is asked for by the page, the "
             "API or a schedule can use one",
             connection=name,
         )
-    return connection_from_json(given["kind"], given["settings"])
+    return connection_from_json(content["kind"], content["settings"])
 
 
-def given_of_kind(name: str, cls: type[_Kind], environment: Mapping[str, str]) -> _Kind:
-    """Return the connection of this name and class. Raises InvalidInput as `given_connection` does,
+def load_connection_of_kind(name: str, cls: type[_Kind], environment: Mapping[str, str]) -> _Kind:
+    """Return the connection of this name and class. Raises InvalidInput as `load_connection` does,
     and for one of another kind.
     """
-    given = given_connection(name, environment)
-    if not isinstance(given, cls):
+    connection = load_connection(name, environment)
+    if not isinstance(connection, cls):
         raise InvalidInput(
-            "the connection is of another kind", connection=name, kind=given.KIND, needed=cls.KIND
+            "the connection is of another kind",
+            connection=name,
+            kind=connection.KIND,
+            needed=cls.KIND,
         )
-    return given
+    return connection
 
 
-def given_secrets(environment: Mapping[str, str]) -> set[str]:
+def find_connection_secrets(environment: Mapping[str, str]) -> set[str]:
     """Return the secrets of the connection that the environment holds, for those who mask them."""
     try:
-        given = json.loads(environment.get(CONNECTION_VARIABLE, "") or "{}")
+        content = json.loads(environment.get(CONNECTION_VARIABLE, "") or "{}")
     except ValueError:
         return set()
-    settings = given.get("settings", {})
-    names = SECRETS.get(given.get("kind", ""), ())
+    settings = content.get("settings", {})
+    names = SECRETS.get(content.get("kind", ""), ())
     return {str(settings[name]) for name in names if settings.get(name)}

@@ -1,6 +1,6 @@
 """Rows of a PostgreSQL database as Arrow: one query in a read-only transaction, in bounded memory.
 
-The database decides what a query may do, and not a look at its text. The query is a part of one
+The database decides what a query may do; its text is not inspected. The query is a part of one
 SELECT, sent as a single statement, so that nothing but a query fits there; and the transaction was
 read-only before it took its snapshot, which nothing inside it can change.
 
@@ -81,7 +81,7 @@ class DatabaseQuery:
     """The rows that a source asks for: a table's, or a query's."""
 
     table: str = ""
-    """`schema.name`, or a name on the search path, in the letters that the database shows."""
+    """`schema.name`, or a name on the search path, spelt as the database shows it."""
     query: str = ""
 
     def __post_init__(self) -> None:
@@ -122,7 +122,7 @@ def reading(
     column whose type no table holds exactly (named), and a value that Arrow cannot hold;
     DatabaseFailed where the database is not reached.
     """
-    with _connected(connection, CONNECT_TIMEOUT_S) as session, _errors(connection):
+    with _connect(connection, CONNECT_TIMEOUT_S) as session, _errors(connection):
         session.read_only = True
         session.isolation_level = IsolationLevel.REPEATABLE_READ
         set_json_loads(_as_text, session)
@@ -134,7 +134,9 @@ def reading(
         session.execute(_SETTINGS, {"timeout": f"{int(timeout_s * 1000)}ms"})
         with session.cursor(name="rows", binary=True) as cursor:
             cursor.execute(query.statement())
-            schema = pa.schema([(one.name, _type(one)) for one in cursor.description or ()])
+            schema = pa.schema(
+                [(column.name, _type(column)) for column in cursor.description or ()]
+            )
             _check_names(schema.names)
             yield DatabaseRows(schema, _batches(cursor, schema))
 
@@ -178,17 +180,17 @@ def _run(
 
 def check_database(connection: DatabaseConnection) -> None:
     """Sign in and run `SELECT 1`. Raises DatabaseFailed, without secrets, with what to do."""
-    with _connected(connection, TEST_TIMEOUT_S) as session, _errors(connection):
+    with _connect(connection, TEST_TIMEOUT_S) as session, _errors(connection):
         session.execute(f"SET LOCAL statement_timeout = '{TEST_TIMEOUT_S}s'")
         session.execute("SELECT 1")
 
 
 @contextmanager
-def _connected(
+def _connect(
     connection: DatabaseConnection, timeout_s: int
 ) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
-    """Nothing of this process's user is used: no password file, no certificate, no service. And no
-    statement is prepared: a pooler may be in between.
+    """Connect without the password file, certificates and services of this process's user, and
+    without prepared statements: a pooler may be in between.
     """
     with NamedTemporaryFile("w", suffix=".pem") as certificates:
         authority = ssl.get_default_verify_paths().cafile or certifi.where()
@@ -231,7 +233,7 @@ def _errors(connection: DatabaseConnection) -> Iterator[None]:
         yield
     except psycopg.errors.QueryCanceled as error:
         raise InvalidInput(
-            "the database ended the query: it took too long, or somebody cancelled it",
+            "the database ended the query: it took too long, or it was cancelled",
             reason=_first_line(error, connection),
         ) from error
     except psycopg.OperationalError as error:
@@ -241,7 +243,7 @@ def _errors(connection: DatabaseConnection) -> Iterator[None]:
             reason=_first_line(error, connection),
         ) from error
     except psycopg.Error as error:
-        if "out of memory for query result" in str(error):  # Of this process, as its library says.
+        if "out of memory for query result" in str(error):  # In this process, not the server.
             raise MemoryError from error
         raise InvalidInput(
             "the database refused the query", reason=_first_line(error, connection)
@@ -325,15 +327,15 @@ def _check_names(names: list[str]) -> None:
 def _batches(
     cursor: psycopg.ServerCursor[tuple[Any, ...]], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Of some 8 MB each: the next one has as many rows as the last one's rows were wide."""
-    wanted = _FIRST_BATCH_ROWS
-    while rows := cursor.fetchmany(wanted):
+    """Yield batches of some 8 MB: the width of its rows decides how many the next batch has."""
+    row_count = _FIRST_BATCH_ROWS
+    while rows := cursor.fetchmany(row_count):
         columns = zip(schema, zip(*rows, strict=True), strict=True)
         arrays = [_array(field, values) for field, values in columns]
         batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
         yield batch
         row_bytes = max(1, batch.nbytes // batch.num_rows)
-        wanted = min(2 * wanted, _BATCH_ROWS_MAX, max(1, _BATCH_BYTES // row_bytes))
+        row_count = min(2 * row_count, _BATCH_ROWS_MAX, max(1, _BATCH_BYTES // row_bytes))
 
 
 def _array(field: pa.Field[Any], values: Sequence[Any]) -> pa.Array[Any]:

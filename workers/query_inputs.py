@@ -22,7 +22,7 @@ from workers.bounded_process import ProcessLimits, run_bounded
 from workers.clock import InstantTime
 from workers.connections import DatabaseConnection
 from workers.errors import InvalidInput
-from workers.given_connection import given_of_kind
+from workers.given_connection import load_connection_of_kind
 from workers.locations import resolved_location
 from workers.postgresql import DatabaseQuery, write_rows
 from workers.spark.inputs.files import parquet_frame
@@ -128,7 +128,7 @@ class DatabaseSource(WrittenOnce):
         query = DatabaseQuery(
             table=job_source.text("table", ""), query=job_source.text("query", "")
         )
-        connection = given_of_kind(name, DatabaseConnection, around.environment)
+        connection = load_connection_of_kind(name, DatabaseConnection, around.environment)
         return cls(connection, query, around.environment, around.scratch / "database.parquet")
 
     def frame(self, spark: SparkSession, number: int) -> DataFrame:

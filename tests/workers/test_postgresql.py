@@ -66,7 +66,7 @@ def erp(address: str) -> DatabaseConnection:
     )
 
 
-def rows_of(erp: DatabaseConnection, query: str = "", table: str = "") -> pa.Table:
+def read_rows(erp: DatabaseConnection, query: str = "", table: str = "") -> pa.Table:
     with reading(erp, DatabaseQuery(table=table, query=query), timeout_s=20) as rows:
         return pa.Table.from_batches(rows.batches, rows.schema)
 
@@ -115,7 +115,7 @@ def test_every_value_comes_exactly_with_the_type_of_its_column(
 @pytest.mark.parametrize("column", ["any_digits", "price", "day", "at", "shape"])
 def test_what_no_table_holds_exactly_is_refused(erp: DatabaseConnection, column: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        rows_of(erp, f"SELECT {column} FROM odd")
+        read_rows(erp, f"SELECT {column} FROM odd")
 
     assert refused.value.values["column"] == column
 
@@ -143,7 +143,7 @@ HOSTILE = (
 def test_a_query_changes_nothing(erp: DatabaseConnection, address: str, query: str) -> None:
     """Threat T33: one statement, in a transaction that nothing can make writable."""
     with pytest.raises(InvalidInput):
-        rows_of(erp, query)
+        read_rows(erp, query)
 
     with psycopg.connect(address) as session:
         assert session.execute("SELECT count(*) FROM orders").fetchall() == [(2,)]
@@ -152,10 +152,10 @@ def test_a_query_changes_nothing(erp: DatabaseConnection, address: str, query: s
 
 def test_a_query_may_use_what_a_select_may(erp: DatabaseConnection) -> None:
     query = "WITH a AS (SELECT 'a%s {} ' || id AS b FROM orders) SELECT * FROM a ORDER BY b; -- end"
-    with pytest.raises(InvalidInput):  # What stands behind a semicolon is another statement.
-        rows_of(erp, query)
+    with pytest.raises(InvalidInput):  # A semicolon begins another statement.
+        read_rows(erp, query)
 
-    rows = rows_of(erp, query.replace(";", ""))
+    rows = read_rows(erp, query.replace(";", ""))
 
     assert rows["b"].to_pylist() == ["a%s {} 1", f"a%s {{}} {2**63 - 1}"]
 
@@ -237,9 +237,9 @@ def test_a_database_that_is_not_reached_is_named_without_the_password(
         check_database(replace(erp, port=1))
     with pytest.raises(DatabaseFailed, match="SSL") as insecure:
         check_database(replace(erp, sslmode="verify-full"))
-    with pytest.raises(WorkFailed, match="nobody") as unknown:
+    with pytest.raises(WorkFailed, match="stranger") as unknown:
         first_rows(
-            replace(erp, username="nobody"),
+            replace(erp, username="stranger"),
             DatabaseQuery(table="orders"),
             rows_max=1,
             environ=os.environ,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from workers.clock import Clock, SystemClock
-from workers.given_connection import given_secrets
+from workers.given_connection import find_connection_secrets
 from workers.log_lines import LineFormatter
 from workers.masking import VALUE_CHARS_MIN, Masker, secret_values
 from workers.reporting.log_reporter import log_reporter_for
@@ -49,7 +49,7 @@ def log_masker(job: object, environment: Mapping[str, str]) -> Masker:
 
 def _secrets(job: object, environment: Mapping[str, str]) -> set[str]:
     options = (getattr(job, name, {}) for name in ("options", "sink_options", "spark_conf"))
-    values = secret_values(environment, *options) | given_secrets(environment)
+    values = secret_values(environment, *options) | find_connection_secrets(environment)
     return {text for text in values if len(text) >= VALUE_CHARS_MIN}
 
 

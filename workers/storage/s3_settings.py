@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from workers.connections import BucketConnection, checked_endpoint
+from workers.connections import BucketConnection, normalize_endpoint
 from workers.errors import InvalidInput
 
 TIMEOUT_VARIABLE = "SLUICE_STORAGE_TIMEOUT_MS"
@@ -68,7 +68,7 @@ def s3_settings(environment: Mapping[str, str]) -> S3Settings:
     """
     given = next((environment[name] for name in _ENDPOINTS if environment.get(name)), "")
     allows_http = environment.get(_ALLOW_HTTP, "").lower() in ("true", "1")
-    endpoint = checked_endpoint(given, allows_http=allows_http) if given else ""
+    endpoint = normalize_endpoint(given, allows_http=allows_http) if given else ""
     return S3Settings(
         endpoint=endpoint,
         allows_http=endpoint.startswith("http://"),

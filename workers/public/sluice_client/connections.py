@@ -15,12 +15,12 @@ class ConnectionCalls:
     _connection: Connection
 
     def connections(self) -> list[ConnectionRow]:
-        """All connections for an admin; for others those that they may use, without settings."""
+        """Return all connections to an admin; to others the usable ones, without settings."""
         rows: list[ConnectionRow] = self._connection.get("connections/")
         return rows
 
     def connection(self, name: str) -> ConnectionRow:
-        """One connection, without its secrets."""
+        """Return one connection, without its secrets."""
         row: ConnectionRow = self._connection.get(_path(name))
         return row
 
@@ -36,7 +36,7 @@ class ConnectionCalls:
         namespaces use it.
         """
         body = {"name": name, "kind": kind, "settings": dict(settings)}
-        return self._changed("POST", "connections/", {**body, **_given(secrets)})
+        return self._send_change("POST", "connections/", {**body, **_build_secrets(secrets)})
 
     def change_connection(
         self,
@@ -49,12 +49,12 @@ class ConnectionCalls:
         """Replace all settings. Without `secrets` the stored ones stay, unless the address changes:
         then they must be given again.
         """
-        body = {"kind": kind, "settings": dict(settings), **_given(secrets)}
-        return self._changed("PUT", _path(name), body)
+        body = {"kind": kind, "settings": dict(settings), **_build_secrets(secrets)}
+        return self._send_change("PUT", _path(name), body)
 
     def grant_connection(self, name: str, namespaces: Sequence[str]) -> ConnectionRow:
         """Let the tables of these namespaces use the connection, and those of no others."""
-        return self._changed("PUT", f"{_path(name)}grants/", {"namespaces": list(namespaces)})
+        return self._send_change("PUT", f"{_path(name)}grants/", {"namespaces": list(namespaces)})
 
     def test_connection(self, name: str) -> ConnectionTest:
         """Connect with the stored settings: `is_reached`, and the `problem` where it was not."""
@@ -65,12 +65,12 @@ class ConnectionCalls:
         """Refused while a schedule, a write or a sink uses it."""
         self._connection.send("DELETE", _path(name), {})
 
-    def _changed(self, method: str, path: str, body: Mapping[str, Any]) -> ConnectionRow:
+    def _send_change(self, method: str, path: str, body: Mapping[str, Any]) -> ConnectionRow:
         row: ConnectionRow = self._connection.send(method, path, body)
         return row
 
 
-def _given(secrets: Mapping[str, str] | None) -> dict[str, Any]:
+def _build_secrets(secrets: Mapping[str, str] | None) -> dict[str, Any]:
     return {} if secrets is None else {"secrets": dict(secrets)}
 
 

@@ -23,7 +23,7 @@ from workers.connections import (
     is_server,
 )
 from workers.errors import InvalidInput
-from workers.given_connection import given_connection
+from workers.given_connection import load_connection
 from workers.locations import lies_under, resolved_location
 from workers.options.option_values import listed
 from workers.sink.config import SinkConfig
@@ -63,7 +63,7 @@ def connection(config: SinkConfig, environment: Mapping[str, str]) -> ClientSett
     Raises InvalidInput naming the option.
     """
     if config.connection:
-        opened = given_connection(config.connection, environment)
+        opened = load_connection(config.connection, environment)
         if not isinstance(opened, KafkaConnection):
             raise InvalidInput("this is not a connection to Kafka", connection=config.connection)
         return kafka_settings(opened, client_id=f"sluice-{config.sink_id}")

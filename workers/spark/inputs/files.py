@@ -14,7 +14,7 @@ from workers.clock import InstantTime
 from workers.connections import BucketConnection
 from workers.files.arrow_streams import parquet_schema
 from workers.files.rows_file import KEY_SEPARATOR, CsvFile, JsonFile, names
-from workers.given_connection import given_of_kind
+from workers.given_connection import load_connection_of_kind
 from workers.spark.inputs.source import JobSource, Surroundings, WrittenOnce
 from workers.spark.types import to_spark
 from workers.storage.copying import file_here
@@ -68,7 +68,7 @@ class FileSource(WrittenOnce):
 def _file_here(job_source: JobSource, around: Surroundings) -> Path:
     path, connection = job_source.text("path"), None
     if name := job_source.text("connection", ""):
-        connection = given_of_kind(name, BucketConnection, around.environment)
+        connection = load_connection_of_kind(name, BucketConnection, around.environment)
         place = rows_place_in_bucket(connection, path, around.environment)
     else:
         place = rows_place_under_root(path, around.environment)
