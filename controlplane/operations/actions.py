@@ -29,7 +29,7 @@ from controlplane.operations.kinds.write import (
 from controlplane.operations.leave import do_give_leave
 from controlplane.operations.log_storing import do_append_lines
 from controlplane.operations.marker_server import do_restart_marker_server
-from controlplane.operations.named_connections import connection_given
+from controlplane.operations.named_connections import load_connection
 from controlplane.operations.pauses import (
     do_pause_writers,
     do_resume_writers,
@@ -62,7 +62,6 @@ __all__ = [
     "ServiceKind",
     "ServicePlanView",
     "check_row_choice",
-    "connection_given",
     "do_append_lines",
     "do_declare_stream",
     "do_give_leave",
@@ -89,6 +88,7 @@ __all__ = [
     "find_pause",
     "find_running_writers",
     "is_cancellable",
+    "load_connection",
     "open_operation",
     "permission_of",
     "permission_to_plan",

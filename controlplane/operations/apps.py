@@ -11,6 +11,6 @@ class OperationsConfig(AppConfig):
 
     def ready(self) -> None:
         from controlplane.connections.uses import add_finder
-        from controlplane.operations.named_connections import used_by
+        from controlplane.operations.named_connections import find_uses
 
-        add_finder(used_by)
+        add_finder(find_uses)

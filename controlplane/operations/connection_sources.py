@@ -61,7 +61,7 @@ def bucket_place(source: Mapping[str, Any], namespace: str) -> tuple[str, Bucket
 
     Raises InvalidRequest, also for a file in a registered table or below a table root.
     """
-    connection = _opened(source, namespace, BucketConnection)
+    connection = _open_connection(source, namespace, BucketConnection)
     path = source.get("path")
     if not isinstance(path, str):
         raise InvalidRequest("a file in a bucket needs a path, as a text", key="path")
@@ -83,7 +83,7 @@ def database_query(
     """
     from workers.postgresql import DatabaseQuery  # Late: it loads a database's client.
 
-    connection = _opened(source, namespace, DatabaseConnection)
+    connection = _open_connection(source, namespace, DatabaseConnection)
     table, query = source.get("table", ""), source.get("query", "")
     if not isinstance(table, str) or not isinstance(query, str):
         raise InvalidRequest("a source of kind postgresql needs a table or a query, as a text")
@@ -93,7 +93,7 @@ def database_query(
         raise InvalidRequest(error.message, **error.values) from error
 
 
-def _opened(source: Mapping[str, Any], namespace: str, cls: type[_Kind]) -> _Kind:
+def _open_connection(source: Mapping[str, Any], namespace: str, cls: type[_Kind]) -> _Kind:
     kind = str(source["kind"])
     if unknown := sorted(str(key)[:40] for key in set(source) - _KEYS[kind]):
         raise InvalidRequest(

@@ -1,5 +1,5 @@
-"""The named connection of a request or a job: asked for by name, at the request, at each turn of a
-schedule, and again as a worker begins, which alone receives its settings.
+"""The named connection of a request or a job: checked at the request, at each turn of a schedule,
+and again as a worker begins, which alone receives its settings.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ SOURCE_KEY = "connection"
 
 def connection_problem(operation: Operation) -> str:
     """Return why the operation may not use the connection that its job names, or not read there
-    what it names, such as a file where a table was registered meanwhile. Empty where it may, or
+    what it names, such as a file where a table was registered since then. Empty where it may, or
     names no connection.
     """
     source = operation.parameters.get("job", {}).get("source") or {}
     try:
-        _given(operation)
+        _load_connection(operation)
         if has_connection(source):
             check_connection_source(source, operation.table.namespace)
     except InvalidRequest as error:
@@ -41,38 +41,36 @@ def connection_problem(operation: Operation) -> str:
     return ""
 
 
-def connection_given(operation_id: UUID) -> dict[str, Any] | None:
+def load_connection(operation_id: UUID) -> dict[str, Any] | None:
     """Return the `name`, `kind` and `settings`, secrets included, of the connection that the job
     names, for its worker alone. None where it names none.
 
     Raises InvalidRequest where the namespace of its table may not use it.
     """
-    return _given(Operation.objects.select_related("table").get(pk=operation_id))
+    return _load_connection(Operation.objects.select_related("table").get(pk=operation_id))
 
 
-def environment_of(table: Table, config: SinkConfig) -> dict[str, str]:
+def build_environment(table: Table, config: SinkConfig) -> dict[str, str]:
     """Return the variables by which this process opens the connection of a sink of the table; none
     where it names none. Raises InvalidRequest.
     """
     if not config.connection:
         return {}
-    return connection_environment(_opened(config.connection, KafkaConnection.KIND, table))
+    return connection_environment(_load_granted(config.connection, KafkaConnection.KIND, table))
 
 
-def used_by(connection: Connection) -> list[str]:
-    """Return the schedules that use the connection, and the writes and sinks that have not ended,
-    in words.
-    """
+def find_uses(connection: Connection) -> list[str]:
+    """Describe the schedules, and the writes and sinks that have not ended, which use it."""
     return [*_schedules(connection), *_operations(connection)]
 
 
-def _given(operation: Operation) -> dict[str, Any] | None:
-    named = _named(operation.parameters.get("job", {}))
-    return None if named is None else _opened(*named, operation.table)
+def _load_connection(operation: Operation) -> dict[str, Any] | None:
+    name_and_kind = _find_name_and_kind(operation.parameters.get("job", {}))
+    return None if name_and_kind is None else _load_granted(*name_and_kind, operation.table)
 
 
-def _named(job: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The name and the kind of the connection of a job; None where it names none."""
+def _find_name_and_kind(job: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the name and the kind of the connection of a job; None where it names none."""
     options, source = job.get("sink_options"), job.get("source")
     if isinstance(options, Mapping) and options.get(CONNECTION_KEY):
         return str(options[CONNECTION_KEY]), KafkaConnection.KIND
@@ -81,7 +79,7 @@ def _named(job: Mapping[str, Any]) -> tuple[str, str] | None:
     return None
 
 
-def _opened(name: str, kind: str, table: Table) -> dict[str, Any]:
+def _load_granted(name: str, kind: str, table: Table) -> dict[str, Any]:
     connection = find_granted_connection(name, kind, table.namespace)
     return {"name": name, "kind": kind, "settings": connection_settings(connection)}
 

@@ -1,4 +1,4 @@
-"""Pausing what writes a table by itself, such as for a rollback, and resuming it.
+"""Pause and resume the automatic writers of a table, such as for a rollback.
 
 A pause is an audit row that lists what was stopped; the resume that follows it is another one.
 Nothing else is stored. Both can be repeated after a failure: each step checks its own state.
@@ -38,7 +38,7 @@ _ROLLBACKS: Final = ("rollback", "rollback_several")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningWriters:
-    """What writes a table until somebody stops it, by name."""
+    """The names of what writes a table until a user stops it."""
 
     streams: list[str]
     sinks: list[str]
@@ -52,7 +52,7 @@ class RunningWriters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterPause:
-    """A pause that nobody has ended yet."""
+    """A pause that has not ended yet."""
 
     by: str
     at: datetime
@@ -80,7 +80,7 @@ def find_pause(table: Table) -> WriterPause | None:
         by=event.who,
         at=event.at,
         names=list(event.details["names"]),
-        still_ending=[_name(operation) for operation in _paused_operations(event, OPEN)],
+        still_ending=[_name(operation) for operation in _load_paused_operations(event, OPEN)],
     )
 
 
@@ -130,10 +130,10 @@ def do_resume_writers(table: Table, *, by: User, reason: str = "") -> None:
         raise NotAllowedNow("the writers of this table are not paused", table=table.slug)
     if pause.still_ending:
         raise NotAllowedNow("writers have not stopped yet", writers=pause.still_ending)
-    rollbacks = Operation.objects.filter(table=table, state__in=sorted(OPEN))
-    if any((one.service or one.kind) in _ROLLBACKS for one in rollbacks):
+    open_operations = Operation.objects.filter(table=table, state__in=sorted(OPEN))
+    if any((row.service or row.kind) in _ROLLBACKS for row in open_operations):
         raise NotAllowedNow("a rollback of this table has not ended yet", table=table.slug)
-    for operation in _paused_operations(event, FINAL):
+    for operation in _load_paused_operations(event, FINAL):
         _start(operation, by, reason)
     for setting in ServiceSetting.objects.filter(
         table=table, service__in=event.details["services"], is_enabled=False
@@ -152,7 +152,7 @@ def do_resume_writers(table: Table, *, by: User, reason: str = "") -> None:
 
 
 def _pause_event(table: Table) -> AuditEvent | None:
-    """The newest pause, unless a resume came after it. By the table's key: slugs change."""
+    """Return the newest pause, unless a resume came after it. By the table's key: slugs change."""
     events = AuditEvent.objects.filter(what__in=(PAUSED, RESUMED), details__table=table.pk)
     newest = events.order_by("-id").first()
     return newest if newest is not None and newest.what == PAUSED else None
@@ -177,7 +177,9 @@ def _services(table: Table) -> list[ServiceSetting]:
     return list(ServiceSetting.objects.filter(table=table, is_enabled=True).order_by("service"))
 
 
-def _paused_operations(event: AuditEvent, states: frozenset[OperationState]) -> list[Operation]:
+def _load_paused_operations(
+    event: AuditEvent, states: frozenset[OperationState]
+) -> list[Operation]:
     paused = Operation.objects.filter(pk__in=event.details["operations"], state__in=sorted(states))
     return list(paused.select_related("table", "requested_by").order_by("requested_at"))
 
@@ -216,7 +218,7 @@ def _stop(operation: Operation, by: User, reason: str) -> None:
 
 
 def _start(operation: Operation, by: User, reason: str) -> None:
-    """Start it again, unless it ended by itself or somebody has started it since."""
+    """Start it again, unless it ended without the pause or was started since then."""
     table, words = operation.table, reason or "resumed after a pause"
     if operation.kind == SINK:
         if open_operation(table, operation.sink_id) is None:

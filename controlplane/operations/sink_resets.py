@@ -19,7 +19,7 @@ from controlplane.errors import InvalidRequest, NotAllowedNow, PlanVoid, Storage
 from controlplane.mirror.storage import engine_table
 from controlplane.operations.brokers import check_brokers
 from controlplane.operations.confirmation import check_words
-from controlplane.operations.named_connections import environment_of
+from controlplane.operations.named_connections import build_environment
 from controlplane.operations.sink_stops import newest_operation, open_operation, own_options
 from controlplane.tables.messages import masked_message
 from controlplane.tables.models import Table
@@ -194,7 +194,7 @@ def _planned(table: Table, config: SinkConfig, to: str) -> tuple[EngineTable, Re
     if not to.strip() or len(to) > TO_CHARS_MAX:
         raise InvalidRequest('say to where: earliest, latest or {"0": 17, "1": 4}')
     try:
-        environment = {**os.environ, **environment_of(table, config)}
+        environment = {**os.environ, **build_environment(table, config)}
         opened = engine_table(table)
         return opened, plan_from_broker(opened, config, environment, to.strip())
     except InvalidInput as error:

@@ -17,7 +17,7 @@ from rest_framework.views import APIView
 
 from controlplane.api.auth import IsWorker, Worker, WorkerAuthentication
 from controlplane.api.parsing import Strict, validated
-from controlplane.operations.actions import connection_given, do_give_leave, do_record_report
+from controlplane.operations.actions import do_give_leave, do_record_report, load_connection
 from controlplane.operations.spark_stages import STAGE_STATES, STAGES_MAX
 
 INTEGER_MAX = 2**31 - 1
@@ -93,10 +93,10 @@ class OperationLeaveApi(APIView):
             raise Http404(str(operation_id))
         if not is_given:
             raise PermissionDenied("whoever asked for this operation may no longer do it")
-        given = connection_given(operation_id)
-        if given is None:
+        connection = load_connection(operation_id)
+        if connection is None:
             return Response(status=204)
-        return Response(given, headers={"Cache-Control": "no-store"})
+        return Response(connection, headers={"Cache-Control": "no-store"})
 
 
 def _check_own(request: Request, operation_id: UUID) -> None:
