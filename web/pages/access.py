@@ -18,7 +18,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from controlplane.accounts.role_names import GRANTED
 from controlplane.accounts.roles import is_auditor
 from controlplane.errors import ControlPlaneError
-from controlplane.operations.relying import relying_on
+from controlplane.operations.dependents import find_dependents
 from controlplane.tables.grants import (
     Granter,
     GrantRequest,
@@ -39,7 +39,13 @@ from controlplane.tables.row_grants import (
     row_grant_to_take,
     row_grants_shown_to,
 )
-from web.confirming import REASON_CHARS_MAX, Question, ask_first, is_confirmed, relying_facts
+from web.confirmation import (
+    REASON_CHARS_MAX,
+    Question,
+    ask_first,
+    build_dependent_facts,
+    is_confirmed,
+)
 from web.refusals import explained, page, person, refusal_of
 
 _PLACES = ("user", "group", "namespace", "table")
@@ -179,11 +185,13 @@ def access_take(request: HttpRequest, grant_id: int) -> HttpResponse:
 def _question(row: GrantRow | RowGrantRow, right: str) -> Question:
     """What goes with a role, or with the right to read rows."""
     holder = row.user or f"the group {row.group}"
-    relying = relying_on(user=row.user, group=row.group, namespace=row.namespace, table=row.table)
+    dependents = find_dependents(
+        user=row.user, group=row.group, namespace=row.namespace, table=row.table
+    )
     return Question(
         page="access",
         title=f"Take “{right}” from {holder}?",
-        facts=[("Who", holder), *relying_facts(relying)],
+        facts=[("Who", holder), *build_dependent_facts(dependents)],
         button=f"Take it from {holder}",
         back=reverse("access"),
     )

@@ -32,7 +32,7 @@ from controlplane.monitoring.channels.queries import (
     refuse_who_is_no_admin,
 )
 from controlplane.monitoring.severities import SEVERITIES
-from web.confirming import Question, ask_first, is_confirmed
+from web.confirmation import Question, ask_first, is_confirmed
 from web.refusals import explained, page, person, refusal_of
 
 

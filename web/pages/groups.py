@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from controlplane.accounts.roles import is_admin, is_auditor
 from controlplane.errors import ControlPlaneError
-from controlplane.operations.relying import relying_on
+from controlplane.operations.dependents import find_dependents
 from controlplane.people.actions.groups import (
     do_add_member,
     do_create_group,
@@ -23,7 +23,13 @@ from controlplane.people.actions.groups import (
 from controlplane.people.actions.users import check_keeper
 from controlplane.people.queries.users import PeopleGroup, group_row
 from controlplane.tables.grants import Granter
-from web.confirming import REASON_CHARS_MAX, Question, ask_first, is_confirmed, relying_facts
+from web.confirmation import (
+    REASON_CHARS_MAX,
+    Question,
+    ask_first,
+    build_dependent_facts,
+    is_confirmed,
+)
 from web.refusals import explained, page, person, refusal_of
 
 
@@ -60,7 +66,7 @@ def group_remove(request: HttpRequest, group_key: int) -> HttpResponse:
         question = Question(
             page="people",
             title=title,
-            facts=[("Loses", _rights(row)), *relying_facts(relying_on(user=name))],
+            facts=[("Loses", _rights(row)), *build_dependent_facts(find_dependents(user=name))],
             button=button,
             back=reverse("group", args=[group_key]),
         )
@@ -80,7 +86,7 @@ def group_delete(request: HttpRequest, group_key: int) -> HttpResponse:
             facts=[
                 ("Members", ", ".join(group.members) or "none"),
                 ("They lose", _rights(group)),
-                *relying_facts(relying_on(group=group.name)),
+                *build_dependent_facts(find_dependents(group=group.name)),
             ],
             button="Delete the group",
             back=reverse("group", args=[group_key]),

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from controlplane.accounts.role_names import ROLES
 from controlplane.accounts.roles import is_admin, is_auditor
 from controlplane.errors import ControlPlaneError
-from controlplane.operations.relying import relying_on
+from controlplane.operations.dependents import find_dependents
 from controlplane.people.actions.users import (
     check_keeper,
     do_activate_user,
@@ -39,7 +39,7 @@ from controlplane.people.queries.users import (
     person_detail,
 )
 from controlplane.tables.grants import Granter
-from web.confirming import Question, ask_first, is_confirmed, relying_facts
+from web.confirmation import Question, ask_first, build_dependent_facts, is_confirmed
 from web.refusals import explained, page, person, refusal_of
 
 _ROLES = [(role, role) for role in ROLES]
@@ -132,7 +132,7 @@ def person_roles(request: HttpRequest, user_key: int) -> HttpResponse:
             title=f"Take the role {', '.join(lost)} from {held.name}?",
             facts=[
                 ("Then has", ", ".join(words["roles"]) or "no role that holds everywhere"),
-                *relying_facts(relying_on(user=held.name)),
+                *build_dependent_facts(find_dependents(user=held.name)),
             ],
             button="Set these roles",
             back=reverse("person", args=[user_key]),
@@ -158,7 +158,7 @@ def person_lock(request: HttpRequest, user_key: int) -> HttpResponse:
             title=f"Lock {name} out?",
             facts=[
                 ("What stops", f"sessions and tokens ({len(tokens_named(name)):,}), for good"),
-                *relying_facts(relying_on(user=name)),
+                *build_dependent_facts(find_dependents(user=name)),
             ],
             button=f"Lock {name} out",
             back=reverse("person", args=[user_key]),

@@ -17,7 +17,7 @@ from controlplane.preferences.choices import (
     do_delete_view,
     zone_names,
 )
-from web.confirming import Question, ask_first, is_confirmed
+from web.confirmation import Question, ask_first, is_confirmed
 from web.refusals import page, person
 from web.time_zones import COOKIE, remember_choice
 

@@ -29,7 +29,7 @@ from controlplane.operations.scheduled.queries import (
 )
 from controlplane.operations.schedules import service_settings
 from controlplane.tables.access import Permission, access_table, may
-from web.confirming import Question, ask_first, is_confirmed
+from web.confirmation import Question, ask_first, is_confirmed
 from web.refusals import explained, page, person, refusal_of
 from web.schedule_forms import REASON_CHARS_MAX, ScheduleForm
 from web.time_zones import shown_zone

@@ -30,7 +30,7 @@ from controlplane.sql.saved import (
     saved_query,
 )
 from controlplane.tables.access import may_see_some
-from web.confirming import Question, ask_first, is_confirmed
+from web.confirmation import Question, ask_first, is_confirmed
 from web.parts import is_part, part_or_page
 from web.refusals import explained, page, person, refusal_of, sentence_of
 from web.row_cells import cell_of, is_number

@@ -29,7 +29,7 @@ from controlplane.people.actions.tokens import (
 from controlplane.people.queries.tokens import TokenRow, tokens_shown_to
 from controlplane.tables.access import may_see_some
 from controlplane.tables.grants import Granter
-from web.confirming import REASON_CHARS_MAX, Question, ask_first, is_confirmed
+from web.confirmation import REASON_CHARS_MAX, Question, ask_first, is_confirmed
 from web.refusals import explained, page, person, refusal_of
 from web.time_zones import shown_zone
 

@@ -1,4 +1,4 @@
-"""The question before something is taken away: a page that says what stops working.
+"""The question before something is taken away: a page that lists what stops working.
 
 Its button sends the same form to the same address again, so it works without JavaScript, and one
 stray POST takes nothing away.
@@ -13,7 +13,7 @@ from typing import Final
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from controlplane.operations.relying import Relying
+from controlplane.operations.dependents import Dependents
 
 CONFIRMED: Final = "confirmed"
 REASON_CHARS_MAX: Final = 500
@@ -25,7 +25,7 @@ class Question:
     """What is asked, after the caller checked that the sender may do it."""
 
     page: str
-    """Of the navigation."""
+    """The page that the navigation marks."""
     title: str
     facts: Sequence[tuple[str, str]]
     """What stops working, and what stays: a heading and a sentence each."""
@@ -38,13 +38,13 @@ class Question:
 
 
 def is_confirmed(request: HttpRequest) -> bool:
-    """Whether the sender has seen the question."""
+    """Return whether the sender has seen the question."""
     return request.POST.get(CONFIRMED) == "yes"
 
 
 def ask_first(request: HttpRequest, question: Question) -> HttpResponse:
-    """Show the question; what the form said is sent again with the answer."""
-    kept = [
+    """Show the question; the fields of the form are sent again with the answer."""
+    fields = [
         (name, value)
         for name, values in request.POST.lists()
         if name not in _OWN
@@ -53,27 +53,27 @@ def ask_first(request: HttpRequest, question: Question) -> HttpResponse:
     context = {
         "page": question.page,
         "question": question,
-        "kept": kept,
+        "fields": fields,
         "reason": request.POST.get("reason", "")[:REASON_CHARS_MAX],
     }
     return render(request, "pages/confirm.html", context)
 
 
-def relying_facts(relying: Relying) -> list[tuple[str, str]]:
-    """The lines of a question that say what goes with a role."""
+def build_dependent_facts(dependents: Dependents) -> list[tuple[str, str]]:
+    """Return the lines of a question about the dependents of a role."""
     pending = (
-        f"{relying.pending:,} not begun: refused as they begin, unless another role allows them"
+        f"{dependents.pending:,} not begun: refused as they begin, unless another role allows them"
     )
-    owned = _listed(relying.schedules, relying.schedule_count)
+    owned = _join_names(dependents.schedules, dependents.schedule_count)
     schedules = f"{owned}: their next runs are refused, unless another role allows them"
     return [
-        ("Tables", _listed(relying.tables, relying.table_count) or "none yet"),
-        ("Operations", pending if relying.pending else "none waits to begin"),
-        ("Schedules", schedules if relying.schedule_count else "none runs in this name"),
+        ("Tables", _join_names(dependents.tables, dependents.table_count) or "none yet"),
+        ("Operations", pending if dependents.pending else "none waits to begin"),
+        ("Schedules", schedules if dependents.schedule_count else "none runs in this name"),
         ("What stays", "roles of other groups and places, and everything that was written"),
     ]
 
 
-def _listed(names: Sequence[str], count: int) -> str:
+def _join_names(names: Sequence[str], count: int) -> str:
     more = count - len(names)
     return ", ".join(names) + (f" and {more:,} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""What relies on a role: shown before the role is taken away."""
+"""Find the dependents of a role, which are shown before the role is removed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _PENDING = (OperationState.AWAITING.value, OperationState.QUEUED.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Relying:
-    """What a person or the members of a group have at one place."""
+class Dependents:
+    """Tables, operations and schedules that depend on a role of a user or a group at one place."""
 
     tables: list[str]
     """Slugs, the first of them."""
@@ -29,9 +29,11 @@ class Relying:
     schedule_count: int
 
 
-def relying_on(*, user: str = "", group: str = "", namespace: str = "", table: str = "") -> Relying:
-    """Return what relies on a role of this user or group, on a table, in a namespace, or everywhere
-    where both are empty. At most five queries.
+def find_dependents(
+    *, user: str = "", group: str = "", namespace: str = "", table: str = ""
+) -> Dependents:
+    """Return what depends on a role of this user or group: on a table, in a namespace, or
+    everywhere if both are empty. At most five queries.
     """
     holders = User.objects.filter(Q(username=user) if user else Q(groups__name=group))
     tables: QuerySet[Table] = Table.objects.order_by("slug")
@@ -44,7 +46,7 @@ def relying_on(*, user: str = "", group: str = "", namespace: str = "", table: s
     )
     schedules = Schedule.objects.filter(owner__in=holders, table__in=tables.order_by())
     named = schedules.order_by("table__slug", "name").values_list("table__slug", "name")
-    return Relying(
+    return Dependents(
         tables=list(tables.values_list("slug", flat=True)[:SHOWN_MAX]),
         table_count=tables.count(),
         pending=pending.count(),
