@@ -19,12 +19,12 @@ _WITHOUT: Final = {
     "s3": "none: a file below a source root",
     "postgresql": "choose one",
 }
-"""What the field says where no connection is chosen, by kind."""
+"""The empty choice of the field, by kind."""
 
 
 def connection_field(namespace: str, kind: str = "kafka") -> forms.ChoiceField:
-    """The connections that tables of the namespace may use; none where it is empty. A database is
-    reached by a connection alone.
+    """Return a choice of the connections that tables of the namespace may use; none if it is empty.
+    A database is reached by a connection alone.
     """
     names = [
         (name, f"{name} · {address[:_ADDRESS_CHARS]}")
@@ -42,14 +42,12 @@ def check_broker(form: forms.Form, words: Mapping[str, Any], others: Sequence[st
     """Return the address of the broker of a form that was sent; empty where a connection is chosen,
     with which neither an address nor one of `others` may come.
     """
-    given = str(words.get("bootstrap") or "")
+    address = str(words.get("bootstrap") or "")
     if not words.get("connection"):
-        if not given and "bootstrap" not in form.errors:
-            form.add_error(
-                "bootstrap", "Choose a connection, or say where the broker is: host:port."
-            )
-        return given
-    own = [given] if given not in ("", BROKER) else []
+        if not address and "bootstrap" not in form.errors:
+            form.add_error("bootstrap", "Choose a connection, or enter the broker as host:port.")
+        return address
+    own = [address] if address not in ("", BROKER) else []
     if own or any(words.get(name) for name in others):
         form.add_error(
             "connection", "A connection brings its broker and who connects: leave those empty."

@@ -110,7 +110,7 @@ def pages_named(request: HttpRequest, slug: str, text: str) -> list[SearchLink]:
         for page, title in named
         if text.lower() in title.lower()
     ]
-    places = [one for one in PLACES if text.lower() in f"{one.title} {one.words}".lower()]
+    places = [place for place in PLACES if text.lower() in f"{place.title} {place.words}".lower()]
     if slug and places and may_see_some(person(request)):
         table = access_table(person(request), slug, Permission.VIEW)
         links += [

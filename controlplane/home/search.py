@@ -1,4 +1,4 @@
-"""What the search field finds: tables, instants, operations, writers and people.
+"""Find tables, instants, operations, writers and people for the search field.
 
 Only what the person may see. Each kind is bounded.
 """
@@ -91,12 +91,12 @@ def _tables(user: User, text: str) -> list[TableHit]:
 
 def _instants(user: User, text: str) -> list[InstantHit]:
     tables, columns = visible_tables(user), ("table__slug", "table__name", "action")
-    known = InstantRecord.objects.filter(table__in=tables, requested_at=text).values_list(*columns)
+    rows = InstantRecord.objects.filter(table__in=tables, requested_at=text).values_list(*columns)
     undone = UndoneRecord.objects.filter(table__in=tables, requested_at=text).values_list(*columns)
     return [
         InstantHit(slug=slug, table_name=name, instant=text, what=what)
         for slug, name, what in (
-            *known[:HITS_MAX],
+            *rows[:HITS_MAX],
             *((slug, name, "rolled back") for slug, name, _ in undone[:HITS_MAX]),
         )
     ]
@@ -104,10 +104,12 @@ def _instants(user: User, text: str) -> list[InstantHit]:
 
 def _operations(user: User, text: str) -> list[OperationHit]:
     try:
-        wanted = Q(pk=UUID(text))
+        condition = Q(pk=UUID(text))
     except ValueError:
-        wanted = Q(reason__icontains=text) | Q(message__icontains=text) | Q(service__icontains=text)
-    operations = Operation.objects.filter(wanted, table__in=visible_tables(user))
+        condition = (
+            Q(reason__icontains=text) | Q(message__icontains=text) | Q(service__icontains=text)
+        )
+    operations = Operation.objects.filter(condition, table__in=visible_tables(user))
     return [
         OperationHit(
             slug=row.table.slug,

@@ -70,28 +70,30 @@ class ConnectionForm(forms.Form):
 
     @property
     def setting_fields(self) -> list[tuple[Any, forms.BoundField]]:
-        """Each setting with its field."""
+        """Return each setting with its field."""
         return [(setting, self[setting.name]) for setting in self.settings]
 
     def wish(self) -> ConnectionWish:
-        """The connection that a valid form asks for."""
+        """Return the connection that a valid form asks for."""
         words = self.cleaned_data
-        secrets = {one.name: words[one.name] for one in self.settings if one.is_secret}
-        given = {name: text for name, text in secrets.items() if text}
-        keeps = self.row is not None and not given and not words["drops_secrets"]
+        secrets = {
+            setting.name: words[setting.name] for setting in self.settings if setting.is_secret
+        }
+        new_secrets = {name: text for name, text in secrets.items() if text}
+        keeps = self.row is not None and not new_secrets and not words["drops_secrets"]
         return ConnectionWish(
             name=self.row.name if self.row is not None else words["name"],
             kind=self.kind,
             settings={
-                one.name: words[one.name].replace("\r\n", "\n")
-                for one in self.settings
-                if not one.is_secret
+                setting.name: words[setting.name].replace("\r\n", "\n")
+                for setting in self.settings
+                if not setting.is_secret
             },
-            secrets=None if keeps else given,
+            secrets=None if keeps else new_secrets,
         )
 
-    def refuse(self, error: ControlPlaneError) -> str:
-        """Put the refusal beside the setting that it is about; else return it."""
+    def show_error(self, error: ControlPlaneError) -> str:
+        """Show the error next to its setting; return it if it concerns no field."""
         field = str(error.values.get("key", ""))
         if field not in self.fields:
             return explained(error)
@@ -120,7 +122,7 @@ def connection_new(request: HttpRequest) -> HttpResponse:
     if kind not in KINDS:
         raise Http404("there is no such kind of connection")
     data = request.POST if request.method == "POST" else None
-    return _edited(request, ConnectionForm(data, kind=kind, row=None))
+    return _answer(request, ConnectionForm(data, kind=kind, row=None))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -129,12 +131,12 @@ def connection_change(request: HttpRequest, name: str) -> HttpResponse:
     check_admin(person(request))
     row = connection_row(person(request), name)
     if request.method == "POST":
-        return _edited(request, ConnectionForm(request.POST, kind=row.kind, row=row))
-    shown = {
+        return _answer(request, ConnectionForm(request.POST, kind=row.kind, row=row))
+    initial = {
         key: str(value).lower() if isinstance(value, bool) else value
         for key, value in (row.settings or {}).items()
     }
-    return _edited(request, ConnectionForm(initial=shown, kind=row.kind, row=row))
+    return _answer(request, ConnectionForm(initial=initial, kind=row.kind, row=row))
 
 
 @require_POST
@@ -174,8 +176,8 @@ def connection_delete(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("connections")
 
 
-def _edited(request: HttpRequest, form: ConnectionForm) -> HttpResponse:
-    """The form, or what became of it: a POST that is taken leads to the connection."""
+def _answer(request: HttpRequest, form: ConnectionForm) -> HttpResponse:
+    """Return the form, or a redirect to the connection after a valid POST."""
     user = person(request)
     problem, status = "", 200
     if request.method == "POST" and form.is_valid():
@@ -183,7 +185,7 @@ def _edited(request: HttpRequest, form: ConnectionForm) -> HttpResponse:
         try:
             row = save(form.wish(), by=user)
         except ControlPlaneError as error:
-            problem, status = form.refuse(error), refusal_of(error).status
+            problem, status = form.show_error(error), refusal_of(error).status
         else:
             messages.success(request, f"{row.name} is saved. Test it, and grant it to namespaces.")
             return redirect("connection-change", row.name)
