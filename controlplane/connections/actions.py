@@ -23,8 +23,8 @@ from controlplane.connections.queries import (
     connection_settings,
 )
 from controlplane.connections.uses import find_uses
+from controlplane.encryption import CONNECTIONS
 from controlplane.errors import InvalidRequest, NotAllowedNow
-from controlplane.sealing import CONNECTIONS
 from controlplane.tables.names import check_namespace
 from workers import connections as engine
 from workers.errors import InvalidInput

@@ -12,8 +12,8 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404
 
 from controlplane.connections.models import Connection
+from controlplane.encryption import CONNECTIONS, SealBroken
 from controlplane.errors import InvalidRequest
-from controlplane.sealing import CONNECTIONS, SealBroken
 from controlplane.tables.access import (
     Permission,
     may_everywhere,

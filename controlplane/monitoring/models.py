@@ -99,8 +99,8 @@ class Silence(models.Model):
 
 
 class Channel(models.Model):
-    """Somebody, or a service, that is sent word of alerts. `sealed_...` only `controlplane.sealing`
-    reads, and no answer has them.
+    """A user or a service that receives alerts. Only `controlplane.encryption` reads `sealed_...`,
+    and no answer contains them.
     """
 
     name = models.CharField(max_length=64, unique=True)

@@ -13,6 +13,7 @@ from django.http import Http404
 from django.utils import timezone
 
 from controlplane.audit.actions import do_record
+from controlplane.encryption import CHANNELS
 from controlplane.errors import InvalidRequest
 from controlplane.monitoring.alert_rules import TITLES
 from controlplane.monitoring.channels.announcing import TEST, WAITING
@@ -26,7 +27,6 @@ from controlplane.monitoring.channels.queries import ChannelRow, channel_row, re
 from controlplane.monitoring.channels.senders import SECRET_PREFIX
 from controlplane.monitoring.models import Channel, Message
 from controlplane.monitoring.severities import read_severity
-from controlplane.sealing import CHANNELS
 from controlplane.tables.models import Table
 
 NAME_CHARS_MAX: Final = 64

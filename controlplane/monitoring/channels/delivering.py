@@ -16,13 +16,13 @@ from typing import Final
 from django.db import transaction
 from django.utils import timezone
 
+from controlplane.encryption import SealBroken
 from controlplane.errors import InvalidRequest
 from controlplane.instruments import count_delivery
 from controlplane.monitoring.channels.announcing import DEAD, SENDING, SENT, WAITING
 from controlplane.monitoring.channels.senders import NotTaken, send
 from controlplane.monitoring.models import Delivery, Message
 from controlplane.outgoing.sending import SendFailed
-from controlplane.sealing import SealBroken
 
 log = logging.getLogger(__name__)
 

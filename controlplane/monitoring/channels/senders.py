@@ -14,12 +14,12 @@ from typing import Final, assert_never
 from django.conf import settings
 from django.core.mail import EmailMessage
 
+from controlplane.encryption import CHANNELS
 from controlplane.monitoring.channels.bodies import Said, said, slack_body
 from controlplane.monitoring.channels.kinds import mail_receivers, read_kind
 from controlplane.monitoring.channels.services import send_to_service
 from controlplane.monitoring.models import Channel, Message
 from controlplane.outgoing.sending import Outgoing, SendFailed, configured
-from controlplane.sealing import CHANNELS
 
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105  (what a secret begins with)
 _TAKEN: Final = range(200, 300)

@@ -10,8 +10,8 @@ from pytest_django import Settings
 
 from controlplane.connections.models import Connection
 from controlplane.connections.queries import connection_settings, find_granted_connection
+from controlplane.encryption import CHANNELS, CONNECTIONS, SealBroken
 from controlplane.errors import InvalidRequest
-from controlplane.sealing import CHANNELS, CONNECTIONS, SealBroken
 
 
 @pytest.fixture

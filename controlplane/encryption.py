@@ -24,7 +24,7 @@ class Seal:
     use: bytes
     """Enters the key. Secrets that are stored already open only under the same bytes."""
     advice: str
-    """What a broken seal's error says."""
+    """The message of the error for a broken seal."""
 
     def close(self, text: str) -> str:
         """Encrypt the text."""
