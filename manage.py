@@ -56,7 +56,7 @@ def _act_as(name: str, command: str) -> None:
 
     django.setup()
     from controlplane.errors import ControlPlaneError
-    from controlplane.node.shell.acting import begin
+    from controlplane.node.shell.identity import begin
 
     try:
         begin(name, command=command)

@@ -24,7 +24,7 @@ from controlplane.accounts.tokens import new_token
 from controlplane.audit.models import AuditEvent
 from controlplane.audit.shell import act_as
 from controlplane.errors import InvalidRequest
-from controlplane.node.shell.acting import CHECKED, begin
+from controlplane.node.shell.identity import CHECKED, begin
 from controlplane.operations.models import Operation, Schedule
 from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from controlplane.mirror.masking import do_mask_columns, masked_columns
-from controlplane.node.shell.acting import check_role, granter
+from controlplane.node.shell.identity import check_role, granter
 from controlplane.tables.access import Permission
 from controlplane.tables.models import Table
 

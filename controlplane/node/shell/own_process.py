@@ -17,7 +17,7 @@ from django.db import DatabaseError, connections
 from controlplane.errors import NotAllowedNow
 from controlplane.mirror.storage import engine_table
 from controlplane.mirror.sync import sync_table
-from controlplane.node.shell.acting import requester
+from controlplane.node.shell.identity import requester
 from controlplane.operations.actions import do_record_report
 from controlplane.operations.ask import Ask
 from controlplane.operations.models import Operation

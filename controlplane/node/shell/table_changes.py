@@ -8,7 +8,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from controlplane.node.shell.acting import requester
+from controlplane.node.shell.identity import requester
 from controlplane.node.shell.own_process import NO_REASON, Say
 from controlplane.operations.ask import Requester
 from controlplane.operations.requesting import Given

@@ -11,7 +11,7 @@ from typing import Any
 from controlplane.audit.shell import acting_user
 from controlplane.errors import InvalidRequest
 from controlplane.mirror.sync import sync_table
-from controlplane.node.shell.acting import check_namespace_role, requester
+from controlplane.node.shell.identity import check_namespace_role, requester
 from controlplane.node.shell.own_process import NO_REASON, Say
 from controlplane.operations.requesting import Given
 from controlplane.operations.table_creation.actions import do_create_table

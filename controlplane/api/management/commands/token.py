@@ -15,7 +15,7 @@ from controlplane.accounts.roles import is_auditor
 from controlplane.accounts.scopes import ADMINISTER, SCOPES
 from controlplane.audit.shell import acting_user, shell_user
 from controlplane.errors import InvalidRequest
-from controlplane.node.shell.acting import granter
+from controlplane.node.shell.identity import granter
 from controlplane.people.actions.tokens import TokenRequest, do_create_token, do_revoke_token
 from controlplane.people.queries.tokens import tokens_of
 

@@ -12,7 +12,7 @@ from django.http import Http404
 
 from controlplane.accounts.role_names import GRANTED
 from controlplane.errors import ControlPlaneError
-from controlplane.node.shell.acting import granter
+from controlplane.node.shell.identity import granter
 from controlplane.tables.grants import (
     Granter,
     GrantRequest,

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from controlplane.audit.shell import acting_user
 from controlplane.errors import ControlPlaneError
-from controlplane.node.shell.acting import check_role, requester
+from controlplane.node.shell.identity import check_role, requester
 from controlplane.operations.models import Schedule
 from controlplane.operations.scheduled.actions import (
     do_delete_schedule,

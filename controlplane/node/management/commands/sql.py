@@ -20,13 +20,13 @@ from controlplane.mirror.storage import engine_table
 from controlplane.mirror.sync import sync_table
 from controlplane.node.management.commands.table import registered
 from controlplane.node.management.commands.write import marker_options
-from controlplane.node.shell.acting import (
+from controlplane.node.shell.confirmation import add_confirmation
+from controlplane.node.shell.identity import (
     check_namespace_role,
     check_role,
     check_rows,
     registrant,
 )
-from controlplane.node.shell.confirmation import add_confirmation
 from controlplane.node.shell.table_services import ServiceCommand, plan_and_run
 from controlplane.tables.access import Permission
 from controlplane.tables.actions import do_register_table

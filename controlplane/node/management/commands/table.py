@@ -17,13 +17,13 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from controlplane.audit.shell import acting_user
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.sync import sync_table
-from controlplane.node.shell.acting import (
+from controlplane.node.shell.confirmation import add_confirmation
+from controlplane.node.shell.identity import (
     check_namespace_role,
     check_role,
     check_rows,
     registrant,
 )
-from controlplane.node.shell.confirmation import add_confirmation
 from controlplane.node.shell.masking import add_masking, mask_columns
 from controlplane.node.shell.rollbacks import plan_and_roll_back
 from controlplane.node.shell.rows import add_showing, show_rows

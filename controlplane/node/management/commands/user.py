@@ -15,7 +15,7 @@ from controlplane.accounts.role_names import ROLES
 from controlplane.accounts.roles import is_auditor
 from controlplane.audit.shell import acting_user, shell_user
 from controlplane.errors import ControlPlaneError
-from controlplane.node.shell.acting import granter
+from controlplane.node.shell.identity import granter
 from controlplane.people.actions.groups import (
     do_add_member,
     do_create_group,

@@ -22,8 +22,8 @@ from django.db import DatabaseError, OperationalError
 
 from controlplane.audit.shell import acting_user
 from controlplane.errors import ControlPlaneError
-from controlplane.node.shell.acting import check_namespace_role, check_role, registrant
 from controlplane.node.shell.confirmation import add_confirmation
+from controlplane.node.shell.identity import check_namespace_role, check_role, registrant
 from controlplane.node.shell.table_services import ServiceCommand, plan_and_run
 from controlplane.operations.actions import PLANNED_OPERATIONS
 from controlplane.operations.connection_sources import (

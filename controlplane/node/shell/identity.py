@@ -1,6 +1,6 @@
-"""In whose name a command runs, and what that user may do.
+"""The user that a command runs as, and the checks of what that user may do.
 
-Without `--as` it is the shell's own, and nothing is refused.
+Without `--as` a command runs as the user of the shell, and nothing is refused.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def registrant() -> dict[str, Any]:
 
 def check_role(table: Table | None, permission: Permission) -> None:
     """Refuse, as PermissionDenied, a named user who may not do this to the table; None is one that
-    nobody registered, which is for admins everywhere.
+    is not registered, which is for admins everywhere.
     """
     user = acting_user()
     if user is None or (is_admin(user) if table is None else may(user, permission, table)):
