@@ -14,7 +14,7 @@ from controlplane.mirror.models import InstantRecord
 from controlplane.mirror.storage import storage_of
 from controlplane.tables.locations import checked_location
 from controlplane.tables.masks import MASK
-from controlplane.tables.messages import masked_foreign
+from controlplane.tables.messages import mask_foreign
 from controlplane.tables.models import Table
 from controlplane.tables.row_access import RowAccess, do_record_rows_read
 from workers.clock import InstantTime
@@ -172,7 +172,7 @@ def _row(letter: dict[str, Any], sent: dict[LetterId, Replay]) -> LetterRow:
 
 
 def _masked(row: LetterRow) -> LetterRow:
-    return replace(row, cause=masked_foreign(row.cause), key=MASK, value=MASK, is_cut=False)
+    return replace(row, cause=mask_foreign(row.cause), key=MASK, value=MASK, is_cut=False)
 
 
 def _text(content: bytes | None) -> str:

@@ -16,7 +16,7 @@ from controlplane.errors import InvalidRequest, NotAllowedNow, StorageUnavailabl
 from controlplane.events import publish_change
 from controlplane.operations.confirmation import check_words
 from controlplane.tables.locations import checked_location
-from controlplane.tables.messages import masked_message
+from controlplane.tables.messages import mask_message
 from controlplane.tables.models import Table
 from workers.errors import InvalidInput, LakehouseError, LockTimeout, StorageFailed
 
@@ -60,7 +60,7 @@ def do_declare_stream(
     try:
         _declare(table, group, types)
     except LakehouseError as error:
-        why = masked_message(str(error))[:500]
+        why = mask_message(str(error))[:500]
         _note(table, by, "failed", reason, {**declaration, "error": why})
         raise _refusal(error) from error
     _note(table, by, "succeeded", reason, declaration)

@@ -12,7 +12,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 
 from controlplane.operations.models import LogLine
-from controlplane.tables.messages import shown_log_line
+from controlplane.tables.messages import select_log_line
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 LINES_SHOWN = 200
@@ -124,7 +124,7 @@ def _row(line: LogLine, *, is_whole: bool) -> LogLineRow:
         at=line.at,
         level=logging.getLevelName(line.level).lower(),
         source=line.source,
-        message=shown_log_line(line.message, line.source, is_whole=is_whole),
+        message=select_log_line(line.message, line.source, is_whole=is_whole),
         host=line.host,
         attempt=line.attempt + 1,
         dropped=line.dropped,

@@ -26,7 +26,7 @@ from controlplane.operations.waiting import Wait, waits_of
 from controlplane.paging import PAGE_ROWS, Page, chosen_order, in_order, newest_first
 from controlplane.tables.access import Caller, Permission, access_table, visible_tables
 from controlplane.tables.masks import without_row_choices
-from controlplane.tables.messages import shown_message
+from controlplane.tables.messages import select_message
 from controlplane.tables.models import Table
 from controlplane.writers.models import Conflict
 
@@ -301,7 +301,7 @@ def operation_row(operation: Operation, *, is_whole: bool = False) -> OperationR
         reason=operation.reason,
         instant=operation.instant,
         writer=str(operation.parameters.get("writer", "")),
-        message=shown_message(operation.message, is_whole=is_whole),
+        message=select_message(operation.message, is_whole=is_whole),
         progress_done=operation.progress_done,
         progress_total=total,
         progress_unit=operation.progress_unit,

@@ -102,7 +102,9 @@ def _words(outcome: Outcome, claimed: OperationState, message: str) -> str:
     """A claim that storage does not bear out is told beside the worker's own words."""
     if outcome.message or outcome.state is claimed:
         return outcome.message or message
-    return f"its worker said {claimed}: {message}" if message else f"its worker said {claimed}"
+    return (
+        f"its worker reported {claimed}: {message}" if message else f"its worker reported {claimed}"
+    )
 
 
 def _complete(ended: Operation, outcome: Outcome) -> None:

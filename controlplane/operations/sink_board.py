@@ -20,7 +20,7 @@ from controlplane.operations.models import Operation
 from controlplane.operations.sink_relaunches import relaunch_due
 from controlplane.operations.sink_stops import SINK, stop_deadline
 from controlplane.operations.states import FINAL, OperationState
-from controlplane.tables.messages import shown_message
+from controlplane.tables.messages import select_message
 from controlplane.tables.models import Table
 from workers.clock import parse_instant
 
@@ -186,7 +186,7 @@ def _run(operation: Operation, *, is_whole: bool) -> SinkRun:
         requested_at=operation.requested_at,
         started_at=operation.started_at,
         finished_at=operation.finished_at,
-        message=shown_message(operation.message, is_whole=is_whole),
+        message=select_message(operation.message, is_whole=is_whole),
         pid=operation.pid,
         application=str(job["application"]),
         options=job["sink_options"],

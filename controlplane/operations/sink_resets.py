@@ -21,7 +21,7 @@ from controlplane.operations.brokers import check_brokers
 from controlplane.operations.confirmation import check_words
 from controlplane.operations.named_connections import build_environment
 from controlplane.operations.sink_stops import newest_operation, open_operation, own_options
-from controlplane.tables.messages import masked_message
+from controlplane.tables.messages import mask_message
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
 from workers.errors import (
@@ -182,7 +182,7 @@ def _carry_out(
     try:
         instant = reset_offsets(table, config, plan, by=by)
     except LakehouseError as error:
-        note("failed", error=masked_message(str(error))[:500])
+        note("failed", error=mask_message(str(error))[:500])
         raise
     note("succeeded", instant=instant)
     return instant

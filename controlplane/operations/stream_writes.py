@@ -18,7 +18,7 @@ from controlplane.operations.kinds.write import do_request_write
 from controlplane.operations.models import Operation
 from controlplane.operations.query_sources import shown_whole
 from controlplane.tables.access import Caller
-from controlplane.tables.messages import shown_message
+from controlplane.tables.messages import select_message
 from controlplane.tables.models import Table
 
 SHOWN_MAX = 20
@@ -88,6 +88,6 @@ def _row(operation: Operation, *, is_whole: bool) -> StreamWrite:
         requested_at=operation.requested_at,
         finished_at=operation.finished_at,
         requested_by=operation.requested_by.get_username() if operation.requested_by else "",
-        message=shown_message(operation.message, is_whole=is_whole),
+        message=select_message(operation.message, is_whole=is_whole),
         is_stoppable=is_cancellable(operation),
     )

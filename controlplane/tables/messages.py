@@ -6,7 +6,7 @@ others, and every channel, get the error class, Sluice's own sentence and the ki
 
 What is kept for them follows the grammar of Sluice's own errors, `code: sentence: name=value ...`,
 up to the first part that may hold a value. The text of a foreign error may hold one anywhere, so
-nothing of it is repeated: its class is, and well-known causes are named in words of our own.
+only its class is repeated, and well-known causes are named in our own words.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _OWN_LOGGERS: Final = ("workers", "controlplane", "control_plane", "web", "uncau
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _BREAK: Final = re.compile(r"\n|\\n|\\x0a")
 _LEAD: Final = re.compile(
-    r"(?:its worker said \w+|\w+ -> \w+|\w+ \d+\.\.\d+, \d+ records"
+    r"(?:its worker [a-z]+ \w+|\w+ -> \w+|\w+ \d+\.\.\d+, \d+ records"
     r"|failed|[a-z]+(?:_[a-z]+)+|(?P<own>[A-Z]\w*)): "
 )
-"""What may stand before a sentence; `own` only if it is of `_ERROR_CLASSES`."""
+"""What may precede a sentence; `own` only if it is of `_ERROR_CLASSES`."""
 _CLASS: Final = re.compile(r"((?:[A-Za-z_]\w*\.)*[A-Z]\w*): ")
-"""An error that is not Sluice's own begins with its class: it may say anything."""
+"""An error that is not Sluice's own begins with its class: it may contain anything."""
 _INNER_CLASS: Final = re.compile(
     r"\(?((?:java|javax|scala|org\.apache|pyspark|pyarrow|py4j)(?:\.[\w$]+)+|[A-Z]\w*)(?:\) |: )"
 )
@@ -60,7 +60,7 @@ _OF_NO_ROW: Final = frozenset(
         "writer",
     }
 )
-"""Names behind which no value of a row stands."""
+"""Names whose values never come from a row."""
 _NOT_OF_TYPE: Final = "a value does not fit the type of its column"
 _CAUSES: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), cause)
@@ -84,33 +84,33 @@ _CAUSES: Final = tuple(
 )
 
 
-def shown_message(message: str, *, is_whole: bool) -> str:
+def select_message(message: str, *, is_whole: bool) -> str:
     """Return the message as a reader sees it. `is_whole`: they see every value of the rows of all
     tables that it may speak of (`RowAccess.sees_all`, `row_access.whole_tables`).
     """
-    return message if is_whole else masked_message(message)
+    return message if is_whole else mask_message(message)
 
 
-def shown_log_line(message: str, source: str, *, is_whole: bool) -> str:
+def select_log_line(message: str, source: str, *, is_whole: bool) -> str:
     """Return a line of a log as a reader sees it. `source`: the logger. Only Sluice's own loggers
     write sentences of ours.
     """
     if is_whole:
         return message
     is_own = source.partition(".")[0] in _OWN_LOGGERS
-    return masked_message(message) if is_own else masked_foreign(message)
+    return mask_message(message) if is_own else mask_foreign(message)
 
 
-def masked_message(message: str) -> str:
+def mask_message(message: str) -> str:
     """Return what went wrong without anything that may be a value of a row."""
     end = _end_of_own_words(message)
-    return message if end == len(message) else message[:end] + masked_foreign(message[end:])
+    return message if end == len(message) else message[:end] + mask_foreign(message[end:])
 
 
 def _end_of_own_words(message: str) -> int:
     """Return where the first part begins that may hold a value."""
     limit = min(
-        [len(message), *(one.start() for one in [_BREAK.search(message)] if one)]
+        [len(message), *(match.start() for match in [_BREAK.search(message)] if match)]
         + [at for at in [message.find(_TRACEBACK)] if at >= 0]
     )
     at = 0
@@ -133,19 +133,19 @@ def _end_of_own_words(message: str) -> int:
     return limit
 
 
-def masked_foreign(text: str) -> str:
-    """Return the mask for a text that is not Sluice's own. With it stand the classes of the errors
+def mask_foreign(text: str) -> str:
+    """Return the mask for a text that is not Sluice's own. It comes with the classes of the errors
     that the text begins with, the last place in the code of a traceback, and the kind of cause if
     it is a well-known one.
     """
     place = ""
     if text.lstrip("\\nx0a ").startswith(_TRACEBACK):
-        text, place = _traced(text)
+        text, place = _split_traceback(text)
     classes = []
     if named := _CLASS.match(text):
         classes.append(named[1])
         text = text[named.end() :]
-        while (inner := _INNER_CLASS.match(text)) and _may_repeat(inner[1]):
+        while (inner := _INNER_CLASS.match(text)) and _is_repeatable(inner[1]):
             classes.append(inner[1].rpartition(".")[2])
             text = text[inner.end() :]
     cause = next(
@@ -155,13 +155,13 @@ def masked_foreign(text: str) -> str:
     return "".join(f"{name}: " for name in classes) + MASK + (f" ({notes})" if notes else "")
 
 
-def _may_repeat(name: str) -> bool:
+def _is_repeatable(name: str) -> bool:
     return "." in name or name in _FOREIGN_CLASSES
 
 
-def _traced(text: str) -> tuple[str, str]:
+def _split_traceback(text: str) -> tuple[str, str]:
     """Return the error that a traceback ends with, and its last place in the code. Frames are
-    indented, so a text that looks like one stands behind the error at the earliest.
+    indented, so a text that resembles one follows the error at the earliest.
     """
     lines = _BREAK.split(text[text.index(_TRACEBACK) :])[1:]
     frames = 0

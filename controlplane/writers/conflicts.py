@@ -15,7 +15,7 @@ from django.db.models import Count, Q, QuerySet
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord
 from controlplane.paging import PAGE_ROWS, Page, chosen_order, in_order, newest_first
 from controlplane.tables.masks import MASK
-from controlplane.tables.messages import shown_message
+from controlplane.tables.messages import select_message
 from controlplane.tables.models import Table
 from controlplane.tables.row_access import RowAccess, do_record_rows_glanced_at
 from controlplane.writers.models import Conflict
@@ -208,7 +208,7 @@ def conflict_row(conflict: Conflict, access: RowAccess) -> ConflictRow:
         winner_writer=conflict.winner_writer,
         kind=conflict.kind,
         detected=conflict.detected,
-        message=shown_message(conflict.message, is_whole=access.sees_all),
+        message=select_message(conflict.message, is_whole=access.sees_all),
         overlap=_pairs(conflict.file_groups),
         overlap_count=max(conflict.overlap, len(conflict.file_groups)),
         schemas=conflict.schemas,

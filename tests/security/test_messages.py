@@ -1,5 +1,5 @@
 """Threat T34: a message or a log line shows values of rows only to readers of all the tables that
-it may speak of; class and cause of an error are shown to everybody who sees the operation.
+it may speak of; class and cause of an error are shown to every user who sees the operation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from controlplane.operations.models import LogLine, Operation, Schedule, Schedul
 from controlplane.operations.moves import move
 from controlplane.operations.states import OperationState
 from controlplane.tables.masks import MASK
-from controlplane.tables.messages import masked_message, shown_log_line
+from controlplane.tables.messages import mask_message, select_log_line
 from controlplane.tables.models import MaskedColumn, RowGrant, Table
 
 CANARY = "canary-of-a-row"
@@ -33,8 +33,8 @@ TRACEBACK = (
 @pytest.fixture
 def tables(db: None) -> tuple[Table, Table]:
     """What a write reads, and where it writes."""
-    made = [Table.objects.create(slug=name, name=name, location=f"/lake/{name}") for name in "ab"]
-    return made[0], made[1]
+    tables = [Table.objects.create(slug=name, name=name, location=f"/lake/{name}") for name in "ab"]
+    return tables[0], tables[1]
 
 
 @pytest.fixture
@@ -42,16 +42,16 @@ def write(tables: tuple[Table, Table], admin: User) -> Operation:
     """A write of rows of the one table into the other, which failed over a value and logged it."""
     named = {"a": {"location": "/lake/a", "columns": {}}}
     source = {"kind": "sql", "statement": "SELECT 1", "tables": json.dumps(named)}
-    made = Operation.objects.create(
+    operation = Operation.objects.create(
         table=tables[1],
         kind="write",
         state="running",
         requested_by=admin,
         parameters={"writer": "w", "job": {"by": "ada", "source": source}},
     )
-    move(made.pk, OperationState.FAILED, message=FAILURE)
+    move(operation.pk, OperationState.FAILED, message=FAILURE)
     LogLine.objects.create(
-        operation=made,
+        operation=operation,
         at=timezone.now(),
         level=40,
         source="py4j",
@@ -59,7 +59,7 @@ def write(tables: tuple[Table, Table], admin: User) -> Operation:
         host="h",
         number=1,
     )
-    return made
+    return operation
 
 
 def addresses(write: Operation) -> list[str]:
@@ -104,7 +104,7 @@ def reads_a_source_that_they_do_not_see(user: User, a: Table, b: Table) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "is_whole"),
+    ("grant", "is_whole"),
     [
         (reads_nothing, False),
         (reads_the_target, False),
@@ -115,7 +115,7 @@ def reads_a_source_that_they_do_not_see(user: User, a: Table, b: Table) -> None:
     ],
 )
 def test_readers_of_all_its_tables_see_the_value_and_everybody_sees_the_cause(
-    given: Callable[[User, Table, Table], None],
+    grant: Callable[[User, Table, Table], None],
     is_whole: bool,
     write: Operation,
     tables: tuple[Table, Table],
@@ -124,11 +124,11 @@ def test_readers_of_all_its_tables_see_the_value_and_everybody_sees_the_cause(
 ) -> None:
     for table in tables:
         Grant.objects.create(user=nobody, table=table, role="operator", granted_at=timezone.now())
-    given(nobody, *tables)
+    grant(nobody, *tables)
     client.force_login(nobody)
 
-    answers = {path: text_of(client, path) for path in addresses(write)}
-    met = text_of(client, f"/api/v1/operations/?text={CANARY[:9]}")
+    answers = {path: load_text(client, path) for path in addresses(write)}
+    listed = load_text(client, f"/api/v1/operations/?text={CANARY[:9]}")
     searched = client.get(f"/api/v1/operations/{write.pk}/log/?text={CANARY[:9]}").status_code
 
     assert {path for path, text in answers.items() if CANARY in text} == (
@@ -137,7 +137,7 @@ def test_readers_of_all_its_tables_see_the_value_and_everybody_sees_the_cause(
     assert [path for path, text in answers.items() if "UnknownException" not in text] == []
     if not is_whole:
         assert [path for path, text in answers.items() if NO_TYPE not in text] == []
-    assert (str(write.pk) in met, searched) == ((True, 200) if is_whole else (False, 403))
+    assert (str(write.pk) in listed, searched) == ((True, 200) if is_whole else (False, 403))
 
 
 def test_who_sees_neither_table_is_told_nothing(
@@ -145,7 +145,7 @@ def test_who_sees_neither_table_is_told_nothing(
 ) -> None:
     client.force_login(nobody)
 
-    assert not [path for path in addresses(write) if "UnknownException" in text_of(client, path)]
+    assert not [path for path in addresses(write) if "UnknownException" in load_text(client, path)]
 
 
 def test_words_of_a_schedule_need_the_rows_that_its_statement_reads(
@@ -171,26 +171,26 @@ def test_words_of_a_schedule_need_the_rows_that_its_statement_reads(
     client.force_login(nobody)
     address = "/api/v1/tables/b/schedules/"
 
-    assert CANARY in text_of(as_admin, address)
-    shown = text_of(client, address)
-    assert (CANARY in shown, NO_TYPE in shown) == (False, True)
+    assert CANARY in load_text(as_admin, address)
+    text = load_text(client, address)
+    assert (CANARY in text, NO_TYPE in text) == (False, True)
     Grant.objects.create(user=nobody, table=synced, role="viewer", granted_at=timezone.now())
     reads(nobody, synced)
-    assert CANARY in text_of(client, address)
+    assert CANARY in load_text(client, address)
 
 
-def text_of(client: Client, path: str) -> str:
+def load_text(client: Client, path: str) -> str:
     answer = client.get(path)
     body = b"".join(answer) if answer.streaming else answer.content
     return body.decode().replace("&#x27;", "'")
 
 
 def test_admin_reads_it_whole(write: Operation, as_admin: Client) -> None:
-    assert [path for path in addresses(write) if CANARY not in text_of(as_admin, path)] == []
+    assert [path for path in addresses(write) if CANARY not in load_text(as_admin, path)] == []
 
 
 @pytest.mark.parametrize(
-    ("message", "shown"),
+    ("message", "masked"),
     [
         ("rolled back 20261121120000000", "rolled back 20261121120000000"),
         (
@@ -208,7 +208,10 @@ def test_admin_reads_it_whole(write: Operation, as_admin: Client) -> None:
         ("key is there already: key=bob", f"key is there already: key={MASK}"),
         ("EarlyConflict: others win: rival=w", "EarlyConflict: others win: rival=w"),
         ("ArrowInvalid: could not convert 'bob'", f"ArrowInvalid: {MASK} ({NO_TYPE})"),
-        ("its worker said failed: KeyError: 'bob'", f"its worker said failed: KeyError: {MASK}"),
+        (
+            "its worker reported failed: KeyError: 'bob'",
+            f"its worker reported failed: KeyError: {MASK}",
+        ),
         ("ValueError: Bob: 7", f"ValueError: {MASK}"),
         (
             "UnknownException: (org.apache.spark.SparkNumberFormatException) [CAST_INVALID_INPUT]",
@@ -225,10 +228,10 @@ def test_admin_reads_it_whole(write: Operation, as_admin: Client) -> None:
         ),
     ],
 )
-def test_what_went_wrong_is_said_without_values_of_rows(message: str, shown: str) -> None:
-    assert masked_message(message) == shown
+def test_what_went_wrong_is_said_without_values_of_rows(message: str, masked: str) -> None:
+    assert mask_message(message) == masked
 
 
 def test_lines_of_other_loggers_are_masked_whole() -> None:
-    assert shown_log_line("bob timed out", "output", is_whole=False) == f"{MASK} (it timed out)"
-    assert shown_log_line("driver ends", "workers.spark.runner", is_whole=False) == "driver ends"
+    assert select_log_line("bob timed out", "output", is_whole=False) == f"{MASK} (it timed out)"
+    assert select_log_line("driver ends", "workers.spark.runner", is_whole=False) == "driver ends"

@@ -12,7 +12,7 @@ from typing import Literal
 from django.db.models import Count, F, Q, QuerySet, Sum
 
 from controlplane.mirror.models import InstantRecord, SinkParticipant, SinkRecord
-from controlplane.tables.messages import shown_message
+from controlplane.tables.messages import select_message
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
 from workers.sink.tables import KEYS_BY_NAME, NAMED_KEY
@@ -167,7 +167,7 @@ def transactions(record: SinkRecord, *, is_whole: bool = False) -> list[Transact
     """The newest first."""
     return [
         TransactionRow(
-            **{**one, "reason": shown_message(one["reason"], is_whole=is_whole)},
+            **{**one, "reason": select_message(one["reason"], is_whole=is_whole)},
             took_ms=max(0, one["ended_ms"] - one["started_ms"]),
         )
         for one in reversed(record.transactions)
@@ -177,7 +177,7 @@ def transactions(record: SinkRecord, *, is_whole: bool = False) -> list[Transact
 def trace(record: SinkRecord, *, limit: int = 500, is_whole: bool = False) -> list[TraceRow]:
     """The newest messages and transitions, oldest first."""
     return [
-        TraceRow(**{**one, "detail": shown_message(one["detail"], is_whole=is_whole)})
+        TraceRow(**{**one, "detail": select_message(one["detail"], is_whole=is_whole)})
         for one in record.trace[-limit:]
     ]
 
@@ -254,7 +254,7 @@ def _row(record: SinkRecord, missing: Iterable[SinkParticipant], *, is_whole: bo
     broker, stored = counted["broker"], counted["stored"]
     return SinkRow(
         sink_id=record.sink_id,
-        problem=shown_message(record.problem, is_whole=is_whole),
+        problem=select_message(record.problem, is_whole=is_whole),
         topic=record.topic or record.commit_topic,
         state=record.state,
         is_over=record.state in OVER,
@@ -265,7 +265,7 @@ def _row(record: SinkRecord, missing: Iterable[SinkParticipant], *, is_whole: bo
         instant=record.instant,
         deadline_at=record.deadline_at,
         owner=record.owner,
-        reason=shown_message(record.reason, is_whole=is_whole),
+        reason=select_message(record.reason, is_whole=is_whole),
         updated_at=record.updated_at,
         stop_kind=record.stop_kind,
         stop_by=record.stop_by,

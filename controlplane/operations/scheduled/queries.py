@@ -24,7 +24,7 @@ from controlplane.operations.scheduled.wishes import times_of
 from controlplane.operations.states import OPEN
 from controlplane.paging import PAGE_ROWS
 from controlplane.tables.access import Caller, Permission, access_table, visible_tables
-from controlplane.tables.messages import shown_message
+from controlplane.tables.messages import select_message
 from controlplane.tables.models import Table
 
 NEXT_SHOWN = 5
@@ -229,5 +229,5 @@ def _run_row(run: ScheduleRun, seen: frozenset[int], whole: frozenset[UUID]) -> 
         after_operation_id=run.after_id if is_seen else None,
         after_table=run.after.table.slug if is_seen and run.after is not None else "",
         missed=run.missed,
-        words=shown_message(run.words, is_whole=run.schedule_id in whole),
+        words=select_message(run.words, is_whole=run.schedule_id in whole),
     )

@@ -124,7 +124,7 @@ def test_only_what_somebody_cancelled_is_cancelled(lake: Lake, admin: User) -> N
     do_request_cancel(operation=cancelled, by=admin)
 
     assert say(left_alone, "cancelled", message="I stop") == "failed"
-    assert left_alone.message == "its worker said cancelled: I stop"
+    assert left_alone.message == "its worker reported cancelled: I stop"
     assert say(cancelled, "cancelled") == "cancelled"
 
 
