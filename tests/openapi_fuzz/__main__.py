@@ -38,9 +38,9 @@ def main() -> int:
         import django
 
         django.setup()
-        from tests.openapi_fuzz.sending import Run
+        from tests.openapi_fuzz.run import Run
 
-        run = Run.prepared(Path(root), seed=options.seed)
+        run = Run.prepare(Path(root), seed=options.seed)
         chosen = [each for each in run.addresses() if options.only in each.path]
         if options.addresses is not None:
             chosen = random.Random(options.seed).sample(chosen, options.addresses)

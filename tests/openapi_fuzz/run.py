@@ -43,7 +43,7 @@ from tests.openapi_fuzz.world import (
 
 AnyCase: TypeAlias = "Case[Any]"
 UNAVAILABLE = ("queue_unavailable", "no_live_stream")
-"""Codes of 503 that the document lists: there is no Redis here."""
+"""Codes of 503 that the document lists: the test runs without Redis."""
 CHECKS: list[CheckFunction] = [
     status_code_conformance,
     content_type_conformance,
@@ -90,7 +90,7 @@ class Run:
         self._raised = f"{error!r:.300} at {where}"
 
     @classmethod
-    def prepared(cls, root: Path, *, seed: int) -> Run:
+    def prepare(cls, root: Path, *, seed: int) -> Run:
         """Migrate a database, make the tables below `root`, and read the document as an admin."""
         connection.creation.create_test_db(verbosity=0, serialize=False)
         tables = root / "tables"
@@ -174,19 +174,19 @@ class Run:
             self.sent[role.name] += 1
             cache.clear()
             with transaction.atomic():
-                for wrong in self._judged(case, role):
+                for wrong in self._judge(case, role):
                     self._note(case, role, wrong)
                 transaction.set_rollback(True)
 
-    def _judged(self, case: AnyCase, role: Role) -> Iterator[str]:
-        """Send it, and say what is wrong with the answer."""
+    def _judge(self, case: AnyCase, role: Role) -> Iterator[str]:
+        """Send it, and yield what is wrong with the answer."""
         response = case.call()
         self.statuses[response.status_code] += 1
         text = response.content.decode(errors="replace") + str(dict(response.headers))
         for mark in MARKS:
             self.seen[mark] += mark in text
-        if shown := self._shown(case, role, text):
-            yield f"shows {', '.join(shown)}"
+        if leaks := self._find_leaks(case, role, text):
+            yield f"shows {', '.join(leaks)}"
         if response.status_code < 300 and not role.is_admitted and case.method != "OPTIONS":
             yield f"answers {response.status_code}"
         if response.status_code == 500:
@@ -195,7 +195,7 @@ class Run:
             yield f"answers 503: {text[:200]}"
         if response.status_code == 200 and "fields" in case.query:
             # Rows are cut on purpose: the form is that of the same answer as a whole.
-            case.query = {name: given for name, given in case.query.items() if name != "fields"}
+            case.query = {name: text for name, text in case.query.items() if name != "fields"}
             response = case.call()
         try:
             case.validate_response(response, checks=CHECKS)
@@ -203,12 +203,12 @@ class Run:
             for failure in group.exceptions:
                 yield f"{failure.title}: {_first_line(failure)}"
 
-    def _shown(self, case: AnyCase, role: Role, text: str) -> list[str]:
+    def _find_leaks(self, case: AnyCase, role: Role, text: str) -> list[str]:
         """Marks and traces that the role may not see, but for what the request itself named."""
         if not role.forbidden:
             return []
         request_text = unquote(f"{case.formatted_path} {case.query} {case.body!r}")
-        for named in self._named_things():
+        for named in self._list_names():
             if named in request_text:
                 text = text.replace(named, "")
         marks = [mark for mark in role.forbidden if mark in text]
@@ -216,12 +216,12 @@ class Run:
             marks += [trace for trace in self.world.traces if trace in text]
         return marks
 
-    def _named_things(self) -> list[str]:
+    def _list_names(self) -> list[str]:
         """What a request may have named, the longest first."""
         texts: set[str] = set()
-        for given in (thing for things in self.world.hidden.values() for thing in things):
-            texts |= set(map(str, given.values())) if isinstance(given, dict) else {str(given)}
-        return sorted((one for one in texts if len(one) > 3), key=len, reverse=True)
+        for value in (thing for things in self.world.hidden.values() for thing in things):
+            texts |= set(map(str, value.values())) if isinstance(value, dict) else {str(value)}
+        return sorted((text for text in texts if len(text) > 3), key=len, reverse=True)
 
     def _name_what_there_is(self, case: AnyCase, chance: random.Random) -> None:
         things = self.world.hidden if chance.random() < 0.3 else self.world.own
@@ -230,7 +230,7 @@ class Run:
                 if name in things and chance.random() < rate:
                     part[name] = chance.choice(things[name])
         if isinstance(case.body, dict | list):
-            case.body = _replaced(case.body, things, chance)
+            case.body = _replace_members(case.body, things, chance)
 
     def _note(self, case: AnyCase, role: Role, wrong: str) -> None:
         key = (case.operation.label, wrong[:160])
@@ -247,20 +247,22 @@ class Run:
         yield f"{len(self.faults)} faults"
 
 
-def _replaced(value: Any, things: Mapping[str, tuple[Any, ...]], chance: random.Random) -> Any:
+def _replace_members(
+    value: Any, things: Mapping[str, tuple[Any, ...]], chance: random.Random
+) -> Any:
     """`value` with things that there are in the place of some members named like them."""
     if isinstance(value, list):
-        return [_replaced(one, things, chance) for one in value]
+        return [_replace_members(item, things, chance) for item in value]
     if not isinstance(value, dict):
         return value
-    made = {}
-    for name, given in value.items():
+    members = {}
+    for name, member in value.items():
         if name in things and chance.random() < REPLACED:
-            drawn = chance.choice(things[name])
-            made[name] = [drawn] if isinstance(given, list) else drawn
+            thing = chance.choice(things[name])
+            members[name] = [thing] if isinstance(member, list) else thing
         else:
-            made[name] = _replaced(given, things, chance)
-    return made
+            members[name] = _replace_members(member, things, chance)
+    return members
 
 
 def _first_line(failure: Failure | Exception) -> str:

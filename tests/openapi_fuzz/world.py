@@ -1,6 +1,6 @@
-"""What the requests find: two tables of the people who have a role on these tables alone, two that
-are hidden from them, and one person for each role. Whatever belongs to a hidden table carries the
-mark `HIDDEN`, and values that stand in rows carry `IN_ROWS` or `MASKED`.
+"""The data that requests find: two tables of the people who have a role on these tables alone, two
+that are hidden from them, and one person for each role. Whatever belongs to a hidden table carries
+the mark `HIDDEN`, and values of rows carry `IN_ROWS` or `MASKED`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Role:
 
     name: str
     token: str
-    """Empty for nobody signed in."""
+    """Empty without a signed-in user."""
     forbidden: tuple[str, ...]
     """Marks that no answer to it may hold."""
     is_admitted: bool
@@ -91,8 +91,8 @@ def make_world(root: Path) -> World:
     ads = fill(f"{HIDDEN}-ads", keeper, text=HIDDEN)
     ads.namespace = HIDDEN_SPACE
     ads.save()
-    own_things = _things_of(own, rides, admin)
-    hidden_things = _things_of(vault, ads, keeper)
+    own_things = _list_things(own, rides, admin)
+    hidden_things = _list_things(vault, ads, keeper)
     traces = {
         str(key)
         for table in (vault, ads)
@@ -128,7 +128,7 @@ def _roles(own: Table, rides: Table, keeper: User, vault: Table, admin: User) ->
     RowGrant.objects.create(group=hidden_crew, table=vault, right="rows")
     new_token(keeper, scope="read", name=f"{HIDDEN}-token")
     people = {
-        "nobody": (_person("nora", None), MARKS),
+        "user without a role": (_person("nora", None), MARKS),
         "viewer of the table": (of_tables["viewer"], MARKS),
         "operator of the table": (of_tables["operator"], (HIDDEN, MASKED)),
         "admin of the table": (of_tables["admin"], (HIDDEN,)),
@@ -139,7 +139,12 @@ def _roles(own: Table, rides: Table, keeper: User, vault: Table, admin: User) ->
     return (
         Role("anonymous", "", MARKS, is_admitted=False),
         *(
-            Role(name, new_token(user, scope="administer")[1], forbidden, name != "nobody")
+            Role(
+                name,
+                new_token(user, scope="administer")[1],
+                forbidden,
+                name != "user without a role",
+            )
             for name, (user, forbidden) in people.items()
         ),
     )
@@ -170,7 +175,7 @@ def _lake(root: Path, slug: str, value: str, masked: str, namespace: str, by: Us
     return table
 
 
-def _things_of(lake: Table, filled: Table, by: User) -> dict[str, tuple[Any, ...]]:
+def _list_things(lake: Table, filled: Table, by: User) -> dict[str, tuple[Any, ...]]:
     """Everything of these two that a request can name, by the names of members."""
     now = timezone.now()
     folder = source_root(Path(lake.location).parent, lake.namespace)

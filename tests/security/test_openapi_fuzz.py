@@ -36,16 +36,16 @@ def fuzz(*words: str, timeout_s: int) -> str:
 
 @pytest.mark.slow
 def test_sample_of_requests_ends_in_no_fault_and_shows_nothing_of_other_tables() -> None:
-    said = fuzz("400", "--addresses", "25", timeout_s=280)
+    output = fuzz("400", "--addresses", "25", timeout_s=280)
 
-    assert "0 faults" in said
+    assert "0 faults" in output
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 def test_20000_requests_end_in_no_fault_and_show_nothing_of_other_tables() -> None:
-    said = fuzz("20000", timeout_s=7000)
+    output = fuzz("20000", timeout_s=7000)
 
-    [marks] = [line for line in said.splitlines() if line.startswith("answers with marks")]
-    assert "0 faults" in said
-    assert ": 0" not in marks, "nobody was shown what this looks for"
+    [marks] = [line for line in output.splitlines() if line.startswith("answers with marks")]
+    assert "0 faults" in output
+    assert ": 0" not in marks, "no role was shown what this searches for"
