@@ -1,6 +1,6 @@
 """Requests that reach the code which reads rows: for each address that takes a body, one that is
-accepted from a person who may. Addresses that read no row, whatever they are sent, stand in
-`READS_NO_ROWS`.
+accepted from a person who may. `READS_NO_ROWS` lists the addresses that read no row, whatever they
+are sent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from uuid import uuid4
 from django.test import Client
 from django.urls import reverse
 
-Known = Mapping[str, str]
+Facts = Mapping[str, str]
 """What addresses and bodies are made of: `slug`, `operation_id`, `file`, `plan_hash`, ..."""
 STATEMENT = "SELECT * FROM orders"
 PREDICATE = "price > 0"
@@ -28,10 +28,10 @@ class Filled:
     """One request of the address `name`."""
 
     name: str
-    body: Callable[[Known], Mapping[str, Any]]
+    body: Callable[[Facts], Mapping[str, Any]]
     method: str = "POST"
     values: Mapping[str, str] = field(default_factory=dict)
-    """What the address is made of instead of what is known: name -> name of what is known, or the
+    """What the address is made of instead of its own facts: name -> name of another fact, or the
     value itself.
     """
     query: str = ""
@@ -42,44 +42,47 @@ class Filled:
     def is_api(self) -> bool:
         return self.name.startswith("api:")
 
-    def path(self, known: Known, takes: frozenset[str]) -> str:
-        """The address; KeyError where `known` lacks something that it takes."""
-        values = {**known, **{at: known.get(one, one) for at, one in self.values.items()}}
+    def path(self, facts: Facts, takes: frozenset[str]) -> str:
+        """The address; KeyError where `facts` lacks something that it takes."""
+        values = {
+            **facts,
+            **{name: facts.get(value, value) for name, value in self.values.items()},
+        }
         path = reverse(self.name, kwargs={name: values[name] for name in takes})
-        return f"{path}?{self.query.format(**known)}" if self.query else path
+        return f"{path}?{self.query.format(**facts)}" if self.query else path
 
-    def sent(self, client: Client, known: Known, takes: frozenset[str]) -> tuple[int, str]:
+    def sent(self, client: Client, facts: Facts, takes: frozenset[str]) -> tuple[int, str]:
         """The status, and the text of the answer with the address that it leads to."""
         client.raise_request_exception = False
-        body, kind = dict(self.body(known)), "application/json"
+        body, kind = dict(self.body(facts)), "application/json"
         if self.is_api:
             content = json.dumps(body)
         else:
             content, kind = urlencode(body), "application/x-www-form-urlencoded"
-        answer = client.generic(self.method, self.path(known, takes), content, kind)
+        answer = client.generic(self.method, self.path(facts, takes), content, kind)
         text = b"".join(answer) if answer.streaming else answer.content
         return answer.status_code, text.decode() + answer.get("Location", "")
 
 
-def _nothing(known: Known) -> dict[str, Any]:
+def _nothing(facts: Facts) -> dict[str, Any]:
     return {}
 
 
-def _form(known: Known) -> dict[str, Any]:
+def _form(facts: Facts) -> dict[str, Any]:
     """The confirmation of the plan of a delete."""
-    words = {"typed_name": known["slug"], "plan_hash": known["plan_hash"]}
+    words = {"typed_name": facts["slug"], "plan_hash": facts["plan_hash"]}
     return {**words, **_WHY, "idempotency_key": uuid4()}
 
 
-def _planned(known: Known) -> dict[str, Any]:
-    return {"plan_hash": known["plan_hash"], "table_name": known["slug"], **_WHY}
+def _confirm_plan(facts: Facts) -> dict[str, Any]:
+    return {"plan_hash": facts["plan_hash"], "table_name": facts["slug"], **_WHY}
 
 
-def _schedule(known: Known) -> dict[str, Any]:
+def _schedule(facts: Facts) -> dict[str, Any]:
     return {"name": "hourly", "kind": "write", "parameters": {"source": SQL}, "every_s": 3600}
 
 
-def _schedule_form(known: Known) -> dict[str, Any]:
+def _schedule_form(facts: Facts) -> dict[str, Any]:
     parameters = json.dumps({"source": SQL})
     return {
         "name": "hourly", "what": "write", "parameters": parameters, "trigger": "every",
@@ -87,8 +90,8 @@ def _schedule_form(known: Known) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _write_form(**words: str) -> Callable[[Known], dict[str, Any]]:
-    return lambda known: {"operation": "upsert", "idempotency_key": uuid4(), **words}
+def _write_form(**words: str) -> Callable[[Facts], dict[str, Any]]:
+    return lambda facts: {"operation": "upsert", "idempotency_key": uuid4(), **words}
 
 
 _DELETE = {"service": "delete"}
@@ -96,70 +99,70 @@ _OVERWRITE = {"service": "insert_overwrite_table"}
 _WAITING = {"approval_id": "waiting_id", "operation_id": "waiting_id"}
 _ENDED = {"operation_id": "ended_id"}
 FILLED = (
-    Filled("api:sql", lambda known: {"statement": STATEMENT}),
-    Filled("api:sql", lambda known: {"statement": STATEMENT, "file_format": "csv"}),
-    Filled("api:source_preview", lambda known: {"source": SQL}),
+    Filled("api:sql", lambda facts: {"statement": STATEMENT}),
+    Filled("api:sql", lambda facts: {"statement": STATEMENT, "file_format": "csv"}),
+    Filled("api:source_preview", lambda facts: {"source": SQL}),
     Filled(
-        "api:source_preview", lambda known: {"source": {"kind": "csv", "path": known["file"]}}
+        "api:source_preview", lambda facts: {"source": {"kind": "csv", "path": facts["file"]}}
     ),
-    Filled("api:table_operations", lambda known: {"source": SQL}),
+    Filled("api:table_operations", lambda facts: {"source": SQL}),
     Filled(
-        "api:table_operations", lambda known: {"source": {"kind": "csv", "path": known["file"]}}
+        "api:table_operations", lambda facts: {"source": {"kind": "csv", "path": facts["file"]}}
     ),
     Filled(
         "api:overwrite_plan",
-        lambda known: {
-            "source": {"kind": "csv", "path": known["file"]},
+        lambda facts: {
+            "source": {"kind": "csv", "path": facts["file"]},
             "operation": "insert_overwrite_table",
         },
     ),
-    Filled("api:service_plan", lambda known: {"parameters": {"predicate": PREDICATE}}),
+    Filled("api:service_plan", lambda facts: {"parameters": {"predicate": PREDICATE}}),
     Filled(
-        "api:service_plan", lambda known: {"parameters": {"path": known["file"]}}, values=_OVERWRITE
+        "api:service_plan", lambda facts: {"parameters": {"path": facts["file"]}}, values=_OVERWRITE
     ),
     Filled(
         "api:service",
-        lambda known: {"parameters": {"predicate": PREDICATE}, **_planned(known)},
+        lambda facts: {"parameters": {"predicate": PREDICATE}, **_confirm_plan(facts)},
         values=_DELETE,
         needs_no_other=True,
     ),
-    Filled("api:operation_again", lambda known: dict(_WHY), values=_ENDED),
-    Filled("api:operation_cancel", lambda known: dict(_WHY), values=_WAITING),
-    Filled("api:bulk_cancel", lambda known: {"operations": [known["waiting_id"]]}),
-    Filled("api:bulk_service", lambda known: {"service": "clean", "tables": [known["slug"]]}),
+    Filled("api:operation_again", lambda facts: dict(_WHY), values=_ENDED),
+    Filled("api:operation_cancel", lambda facts: dict(_WHY), values=_WAITING),
+    Filled("api:bulk_cancel", lambda facts: {"operations": [facts["waiting_id"]]}),
+    Filled("api:bulk_service", lambda facts: {"service": "clean", "tables": [facts["slug"]]}),
     Filled(
         "api:approval_approve",
-        lambda known: {"plan_hash": known["waiting_hash"], **_WHY},
+        lambda facts: {"plan_hash": facts["waiting_hash"], **_WHY},
         values=_WAITING,
     ),
-    Filled("api:approval_decline", lambda known: dict(_WHY), values=_WAITING),
-    Filled("api:sink_letters_replay", lambda known: {"instant": known["requested_at"], **_WHY}),
+    Filled("api:approval_decline", lambda facts: dict(_WHY), values=_WAITING),
+    Filled("api:sink_letters_replay", lambda facts: {"instant": facts["requested_at"], **_WHY}),
     Filled("api:table_schedules", _schedule),
     Filled("api:schedule", _schedule, method="PUT"),
-    Filled("api:new_table_suggestion", lambda known: {"statement": STATEMENT}),
-    Filled("api:new_table_suggestion", lambda known: {"path": known["file"]}),
-    Filled("api:rollback_plan", lambda known: {"instant": known["newest"]}),
-    Filled("sql", lambda known: {"statement": STATEMENT}),
-    Filled("sql-export", lambda known: {"statement": STATEMENT, "file": "csv"}),
+    Filled("api:new_table_suggestion", lambda facts: {"statement": STATEMENT}),
+    Filled("api:new_table_suggestion", lambda facts: {"path": facts["file"]}),
+    Filled("api:rollback_plan", lambda facts: {"instant": facts["newest"]}),
+    Filled("sql", lambda facts: {"statement": STATEMENT}),
+    Filled("sql-export", lambda facts: {"statement": STATEMENT, "file": "csv"}),
     Filled("table-write", _write_form(statement=STATEMENT, deed="preview"), query="kind=sql"),
     Filled("table-write", _write_form(statement=STATEMENT), query="kind=sql"),
     Filled(
         "service",
-        lambda known: {"predicate": PREDICATE, **_form(known)},
+        lambda facts: {"predicate": PREDICATE, **_form(facts)},
         values=_DELETE,
         needs_no_other=True,
     ),
-    Filled("operation-again", lambda known: {"idempotency_key": uuid4()}, values=_ENDED),
-    Filled("operation-cancel", lambda known: dict(_WHY), values=_WAITING),
-    Filled("approval", lambda known: {"verdict": "decline", **_WHY}, values=_WAITING),
-    Filled("sink-replay", lambda known: {"instant": known["requested_at"], **_WHY}),
+    Filled("operation-again", lambda facts: {"idempotency_key": uuid4()}, values=_ENDED),
+    Filled("operation-cancel", lambda facts: dict(_WHY), values=_WAITING),
+    Filled("approval", lambda facts: {"verdict": "decline", **_WHY}, values=_WAITING),
+    Filled("sink-replay", lambda facts: {"instant": facts["requested_at"], **_WHY}),
     Filled("schedule-new", _schedule_form),
     Filled("schedule", _schedule_form),
     Filled(
         "tables-bulk",
-        lambda known: {"service": "clean", "table": known["slug"], "idempotency_key": uuid4()},
+        lambda facts: {"service": "clean", "table": facts["slug"], "idempotency_key": uuid4()},
     ),
-    Filled("table-create", lambda known: {"deed": "look", "statement": STATEMENT}),
+    Filled("table-create", lambda facts: {"deed": "look", "statement": STATEMENT}),
     Filled("service", _nothing, method="GET", values=_DELETE, query=f"predicate={PREDICATE}"),
     Filled("sink-replay", _nothing, method="GET", query="instant={requested_at}"),
 )  # fmt: skip

@@ -116,10 +116,10 @@ def request(lake: Lake, by: User, source: dict[str, Any]) -> Operation:
 def test_preview_shows_rows_and_the_test_of_a_connection_reaches_it(
     synced: Table, operator: User, admin: User, drop: object, erp: str, source: dict[str, Any]
 ) -> None:
-    shown = preview_source(synced, source, by=operator)
+    preview = preview_source(synced, source, by=operator)
 
-    assert (shown.problem, shown.rows_sampled, shown.is_whole) == ("", 1, True)
-    assert {column.name: column.type for column in shown.columns} == {
+    assert (preview.problem, preview.rows_sampled, preview.is_whole) == ("", 1, True)
+    assert {column.name: column.type for column in preview.columns} == {
         "id": "string",
         "ts": "bigint",
         "city": "string",
@@ -138,12 +138,12 @@ def test_connection_of_another_namespace_is_refused_like_one_that_there_is_not(
     other = "erp" if source["connection"] == "drop" else "drop"  # There, of another kind.
 
     answers = {
-        client.post(f"/api/v1/tables/far/{address}/", {"source": given}, "application/json")
+        client.post(f"/api/v1/tables/far/{address}/", {"source": body}, "application/json")
         .content.replace(name.encode(), b"NAME")
         .decode()
         for address in ("operations", "sources/preview")
         for name in (source["connection"], other, "there-is-none")
-        for given in [{**source, "connection": name}]
+        for body in [{**source, "connection": name}]
     }
 
     assert len(answers) == 1
@@ -199,7 +199,7 @@ def test_file_in_a_table_of_the_bucket_is_refused_before_it_is_read_and_as_its_j
     assert "table" in waits.message
     with pytest.raises(InvalidRequest, match="table"):
         request(lake, operator, other)
-    bucket.put("table/.hoodie/hoodie.properties", b"")  # One that nobody registered.
+    bucket.put("table/.hoodie/hoodie.properties", b"")  # A table that is not registered.
     with pytest.raises(InvalidRequest, match="table"):
         preview_source(lake.row, in_table, by=operator)
     settings.SLUICE_TABLE_ROOTS = (*settings.SLUICE_TABLE_ROOTS, f"{drop.location}/table")
@@ -229,9 +229,9 @@ def test_worker_opens_the_connection_while_its_namespace_may_use_it(
     [(_, message)] = sent_jobs()
     job = driver_job(message)
 
-    given = leave_of(job, SystemClock())
-    assert given is not None
-    environment = {**os.environ, **given}
+    variables = leave_of(job, SystemClock())
+    assert variables is not None
+    environment = {**os.environ, **variables}
     about = {"table": lake.table, "writer": "w", "scratch": tmp_path}
     opened = open_source(source, environment=environment, **about)  # type: ignore[arg-type]
     if isinstance(opened, DatabaseSource):
@@ -246,9 +246,9 @@ def test_worker_opens_the_connection_while_its_namespace_may_use_it(
     assert secret not in json.dumps(message)
     assert log_masker(job, environment).masked(f"x {secret} y") == "x *** y"
     client.force_login(viewer)
-    shown = client.get(f"/api/v1/operations/{operation.pk}/").content.decode()
-    assert "SELECT" not in shown
-    assert secret not in shown
+    text = client.get(f"/api/v1/operations/{operation.pk}/").content.decode()
+    assert "SELECT" not in text
+    assert secret not in text
 
     do_grant_connection(source["connection"], ["elsewhere"], by=admin)
     launch_write.apply(args=[message]).get()

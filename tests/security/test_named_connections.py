@@ -109,9 +109,9 @@ def test_worker_alone_receives_the_password_and_sends_it_to_the_stored_broker(
 
     for message in messages:
         job = driver_job(message)
-        given = leave_of(job, SystemClock())
-        assert given is not None
-        environment = driver_environment({**os.environ, **given}, job.operation_id)
+        variables = leave_of(job, SystemClock())
+        assert variables is not None
+        environment = driver_environment({**os.environ, **variables}, job.operation_id)
         heard = len(orders_cluster.heard)
         config = sink_config(USING) if isinstance(job, SinkJob) else bounded_read(SOURCE).config
         with pytest.raises(KafkaFailed) as failed:
@@ -281,7 +281,7 @@ def test_secret_of_a_connection_comes_out_nowhere(
 ) -> None:
     sent: list[Any] = []
     monkeypatch.setattr(
-        controlplane.celery.app, "send_task", lambda *args, **given: sent.append((args, given))
+        controlplane.celery.app, "send_task", lambda *args, **options: sent.append((args, options))
     )
     client.force_login(admin)
     wish, address = sasl(broker), f"/api/v1/connections/{NAME}/"

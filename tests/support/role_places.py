@@ -41,7 +41,7 @@ def people_of_places(*tables: Table) -> dict[str, User]:
 
 @contextmanager
 def undone() -> Iterator[None]:
-    """Take back what requests change in the database, so that the next one finds the same."""
+    """Undo what requests change in the database, so that the next one finds the same."""
     with transaction.atomic():
         yield
         transaction.set_rollback(True)

@@ -1,5 +1,5 @@
-"""What takes something away asks first: the first POST changes nothing and says what stops working,
-the button on its page does it, and the audit names whom it was taken from.
+"""Confirm before something is taken away: the first POST changes nothing and lists what stops
+working, the button on its page does it, and the audit names the user or group that lost it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def press(client: Client, address: str, question: str, reason: str) -> int:
 
 
 @pytest.fixture
-def given(trips: Table, admin: User) -> dict[str, str]:
+def addresses(trips: Table, admin: User) -> dict[str, str]:
     """Something of each kind that can be taken away -> the address that takes it."""
     pia, crew = User.objects.create_user("pia"), Group.objects.create(name="crew")
     pia.groups.add(crew, Group.objects.get_or_create(name="operator")[0])
@@ -85,27 +85,29 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_button_that_takes_something_away_asks_first(
-    case: str, given: dict[str, str], as_admin: Client
+    case: str, addresses: dict[str, str], as_admin: Client
 ) -> None:
-    said, concerns = CASES[case]
+    facts, concerns = CASES[case]
     before = AuditEvent.objects.count()
     as_admin.post("/preferences", {"zone": "named", "name": "Europe/Oslo"})
     body = {"user": "pia"} if case == "member" else {}
 
-    first = as_admin.post(given[case], body)
+    first = as_admin.post(addresses[case], body)
     unchanged = AuditEvent.objects.count()
-    status = press(as_admin, given[case], first.content.decode(), "no longer here")
+    status = press(as_admin, addresses[case], first.content.decode(), "no longer here")
 
     text = unescape(first.content.decode())
     assert (first.status_code, unchanged, status) == (200, before, 302)
-    assert [words for words in said if words not in text] == []
+    assert [words for words in facts if words not in text] == []
     newest = AuditEvent.objects.latest("pk")
     assert AuditEvent.objects.count() > before
     assert audit_row(newest).concerns == concerns
     assert newest.reason == ("" if case in ("query", "channel") else "no longer here")
 
 
-def test_roles_that_are_only_added_are_set_at_once(given: dict[str, str], as_admin: Client) -> None:
-    answer = as_admin.post(given["roles"], {"roles": ["operator", "auditor"]})
+def test_roles_that_are_only_added_are_set_at_once(
+    addresses: dict[str, str], as_admin: Client
+) -> None:
+    answer = as_admin.post(addresses["roles"], {"roles": ["operator", "auditor"]})
 
     assert answer.status_code == 302

@@ -26,36 +26,36 @@ SASL = {
 
 
 @pytest.fixture
-def kept(as_admin: Client) -> Connection:
-    made = as_admin.post("/connections/new/?kind=kafka", {"name": "kept", **SASL})
-    assert made.status_code == 302, made.content.decode()
+def orders(as_admin: Client) -> Connection:
+    answer = as_admin.post("/connections/new/?kind=kafka", {"name": "kept", **SASL})
+    assert answer.status_code == 302, answer.content.decode()
     return Connection.objects.get()
 
 
 def test_connection_is_made_granted_and_deleted_by_its_forms(
-    kept: Connection, as_admin: Client
+    orders: Connection, as_admin: Client
 ) -> None:
     as_admin.post("/connections/kept/grants", {"namespaces": "default, sales"})
-    shown = [as_admin.get(page).content.decode() for page in ("/connections", "/connections/kept")]
+    texts = [as_admin.get(page).content.decode() for page in ("/connections", "/connections/kept")]
 
-    assert connection_settings(kept)["password"] == SECRET
-    assert all("default, sales" in page and "127.0.0.1:1" in page for page in shown)
-    assert not any(SECRET in page for page in shown)
+    assert connection_settings(orders)["password"] == SECRET
+    assert all("default, sales" in page and "127.0.0.1:1" in page for page in texts)
+    assert not any(SECRET in page for page in texts)
     assert as_admin.post("/connections/kept/delete").status_code == 302
     assert not Connection.objects.exists()
 
 
 def test_empty_password_keeps_the_stored_one_until_the_address_changes(
-    kept: Connection, as_admin: Client
+    orders: Connection, as_admin: Client
 ) -> None:
     same = {**SASL, "password": "", "username": "other"}
 
     saved = as_admin.post("/connections/kept", same)
     moved = as_admin.post("/connections/kept", {**same, "bootstrap_servers": "attacker:9093"})
 
-    kept.refresh_from_db()
+    orders.refresh_from_db()
     assert saved.status_code == 302
-    assert connection_settings(kept) == {**SASL, "username": "other"}
+    assert connection_settings(orders) == {**SASL, "username": "other"}
     assert moved.status_code == 400
     assert "enter them again" in moved.content.decode()
 
@@ -84,7 +84,7 @@ def test_test_button_shows_why_the_connection_is_not_reached(admin: User, as_adm
 
 
 def test_forms_of_sinks_and_writes_offer_the_connections_of_the_namespace(
-    kept: Connection, admin: User, as_admin: Client, busy: Table
+    orders: Connection, admin: User, as_admin: Client, busy: Table
 ) -> None:
     pages = (f"/t/{busy.slug}/sinks/start", f"/t/{busy.slug}/write?kind=kafka")
     assert not any("kept · 127" in as_admin.get(page).content.decode() for page in pages)

@@ -1,4 +1,4 @@
-"""Which connections a request may use, and what its worker receives."""
+"""The connections that a request may use, and the settings that its worker receives."""
 
 from __future__ import annotations
 

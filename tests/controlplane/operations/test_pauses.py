@@ -21,7 +21,7 @@ from tests.support.schedules import nightly
 
 @pytest.fixture
 def stream(lake: Lake, admin: User) -> Operation:
-    """A stream, beside a schedule, a service and a write that ends by itself."""
+    """A stream, next to a schedule, a service and a write that ends on its own."""
     nightly(lake.row, admin)
     do_update_service_setting(table=lake.row, service="clean", enabled=True, every_s=120, by=admin)
     do_request_write(
@@ -40,7 +40,7 @@ def test_paused_writers_stop_and_are_resumed(lake: Lake, admin: User, stream: Op
 
     stream.refresh_from_db()
     assert stream.state == "cancelling"
-    assert Operation.objects.filter(state="queued").count() == 1, "a batch ends by itself"
+    assert Operation.objects.filter(state="queued").count() == 1, "a batch ends on its own"
     assert (Schedule.objects.get().is_paused, ServiceSetting.objects.get().is_enabled) == (
         True,
         False,

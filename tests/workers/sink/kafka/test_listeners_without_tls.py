@@ -1,4 +1,4 @@
-"""A TLS client at a listener that does not use TLS: whatever librdkafka calls it, the error says
+"""A TLS client at a listener that does not use TLS: whatever librdkafka calls it, the error names
 what to compare. Which text comes depends on how the listener ends the connection, and on whether
 reading or polling notices it first.
 """
@@ -46,8 +46,8 @@ def answers_in_clear_text(client: socket.socket) -> None:
 
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as made:
-        yield made
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
 
 
 @pytest.mark.parametrize(
