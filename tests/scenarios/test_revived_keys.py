@@ -32,7 +32,7 @@ from workers.timeline.metadata import WRITER_KEY, commit_metadata
 
 every_global = pytest.mark.parametrize("index", GLOBAL)
 EVERY_INDEX = LOCAL + GLOBAL
-made = pytest.fixture(table_maker)
+make = pytest.fixture(table_maker)
 
 
 def delete(table: ScenarioTable, key: str, *places: str) -> None:
@@ -42,7 +42,7 @@ def delete(table: ScenarioTable, key: str, *places: str) -> None:
 
 
 def with_deleted_key(make: Any, index: str, kind: str = "MERGE_ON_READ") -> ScenarioTable:
-    """`a` was deleted in oslo; beside it stand `b` in oslo and `c` in rome."""
+    """Return a table in which `a` was deleted in oslo, with `b` in oslo and `c` in rome."""
     table: ScenarioTable = make(index, kind)
     table.writer("setup").upsert_and_commit(row("a", 0), row("b", 0), row("c", 0, "rome"))
     delete(table, "a", "oslo")
@@ -54,9 +54,9 @@ def with_deleted_key(make: Any, index: str, kind: str = "MERGE_ON_READ") -> Scen
 @every_global
 @pytest.mark.parametrize("place", ["oslo", "rome"], ids=["log is second", "log is first"])
 def test_a_deleted_key_that_two_bring_again_stands_once(
-    made: Any, kind: str, index: str, place: str
+    make: Any, kind: str, index: str, place: str
 ) -> None:
-    table = with_deleted_key(made, index, kind)
+    table = with_deleted_key(make, index, kind)
     other = "rome" if place == "oslo" else "oslo"
     slow, fast = table.writer("slow", options=NEW_FILES), table.writer("fast", options=NEW_FILES)
     slow.upsert(row("a", 1, place, ts=9), row("d", 1, place))
@@ -73,15 +73,15 @@ def test_a_deleted_key_that_two_bring_again_stands_once(
 
 @pytest.mark.sampled(every=2)
 @every_global
-def test_a_key_with_deleted_rows_in_two_partitions_comes_back_in_one(made: Any, index: str) -> None:
-    table = with_deleted_key(made, index)
+def test_a_key_with_deleted_rows_in_two_partitions_comes_back_in_one(make: Any, index: str) -> None:
+    table = with_deleted_key(make, index)
     table.writer("setup").upsert_and_commit(row("a", 0, "rome", ts=2))
     delete(table, "a", "rome")
     slow, fast = table.writer("slow"), table.writer("fast")
     slow.upsert(row("a", 1, "oslo", ts=9))
     fast.upsert_and_commit(row("a", 2, "rome", ts=9))
-    logs = [one.stat for writer in (slow, fast) for one in writer.written]
-    assert [(one.is_log, one.num_inserts, one.num_updates) for one in logs] == [(True, 1, 0)] * 2
+    logs = [status.stat for writer in (slow, fast) for status in writer.written]
+    assert [(log.is_log, log.num_inserts, log.num_updates) for log in logs] == [(True, 1, 0)] * 2
 
     conflict = slow.loses()
 
@@ -91,9 +91,9 @@ def test_a_key_with_deleted_rows_in_two_partitions_comes_back_in_one(made: Any, 
 
 @pytest.mark.parametrize("writer", [None, "fast"], ids=["of another engine", "of Sluice"])
 def test_a_log_of_another_engine_may_bring_keys_back_that_it_counts_as_updates(
-    made: Any, writer: str | None
+    make: Any, writer: str | None
 ) -> None:
-    table = with_deleted_key(made, "GLOBAL_SIMPLE")
+    table = with_deleted_key(make, "GLOBAL_SIMPLE")
     slow, fast = table.writer("slow", options=NEW_FILES), table.writer("fast")
     slow.upsert(row("a", 1, "rome", ts=9))
     fast.upsert(row("a", 2, ts=9))
@@ -103,7 +103,9 @@ def test_a_log_of_another_engine_may_bring_keys_back_that_it_counts_as_updates(
     ]
     extra = {} if writer is None else {WRITER_KEY: writer}
     commits = [commit_metadata(some, extra=extra, operation_type="UPSERT") for some in stats]
-    ours, theirs = (write_set(one.last_instant, commits[0], one.name) for one in (slow, fast))
+    ours, theirs = (
+        write_set(writer.last_instant, commits[0], writer.name) for writer in (slow, fast)
+    )
 
     conflict = InsertedKeys(table.table, slow.last_instant, commits[0]).met_by(
         ours, theirs, commits[1]
@@ -118,10 +120,10 @@ def test_a_log_of_another_engine_may_bring_keys_back_that_it_counts_as_updates(
 @pytest.mark.parametrize("index", EVERY_INDEX)
 @pytest.mark.parametrize("is_second", [True, False], ids=["log is second", "log is first"])
 def test_a_compaction_between_them_does_not_hide_the_key(
-    made: Any, index: str, is_second: bool
+    make: Any, index: str, is_second: bool
 ) -> None:
     """It forgets where the key was, so the later writer puts it into a file group of its own."""
-    table = with_deleted_key(made, index)
+    table = with_deleted_key(make, index)
     old = table.writer("old", options=NEW_FILES)
     old.upsert(row("a", 1, ts=9))
     run(table, "compaction")
@@ -140,9 +142,9 @@ def test_a_compaction_between_them_does_not_hide_the_key(
 @every_global
 @pytest.mark.parametrize("columns", [["id"], ["id", "place"]], ids=["anywhere", "in oslo"])
 def test_a_delete_looks_again_for_a_key_that_came_back(
-    made: Any, index: str, columns: list[str]
+    make: Any, index: str, columns: list[str]
 ) -> None:
-    table = with_deleted_key(made, index)
+    table = with_deleted_key(make, index)
     table.writer("setup").upsert_and_commit(row("a", 0, "rome", ts=2))
     delete(table, "a", "rome")
     keys = table.batch([row("a", 0)]).select(columns)
@@ -159,9 +161,9 @@ def test_a_delete_looks_again_for_a_key_that_came_back(
 @pytest.mark.sampled(every=2)
 @every_global
 def test_the_delete_service_looks_again_for_a_key_that_came_back(
-    made: Any, monkeypatch: pytest.MonkeyPatch, index: str
+    make: Any, monkeypatch: pytest.MonkeyPatch, index: str
 ) -> None:
-    table = with_deleted_key(made, index)
+    table = with_deleted_key(make, index)
     table.writer("setup").upsert_and_commit(row("a", 0, "rome", ts=2))
     delete(table, "a", "rome")
     fast = table.writer("fast")
@@ -175,8 +177,8 @@ def test_the_delete_service_looks_again_for_a_key_that_came_back(
 
 @pytest.mark.sampled(every=2)
 @every_global
-def test_the_loser_tries_again_and_moves_the_row_that_came_back(made: Any, index: str) -> None:
-    table = with_deleted_key(made, index)
+def test_the_loser_tries_again_and_moves_the_row_that_came_back(make: Any, index: str) -> None:
+    table = with_deleted_key(make, index)
     fast = table.writer("fast", options=NEW_FILES)
 
     def commit_beside() -> None:
@@ -195,8 +197,8 @@ def test_the_loser_tries_again_and_moves_the_row_that_came_back(made: Any, index
 
 @pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("index", EVERY_INDEX)
-def test_writers_that_bring_different_keys_again_both_commit(made: Any, index: str) -> None:
-    table = with_deleted_key(made, index)
+def test_writers_that_bring_different_keys_again_both_commit(make: Any, index: str) -> None:
+    table = with_deleted_key(make, index)
     delete(table, "c", "rome")
     slow, fast = table.writer("slow", options=NEW_FILES), table.writer("fast", options=NEW_FILES)
     slow.upsert(row("a", 1, ts=9), row("b", 1, ts=9))
@@ -210,8 +212,8 @@ def test_writers_that_bring_different_keys_again_both_commit(made: Any, index: s
 
 @pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("index", EVERY_INDEX)
-def test_logs_that_bring_no_key_back_are_not_read(made: Any, index: str) -> None:
-    table = with_deleted_key(made, index)
+def test_logs_that_bring_no_key_back_are_not_read(make: Any, index: str) -> None:
+    table = with_deleted_key(make, index)
     opened: list[str] = []
     storage = WatchedStorage(
         table.location, before=lambda call, path: opened.append(path) if "open" in call else None
@@ -223,4 +225,4 @@ def test_logs_that_bring_no_key_back_are_not_read(made: Any, index: str) -> None
 
     slow.wins()
 
-    assert not {one.stat.path for one in fast.written} & set(opened)
+    assert not {status.stat.path for status in fast.written} & set(opened)

@@ -15,16 +15,17 @@ from workers.lakehouse import LakehouseTable
 from workers.timeline.group_facts import GROUP_FACTS_KEY
 from workers.timeline.metadata import read_commit_metadata
 
+SHIP_COLUMN = "road"
 GROUPS = [
     {"name": "shop", "ordering": ["shop_ts"], "columns": ["price"]},
-    {"name": "ship", "ordering": ["ship_ts"], "columns": ["road"], "null_mode": "keep"},
+    {"name": "ship", "ordering": ["ship_ts"], "columns": [SHIP_COLUMN], "null_mode": "keep"},
 ]
 _COLUMNS: list[pa.Field[Any]] = [
     pa.field("id", pa.string()),
     pa.field("shop_ts", pa.int64()),
     pa.field("price", pa.float64()),
     pa.field("ship_ts", pa.int64()),
-    pa.field("road", pa.string()),
+    pa.field(SHIP_COLUMN, pa.string()),
     pa.field("_hoodie_is_deleted", pa.bool_()),
 ]
 DIRECT = {"hoodie.write.markers.type": "direct"}

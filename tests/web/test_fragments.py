@@ -1,4 +1,4 @@
-"""Every fragment, with each optional value missing, in each state, and with hostile names.
+"""Render every fragment with each optional value missing, in each state, and with hostile names.
 
 No fragment and no value is listed here. Contexts are those that pages hand over. The types of the
 values in them name what may be missing (`| None`, a null column), the words of a state (`Literal`),
@@ -38,7 +38,7 @@ from controlplane.operations.models import Operation, ScheduleRun
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
 from controlplane.writers.models import Conflict
-from tests.support.joined import commit, make
+from tests.support.joined import SHIP_COLUMN, commit, make
 from tests.support.sinks import stuck_state
 from tests.web.page_addresses import pages
 from tests.web.test_page_roles import places, table_of  # noqa: F401 - a fixture
@@ -71,43 +71,43 @@ FIXED = {
     "SinkSummary.sink_id",
     "TableChangePlan.services",
 }
-"""Text with a form of its own, beside instants, slugs and addresses, which show theirs."""
+"""Text with a form of its own, next to instants, slugs and addresses, which show theirs."""
 OF_A_FORM = re.compile(r"\d{17}(,\d{17})*|[/?].*", re.DOTALL)
 DEPTH_MAX = 5
 
 
-def vary(value: object, wanted: str, depth: int = DEPTH_MAX) -> Iterator[tuple[str, Any]]:
+def vary(value: object, templates: str, depth: int = DEPTH_MAX) -> Iterator[tuple[str, Any]]:
     """Copies of a value with one thing in it changed, each with what that is; only what the
-    templates `wanted` read.
+    text of `templates` reads.
     """
     if not depth:
         return
     if is_dataclass(value) and not isinstance(value, type):
-        yield from _vary_dataclass(value, wanted, depth)
+        yield from _vary_dataclass(value, templates, depth)
     elif isinstance(value, Model):
         for column in value._meta.concrete_fields:
-            if column.null and f".{column.name}" in wanted:
+            if column.null and f".{column.name}" in templates:
                 name = f"{type(value).__name__} without {column.name}"
-                yield name, _changed(value, column.attname, None)
+                yield name, _copy_with(value, column.attname, None)
     elif isinstance(value, Mapping):
         for key, inner in value.items():
-            for name, varied in vary(inner, wanted, depth - 1):
+            for name, varied in vary(inner, templates, depth - 1):
                 yield f"{key}: {name}", {**value, key: varied}
     elif isinstance(value, list | tuple) and not hasattr(value, "_fields"):
         for at in {type(inner): at for at, inner in reversed(list(enumerate(value)))}.values():
-            for name, varied in vary(value[at], wanted, depth - 1):
+            for name, varied in vary(value[at], templates, depth - 1):
                 yield name, type(value)([*value[:at], varied, *value[at + 1 :]])
 
 
-def _vary_dataclass(value: Any, wanted: str, depth: int) -> Iterator[tuple[str, Any]]:
+def _vary_dataclass(value: Any, templates: str, depth: int) -> Iterator[tuple[str, Any]]:
     kind = type(value).__name__
     own = {
         name: hint
         for name, hint in _hints(cast(Hashable, type(value))).items()
-        if f".{name}" in wanted
+        if f".{name}" in templates
     }
     states = [
-        (f"{kind} {name}={word}", _changed(value, name, word))
+        (f"{kind} {name}={word}", _copy_with(value, name, word))
         for name, hint in own.items()
         if get_origin(hint) is Literal
         for word in get_args(hint)
@@ -116,14 +116,14 @@ def _vary_dataclass(value: Any, wanted: str, depth: int) -> Iterator[tuple[str, 
     for state, base in [(kind, value), *states]:
         for name, hint in own.items():
             if NoneType in get_args(hint):
-                yield f"{state} without {name}", _changed(base, name, None)
+                yield f"{state} without {name}", _copy_with(base, name, None)
     for name, hint in own.items():
         if is_free_text(kind, name, hint, getattr(value, name)):
             hostile = HOSTILE if hint is str else [HOSTILE]
-            yield f"{kind} with hostile {name}", _changed(value, name, hostile)
+            yield f"{kind} with hostile {name}", _copy_with(value, name, hostile)
     for name in _hints(cast(Hashable, type(value))):
-        for inner_name, inner in vary(getattr(value, name), wanted, depth - 1):
-            yield inner_name, _changed(value, name, inner)
+        for inner_name, inner in vary(getattr(value, name), templates, depth - 1):
+            yield inner_name, _copy_with(value, name, inner)
 
 
 @cache
@@ -148,7 +148,7 @@ def is_free_text(kind: str, name: str, hint: Any, now: object) -> bool:
     return OF_A_FORM.fullmatch(str(some)) is None
 
 
-def _changed(value: Any, name: str, inner: object) -> Any:
+def _copy_with(value: Any, name: str, inner: object) -> Any:
     copied = copy.copy(value)
     object.__setattr__(copied, name, inner)
     return copied
@@ -158,10 +158,10 @@ def _changed(value: Any, name: str, inner: object) -> Any:
 def source(name: str) -> str:
     """A template with those that it includes."""
     text = (TEMPLATES / name).read_text(encoding="utf-8")
-    return text + "".join(source(one) for one in re.findall(r'include "([^"]+)"', text))
+    return text + "".join(source(part) for part in re.findall(r'include "([^"]+)"', text))
 
 
-def problem_of(name: str, context: Mapping[str, Any], *, is_hostile: bool) -> str:
+def find_problem(name: str, context: Mapping[str, Any], *, is_hostile: bool) -> str:
     try:
         page = get_template(name).template.render(Context(dict(context)))  # type: ignore[attr-defined]
     except Exception as error:  # noqa: BLE001 - whatever it is, the page would be a 500.
@@ -172,7 +172,8 @@ def problem_of(name: str, context: Mapping[str, Any], *, is_hostile: bool) -> st
     elements.feed(page)
     hrefs = [html.unescape(href) for href in re.findall(r'href="([^"]*)"', page)]
     broken = [href for href in hrefs if HOSTILE[:5] in href]
-    return "; ".join([*(one for one in elements.strange if " on" in one), *broken])[:300]
+    handlers = [element for element in elements.strange if " on" in element]
+    return "; ".join([*handlers, *broken])[:300]
 
 
 @pytest.fixture
@@ -186,7 +187,7 @@ def addresses(
     start_streams(admin, DemoRun(rounds=2))
     joined = make(root)
     commit(joined, {"id": "a", "shop_ts": 1_700_000_000_000, "price": 1.0}, stream="shop")
-    commit(joined, {"id": "a", "ship_ts": 1_700_000_000_000, "road": "x"}, stream="ship")
+    commit(joined, {"id": "a", "ship_ts": 1_700_000_000_000, SHIP_COLUMN: "x"}, stream="ship")
     sync_table(do_register_table(location=joined.location, slug="joined", by=admin))
     now = timezone.now()
     now_ms = int(now.timestamp() * 1000)
@@ -227,11 +228,11 @@ def test_every_fragment_renders_without_what_is_optional_and_with_hostile_names(
 ) -> None:
     settings.SLUICE_SOURCE_ROOTS = (str(tmp_path),)
     (tmp_path / "new.csv").write_text("id,city,ts,note\n1,Oslo,7,hi\n")
-    given: dict[str, list[dict[Any, Any]]] = {}
+    contexts_by_name: dict[str, list[dict[Any, Any]]] = {}
 
     def note(sender: object, template: Template, context: Context, **_: object) -> None:
         if str(template.name).split("/")[0] in FOLDERS:
-            given.setdefault(str(template.name), []).append(dict(context.flatten()))
+            contexts_by_name.setdefault(str(template.name), []).append(dict(context.flatten()))
 
     template_rendered.connect(note)
     try:
@@ -247,13 +248,13 @@ def test_every_fragment_renders_without_what_is_optional_and_with_hostile_names(
     finally:
         template_rendered.disconnect(note)
     problems, seen = {}, set()
-    for name, contexts in given.items():
+    for name, contexts in contexts_by_name.items():
         for context in contexts:
             for what, varied in vary(context, source(name)):
                 if (name, what) not in seen:
                     seen.add((name, what))
-                    problems[name, what] = problem_of(name, varied, is_hostile="hostile" in what)
+                    problems[name, what] = find_problem(name, varied, is_hostile="hostile" in what)
 
     fragments = {f"fragments/{file.name}" for file in (TEMPLATES / "fragments").iterdir()}
     assert {what: problem for what, problem in problems.items() if problem} == {}
-    assert fragments - set(given) == set(), "no address shows these"
+    assert fragments - set(contexts_by_name) == set(), "no address shows these"

@@ -1,4 +1,4 @@
-"""Every order of two of the demo's buttons: each shows what it promises, and leaves no alert.
+"""Any two of the demo's buttons in any order: each shows what it promises, and leaves no alert.
 
 The writers are carried out here, in this process: all of a button begin and write before the first
 of them commits, which is what the demo's own wait for each other arranges.
@@ -64,7 +64,7 @@ def ads(root: Path, admin: User) -> Table:
     return table
 
 
-def rows_of(table: Table, operation: Operation) -> pa.Table:
+def build_rows(table: Table, operation: Operation) -> pa.Table:
     source = operation.parameters["job"]["source"]
     match source["kind"]:
         case "demo_backfill":
@@ -82,7 +82,7 @@ def carry_out(table: Table, operations: tuple[Operation, Operation]) -> None:
     for operation in operations:
         job = operation.parameters["job"]
         options = write_options({**job["options"], "sluice.operation.id": str(operation.pk)})
-        batch, stored = rows_of(table, operation), open_table(table.location).table
+        batch, stored = build_rows(table, operation), open_table(table.location).table
         transaction = WriteClient(stored, options).begin(
             batch.schema, WriteRequest("upsert", job["stream"])
         )
@@ -112,7 +112,9 @@ def test_second_button_shows_what_it_promises_whatever_came_first(
         sync_table(ads)
 
     lost = list(Conflict.objects.filter(table=ads).order_by("decided_at"))
-    assert [conflict.kind for conflict in lost] == [LOST_BY[one] for one in pair if one in LOST_BY]
+    assert [conflict.kind for conflict in lost] == [
+        LOST_BY[button] for button in pair if button in LOST_BY
+    ]
     page = as_admin.get("/t/ad-requests/conflicts").content.decode()
     assert all(f"/t/ad-requests/conflicts/{conflict.loser_instant}" in page for conflict in lost)
     now = timezone.now()
