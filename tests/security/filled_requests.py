@@ -175,7 +175,11 @@ READS_NO_ROWS = {
     *("settings", "masks", "service-setting", "sink-start", "sink-stop", "sink-relaunch"),
     *("sink-reset", "schedule-pause", "schedule-delete", "approval-rules", "table-approval-rules"),
     *("stream-declare", "stream-launch", "table-register", "unregister", "writer-abort-now"),
-    "rollback-plan",
+    *("rollback-plan", "writers-pause"),
+    # Connections: addresses, and who may use them.
+    *("api:connections", "api:connection", "api:connection_grants", "api:connection_test"),
+    *("connection-new", "connection-change", "connection-grants", "connection-test"),
+    "connection-delete",
     # Health, alerts and where they are sent.
     *("api:alert_silence", "api:alert_rule", "api:threshold", "api:table_threshold"),
     *("api:channels", "api:channel", "api:channel_test", "api:bulk_silence"),
