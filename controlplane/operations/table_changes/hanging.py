@@ -97,9 +97,11 @@ class TableChangePlan:
     """Of those file groups, as the mirror has them."""
     former_slugs: list[str]
     open_operations: list[OpenOperation]
+    schedules: list[str]
+    """Names of `services`, then of `active_schedules`."""
     services: list[str]
     """Services that the node runs by their settings."""
-    schedules: list[ActiveSchedule]
+    active_schedules: list[ActiveSchedule]
     sinks: list[str]
     """Ids of sinks that run without an operation of this node."""
     blockers: list[str]
@@ -125,8 +127,9 @@ def table_change_plan(table: Table) -> TableChangePlan:
         bytes=held["size"] or 0,
         former_slugs=former,
         open_operations=in_use.open_operations,
+        schedules=[*in_use.services, *(schedule.name for schedule in in_use.schedules)],
         services=in_use.services,
-        schedules=in_use.schedules,
+        active_schedules=in_use.schedules,
         sinks=in_use.sinks,
         blockers=in_use.blockers,
         warnings=_warnings(table),
