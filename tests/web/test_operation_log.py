@@ -17,8 +17,8 @@ from controlplane.tables.models import Table
 from tests.web.test_untrusted_text import PAYLOADS, Elements
 from workers.reporting.stored_lines import LogLine
 
-QUERIES_MAX = 13
-"""Of which its approval is the last."""
+QUERIES_MAX = 14
+"""With its approval, and the pause of the writers of its table."""
 LINES = 450
 
 

@@ -48,7 +48,8 @@ def test_kind_of_a_module_is_opened_where_the_environment_names_the_module(
     assert isinstance(opened(table, STREAM, "workers.demo.inputs"), DemoStream)
 
     with pytest.raises(
-        InvalidInput, match=r"kind is unknown.*known=\['csv', 'json', 'kafka', 'parquet', 'sql'\]"
+        InvalidInput,
+        match=r"kind is unknown.*known=\['csv', 'json', 'kafka', 'parquet', 'postgresql', 'sql'\]",
     ):
         opened(table, STREAM, "")
 

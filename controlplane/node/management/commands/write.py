@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.core.management import BaseCommand, CommandError
@@ -114,6 +113,7 @@ class Command(BaseCommand):
 
     def _write_database(self, options: Mapping[str, Any], scratch: Path) -> None:
         """In this process, whose memory the rows must fit in."""
+        from workers.files.base_file import read_parquet
         from workers.postgresql import write_rows
         from workers.query_inputs import limits_of_rows
         from workers.spark.load import parse_streams
@@ -132,7 +132,8 @@ class Command(BaseCommand):
         limits, rows_max = limits_of_rows(os.environ)
         file = scratch / "rows.parquet"
         write_rows(connection, query, file, rows_max=rows_max, limits=limits, environ=os.environ)
-        rows = pq.read_table(file)
+        with file.open("rb") as stream:
+            rows = read_parquet(stream)
         table = self._table(options, rows.schema, options["name"])
         config = table.table.config
         shared = (*config.record_key, *config.partition_by, *config.ordering)
