@@ -36,11 +36,20 @@ def redis_url() -> Iterator[str]:
             [str(server), "--port", "0", "--unixsocket", str(socket), "--save", ""],
             stdout=subprocess.DEVNULL,
         )
-        while not socket.exists():
+        url = f"unix://{socket}"
+        while not is_listening(url):  # The socket exists shortly before the server listens.
+            assert process.poll() is None, "the server has ended"
             time.sleep(0.02)
-        yield f"unix://{socket}"
+        yield url
         process.kill()
         process.wait()
+
+
+def is_listening(url: str) -> bool:
+    try:
+        return bool(redis.Redis.from_url(url).ping())
+    except redis.ConnectionError:
+        return False
 
 
 @pytest.fixture
