@@ -62,6 +62,7 @@ OF_NO_TABLE = {
     "user_key": "1",
     "username": "gus",
     "what": "hide",
+    "action": "pause",
 }
 """What an address takes besides, in any test that looks through all addresses."""
 LEADS_NOWHERE = {
