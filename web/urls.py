@@ -117,7 +117,7 @@ urlpatterns = [
     path("t/<slug:slug>/rollback", rollback.rollback, name="rollback"),
     path("t/<slug:slug>/rollback/choices", rollback.choices, name="rollback-choices"),
     re_path(
-        r"^t/(?P<slug>[-\w]+)/rollback/writers/(?P<action>pause|resume)$",
+        r"^t/(?P<slug>[-\w]+)/rollback/writers/(?P<change>pause|resume)$",
         rollback.writers_pause,
         name="writers-pause",
     ),

@@ -44,7 +44,7 @@ def known_of(table: Table) -> dict[str, str]:
         "slug": table.slug, "instant": instant.requested_at, "requested_at": instant.requested_at,
         "operation_id": str(operation.pk), "file_id": group.file_id, "service": "compaction",
         "button": "kill", "token_key": "0" * 15, "uidb64": "MQ", "token": "set-password",
-        "sink_id": "orders", "check": "mirror", "action": "pause",
+        "sink_id": "orders", "check": "mirror", "change": "pause",
     }  # fmt: skip
 
 

@@ -47,6 +47,7 @@ PARTS = {
 OF_NO_TABLE = {
     "action": "restore",
     "button": "kill",
+    "change": "pause",
     "channel_id": "1",
     "check": "mirror",
     "event_id": "1",
@@ -62,7 +63,6 @@ OF_NO_TABLE = {
     "user_key": "1",
     "username": "gus",
     "what": "hide",
-    "action": "pause",
 }
 """What an address takes besides, in any test that looks through all addresses."""
 LEADS_NOWHERE = {

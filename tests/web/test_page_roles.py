@@ -206,8 +206,8 @@ savepoints-rows                        GET  in  403 200 200 200 200 200 200 200 
 rollback                               GET  in  403 200 200 200 200 200 200 200 200 404
 rollback-choices                       GET  in  403 200 200 200 200 200 200 200 200 404
 rollback-plan                          GET  in  403 200 200 200 200 200 200 200 200 404
-writers-pause:action=pause               POST in 403 403 403 302 403 403 403 403 302 404
-writers-pause:action=resume              POST in 403 403 403 302 403 403 403 403 302 404
+writers-pause:change=pause               POST in 403 403 403 302 403 403 403 403 302 404
+writers-pause:change=resume              POST in 403 403 403 302 403 403 403 403 302 404
 rollback-plan                          POST in  403 403 403 422 403 403 403 403 422 404
 operation                              GET  in  403 200 200 200 200 200 200 200 200 404
 operation-state                        GET  in  403 200 200 200 200 200 200 200 200 404

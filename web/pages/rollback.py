@@ -109,10 +109,10 @@ def rollback_plan(request: HttpRequest, slug: str, instant: str) -> HttpResponse
 
 @require_POST
 @page
-def writers_pause(request: HttpRequest, slug: str, action: str) -> HttpResponse:
+def writers_pause(request: HttpRequest, slug: str, change: str) -> HttpResponse:
     """Pause what writes the table by itself, or resume it; then back to the plan."""
     table = access_table(person(request), slug, Permission.ADMINISTER)
-    act, done = _PAUSING[action]
+    act, done = _PAUSING[change]
     try:
         act(table, by=person(request), reason=request.POST.get("reason", "")[:REASON_CHARS_MAX])
     except ControlPlaneError as error:
