@@ -9,6 +9,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -17,6 +18,8 @@ from workers.sink.kafka.client_config import ClientSettings
 from workers.sink.kafka.failures import NO_TLS
 from workers.sink.kafka.topics import Topics
 
+READ_S_MAX = 10.0
+"""A client that sends nothing more must not keep the thread."""
 Ends = Callable[[socket.socket], object]
 
 
@@ -48,6 +51,7 @@ def answers_in_clear_text(client: socket.socket) -> None:
 def listener() -> Iterator[socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server
+        server.shutdown(socket.SHUT_RDWR)  # Closing it would not wake the thread that accepts.
 
 
 @pytest.mark.parametrize(
@@ -73,5 +77,6 @@ def serve(listener: socket.socket, ends: Ends) -> None:
             client, _ = listener.accept()
         except OSError:  # The test is over.
             return
-        with client:
+        with client, suppress(OSError):  # A client may reset the connection first.
+            client.settimeout(READ_S_MAX)
             ends(client)
