@@ -27,7 +27,11 @@ _PAGES: Final = (
     ("preferences", "Preferences"),
 )
 _PAGES_OF_AUDITORS: Final = (("people", "People"), ("audit", "Audit"))
-_PAGES_OF_ADMINS: Final = (("channels", "Channels"), ("node-settings", "Settings of the node"))
+_PAGES_OF_ADMINS: Final = (
+    ("channels", "Channels"),
+    ("connections", "Connections"),
+    ("node-settings", "Settings of the node"),
+)
 
 
 @dataclass(frozen=True, slots=True)

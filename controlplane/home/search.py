@@ -15,6 +15,7 @@ from django.db.models import Q
 from controlplane.accounts.roles import is_auditor
 from controlplane.fields import INSTANT_TIME
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord, UndoneRecord
+from controlplane.operations.filters import TEXT_CHARS_MAX, OperationFilter, filtered
 from controlplane.operations.models import Operation
 from controlplane.people.queries.users import PersonRow, people
 from controlplane.tables.access import visible_tables
@@ -103,13 +104,12 @@ def _instants(user: User, text: str) -> list[InstantHit]:
 
 
 def _operations(user: User, text: str) -> list[OperationHit]:
+    visible = Operation.objects.filter(table__in=visible_tables(user))
     try:
-        condition = Q(pk=UUID(text))
+        operations = visible.filter(pk=UUID(text))
     except ValueError:
-        condition = (
-            Q(reason__icontains=text) | Q(message__icontains=text) | Q(service__icontains=text)
-        )
-    operations = Operation.objects.filter(condition, table__in=visible_tables(user))
+        in_text = filtered(visible, OperationFilter(text=text[:TEXT_CHARS_MAX]), user)
+        operations = in_text | visible.filter(service__icontains=text)
     return [
         OperationHit(
             slug=row.table.slug,

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord
 from controlplane.operations.models import Operation
-from controlplane.tables.models import Table
+from controlplane.tables.models import RowGrant, Table
 
 QUERIES_MAX = 14
 
@@ -51,6 +51,20 @@ def test_search_from_anywhere_finds_every_kind(ads: Table, as_admin: Client, adm
     ) as queries:
         search(as_admin, "nightly")
     assert len(queries) <= QUERIES_MAX
+
+
+def test_search_finds_a_value_in_a_message_only_for_readers_of_the_rows(
+    ads: Table, as_viewer: Client
+) -> None:
+    """A masked message that could be searched would give its values away, one guess at a time."""
+    Operation.objects.update(message="ArrowInvalid: could not convert 'oslo-secret'")
+    addresses = [f"/t/ads/operations/{Operation.objects.get().pk}"]
+
+    assert search(as_viewer, "oslo-secret") == addresses
+
+    RowGrant.objects.all().delete()
+    assert search(as_viewer, "oslo-secret") == ["/tables/?q=oslo-secret"]
+    assert search(as_viewer, "nightly repair") == addresses, "reasons stay searchable"
 
 
 def test_search_shows_nobody_more_than_they_may_see(
