@@ -1,7 +1,8 @@
 """Pause and resume the automatic writers of a table, such as for a rollback.
 
 A pause is an audit row that lists what was stopped; the resume that follows it is another one.
-Nothing else is stored. Both can be repeated after a failure: each step checks its own state.
+Nothing else is stored. Both can be repeated after a failure: each step checks its own state, and a
+repeated pause lists what the earlier one listed as well.
 """
 
 from __future__ import annotations
@@ -63,19 +64,18 @@ class WriterPause:
 
 def find_running_writers(table: Table) -> RunningWriters:
     """Return what `do_pause_writers` would pause. Four queries."""
-    return RunningWriters(
-        streams=[_stream(operation) for operation in _stream_operations(table)],
-        sinks=[operation.sink_id for operation in _sink_operations(table)],
-        schedules=[schedule.name for schedule in _schedules(table)],
-        services=[setting.service for setting in _services(table)],
+    return _name_writers(
+        _stream_operations(table), _sink_operations(table), _schedules(table), _services(table)
     )
 
 
 def find_pause(table: Table) -> WriterPause | None:
     """Return the pause that holds, or None. Two queries."""
     event = _pause_event(table)
-    if event is None:
-        return None
+    return None if event is None else _describe_pause(event)
+
+
+def _describe_pause(event: AuditEvent) -> WriterPause:
     return WriterPause(
         by=event.who,
         at=event.at,
@@ -87,28 +87,37 @@ def find_pause(table: Table) -> WriterPause | None:
 def do_pause_writers(table: Table, *, by: User, reason: str = "") -> RunningWriters:
     """Pause schedules and services, cancel streams, and stop sinks after their transaction.
 
-    Raises NotAllowedNow if they are paused already or if nothing writes the table.
+    Raises NotAllowedNow if nothing writes the table.
     """
-    running = find_running_writers(table)
-    if _pause_event(table) is not None:
-        raise NotAllowedNow("the writers of this table are paused already", table=table.slug)
-    if not running.names:
-        raise NotAllowedNow("no stream, sink or schedule writes this table", table=table.slug)
     streams, sinks = _stream_operations(table), _sink_operations(table)
     schedules, services = _schedules(table), _services(table)
+    running = _name_writers(streams, sinks, schedules, services)
+    earlier = _pause_event(table)
+    if not running.names:
+        problem = (
+            "no stream, sink or schedule writes this table"
+            if earlier is None
+            else "the writers of this table are paused already"
+        )
+        raise NotAllowedNow(problem, table=table.slug)
+    details = {
+        "names": running.names,
+        "operations": [str(operation.pk) for operation in (*streams, *sinks)],
+        "schedules": [str(schedule.pk) for schedule in schedules],
+        "services": [setting.service for setting in services],
+    }
+    if earlier is not None:  # It failed midway, or something was started since then.
+        details = {
+            key: list(dict.fromkeys([*earlier.details[key], *stopped]))
+            for key, stopped in details.items()
+        }
     do_record(
         who=by.get_username(),
         what=PAUSED,
         subject=table.slug,
         result="requested",
         reason=reason,
-        details={
-            "table": table.pk,
-            "names": running.names,
-            "operations": [str(operation.pk) for operation in (*streams, *sinks)],
-            "schedules": [str(schedule.pk) for schedule in schedules],
-            "services": [setting.service for setting in services],
-        },
+        details={"table": table.pk, **details},
     )
     for schedule in schedules:  # First, so that nothing new begins.
         do_pause_schedule(schedule, is_paused=True, by=Requester.person(by), reason=reason)
@@ -125,9 +134,10 @@ def do_resume_writers(table: Table, *, by: User, reason: str = "") -> None:
     Raises NotAllowedNow if nothing is paused, while a writer has not stopped yet, and while a
     rollback of the table is open.
     """
-    event, pause = _pause_event(table), find_pause(table)
-    if event is None or pause is None:
+    event = _pause_event(table)
+    if event is None:
         raise NotAllowedNow("the writers of this table are not paused", table=table.slug)
+    pause = _describe_pause(event)
     if pause.still_ending:
         raise NotAllowedNow("writers have not stopped yet", writers=pause.still_ending)
     open_operations = Operation.objects.filter(table=table, state__in=sorted(OPEN))
@@ -148,6 +158,20 @@ def do_resume_writers(table: Table, *, by: User, reason: str = "") -> None:
         result="done",
         reason=reason,
         details={"table": table.pk, "names": pause.names},
+    )
+
+
+def _name_writers(
+    streams: list[Operation],
+    sinks: list[Operation],
+    schedules: list[Schedule],
+    services: list[ServiceSetting],
+) -> RunningWriters:
+    return RunningWriters(
+        streams=[_stream(operation) for operation in streams],
+        sinks=[operation.sink_id for operation in sinks],
+        schedules=[schedule.name for schedule in schedules],
+        services=[setting.service for setting in services],
     )
 
 

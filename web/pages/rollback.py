@@ -172,8 +172,8 @@ def _show_plan(
         "plan": plan,
         "form": form,
         "approver": approver_wanted(table, ROLLBACK),
-        "pause": (pause := find_pause(table)),
-        "running": None if pause else find_running_writers(table),
+        "pause": find_pause(table),
+        "running": find_running_writers(table),
         "may_run": bool(plan and plan.is_executable)
         and may(person(request), Permission.ADMINISTER, table),
     }

@@ -70,6 +70,23 @@ def test_paused_writers_stop_and_are_resumed(lake: Lake, admin: User, stream: Op
         do_resume_writers(lake.row, by=admin)
 
 
+def test_a_pause_that_failed_midway_is_repeated(lake: Lake, admin: User, stream: Operation) -> None:
+    do_pause_writers(lake.row, by=admin)
+    Operation.objects.filter(pk=stream.pk).update(state="running")  # As if it died before this.
+    assert find_running_writers(lake.row).names == ["click"]
+
+    do_pause_writers(lake.row, by=admin)
+
+    stream.refresh_from_db()
+    assert stream.state == "cancelling"
+    pause = find_pause(lake.row)
+    assert pause is not None
+    assert pause.names == ["click", "nightly", "clean"]
+    Operation.objects.filter(pk=stream.pk).update(state="cancelled")
+    do_resume_writers(lake.row, by=admin)
+    assert find_running_writers(lake.row).names == ["click", "nightly", "clean"]
+
+
 def test_nothing_is_resumed_under_a_rollback_or_twice(
     lake: Lake, admin: User, stream: Operation
 ) -> None:
