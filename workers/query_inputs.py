@@ -19,7 +19,6 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from workers.bounded_process import ProcessLimits, run_bounded
-from workers.clock import InstantTime
 from workers.connections import DatabaseConnection
 from workers.errors import InvalidInput
 from workers.given_connection import load_connection_of_kind
@@ -103,10 +102,6 @@ class QuerySource(WrittenOnce):
             locations=list(self.locations.values()),
         )
 
-    def before_commit(self, instant: InstantTime) -> None:
-        """Nothing: no rival is waited for."""
-        return
-
 
 @dataclass(frozen=True, slots=True)
 class DatabaseSource(WrittenOnce):
@@ -151,10 +146,6 @@ class DatabaseSource(WrittenOnce):
             limits=limits,
             environ=self.environment,
         )
-
-    def before_commit(self, instant: InstantTime) -> None:
-        """Nothing: no rival is waited for."""
-        return
 
 
 def limits_of_rows(environment: Mapping[str, str]) -> tuple[ProcessLimits, int]:

@@ -21,8 +21,8 @@ from controlplane.connections.queries import (
     check_admin,
     connection_row,
     connection_settings,
+    find_uses,
 )
-from controlplane.connections.uses import find_uses
 from controlplane.encryption import CONNECTIONS
 from controlplane.errors import InvalidRequest, NotAllowedNow
 from controlplane.tables.names import check_namespace
@@ -104,8 +104,7 @@ def do_change_connection(wish: ConnectionWish, *, by: User) -> ConnectionRow:
             raise InvalidRequest(
                 "a connection keeps its kind; create another one", kind=connection.kind
             )
-        stored = _load_secrets(connection, needs_them=wish.secrets is None)
-        secrets = stored if wish.secrets is None else wish.secrets
+        secrets = _load_secrets(connection) if wish.secrets is None else wish.secrets
         fields = _columns(wish.kind, wish.settings, secrets)
         before, after = connection.settings, fields["settings"]
         changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
@@ -228,9 +227,7 @@ def _columns(kind: str, settings: Mapping[str, Any], secrets: Mapping[str, str])
     }
 
 
-def _load_secrets(connection: Connection, *, needs_them: bool) -> dict[str, str]:
-    if not needs_them:
-        return {}
+def _load_secrets(connection: Connection) -> dict[str, str]:
     settings = connection_settings(connection)
     return {name: str(settings[name]) for name in connection.secret_names}
 

@@ -7,6 +7,7 @@ from typing import assert_never
 from controlplane.connections.models import Connection
 from controlplane.connections.queries import connection_settings
 from controlplane.errors import InvalidRequest
+from controlplane.tables.masks import MASK
 from workers.connections import (
     BucketConnection,
     DatabaseConnection,
@@ -14,8 +15,6 @@ from workers.connections import (
     connection_from_json,
 )
 from workers.errors import LakehouseError
-
-_HIDDEN = "••••"
 
 
 def find_problem(connection: Connection) -> str:
@@ -30,6 +29,9 @@ def find_problem(connection: Connection) -> str:
 
     try:
         settings = connection_settings(connection)
+    except InvalidRequest as error:
+        return str(error)
+    try:
         opened = connection_from_json(connection.kind, settings)
         match opened:
             case KafkaConnection():
@@ -40,17 +42,9 @@ def find_problem(connection: Connection) -> str:
                 check_database(opened)
             case _:
                 assert_never(opened)
-    except (LakehouseError, InvalidRequest) as error:
-        return _without_secrets(str(error), connection)
+    except LakehouseError as error:
+        problem = str(error)
+        for name in connection.secret_names:  # A server's answer may repeat what it was sent.
+            problem = problem.replace(str(settings[name]), MASK)
+        return problem
     return ""
-
-
-def _without_secrets(text: str, connection: Connection) -> str:
-    """Hide the secrets in a server's answer, which may repeat what it was sent."""
-    try:
-        settings = connection_settings(connection)
-    except InvalidRequest:
-        return text
-    for name in connection.secret_names:
-        text = text.replace(str(settings[name]), _HIDDEN)
-    return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -151,3 +152,20 @@ def _row(connection: Connection, is_admin: bool, namespaces: set[str] | None) ->
         tested_by=connection.tested_by if is_admin else "",
         test_problem=connection.test_problem if is_admin else "",
     )
+
+
+FindUses = Callable[[Connection], list[str]]
+_FINDERS: list[FindUses] = []
+
+
+def add_finder(find: FindUses) -> None:
+    """Register a finder of uses, for an app that stores names of connections. A connection for
+    which it returns a use is not deleted.
+    """
+    if find not in _FINDERS:
+        _FINDERS.append(find)
+
+
+def find_uses(connection: Connection) -> list[str]:
+    """Return a description of each use of the connection."""
+    return [use for find in _FINDERS for use in find(connection)]

@@ -10,7 +10,7 @@ class OperationsConfig(AppConfig):
     label = "operations"
 
     def ready(self) -> None:
-        from controlplane.connections.uses import add_finder
+        from controlplane.connections.queries import add_finder
         from controlplane.operations.named_connections import find_uses
 
         add_finder(find_uses)

@@ -13,7 +13,11 @@ from django.db.models import Q
 from controlplane.connections.models import Connection
 from controlplane.connections.queries import connection_settings, find_granted_connection
 from controlplane.errors import InvalidRequest
-from controlplane.operations.connection_sources import check_connection_source, has_connection
+from controlplane.operations.connection_sources import (
+    SOURCE_KEY,
+    check_connection_source,
+    has_connection,
+)
 from controlplane.operations.models import Operation, Schedule
 from controlplane.operations.source_kinds import source_kind
 from controlplane.operations.states import OPEN
@@ -22,8 +26,6 @@ from workers.connections import KafkaConnection
 from workers.given_connection import connection_environment
 from workers.options.sink_keys import CONNECTION_KEY
 from workers.sink.config import SinkConfig
-
-SOURCE_KEY = "connection"
 
 
 def connection_problem(operation: Operation) -> str:

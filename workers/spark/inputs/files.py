@@ -10,7 +10,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import col, concat, lit
 from pyspark.sql.types import StringType, StructField, StructType
 
-from workers.clock import InstantTime
 from workers.connections import BucketConnection
 from workers.files.arrow_streams import parquet_schema
 from workers.files.rows_file import KEY_SEPARATOR, CsvFile, JsonFile, names
@@ -59,10 +58,6 @@ class FileSource(WrittenOnce):
         if isinstance(self.file, CsvFile):
             return _csv_frame(spark, self.file)
         return parquet_frame(spark, self.file)
-
-    def before_commit(self, instant: InstantTime) -> None:
-        """Nothing: no rival is waited for."""
-        return
 
 
 def _file_here(job_source: JobSource, around: Surroundings) -> Path:

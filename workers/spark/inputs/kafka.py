@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from workers.clock import InstantTime, SystemClock
+from workers.clock import SystemClock
 from workers.errors import InvalidInput
 from workers.files.arrow_streams import parquet_schema
 from workers.sink.bounded import OFFSETS, BoundedRead, OffsetRanges, bounded_read
@@ -45,10 +45,6 @@ class KafkaSource(WrittenOnce):
         """All records, whatever `number`. Raises InvalidInput naming a record that is no row."""
         spool = self._spooled()
         return spark.read.schema(to_spark(parquet_schema(spool))).parquet(f"file://{spool}")
-
-    def before_commit(self, instant: InstantTime) -> None:
-        """Nothing: no rival is waited for."""
-        return
 
     def _spooled(self) -> Path:
         spool = self.around.scratch / "records.parquet"

@@ -87,6 +87,10 @@ class WrittenOnce:
         """Never: a round that was rolled back ends the write."""
         return False
 
+    def before_commit(self, instant: InstantTime) -> None:
+        """Nothing: no rival is waited for."""
+        return
+
 
 @dataclass(frozen=True, slots=True)
 class JobSource:
