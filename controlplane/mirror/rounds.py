@@ -62,7 +62,7 @@ _ERROR_AFTER = timedelta(seconds=10)
 
 
 Seen: TypeAlias = tuple[Table, str | None]
-"""A table and what the cheap look at it saw; None where nobody looked yet."""
+"""A table and its change token; None if the token was not computed yet."""
 
 
 @dataclass(frozen=True, slots=True)

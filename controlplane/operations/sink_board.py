@@ -87,7 +87,7 @@ class SinkSummary:
 def sinks_board(
     table: Table, now: datetime | None = None, *, is_whole: bool = False
 ) -> list[SinkSummary]:
-    """All sinks of the table, those that need somebody first. Three queries. `is_whole`: whether
+    """All sinks of the table, those that need attention first. Three queries. `is_whole`: whether
     the reader sees every value of the table's rows.
     """
     at = now or timezone.now()

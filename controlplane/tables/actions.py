@@ -31,7 +31,7 @@ def do_register_table(
     who: str = "",
 ) -> Table:
     """A row for the table at `location`; the next sync fills in what the table says of itself.
-    `who`: the name for the audit where `by` is nobody.
+    `who`: the name for the audit where `by` is None.
 
     Raises InvalidRequest: grammar of slug, name and namespace, roots, a slug that is taken, a
     location that overlaps another table's.

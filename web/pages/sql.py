@@ -107,7 +107,7 @@ def delete(request: HttpRequest, query_id: int) -> HttpResponse:
     _check_role(request)
     query = saved_query(person(request), query_id)
     if not is_confirmed(request):
-        shared = f"everybody who sees a table of {query.namespace}" if query.namespace else "nobody"
+        shared = f"users who see a table of {query.namespace}" if query.namespace else "no one else"
         question = Question(
             page="sql",
             title=f"Delete the query {query.name}?",

@@ -68,7 +68,7 @@ class InsertedKeys:
 
     def _met(self, near: list[_Inserted], theirs: WriteStat) -> dict[FileGroupKey, list[str]]:
         """Our file groups that got a key which is in their file too. All, with no key, where the
-        file cannot tell, because its rows were written anew since and it was cleaned.
+        file cannot tell, because its rows were rewritten since then and it was cleaned.
         """
         if not near:
             return {}
@@ -169,8 +169,8 @@ class _Inserted:
 
     @cached_property
     def keys(self) -> SortedKeys:
-        """The keys that it got; in a log and in a file that was written anew also those of updated
-        rows. Whoever brings one of these to another file group has met us in the one where it was.
+        """The keys that it got; in a log and in a rewritten file also those of updated rows. A
+        writer that moves one of these to another file group conflicts with us in its old one.
         """
         if self.stat.is_log:
             return SortedKeys.of(read_log_keys(self.storage, self.stat.path))

@@ -31,8 +31,9 @@ _log = logging.getLogger(__name__)
 def request_leave(
     operation_id: str, report_url: str, environment: Mapping[str, str], clock: Clock
 ) -> Mapping[str, Any] | None:
-    """Return None where the operation may not begin, or nobody answers for 15 s. Else the named
-    connection that the operation uses, as `workers.given_connection` reads it; empty without one.
+    """Return None where the operation may not begin, or the control plane does not answer for
+    15 s. Else the named connection that the operation uses, as `workers.given_connection` reads
+    it; empty without one.
     """
     url = f"{report_url.rstrip('/')}/leave/"
     body = {"operation_id": operation_id}

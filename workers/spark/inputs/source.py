@@ -88,7 +88,7 @@ class WrittenOnce:
         return False
 
     def before_commit(self, instant: InstantTime) -> None:
-        """Nothing: no rival is waited for."""
+        """Return at once: a single round waits for no other writer."""
         return
 
 
