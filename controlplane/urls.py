@@ -9,3 +9,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("controlplane.monitoring.urls")),
     path("", include("web.urls")),
 ]
+
+handler404 = "web.pages.not_found.not_found"

@@ -153,6 +153,36 @@ def test_the_page_costs_the_same_with_ten_thousand_operations(
     assert max(len(queries), len(first)) <= QUERIES_MAX, [one["sql"][:90] for one in first]
 
 
+@pytest.mark.parametrize(
+    ("typed", "leads_to"),
+    [
+        ("/operations/", "/operations"),
+        ("/operations/?state=open", "/operations?state=open"),
+        ("/t/ads/write/", "/t/ads/write"),
+        ("/t/ads/operations/", "/t/ads/operations"),
+        ("/t/ads/operations", "/operations?table=ads"),
+        ("/operations/{id}", "/t/ads/operations/{id}"),
+        ("/t/ads", "/t/ads/"),
+    ],
+)
+def test_a_typed_address_leads_to_its_page(
+    typed: str, leads_to: str, ads: Table, as_viewer: Client
+) -> None:
+    key = str(made(ads).pk)
+
+    answer = as_viewer.get(typed.format(id=key))
+
+    assert answer.status_code in (301, 302)
+    assert answer["Location"] == leads_to.format(id=key)
+
+
+def test_no_address_beside_a_page_is_redirected(ads: Table, as_viewer: Client) -> None:
+    for path in ("/nothing/", "/t/nothing/operations/x/"):
+        assert as_viewer.get(path).status_code == 404
+    assert as_viewer.post("/operations/").status_code == 404
+    assert b"Search for its name or id" in as_viewer.get("/nothing/").content
+
+
 def test_a_tables_own_list_leads_into_it(ads: Table, as_viewer: Client) -> None:
     made(ads)
 

@@ -64,6 +64,8 @@ operations                             GET  in  403 200 200 200 200 200 200 200 
 operations?since=yesterday             GET  in  403 400 400 400 400 400 400 400 400 400
 operations?since=0001-01-01T00:00%2B14:00 GET  in  403 400 400 400 400 400 400 400 400 400
 operations-export                      GET  in  403 200 200 200 200 200 200 200 200 200
+operation-by-id                        GET  in  403 302 302 302 302 302 302 302 302 404
+table-operations                       GET  in  403 302 302 302 302 302 302 302 302 404
 operations-rows                        GET  in  403 200 200 200 200 200 200 200 200 200
 go                                     GET  in  302 302 302 302 302 302 302 302 302 302
 go?q=trips                             GET  in  302 302 302 302 302 302 302 302 302 302

@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
@@ -26,10 +28,15 @@ from controlplane.operations.filters import (
     OperationFilter,
 )
 from controlplane.operations.kinds.kind import kinds
-from controlplane.operations.queries import OperationRow, listed_operations
+from controlplane.operations.queries import OperationRow, access_operation, listed_operations
 from controlplane.operations.states import OperationState
 from controlplane.paging import PAGE_ROWS_MAX
-from controlplane.tables.access import may_see_some, visible_tables
+from controlplane.tables.access import (
+    Permission,
+    access_table,
+    may_see_some,
+    visible_tables,
+)
 from web.exports import Columns, exported
 from web.refusals import page, person
 from web.time_zones import shown_zone
@@ -61,6 +68,22 @@ def operations(request: HttpRequest) -> HttpResponse:
         **_rows(request),
     }
     return render(request, "pages/operations.html", context)
+
+
+@require_safe
+@page
+def operation_by_id(request: HttpRequest, operation_id: UUID) -> HttpResponse:
+    """Redirect to the page of the operation. People copy its id, and not the name of its table."""
+    operation = access_operation(person(request), operation_id, Permission.VIEW)
+    return redirect("operation", operation.table.slug, operation.pk)
+
+
+@require_safe
+@page
+def table_operations(request: HttpRequest, slug: str) -> HttpResponse:
+    """Redirect to the list with this table as its filter."""
+    table = access_table(person(request), slug, Permission.VIEW)
+    return redirect(f"{reverse('operations')}?{urlencode({'table': table.slug})}")
 
 
 @require_safe
