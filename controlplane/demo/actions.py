@@ -24,7 +24,7 @@ from controlplane.operations.models import Operation
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import OPEN, OperationState
 from controlplane.tables.models import Table
-from workers.clock import SystemClock
+from workers.clock import InstantTime, SystemClock
 from workers.concurrency.heartbeat import read_heartbeats
 from workers.markers.store import read_names
 from workers.spark.process import is_driver, kill_driver, read_pid
@@ -43,6 +43,8 @@ SPARK_CONF = {"spark.sql.shuffle.partitions": "2"}
 """A handful of rows."""
 LATE_S = 45.0
 KILL_TASK = "controlplane.demo.kill_writer"
+KILLED_WRITER = "demo.kill_writer"
+"""What the audit calls it, when it is requested and when it is done."""
 KILL_WAIT_S = 20.0
 KILL_POLL_S = 0.05
 NONE_TO_KILL = "no demo writer runs on this machine; start the demo again first"
@@ -117,27 +119,29 @@ def do_kill_demo_writer(table: Table, by: User) -> Operation:
     with transaction.atomic():
         do_record(
             who=by.get_username(),
-            what="demo.kill_writer",
+            what=KILLED_WRITER,
             subject=table.slug,
             result="requested",
             details={"operations": [str(operation.pk) for operation in running]},
         )
-        transaction.on_commit(lambda: _send_kill(table.slug))
+        transaction.on_commit(lambda: _send_kill(table.slug, by.get_username()))
     return running[0]
 
 
-def _send_kill(slug: str) -> None:
+def _send_kill(slug: str, by: str) -> None:
     try:
-        app.send_task(KILL_TASK, args=[slug], retry=False)
+        app.send_task(KILL_TASK, args=[slug, by], retry=False)
     except OperationalError as error:
         raise QueueUnavailable from error
 
 
-def kill_in_the_middle(table: Table, *, wait_s: float = KILL_WAIT_S) -> Operation | None:
-    """Wait until a demo writer has files down and is not committed, then kill it.
+def kill_in_the_middle(
+    table: Table, *, by: str = "demo", wait_s: float = KILL_WAIT_S
+) -> Operation | None:
+    """Wait until a demo writer has markers and has not committed, kill it, and record its instant.
 
-    A writer that rests between two rounds leaves nothing that a page could show. When none writes
-    in time, the newest is killed as it is; None when none runs any more.
+    A writer that waits between two rounds leaves nothing that a page could show. If none writes
+    in time, the newest is killed as it is. Return None if none runs.
     """
     clock = SystemClock()
     storage = storage_of(table)
@@ -147,9 +151,23 @@ def kill_in_the_middle(table: Table, *, wait_s: float = KILL_WAIT_S) -> Operatio
         for beat in read_heartbeats(storage):
             chosen = running.get(beat.operation_id or "")
             if chosen and read_names(storage, beat.instant).all() and _kill(chosen):
+                _record_kill(table, by, chosen, beat.instant)
                 return chosen
         clock.sleep(KILL_POLL_S)
-    return next((operation for operation in _running(table) if _kill(operation)), None)
+    killed = next((operation for operation in _running(table) if _kill(operation)), None)
+    if killed is not None:
+        _record_kill(table, by, killed, "")
+    return killed
+
+
+def _record_kill(table: Table, by: str, killed: Operation, instant: InstantTime) -> None:
+    do_record(
+        who=by,
+        what=KILLED_WRITER,
+        subject=table.slug,
+        result="succeeded",
+        details={"operation": str(killed.pk), "instant": instant},
+    )
 
 
 def _running(table: Table) -> list[Operation]:

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Final
 
 from django.contrib.auth.models import User
 from django.db.models import Q
+from django.utils import timezone
 
 from controlplane.audit.actions import do_record
 from controlplane.audit.models import AuditEvent
 from controlplane.demo import prices, sink, streams
-from controlplane.demo.actions import find_obstacles
+from controlplane.demo.actions import KILL_TASK, KILLED_WRITER, find_obstacles
 from controlplane.demo.source_kinds import BACKFILL, EVOLVE, LATE
-from controlplane.mirror.models import HeartbeatRecord, InstantRecord, JoinPoint
+from controlplane.mirror.models import JoinPoint, UndoneRecord
 from controlplane.mirror.sink_models import SinkRecord
 from controlplane.operations.models import Operation
 from controlplane.operations.sink_stops import open_operation
@@ -28,12 +29,14 @@ from controlplane.operations.states import OPEN, OperationState
 from controlplane.tables.access import visible_tables
 from controlplane.tables.models import Table
 from controlplane.writers.models import Conflict
-from workers.clock import InstantTime, format_instant
+from workers.clock import InstantTime
 
 BEGAN: Final = "demo.story"
 KILLED: Final = "demo.kill_participant"
 SLUGS: Final = (streams.SLUG, sink.SLUG, prices.SLUG)
 LATE_GROUP: Final = "click"
+KILL_SHOWN_FOR: Final = timedelta(minutes=2)
+"""A killed writer is rolled back well within it, or had decided to commit before it died."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +84,14 @@ class _Look:
     tables: dict[str, Table]
 
     @cached_property
-    def marks(self) -> dict[str, datetime]:
-        """When the story began, and when it killed a participant last."""
+    def marks(self) -> dict[str, AuditEvent]:
+        """The audit rows of the story's last start and of its last kills."""
         events = AuditEvent.objects.filter(
-            what__in=(BEGAN, KILLED), object__in=(streams.SLUG, sink.SLUG)
+            what__in=(BEGAN, KILLED, KILLED_WRITER), object__in=(streams.SLUG, sink.SLUG)
         )
-        newest: dict[str, datetime] = {}
-        for what, at in events.order_by("-at").values_list("what", "at")[:200]:
-            newest.setdefault(what, at)
+        newest: dict[str, AuditEvent] = {}
+        for event in events.order_by("-at").only("what", "at", "details")[:200]:
+            newest.setdefault(event.what, event)
         return newest
 
     @property
@@ -97,11 +100,13 @@ class _Look:
 
     @cached_property
     def since(self) -> datetime:
-        return self.marks.get(BEGAN, self.ads.registered_at)
+        began = self.marks.get(BEGAN)
+        return began.at if began else self.ads.registered_at
 
-    @property
-    def since_instant(self) -> InstantTime:
-        return format_instant(int(self.since.timestamp() * 1000))
+    def killed(self, what: str) -> AuditEvent | None:
+        """The last kill of this kind since the story began."""
+        event = self.marks.get(what)
+        return event if event is not None and event.at >= self.since else None
 
     @cached_property
     def operations(self) -> list[Operation]:
@@ -135,23 +140,12 @@ def _is_open(operations: list[Operation]) -> bool:
     return any(OperationState(operation.state) in OPEN for operation in operations)
 
 
-def _writers(look: _Look) -> Progress:
-    """Two wrote, or their hearts beat."""
-    wrote = InstantRecord.objects.filter(
-        table=look.ads, completed_at__gte=look.since_instant, stream__gt=""
-    )
-    beat = HeartbeatRecord.objects.filter(table=look.ads, beat_at__gte=look.since)
-    names = set(wrote.order_by().values_list("stream", flat=True).distinct()[:5])
-    names |= set(beat.values_list("stream", flat=True)[:20])
-    names.discard("")
-    return Progress("writers", is_done=len(names) >= 2, is_going_on=bool(names))
-
-
-def _early(look: _Look) -> Progress:
-    early = [lost for lost in look.conflicts if lost.detected == Conflict.Detected.EARLY]
-    subject = early[0].loser_instant if early else ""
+def _meet(look: _Look) -> Progress:
+    """One of the two lost, whether early detection stopped it or its commit was rejected."""
+    lost = [one for one in look.conflicts if one.kind == Conflict.Kind.WRITE]
+    subject = lost[0].loser_instant if lost else ""
     is_open = _is_open(look.of_source(BACKFILL))
-    return Progress("early", bool(early), is_open, subject, look.obstacle_of(BACKFILL))
+    return Progress("meet", bool(lost), is_open, subject, look.obstacle_of(BACKFILL))
 
 
 def _schema(look: _Look) -> Progress:
@@ -161,6 +155,19 @@ def _schema(look: _Look) -> Progress:
     return Progress("schema", bool(schema), is_open, subject, look.obstacle_of(EVOLVE))
 
 
+def _kill(look: _Look) -> Progress:
+    """The instant of the killed writer was rolled back."""
+    obstacle = look.obstacle_of(KILL_TASK)
+    killed = look.killed(KILLED_WRITER)
+    if killed is None:
+        return Progress("kill", obstacle=obstacle)
+    instant: InstantTime = str(killed.details.get("instant", ""))
+    undone = UndoneRecord.objects.filter(table=look.ads, requested_at=instant, undone_by__gt="")
+    is_done = bool(instant) and undone.exists()
+    is_going_on = not is_done and timezone.now() - killed.at < KILL_SHOWN_FOR
+    return Progress("kill", is_done, is_going_on, instant if is_done else "", obstacle)
+
+
 def _participant(look: _Look) -> Progress:
     """A transaction that began after the kill has committed.
 
@@ -168,10 +175,10 @@ def _participant(look: _Look) -> Progress:
     coordinator's too, nobody is left to say that it was given up.
     """
     obstacle = _sink_obstacle(look.tables.get(sink.SLUG))
-    killed_at = look.marks.get(KILLED)
-    if killed_at is None or killed_at < look.since or sink.SLUG not in look.tables:
+    killed = look.killed(KILLED)
+    if killed is None or sink.SLUG not in look.tables:
         return Progress("participant", obstacle=obstacle)
-    killed_ms = int(killed_at.timestamp() * 1000)
+    killed_ms = int(killed.at.timestamp() * 1000)
     record = SinkRecord.objects.filter(table=look.tables[sink.SLUG], sink_id=sink.SINK_ID).first()
     is_done = any(
         one["outcome"] == "committed" and one["started_ms"] >= killed_ms
@@ -212,9 +219,9 @@ def _rollback(look: _Look) -> Progress:
 
 
 _STEPS: tuple[Callable[[_Look], Progress], ...] = (
-    _writers,
-    _early,
+    _meet,
     _schema,
+    _kill,
     _participant,
     _late,
     _rollback,

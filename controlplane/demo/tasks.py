@@ -15,9 +15,9 @@ _log = logging.getLogger(__name__)
 
 
 @app.task(name=KILL_TASK)
-def kill_writer(slug: str) -> None:
+def kill_writer(slug: str, by: str = "demo") -> None:
     if table := Table.objects.filter(slug=slug).first():
-        kill_in_the_middle(table)
+        kill_in_the_middle(table, by=by)
 
 
 @app.task(name=RESTART_TASK)

@@ -112,8 +112,8 @@ live-part:part=writers                 GET  in  403 200 200 200 200 200 200 200 
 demo-start                             POST in  403 403 404 404 403 404 403 404 404 404
 demo:button=kill                       POST in  403 403 403 404 403 403 403 403 404 404
 demo-story                             GET  in  404 404 404 404 404 404 404 404 404 404
-demo-strip:what=hide                   POST in  302 302 302 302 302 302 302 302 302 302
-demo-step:name=early                   POST in  403 404 404 404 404 404 404 404 404 404
+demo-strip:what=hidden                 POST in  302 302 302 302 302 302 302 302 302 302
+demo-step:name=meet                    POST in  403 404 404 404 404 404 404 404 404 404
 demo-reset                             GET  in  403 404 404 404 404 404 404 404 404 404
 demo-reset                             POST in  403 404 404 404 404 404 404 404 404 404
 timeline                               GET  in  403 200 200 200 200 200 200 200 200 404

@@ -1,5 +1,5 @@
-"""The guided demo as a strip above the pages of the demo's tables: what to see, what to press, what
-has really happened.
+"""The guided demo as a strip above the pages of the demo's tables: what each step does, where to
+see it, what proves it, and which steps storage shows as done.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from controlplane.demo import prices, sink, streams
 from controlplane.demo.actions import (
+    do_kill_demo_writer,
     do_start_demo_early_conflict,
     do_start_demo_late_clicks,
     do_start_demo_schema_conflict,
@@ -21,27 +22,30 @@ from controlplane.demo.actions import (
 from controlplane.demo.participants import do_kill_demo_participant
 from controlplane.demo.prices import do_load_wrong_prices
 from controlplane.demo.story import SLUGS, Progress, Story, story
-from controlplane.demo.streams import DemoRun, start_streams
 from controlplane.tables.access import Permission
 from web.additions import may_be_seen
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
 
-HIDDEN_COOKIE: Final = "sluice_demo"
-_PAGES_OF_ALL: Final = ("tables", "home")
+COOKIE: Final = "sluice_demo"
+SHAPES: Final = frozenset({"line", "full", "hidden"})
+"""What the cookie may hold. Home shows every step unless the strip is hidden; other pages one line
+unless it is `full`.
+"""
+_HOME: Final = "home"
+_PAGES_OF_ALL: Final = ("tables", _HOME)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step: its words, its table, what its button does."""
+    """One step: its texts, its table, what its button does."""
 
     name: str
     title: str
-    text: str
-    breaks: str
-    """What it breaks on purpose; empty for nothing."""
-    deed: str
+    happens: str
+    look_at: str
+    proof: str
     started: str
     slug: str
     permission: Permission
@@ -59,6 +63,12 @@ def _conflict(progress: Progress) -> str:
     return _page("live", streams.SLUG) + "#conflicts"
 
 
+def _killed(progress: Progress) -> str:
+    if progress.subject:
+        return f"{_page('timeline', streams.SLUG)}?sel={progress.subject}"
+    return _page("live", streams.SLUG)
+
+
 def _undo(progress: Progress) -> str:
     if progress.subject:
         return _page("operation", prices.SLUG, progress.subject)
@@ -67,76 +77,91 @@ def _undo(progress: Progress) -> str:
 
 STEPS: Final = (
     Step(
-        "writers",
-        "Writers, now",
-        "Three streams write one table at once. Each has a heart that beats; a gap is seen here.",
-        "",
-        "Start them",
-        "The streams start. Their heartbeats show on the live page.",
-        streams.SLUG,
-        Permission.OPERATE,
-        lambda table, by: start_streams(by, DemoRun()),
-        lambda progress: _page("live", streams.SLUG),
+        name="meet",
+        title="Two writers meet",
+        happens=(
+            "Two backfills write the same file groups at the same time. One detects the markers of "
+            "the other and stops before it wastes more work."
+        ),
+        look_at="Why it lost: both writers side by side, and the file groups that both wrote.",
+        proof="One backfill committed. The table has no row of the other one.",
+        started="Two backfills start on the same file groups. One will stop early.",
+        slug=streams.SLUG,
+        permission=Permission.ADMINISTER,
+        do=lambda table, by: do_start_demo_early_conflict(_there(table), by),
+        show=_conflict,
     ),
     Step(
-        "early",
-        "One is stopped early",
-        "Two backfills write the same file groups. One sees the other's markers and stops.",
-        "One backfill is lost; no row of it is in the table.",
-        "Let two meet",
-        "Two backfills start on the same file groups. One will be stopped while it writes.",
-        streams.SLUG,
-        Permission.ADMINISTER,
-        lambda table, by: do_start_demo_early_conflict(_there(table), by),
-        _conflict,
+        name="schema",
+        title="Two writers change the schema",
+        happens=(
+            "Both start with the same schema, and each adds another column: case 8 of RFC-82. The "
+            "first commit wins. The second is rejected."
+        ),
+        look_at="Why it lost: the schema at the start, at the commit, and of the writer.",
+        proof="The table has one new column. The rejected write names the fields that differ.",
+        started="Two writers change the schema in different ways. The second will be rejected.",
+        slug=streams.SLUG,
+        permission=Permission.ADMINISTER,
+        do=lambda table, by: do_start_demo_schema_conflict(_there(table), by),
+        show=_conflict,
     ),
     Step(
-        "schema",
-        "Two change the schema",
-        "Both add a column, each another one: case 8. Whoever is second is refused.",
-        "One write is lost, and says which fields disagree.",
-        "Change it twice",
-        "Two writers change the schema in different ways. The second to finish is refused.",
-        streams.SLUG,
-        Permission.ADMINISTER,
-        lambda table, by: do_start_demo_schema_conflict(_there(table), by),
-        _conflict,
+        name="kill",
+        title="A writer is killed",
+        happens=(
+            "The process of one stream gets SIGKILL in the middle of a write. Its heartbeat stops "
+            "and expires after 10 s."
+        ),
+        look_at="Live: the writer's heartbeat turns old, and a new process takes over the stream.",
+        proof="A rollback removed the half-written instant: on the timeline it ends in a triangle.",
+        started="A writer is being killed. Its heartbeat expires, then its write is rolled back.",
+        slug=streams.SLUG,
+        permission=Permission.ADMINISTER,
+        do=lambda table, by: do_kill_demo_writer(_there(table), by),
+        show=_killed,
     ),
     Step(
-        "participant",
-        "A sink loses a participant",
-        "What was not committed is given up. The next transaction has every record, once.",
-        "One worker of the sink gets SIGKILL.",
-        "Kill one",
-        "A participant was killed. Watch its transaction be given up, and the next one commit.",
-        sink.SLUG,
-        Permission.ADMINISTER,
-        lambda table, by: do_kill_demo_participant(_there(table), by),
-        lambda progress: f"{_page('sinks', sink.SLUG)}?sink={sink.SINK_ID}",
+        name="participant",
+        title="A sink participant is killed",
+        happens=(
+            "One worker of the Kafka sink gets SIGKILL inside a transaction. The transaction times "
+            "out and is aborted."
+        ),
+        look_at="Sinks: the partitions without a participant, then the newest transactions.",
+        proof="The next transaction commits. The offsets of Kafka and of the table agree.",
+        started="A participant was killed. Its transaction times out, and the next one commits.",
+        slug=sink.SLUG,
+        permission=Permission.ADMINISTER,
+        do=lambda table, by: do_kill_demo_participant(_there(table), by),
+        show=lambda progress: f"{_page('sinks', sink.SLUG)}?sink={sink.SINK_ID}",
     ),
     Step(
-        "late",
-        "Clicks come late",
-        "400 requests come without their clicks: the share that has clicks falls, and heals.",
-        "Nothing is broken; for a minute rows lack what is not there yet.",
-        "Be late",
-        "A burst of requests is written now; its clicks follow within a minute.",
-        streams.SLUG,
-        Permission.ADMINISTER,
-        lambda table, by: do_start_demo_late_clicks(_there(table), by),
-        lambda progress: _page("streams", streams.SLUG),
+        name="late",
+        title="Clicks arrive late",
+        happens="400 ad requests are written at once. Their clicks follow 45 s later.",
+        look_at="Streams: the share of rows that have the columns of click.",
+        proof="The share drops with the requests and rises again with their clicks.",
+        started="400 requests are written now. Their clicks follow 45 s later.",
+        slug=streams.SLUG,
+        permission=Permission.ADMINISTER,
+        do=lambda table, by: do_start_demo_late_clicks(_there(table), by),
+        show=lambda progress: _page("streams", streams.SLUG),
     ),
     Step(
-        "rollback",
-        "Undo a wrong load",
-        "See what a rollback would delete, run it, see the proof and the audit's record of it.",
-        "A price list is loaded with prices a hundred times too high.",
-        "Load it, and plan",
-        "The wrong prices are in. This is what taking them back would do.",
-        prices.SLUG,
-        Permission.ADMINISTER,
-        lambda table, by: do_load_wrong_prices(by),
-        _undo,
+        name="rollback",
+        title="A wrong load is rolled back",
+        happens=(
+            "A price list is loaded with prices 100 times too high. You get the plan of its "
+            "rollback: type the table's name and a reason, and run it."
+        ),
+        look_at="The plan, which lists every file that goes, then the operation's page.",
+        proof="Three checks against storage. The audit has your name and reason.",
+        started="The wrong prices are in the table. This is the plan of their rollback.",
+        slug=prices.SLUG,
+        permission=Permission.ADMINISTER,
+        do=lambda table, by: do_load_wrong_prices(by),
+        show=_undo,
     ),
 )
 
@@ -153,6 +178,7 @@ class ShownStep:
     show: str
     """Where it is seen; empty before there is such a table."""
     is_next: bool
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,26 +187,36 @@ class ShownStory:
     done: int
     back: str
     """The address of the page below it."""
+    is_line: bool
+    """Only the current step, in one line."""
+    can_fold: bool
+
+    @property
+    def following(self) -> ShownStep | None:
+        """The first step that is not done."""
+        return next((one for one in self.steps if one.is_next), None)
 
 
 def strip_of(request: HttpRequest) -> ShownStory | None:
-    """On the pages of the demo's tables and of all tables, unless somebody has hidden it."""
+    """On the pages of the demo's tables and of all tables, unless it is hidden."""
     match = request.resolver_match
-    if match is None or request.COOKIES.get(HIDDEN_COOKIE) == "hidden":
+    shape = request.COOKIES.get(COOKIE)
+    if match is None or shape == "hidden":
         return None
     is_here = match.kwargs.get("slug") in SLUGS or match.url_name in _PAGES_OF_ALL
     if not is_here or not isinstance(request.user, User):
         return None
     if not may_be_seen(request, streams.SLUG):
         return None
-    return shown_story(request.user, request.get_full_path())
+    return shown_story(request.user, request.get_full_path(), shape)
 
 
-def shown_story(user: User, back: str) -> ShownStory | None:
+def shown_story(user: User, back: str, shape: str | None) -> ShownStory | None:
     seen = story(user)
     if seen is None:
         return None
-    return ShownStory(_shown(seen), seen.done, back)
+    can_fold = back.partition("?")[0] != reverse(_HOME)
+    return ShownStory(_shown(seen), seen.done, back, can_fold and shape != "full", can_fold)
 
 
 def _shown(seen: Story) -> tuple[ShownStep, ...]:
@@ -191,8 +227,9 @@ def _shown(seen: Story) -> tuple[ShownStep, ...]:
             progress,
             step.show(progress) if step.slug in seen.tables else "",
             progress.name == following,
+            number,
         )
-        for step, progress in zip(STEPS, seen.steps, strict=True)
+        for number, (step, progress) in enumerate(zip(STEPS, seen.steps, strict=True), 1)
     )
 
 

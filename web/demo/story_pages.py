@@ -1,4 +1,4 @@
-"""The buttons of the guided demo: do a step, hide the strip, begin anew."""
+"""The buttons of the guided demo: do a step, fold or hide the strip, start again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from controlplane.demo.restart import do_restart_demo
 from controlplane.demo.streams import SLUG
 from controlplane.errors import ControlPlaneError
 from controlplane.tables.access import Permission, access_table, visible_tables
-from web.demo.story import HIDDEN_COOKIE, after, shown_story, step_named
+from web.demo.story import COOKIE, SHAPES, after, shown_story, step_named
 from web.refusals import explained, page, person
 
 _YEAR_S = 31_536_000
@@ -22,7 +22,7 @@ _YEAR_S = 31_536_000
 @page
 def strip(request: HttpRequest) -> HttpResponse:
     """The strip alone, fresh."""
-    shown = shown_story(person(request), _back(request))
+    shown = shown_story(person(request), _back(request), request.COOKIES.get(COOKIE))
     if shown is None:
         raise Http404("there is no demo here")
     return render(request, "demo/story.html", {"strip": shown})
@@ -38,7 +38,9 @@ def do_step(request: HttpRequest, name: str) -> HttpResponse:
     access_table(by, SLUG, step.permission)
     table = visible_tables(by).filter(slug=step.slug).first()
     if table is None and step.name != "rollback":
-        messages.error(request, "Its table is not there: the demo was started without it.")
+        messages.error(
+            request, "The table of this step does not exist: the demo started without it."
+        )
         return redirect(_back(request))
     if table is not None:
         access_table(by, step.slug, step.permission)
@@ -53,12 +55,12 @@ def do_step(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_POST
 @page
-def show_or_hide(request: HttpRequest, what: str) -> HttpResponse:
+def shape(request: HttpRequest, what: str) -> HttpResponse:
+    """Remember how this browser shows the strip."""
+    if what not in SHAPES:
+        raise Http404(f"the demo's strip has no shape {what}")
     answer = redirect(_back(request))
-    if what == "hide":
-        answer.set_cookie(HIDDEN_COOKIE, "hidden", max_age=_YEAR_S, samesite="Lax", httponly=True)
-    else:
-        answer.delete_cookie(HIDDEN_COOKIE, samesite="Lax")
+    answer.set_cookie(COOKIE, what, max_age=_YEAR_S, samesite="Lax", httponly=True)
     return answer
 
 
@@ -73,9 +75,9 @@ def reset(request: HttpRequest) -> HttpResponse:
     deletes = request.POST.get("what") == "reset"
     do_restart_demo(by, deletes=deletes, reason=request.POST.get("reason", "")[:500])
     words = (
-        "The demo is deleted and begins anew, which takes a minute or two."
+        "The demo's tables are being deleted. A new demo starts in a minute or two."
         if deletes
-        else ("The story begins anew; what has ended starts again.")
+        else "The guided demo is back at step 1. Streams and sink that ended start again."
     )
     messages.success(request, words)
     return redirect("tables" if deletes else _live())

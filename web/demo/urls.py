@@ -8,7 +8,7 @@ from web.demo import pages, story_pages
 
 urlpatterns = [
     path("demo/story", story_pages.strip, name="demo-story"),
-    path("demo/story/<slug:what>", story_pages.show_or_hide, name="demo-strip"),
+    path("demo/story/<slug:what>", story_pages.shape, name="demo-strip"),
     path("demo/steps/<slug:name>", story_pages.do_step, name="demo-step"),
     path("demo/reset", story_pages.reset, name="demo-reset"),
     path("t/<slug:slug>/demo/start", pages.restart, name="demo-start"),

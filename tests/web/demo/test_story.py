@@ -1,4 +1,4 @@
-"""The guided demo: a step is ticked by what happened, never because somebody pressed its button."""
+"""The guided demo: storage ticks a step, never the button alone; the strip folds and stays so."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from django.utils import timezone
 from controlplane.audit.actions import do_record
 from controlplane.audit.models import AuditEvent
 from controlplane.demo import prices, sink
+from controlplane.demo.actions import KILLED_WRITER
 from controlplane.demo.participants import _descends, do_kill_demo_participant
 from controlplane.demo.reset import delete_all
 from controlplane.demo.restart import do_restart_demo
 from controlplane.demo.story import KILLED, do_begin_story, story
 from controlplane.demo.streams import DemoRun, start_streams
 from controlplane.errors import NotAllowedNow
-from controlplane.mirror.models import InstantRecord, JoinPoint
+from controlplane.mirror.models import JoinPoint, UndoneRecord
 from controlplane.mirror.sink_models import SinkRecord
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.actions import do_reconcile
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from controlplane.writers.models import Conflict
+from web.demo.story import STEPS
 from workers import open_table
 from workers.clock import SystemClock, format_instant
 from workers.tasks.rollback import rollback
@@ -63,7 +65,7 @@ def press(client: Client, name: str, back: str = "") -> str:
 def test_pressing_ticks_nothing_and_starts_ordinary_writes(
     ads: Table, admin: User, as_admin: Client
 ) -> None:
-    for name in ("early", "schema", "late"):
+    for name in ("meet", "schema", "late"):
         assert press(as_admin, name).startswith("/t/ad-requests/"), name
 
     assert not any(ticks(admin).values())
@@ -74,27 +76,56 @@ def test_pressing_ticks_nothing_and_starts_ordinary_writes(
     assert "early.conflict.detection.enable" in str(early.parameters)
 
 
-def test_two_streams_that_wrote_tick_the_first_step(ads: Table, admin: User) -> None:
-    for number, stream in enumerate(("click", "click", "impression")):
-        assert not ticks(admin)["writers"]
-        at = format_instant(int(timezone.now().timestamp() * 1000) + number)
-        InstantRecord.objects.create(
-            table=ads, requested_at=at, completed_at=at, action="deltacommit", state="completed",
-            stream=stream,
-        )  # fmt: skip
-
-    assert ticks(admin)["writers"]
-
-
 def test_conflicts_tick_their_own_step_and_lead_to_themselves(
     ads: Table, admin: User, as_admin: Client
 ) -> None:
-    lose(ads, kind="write", detected="commit")
-    assert not ticks(admin)["early"]
+    lose(ads, kind="schema", detected="commit")
+    assert (ticks(admin)["meet"], ticks(admin)["schema"]) == (False, True)
+
     early = lose(ads, kind="write", detected="early")
 
-    assert (ticks(admin)["early"], ticks(admin)["schema"]) == (True, False)
+    assert (ticks(admin)["meet"], ticks(admin)["schema"]) == (True, True)
     assert f'href="/t/ad-requests/conflicts/{early}"' in as_admin.get("/").content.decode()
+
+
+def test_killed_writer_is_done_when_its_own_instant_was_rolled_back(
+    ads: Table, admin: User, as_admin: Client
+) -> None:
+    other, killed, by = (format_instant(1_790_000_000_000 + at) for at in range(3))
+
+    def undo(instant: str, undone_by: str) -> bool:
+        UndoneRecord.objects.update_or_create(
+            table=ads,
+            requested_at=instant,
+            defaults={"ended_at": by, "undone_by": undone_by, "action": "deltacommit"},
+        )
+        return ticks(admin)["kill"]
+
+    do_record(
+        who="ada", what=KILLED_WRITER, subject=ads.slug, result="succeeded",
+        details={"operation": "", "instant": killed},
+    )  # fmt: skip
+    assert not undo(other, by)
+    assert not undo(killed, "")
+
+    assert undo(killed, by)
+
+    assert f'href="/t/ad-requests/timeline?sel={killed}"' in as_admin.get("/").content.decode()
+
+
+def test_writer_that_was_killed_between_two_rounds_ticks_nothing(ads: Table, admin: User) -> None:
+    UndoneRecord.objects.create(
+        table=ads,
+        requested_at=format_instant(0),
+        ended_at=format_instant(1),
+        undone_by=format_instant(1),
+    )
+    do_record(
+        who="ada", what=KILLED_WRITER, subject=ads.slug, result="succeeded",
+        details={"operation": "", "instant": ""},
+    )  # fmt: skip
+
+    assert not ticks(admin)["kill"]
 
 
 def test_a_story_that_begins_anew_has_no_ticks(ads: Table, admin: User) -> None:
@@ -190,20 +221,37 @@ def test_wrong_load_is_planned_undone_proved_and_ticked(
     assert AuditEvent.objects.filter(object=prices.SLUG, reason="cents").exists()
 
 
-def test_strip_stands_on_the_demos_pages_until_somebody_hides_it(
-    ads: Table, as_viewer: Client
-) -> None:
-    page = as_viewer.get("/t/ad-requests/live").content.decode()
-    assert 'aria-label="Guided demo"' in page
-    assert page.count('needs the role admin; you are viewer"') >= 6
-    assert press(as_viewer, "early") == ""
+def test_strip_is_one_line_that_unfolds_and_can_be_hidden(ads: Table, as_viewer: Client) -> None:
+    def shown(address: str) -> str:
+        return as_viewer.get(address).content.decode()
 
-    hidden = as_viewer.post("/demo/story/hide", {"back": "//elsewhere.example/x"})
+    def choose(shape: str, back: str = "") -> str:
+        answer = as_viewer.post(f"/demo/story/{shape}", {"back": back})
+        return answer.headers.get("Location", "")
 
-    assert hidden.headers["Location"] == "/t/ad-requests/live"
-    assert 'aria-label="Guided demo"' not in as_viewer.get("/t/ad-requests/live").content.decode()
-    as_viewer.post("/demo/story/show", {"back": "/t/ad-requests/schema"})
-    assert 'aria-label="Guided demo"' in as_viewer.get("/t/ad-requests/schema").content.decode()
+    one_line = shown("/t/ad-requests/live")
+    assert 'aria-label="Guided demo"' in one_line
+    assert one_line.count('needs the role admin; you are viewer"') == 1, "its current step alone"
+    assert 'class="demo-steps"' not in one_line
+    assert shown("/").count('needs the role admin; you are viewer"') >= len(STEPS)
+    assert press(as_viewer, "meet") == ""
+
+    assert choose("full", "/t/ad-requests/schema") == "/t/ad-requests/schema"
+    assert 'class="demo-steps"' in shown("/t/ad-requests/live")
+    choose("line")
+    assert 'class="demo-steps"' not in shown("/t/ad-requests/live")
+    assert 'class="demo-steps"' in shown("/")
+    assert choose("hidden", "//elsewhere.example/x") == "/t/ad-requests/live"
+    assert 'aria-label="Guided demo"' not in shown("/t/ad-requests/live") + shown("/")
+    assert as_viewer.post("/demo/story/wide").status_code == 404
+
+
+def test_fresh_strip_keeps_the_shape_of_its_page(ads: Table, as_viewer: Client) -> None:
+    def fetched(back: str) -> str:
+        return as_viewer.get("/demo/story", {"back": back}).content.decode()
+
+    assert 'class="demo-steps"' not in fetched("/t/ad-requests/live?wall")
+    assert 'class="demo-steps"' in fetched("/")
 
 
 def test_other_tables_have_no_strip(trips: Table, as_admin: Client) -> None:
