@@ -1,0 +1,44 @@
+"""What a load did to the values of a file: the numbers of its summary."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class LoadCounts:
+    """Numbers of one load; they grow while its batches are read."""
+
+    rows: int = 0
+    bytes_read: int = 0
+    nulls_by_word: Counter[str] = field(default_factory=Counter)
+    """By the word that was taken for a missing value; an empty field by the empty word."""
+    nulls_by_column: Counter[str] = field(default_factory=Counter)
+    conversions: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By column, and what was done to its values."""
+    left_out: list[str] = field(default_factory=list)
+    """New columns, or fields within one, that have no value in the whole file."""
+    renamed: dict[str, str] = field(default_factory=dict)
+    """Stored names by those of the file, where they are not the same."""
+
+    def convert(self, column: str, what: str, count: int) -> None:
+        """Count values of a column that are stored in another form than they came in."""
+        if count:
+            self.conversions[column, what] += count
+
+    @property
+    def sentences(self) -> list[str]:
+        """All that a user should know beside the number of rows, one thing a line."""
+        said = [f"column {old!r} is stored as {new}" for old, new in self.renamed.items()]
+        said += [f"{name} has no value and is left out" for name in self.left_out]
+        said += [
+            f"{count} {'value' if count == 1 else 'values'} of {column}: {what}"
+            for (column, what), count in sorted(self.conversions.items())
+        ]
+        said += [
+            f"{count} x {word} is taken as a missing value"
+            for word, count in sorted(self.nulls_by_word.items())
+            if word
+        ]
+        return said
