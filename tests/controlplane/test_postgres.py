@@ -38,6 +38,7 @@ _TRIED = (
     "tests/controlplane/operations/test_approvals.py",
     "tests/controlplane/operations/test_lost_sinks.py",
     "tests/controlplane/operations/test_schedules.py",
+    "tests/controlplane/test_read_together.py",
     "tests/controlplane/tables/test_creation.py",
     "tests/controlplane/tables/test_registration.py",
     "tests/controlplane/tables/test_table_changes.py",
