@@ -5,7 +5,7 @@ and whoever may not see a table does not learn that there is one.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.core.exceptions import PermissionDenied
@@ -18,6 +18,7 @@ from controlplane.kept_sql import KeptQuery
 from controlplane.tables.models import Table
 
 _VISITED = "_sluice_tables"
+_KEPT = "_sluice_kept"
 _OF_SLUG: Final = KeptQuery[Table](lambda slug: Table.objects.filter(slug=slug), "the slug")
 Caller = AbstractBaseUser | AnonymousUser
 
@@ -114,6 +115,15 @@ def begin_visit(user: Caller) -> None:
     remember_reach(user)
     if isinstance(user, User):
         setattr(user, _VISITED, {})
+        setattr(user, _KEPT, {})
+
+
+def kept_for_visit(user: Caller) -> dict[str, Any]:
+    """What else was looked up for this user object in the request at hand, for its callers to read
+    and to add to. Outside of a request nothing is kept: each call returns another, empty one.
+    """
+    kept: dict[str, Any] = getattr(user, _KEPT, {})
+    return kept
 
 
 def visited_table(user: Caller, slug: str) -> Table | None:

@@ -9,7 +9,7 @@ table have it, and see its masked columns; others are given it (`row_grants`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 from django.contrib.auth.models import Group, User
 from django.core.cache import cache
 from django.core.exceptions import PermissionDenied
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from redis.exceptions import RedisError
 
 from controlplane.audit.actions import do_record
-from controlplane.tables.access import Caller, Permission, may
+from controlplane.read_together import read_together
+from controlplane.tables.access import Caller, Permission, kept_for_visit, may
 from controlplane.tables.masks import (
     is_masked,
     masked_row,
@@ -39,6 +40,8 @@ READ_ROWS: Final = "rows.read"
 RECORD_KEY: Final = "_hoodie_record_key"
 PARTITION_PATH: Final = "_hoodie_partition_path"
 GLANCE_S = 600
+_Grant = tuple[int | None, str, str]
+"""Table, namespace and right, as `RowGrant` has them."""
 
 log = logging.getLogger(__name__)
 
@@ -132,37 +135,79 @@ class RowAccess:
 
 
 def row_access(user: Caller, table: Table) -> RowAccess:
-    """What `user`, who sees the table, may see of its rows. At most two queries besides the roles;
-    one for an admin of the table.
+    """What `user`, who sees the table, may see of its rows. At most one query besides the roles;
+    none for an admin of the table, and in one request none for the same table again.
     """
     who = user.get_username()
     if may(user, Permission.ADMINISTER, table):
         return whole_access(who, table.slug)
-    rights = _rights(user, table) if may(user, Permission.VIEW, table) else frozenset()
-    masked = frozenset() if SEES_MASKED in rights else masked_paths(table)
+    grants, paths = _row_rights(user, [table])
+    rights = _held_on(table, grants) if may(user, Permission.VIEW, table) else frozenset()
+    masked = frozenset() if SEES_MASKED in rights else _with_derived(table, paths[table.pk])
     return RowAccess(who=who, table=table.slug, may_read=bool(rights), masked=masked)
 
 
 def whole_tables(user: Caller, tables: Iterable[Table]) -> frozenset[int]:
-    """Return the keys of those tables of which `user` sees every value of every row. At most two
-    queries besides the roles, however many tables there are.
+    """Return the keys of those tables of which `user` sees every value of every row. At most one
+    query besides the roles, however many tables there are, and none for those that were asked about
+    in the same request.
     """
     seen = {table.pk: table for table in tables if may(user, Permission.VIEW, table)}
     whole = {key for key, table in seen.items() if may(user, Permission.ADMINISTER, table)}
     others = [table for key, table in seen.items() if key not in whole]
     if not others or not isinstance(user, User):
         return frozenset(whole)
-    here = Q(table__in=others) | Q(table=None, namespace__in=["", *{t.namespace for t in others}])
-    grants = RowGrant.objects.filter(_held_by(user), here)
-    rights = set(grants.values_list("table", "namespace", "right"))
-    masks = MaskedColumn.objects.filter(table__in=others).values_list("table", flat=True)
-    masked = set(masks) if rights else set()
+    grants, paths = _row_rights(user, others)
     for table in others:
-        places = ((table.pk, ""), (None, table.namespace), (None, ""))
-        held = {right for *place, right in rights if tuple(place) in places}
-        if SEES_MASKED in held or (held and table.pk not in masked):
+        held = _held_on(table, grants)
+        if SEES_MASKED in held or (held and not paths[table.pk]):
             whole.add(table.pk)
     return frozenset(whole)
+
+
+def masked_columns(user: Caller, tables: Iterable[Table]) -> Mapping[int, frozenset[str]]:
+    """Return, by the key of each table, the columns that `user` does not see there, whether or not
+    they read its rows. At most one query, as `whole_tables`.
+    """
+    listed = list(tables)
+    others = [table for table in listed if not may(user, Permission.ADMINISTER, table)]
+    grants, paths = _row_rights(user, others) if others else ((), {})
+    return {table.pk: frozenset() for table in listed} | {
+        table.pk: _with_derived(table, paths[table.pk])
+        for table in others
+        if SEES_MASKED not in _held_on(table, grants)
+    }
+
+
+def _row_rights(
+    user: Caller, tables: Sequence[Table]
+) -> tuple[Sequence[_Grant], Mapping[int, frozenset[str]]]:
+    """What `user` was granted anywhere, and the masked paths of each of these tables by its key.
+    One query, or none for what this request has asked for before.
+    """
+    kept = kept_for_visit(user)
+    paths: dict[int, frozenset[str]] = kept.setdefault("masked_paths", {})
+    unread = [table.pk for table in tables if table.pk not in paths]
+    masks = MaskedColumn.objects.filter(table__in=unread).order_by().values_list("table", "path")
+    lists: list[QuerySet[Any, Any]] = [masks] if unread else []
+    grants: QuerySet[Any, Any] | None = None
+    if "row_grants" not in kept and isinstance(user, User):
+        grants = RowGrant.objects.filter(_held_by(user)).order_by()
+        grants = grants.values_list("table", "namespace", "right")
+        lists.append(grants)
+    read_together(*lists)
+    if "row_grants" not in kept:
+        kept["row_grants"] = [] if grants is None else list(grants)
+    found: dict[int, set[str]] = {key: set() for key in unread}
+    for key, path in masks if unread else ():
+        found[key].add(path.lower())
+    paths |= {key: frozenset(masked) for key, masked in found.items()}
+    return kept["row_grants"], paths
+
+
+def _held_on(table: Table, grants: Iterable[_Grant]) -> frozenset[str]:
+    places = ((table.pk, ""), (None, table.namespace), (None, ""))
+    return frozenset(right for *place, right in grants if tuple(place) in places)
 
 
 def whole_access(who: str, slug: str) -> RowAccess:
@@ -175,7 +220,10 @@ def masked_paths(table: Table) -> frozenset[str]:
     with a part of the partition path Hudi's copy of that.
     """
     paths = MaskedColumn.objects.filter(table=table).values_list("path", flat=True)
-    masked = frozenset(path.lower() for path in paths)
+    return _with_derived(table, frozenset(path.lower() for path in paths))
+
+
+def _with_derived(table: Table, masked: frozenset[str]) -> frozenset[str]:
     derived = {
         name
         for name, made_of in ((RECORD_KEY, table.record_key), (PARTITION_PATH, table.partition_by))
@@ -218,13 +266,6 @@ def _is_first(glance: str) -> bool:
     except RedisError as error:
         log.warning("each look at rows is recorded: error=%s", error)
         return True
-
-
-def _rights(user: Caller, table: Table) -> frozenset[str]:
-    if not isinstance(user, User):
-        return frozenset()
-    here = Q(table=table) | Q(table=None, namespace__in=["", table.namespace])
-    return frozenset(RowGrant.objects.filter(_held_by(user), here).values_list("right", flat=True))
 
 
 def _held_by(user: User) -> Q:

@@ -6,12 +6,20 @@ import pyarrow as pa
 import pytest
 from django.contrib.auth.models import AnonymousUser, Group, User
 from django.core.exceptions import PermissionDenied
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from controlplane.accounts.models import Grant
 from controlplane.audit.models import AuditEvent
+from controlplane.tables.access import begin_visit
 from controlplane.tables.masks import MASK
 from controlplane.tables.models import MaskedColumn, RowGrant, Table
-from controlplane.tables.row_access import do_record_rows_read, row_access
+from controlplane.tables.row_access import (
+    do_record_rows_read,
+    masked_columns,
+    row_access,
+    whole_tables,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -160,3 +168,34 @@ def test_reading_is_in_the_audit_without_a_value(people: Table, pia: User) -> No
     assert event.details == {
         "door": "sql", "rows": 12, "query": "1f", "masked": ["address.street", "email"],
     }  # fmt: skip
+
+
+def test_one_request_asks_once_and_the_next_one_again(people: Table, pia: User) -> None:
+    RowGrant.objects.create(user=pia, table=people, right="rows")
+    begin_visit(pia)
+
+    with CaptureQueriesContext(connection) as queries:
+        first = row_access(pia, people)
+        assert row_access(pia, people) == first
+        assert whole_tables(pia, [people]) == frozenset()
+        assert masked_columns(pia, [people])[people.pk] == first.masked
+
+    assert len(queries) == 1
+    RowGrant.objects.all().delete()
+    MaskedColumn.objects.filter(path="Email").delete()
+    assert row_access(pia, people).may_read, "the request at hand goes on as it began"
+    begin_visit(pia)
+    assert not row_access(pia, people).may_read
+    assert "email" not in row_access(pia, people).masked
+
+
+def test_without_a_request_each_look_asks_again(people: Table, pia: User) -> None:
+    """As a live stream does, which lasts longer than a request."""
+    RowGrant.objects.create(user=pia, table=people, right="masked")
+    assert row_access(pia, people).sees_all
+    assert whole_tables(pia, [people]) == {people.pk}
+
+    RowGrant.objects.all().delete()
+
+    assert not row_access(pia, people).may_read
+    assert whole_tables(pia, [people]) == frozenset()
