@@ -63,6 +63,8 @@ class Operation(models.Model):
     stages = models.JSONField(default=dict)
     """What its driver said last of its Spark stages, and when (`spark_stages`)."""
     attempts = models.PositiveSmallIntegerField(default=0)
+    attempt_log = models.JSONField(default=list)
+    """Each time its job was sent: when, who took it, how it ended (`attempts`)."""
     idempotency_key = models.CharField(max_length=100, null=True)
     request_digest = models.CharField(max_length=64, blank=True)
     """Of all that was asked for, so that a key cannot come with another request."""

@@ -22,6 +22,7 @@ from controlplane.audit.actions import do_record
 from controlplane.celery import app
 from controlplane.events import publish_change
 from controlplane.instruments import count_ended
+from controlplane.operations.attempts import add_attempt, end_attempt, set_worker, start_attempt
 from controlplane.operations.engine_queue import QUEUE, SENT_AT
 from controlplane.operations.kinds.kind import kind_of
 from controlplane.operations.log_storing import do_note
@@ -75,12 +76,14 @@ def move(operation_id: UUID, wanted: OperationState, *, message: str = "") -> Op
         operation.state = wanted.value
         if message:
             operation.message = message
-        if wanted in _BEGUN and operation.started_at is None:
-            operation.started_at = now
+        if wanted in _BEGUN:
+            operation.started_at = operation.started_at or now
+            start_attempt(operation, now)
         if wanted in FINAL:
             if operation.finished_at is None:
                 _count_end(operation, now)
             operation.finished_at = operation.finished_at or now
+            end_attempt(operation, now, wanted.value)
             _audit_end(operation)
         operation.save()
         _note_move(operation, current, message)
@@ -101,6 +104,15 @@ def amend(operation_id: UUID, **values: Any) -> None:
         publish_state(operation)
 
 
+def record_worker(operation_id: UUID, worker: Mapping[str, Any]) -> None:
+    """Keep which worker took the job. A shell that carries it out is one too."""
+    with transaction.atomic():
+        operation = _locked(operation_id)
+        if operation is not None and OperationState(operation.state) not in FINAL:
+            set_worker(operation, worker, timezone.now())
+            operation.save(update_fields=["attempt_log", "changed_at"])
+
+
 def publish_state(operation: Operation) -> None:
     publish_change(
         operation.table.slug, "operations", operation=str(operation.pk), state=operation.state
@@ -118,9 +130,20 @@ def send(operation: Operation) -> None:
     if message.get("report_url"):  # Else its worker reaches nobody whom it could ask.
         is_of_person = operation.requested_by_id is not None
         message["asks_leave"] = is_of_person or bool(operation.parameters.get(REQUESTED_IN_SHELL))
+    _record_sending(operation)
     request_id = str(operation.parameters.get(REQUEST_ID, ""))
     parent = str(operation.parameters.get(TRACE, ""))
     transaction.on_commit(lambda: _send_now(operation.pk, task, message, request_id, parent))
+
+
+def _record_sending(operation: Operation) -> None:
+    """Add the attempt to the row as it is now: a report may have changed it since it was read."""
+    with transaction.atomic():
+        current = _locked(operation.pk)
+        if current is not None:
+            add_attempt(current, timezone.now(), queue=QUEUE)
+            current.save(update_fields=["attempt_log", "changed_at"])
+            operation.attempt_log = current.attempt_log
 
 
 def send_cancel(operation: Operation, job: CancelJob) -> None:

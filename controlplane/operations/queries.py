@@ -13,6 +13,7 @@ from django.http import Http404
 from django.utils import timezone
 
 from controlplane.mirror.models import ServerSample
+from controlplane.operations.attempts import AttemptRow, attempt_rows
 from controlplane.operations.checks import Check
 from controlplane.operations.filters import ANY, OperationFilter, filtered
 from controlplane.operations.kinds.kind import kind_of
@@ -90,6 +91,8 @@ class OperationDetail:
     """Operations that were asked for after it, the newest first."""
     lost: str
     """The instant of its write that lost a conflict; empty where none is known."""
+    attempts: list[AttemptRow]
+    """Each time its job was sent, oldest first; none of operations of earlier versions."""
     stages: list[StageRow]
     """Of its Spark jobs, the newest, oldest first."""
     spark_ui_url: str
@@ -146,6 +149,7 @@ def operation_detail(operation_id: UUID | str, user: Caller | None) -> Operation
         again_of=operation.again_of_id,
         repeats=_repeats(operation),
         lost=_lost(operation),
+        attempts=attempt_rows(operation),
         stages=stage_rows(operation, timezone.now()),
         spark_ui_url=spark_ui_url(operation),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from typing import Any
 
 from django.db import transaction
@@ -17,6 +19,7 @@ from controlplane.operations.moves import (
     TRACE,
     move,
     publish_state,
+    record_worker,
     send,
 )
 from controlplane.operations.registered import hold_registered
@@ -78,6 +81,7 @@ def _queued(ask: Ask[P], wanted: Wanted, request: Request, *, needs_approval: bo
             publish_state(operation)
             return operation
         if request.by.is_shell:
+            record_worker(operation.pk, {"host": socket.gethostname(), "process": os.getpid()})
             begun = move(operation.pk, OperationState.RUNNING, message="in a shell of this machine")
             assert begun is not None, operation
             return begun

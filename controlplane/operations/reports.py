@@ -14,9 +14,10 @@ from django.db import transaction
 from controlplane.errors import ControlPlaneError, InvalidRequest
 from controlplane.fields import INSTANT_TIME
 from controlplane.mirror.turns import make_due
+from controlplane.operations.attempts import is_new_worker, read_worker
 from controlplane.operations.kinds.kind import kind_of
 from controlplane.operations.models import Operation
-from controlplane.operations.moves import amend, move
+from controlplane.operations.moves import amend, move, record_worker
 from controlplane.operations.outcomes import Outcome
 from controlplane.operations.spark_stages import reported_stages
 from controlplane.operations.states import FINAL, OperationState, may_move
@@ -70,6 +71,8 @@ def do_record_report(payload: Mapping[str, Any]) -> bool:
         if values:
             amend(operation_id, **values)
         if state not in FINAL:
+            if is_new_worker(operation, worker := read_worker(payload)):
+                record_worker(operation_id, worker)
             move(operation_id, state, message=message)
     if state in FINAL:
         _end(operation_id, state, message)

@@ -67,7 +67,7 @@ def test_whoever_asked_sees_that_somebody_else_decides(
     assert "Another admin" in shown
     assert refused.status_code == 403
     assert address in own_page
-    assert "Withdraw it" in own_page
+    assert "Withdraw request" in own_page
 
 
 def test_plan_that_changed_is_shown_as_such_and_refused(

@@ -55,9 +55,9 @@ def test_stages_stand_on_the_page_with_what_is_left(
 
     assert "10 of 40" in page
     assert re.search(r"about (1[5-9]|[23]\d) s", page)
-    assert "not told" in page
+    assert "unknown" in page
     assert "<script>write" not in page
-    assert "pages</a>" not in page
+    assert "Spark UI</a>" not in page
 
 
 def test_link_to_sparks_pages_is_the_nodes_own(

@@ -208,11 +208,11 @@ def test_run_that_waits_is_stopped_from_its_page_and_only_by_who_may(
     stopped = as_operator.post(f"{page}/cancel")
     again = as_operator.post(f"{page}/cancel", follow=True)
 
-    assert [b"Stop this run" in one for one in offered] == [True, False]
+    assert [b"Stop run" in one for one in offered] == [True, False]
     assert (refused.status_code, stopped.status_code, again.status_code) == (403, 302, 200)
     assert b"The operation has ended" in again.content
     assert Operation.objects.get().state == "cancelled"
-    assert b"Stop this run" not in as_operator.get(page).content
+    assert b"Stop run" not in as_operator.get(page).content
 
 
 def test_service_that_nobody_offers_is_not_found(trips: Table, as_admin: Client) -> None:

@@ -7,6 +7,8 @@ never a commit.
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import threading
 from collections import deque
 from collections.abc import Mapping
@@ -144,7 +146,8 @@ class HttpReporter:
         self._drop(report, problem)
 
     def _post(self, report: OperationReport) -> None:
-        message, request_id = report.to_message(), self._request_id
+        worker = {"host": socket.gethostname(), "process": os.getpid()}
+        message, request_id = {**report.to_message(), **worker}, self._request_id
         post(self._url, self._token, message, self._timeout_s, request_id=request_id)
 
     def _drop(self, report: OperationReport, reason: str) -> None:

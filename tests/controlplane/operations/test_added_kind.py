@@ -133,7 +133,7 @@ def test_it_is_cancelled_and_is_shown_with_its_proof(
     listed = client.get("/api/v1/operations/?kinds=stamp").json()["results"]
 
     assert "A stamp for the table" in waiting
-    assert "Stop this run" in waiting
+    assert "Stop run" in waiting
     assert waiting.count("</svg> waiting<") == 1
     assert proved.count("</svg> proved<") == 1
     assert "The stamp is there" in proved

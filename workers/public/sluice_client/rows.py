@@ -53,6 +53,19 @@ class ApprovalRow(TypedDict):
     state: str
 
 
+class AttemptRow(TypedDict):
+    """`AttemptRow` of the OpenAPI document."""
+
+    number: int
+    queue: str
+    host: str
+    process: int | None
+    sent_at: str | None
+    started_at: str | None
+    ended_at: str | None
+    outcome: str
+
+
 class AuditRow(TypedDict):
     """`AuditRow` of the OpenAPI document."""
 
@@ -333,6 +346,7 @@ class OperationDetail(TypedDict):
     again_of: str | None
     repeats: list[str]
     lost: str
+    attempts: list[AttemptRow]
     stages: list[StageRow]
     spark_ui_url: str
 
