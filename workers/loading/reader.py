@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from workers.errors import InvalidInput
 from workers.loading.bad_row import BadRow
+from workers.loading.content import Content, InputFile
 from workers.loading.counts import LoadCounts
+from workers.loading.inference import Guess
+from workers.loading.json_lines import Line, json_batches
+from workers.loading.json_types import Convert, JsonGuess, Misfit, converter
+from workers.loading.names import stored_names
 from workers.loading.options import LoadOptions
+from workers.loading.text import CsvText, TextBlock
+from workers.loading.values import Converter, UnfitAt
 
-__all__ = ["BadRow", "InputFile", "LoadCounts", "LoadOptions", "RowSource"]
+__all__ = ["BadRow", "InputFile", "LoadCounts", "LoadOptions", "RowSource", "open_rows"]
 
-
-@dataclass(frozen=True, slots=True)
-class InputFile:
-    """A file to read: by its path, or an open binary stream with a name for messages."""
-
-    name: str
-    path: Path | None = None
-    stream: BinaryIO | None = None
+KEY_SEPARATOR: Final = "|"
+EVERYTHING: Final = 1 << 62
 
 
 class RowSource(Protocol):
@@ -39,15 +42,438 @@ class RowSource(Protocol):
         """Numbers of the last iteration, whole when it has ended."""
         ...
 
+    @property
+    def is_all_known(self) -> bool:
+        """Types of new columns come from all rows, and not from the first ones only."""
+        ...
+
     def __iter__(self) -> Iterator[pa.RecordBatch]: ...
 
 
-class OpenRows(Protocol):
-    """What `open_rows` will be."""
+def open_rows(
+    files: Sequence[str | Path | InputFile],
+    options: LoadOptions,
+    table_schema: pa.Schema | None = None,
+    *,
+    keys: Sequence[str] = (),
+    look_bytes: int = EVERYTHING,
+) -> RowSource:
+    """Open files of one format as rows of the types of `table_schema`. Columns that it lacks are
+    typed by `options.column_types`, or by a first pass over as many bytes as `look_bytes`. The
+    `keys` may have no missing value.
 
-    def __call__(
+    Raises BadRow, InvalidInput for a file that is not what its name or its options say.
+    """
+    inputs = [InputFile.of(file) for file in files]
+    if not inputs:
+        raise InvalidInput("no file to load")
+    formats = {options.format_of(file.name) for file in inputs}
+    if len(formats) > 1:
+        raise InvalidInput("files of one load must have one format", formats=sorted(formats))
+    known = table_schema if table_schema is not None else pa.schema([])
+    for name, kind in options.column_types.items():
+        if name in known.names and known.field(name).type != kind:
+            raise InvalidInput(
+                "the table has this column with another type, which a load does not change",
+                column=name,
+                table=known.field(name).type,
+                asked=kind,
+            )
+    (only,) = formats
+    if only != "csv" and options.key_from:
+        raise InvalidInput("a key is made of columns of a CSV only", format=only)
+    match only:
+        case "csv":
+            return _CsvRows(inputs, options, known, keys, look_bytes)
+        case "json":
+            return _JsonRows(inputs, options, known, keys, look_bytes)
+        case _:
+            from workers.loading.parquet_rows import ParquetRows
+
+            return ParquetRows(inputs, options, known, keys)
+
+
+def read_rows(rows: RowSource) -> pa.Table:
+    """Return everything, in memory."""
+    return pa.Table.from_batches(list(rows), schema=rows.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """What one CSV has: its header, the stored name of each place, and which places are read."""
+
+    header: Sequence[str]
+    names: Sequence[str]
+    read: Sequence[int]
+
+
+class _CsvRows:
+    """See RowSource."""
+
+    def __init__(
         self,
-        files: Sequence[str | Path | InputFile],
+        files: Sequence[InputFile],
         options: LoadOptions,
-        table_schema: pa.Schema | None = None,
-    ) -> AbstractContextManager[RowSource]: ...
+        known: pa.Schema,
+        keys: Sequence[str],
+        look_bytes: int,
+    ) -> None:
+        self._files = files
+        self._options = options
+        self._known = known
+        self._keys = keys
+        self.counts = LoadCounts()
+        self.is_all_known = True
+        self._left_out: list[str] = []
+        self._renamed: dict[str, str] = {}
+        self._columns = [self._columns_of(file) for file in files]
+        self._present = list(dict.fromkeys(name for one in self._columns for name in one.names))
+        self._check_key()
+        self.schema = self._typed(look_bytes)
+
+    @contextmanager
+    def _opened(self, file: InputFile) -> Iterator[CsvText]:
+        with file.opened() as stored:
+            yield CsvText(Content(stored, file, self._options), file, self._options)
+
+    def _columns_of(self, file: InputFile) -> _Columns:
+        options = self._options
+        with self._opened(file) as text:
+            header = text.header
+        if not options.header:
+            width = len(header)
+            fits = len(self._known) == width
+            given = options.columns or (self._known.names if fits else ())
+            names = [f"column_{at}" for at in range(1, width + 1)]
+            names = list(given) if len(given) == width else names
+            return _Columns(header, names, range(width))
+        names = stored_names(
+            header,
+            known=self._known.names,
+            is_clean=options.names == "clean",
+            file=file.name,
+            delimiter=options.delimiter_of(file.name),
+        )
+        self._renamed |= {old: new for old, new in zip(header, names, strict=True) if old != new}
+        wanted = {*options.columns, *options.key_from} if options.columns else set(names)
+        read = [at for at, name in enumerate(names) if name in wanted]
+        return _Columns(header, names, read)
+
+    def _check_key(self) -> None:
+        options = self._options
+        if missing := [name for name in options.key_from if name not in self._present]:
+            raise InvalidInput(
+                "the key is to be made of columns that the file does not have",
+                missing=missing,
+                columns=self._present,
+            )
+        if options.key in self._present and options.key:
+            raise InvalidInput(
+                "the key that is made needs a name that no column of the file has",
+                name=options.key,
+            )
+        made = {options.key} if options.key else set()
+        if missing := [n for n in options.columns if n not in self._present and n not in made]:
+            raise InvalidInput("file lacks columns", path=self._files[0].name, missing=missing)
+
+    def _typed(self, look_bytes: int) -> pa.Schema:
+        options = self._options
+        chosen = options.columns or tuple(self._present)
+        wanted = dict.fromkeys([*([options.key] if options.key else []), *chosen])
+        given = {name: self._known.field(name).type for name in self._known.names}
+        given = {**options.column_types, **given}
+        if options.key:
+            given.setdefault(options.key, pa.string())
+        new = [name for name in wanted if name not in given]
+        if new:
+            types = self._guessed(new, look_bytes)
+            self._left_out = [name for name, kind in types.items() if kind is None]
+            given |= {name: kind for name, kind in types.items() if kind is not None}
+        return pa.schema([pa.field(name, given[name]) for name in wanted if name in given])
+
+    def _guessed(self, names: Sequence[str], look_bytes: int) -> Mapping[str, Any]:
+        guesses = {name: Guess(self._options) for name in names}
+        looked = 0
+        for file, columns in zip(self._files, self._columns, strict=True):
+            places = [at for at in columns.read if columns.names[at] in guesses]
+            with self._opened(file) as text:
+                for block in text.blocks():
+                    if looked >= look_bytes:
+                        self.is_all_known = False
+                        break
+                    looked += len(block.data)
+                    open_places = [at for at in places if not guesses[columns.names[at]].is_text]
+                    # One place at least, so that each row of the file is looked at.
+                    texts, _ = self._texts(block, columns, open_places or [0])
+                    for at in open_places:
+                        column = texts.column(str(at))
+                        if block.has_quotes:
+                            column = self._without_words(column)
+                        guesses[columns.names[at]].look(column)
+        # A file that has only a header shows no types.
+        is_empty = looked == 0
+        return {
+            name: guess.type if guess.type is not None or not is_empty else pa.string()
+            for name, guess in guesses.items()
+        }
+
+    def _texts(
+        self, block: TextBlock, columns: _Columns, places: Sequence[int]
+    ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """Return the fields as texts, missing ones null; and with the null words still in them."""
+        width, words = len(columns.header), self._options.null_words
+        plain = block.texts(width, places, ())
+        if not any(word.encode() in block.data for word in words):
+            return plain, plain
+        if block.has_quotes:
+            return block.texts(width, places, words), plain
+        return (
+            pa.RecordBatch.from_arrays(
+                [self._without_words(column) for column in plain.columns], plain.schema.names
+            ),
+            plain,
+        )
+
+    def _without_words(self, texts: pa.Array[Any]) -> pa.Array[Any]:
+        words = pa.array(["", *self._options.null_words], pa.string())
+        is_word = pc.is_in(texts, value_set=words)
+        return pc.if_else(is_word, pa.scalar(None, pa.string()), texts)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        self.counts = counts = LoadCounts()
+        counts.left_out = list(self._left_out)
+        counts.renamed = dict(self._renamed)
+        converters = {
+            field.name: Converter(field.name, field.type, self._options, counts)
+            for field in self.schema
+        }
+        read_before = 0
+        for file, columns in zip(self._files, self._columns, strict=True):
+            with self._opened(file) as text:
+                for block in text.blocks():
+                    batch = self._batch(block, columns, converters)
+                    counts.bytes_read = read_before + text.bytes_read
+                    if batch.num_rows:
+                        counts.rows += batch.num_rows
+                        yield batch
+                read_before += text.bytes_read
+
+    def _batch(
+        self, block: TextBlock, columns: _Columns, converters: Mapping[str, Converter]
+    ) -> pa.RecordBatch:
+        texts, plain = self._texts(block, columns, columns.read)
+        self._count_words(texts, plain)
+        places = {columns.names[at]: str(at) for at in columns.read}
+        arrays = []
+        for field in self.schema:
+            if field.name == self._options.key:
+                column = _joined([texts.column(places[name]) for name in self._options.key_from])
+            elif field.name in places:
+                column = texts.column(places[field.name])
+            else:
+                arrays.append(pa.nulls(texts.num_rows, field.type))
+                continue
+            is_text = pa.types.is_string(field.type)
+            if block.has_quotes and not is_text:
+                column = self._without_words(column)
+            try:
+                arrays.append(converters[field.name].convert(column))
+            except UnfitAt as error:
+                raise self._bad_row(block, error, field) from error
+            self._check_has_key(block, field.name, column, plain, places)
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _count_words(self, texts: pa.RecordBatch, plain: pa.RecordBatch) -> None:
+        if texts is plain:
+            return
+        counts = self.counts
+        for missing, column in zip(texts.columns, plain.columns, strict=True):
+            if missing.null_count == column.null_count:
+                continue
+            words = column.filter(pc.is_null(missing)).drop_null()
+            for one in pc.value_counts(words).to_pylist():
+                counts.nulls_by_word[one["values"]] += one["counts"]
+
+    def _check_has_key(
+        self,
+        block: TextBlock,
+        name: str,
+        column: pa.Array[Any],
+        plain: pa.RecordBatch,
+        places: Mapping[str, str],
+    ) -> None:
+        if name not in self._keys or not column.null_count:
+            return
+        row = pc.index(pc.is_null(column), True).as_py()
+        sources = self._options.key_from if name == self._options.key else (name,)
+        words = [plain.column(places[one])[row].as_py() for one in sources]
+        word = next((word for word in words if word in self._options.null_words), "")
+        raise BadRow(
+            f"the key column has no value{f', because {word} means a missing one' if word else ''}",
+            file=block.file,
+            line=block.line_of(row),
+            column=name,
+            advice="give null_words=none if the word is a value, or quote it" if word else "",
+        )
+
+    def _bad_row(self, block: TextBlock, error: UnfitAt, field: pa.Field[Any]) -> BadRow:
+        origin = "" if field.name in self._known.names else " that column_types names"
+        return BadRow(
+            f"{error.unfit.reason} ({field.type}{origin})",
+            file=block.file,
+            line=block.line_of(error.position),
+            column=field.name,
+            advice=error.unfit.advice,
+            value=error.value,
+        )
+
+
+def _joined(parts: Sequence[pa.Array[Any]]) -> pa.Array[Any]:
+    """The made key: null where a part is null, so that no two keys are confused."""
+    joined: Any = pc.binary_join_element_wise(*parts, KEY_SEPARATOR)
+    return joined
+
+
+class _JsonRows:
+    """See RowSource."""
+
+    def __init__(
+        self,
+        files: Sequence[InputFile],
+        options: LoadOptions,
+        known: pa.Schema,
+        keys: Sequence[str],
+        look_bytes: int,
+    ) -> None:
+        self._files = files
+        self._options = options
+        self._known = known
+        self._keys = keys
+        self.counts = LoadCounts()
+        self.is_all_known = True
+        self._left_out: list[str] = []
+        self._names: dict[str, str] = {}
+        self.schema = self._typed(look_bytes)
+
+    def _typed(self, look_bytes: int) -> pa.Schema:
+        options = self._options
+        guesses: dict[str, JsonGuess] = {}
+        fixed = {**options.column_types}
+        for field in self._known:
+            if not pa.types.is_nested(field.type):
+                fixed[field.name] = field.type
+        for file in self._files:
+            with file.opened() as stored:
+                content = Content(stored, file, options)
+                for lines in json_batches(content, file):
+                    if content.bytes_read > look_bytes:
+                        self.is_all_known = False
+                        break
+                    self._look(lines, guesses, fixed, file.name)
+        if not guesses and self._known:
+            return self._known
+        self._name_columns(list(guesses))
+        fields = []
+        for old, guess in guesses.items():
+            name = self._names[old]
+            known = fixed.get(name)
+            if known is None and name in self._known.names:
+                known = self._known.field(name).type
+            kind = known if name in fixed else guess.type(known)
+            if name not in fixed:
+                self._left_out += guess.empty_places(known)
+            if kind is not None:
+                fields.append(pa.field(name, kind))
+        chosen = options.columns or [field.name for field in fields]
+        by_name = {field.name: field for field in fields}
+        if missing := [name for name in options.columns if name not in by_name]:
+            raise InvalidInput("file lacks columns", path=self._files[0].name, missing=missing)
+        return pa.schema([by_name[name] for name in chosen])
+
+    def _look(
+        self,
+        lines: Sequence[Line],
+        guesses: dict[str, JsonGuess],
+        fixed: Mapping[str, Any],
+        name: str,
+    ) -> None:
+        options = self._options
+        for number, row in lines:
+            for column, value in row.items():
+                guess = guesses.get(column)
+                if guess is None:
+                    guess = guesses[column] = JsonGuess(column, options)
+                if column in fixed:
+                    continue
+                try:
+                    guess.look(value)
+                except Misfit as error:
+                    raise _misfit(error, name, number) from error
+
+    def _name_columns(self, names: Sequence[str]) -> None:
+        stored = stored_names(
+            names,
+            known=self._known.names,
+            is_clean=self._options.names == "clean",
+            file=self._files[0].name,
+        )
+        self._names = dict(zip(names, stored, strict=True))
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        self.counts = counts = LoadCounts()
+        counts.left_out = list(self._left_out)
+        counts.renamed = {old: new for old, new in self._names.items() if old != new}
+        converters = {
+            field.name: converter(
+                field.type, self._options, lambda place, what: counts.convert(place, what, 1)
+            )
+            for field in self.schema
+        }
+        read_before = 0
+        for file in self._files:
+            with file.opened() as stored:
+                content = Content(stored, file, self._options)
+                for lines in json_batches(content, file):
+                    counts.bytes_read = read_before + content.bytes_read
+                    counts.rows += len(lines)
+                    yield self._batch(lines, converters, file.name)
+                read_before += content.bytes_read
+
+    def _batch(
+        self, lines: Sequence[Line], converters: Mapping[str, Convert], file: str
+    ) -> pa.RecordBatch:
+        by_name = {new: old for old, new in self._names.items()}
+        arrays = []
+        for field in self.schema:
+            convert, old = converters[field.name], by_name.get(field.name, field.name)
+            made: list[Any] = []
+            try:
+                made.extend(convert(row.get(old), field.name) for _, row in lines)
+                arrays.append(pa.array(made, field.type))
+            except Misfit as error:
+                raise _misfit(error, file, lines[len(made)][0], f" ({field.type})") from error
+            except UnicodeEncodeError as error:
+                raise BadRow(
+                    "a text holds half of a character (a lone surrogate)",
+                    file=file,
+                    line=lines[0][0],
+                    column=field.name,
+                    advice="the line is this one or one of those that follow",
+                ) from error
+            if field.name in self._keys and arrays[-1].null_count:
+                number = lines[pc.index(pc.is_null(arrays[-1]), True).as_py()][0]
+                raise BadRow(
+                    "the key column has no value", file=file, line=number, column=field.name
+                )
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _misfit(error: Misfit, file: str, line: int, kind: str = "") -> BadRow:
+    return BadRow(
+        f"{error.reason}{kind}",
+        file=file,
+        line=line,
+        column=error.place,
+        advice=error.advice,
+        value=error.value,
+    )

@@ -1,0 +1,225 @@
+"""The type of a column that the table does not have, from all of its texts: the narrowest one that
+holds each of them exactly. A key with leading zeros, and whatever is in doubt, stays text.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workers.loading.options import LoadOptions
+from workers.loading.values import Unfit, time_ticks
+
+_DIGITS_MAX: Final = 38
+_BEYOND_64_BITS_DIGITS: Final = 20
+_WHOLE: Final = re.compile(r"-?(?:0|[1-9]\d*)")
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)?(?:\.\d*)?(?:[eE][+-]?\d{1,3})?")
+_COMMA_WHOLE: Final = re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+|0|[1-9]\d*")
+_NOT_FINITE: Final = frozenset({"nan", "NaN", "inf", "-inf", "Infinity", "-Infinity"})
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_ZONED: Final = re.compile(r"(?:[Zz]|[+-]\d\d(?::?\d\d)?)$")
+_NTZ: Final = pa.timestamp("us")
+_UTC: Final = pa.timestamp("us", "UTC")
+_LONG_CHARS: Final = 16
+
+
+class Guess:
+    """What the texts of one column, block after block, may be read as."""
+
+    def __init__(self, options: LoadOptions) -> None:
+        self._options = options
+        self._kind = ""
+        """Empty while every text was null."""
+        self._whole_digits = self._decimals = 0
+        self._largest = 0
+        self._is_exact_double = True
+        self._is_plain = True
+        """No exponent, and no text for infinity."""
+        self._is_64_bits = True
+
+    @property
+    def is_text(self) -> bool:
+        """Nothing that comes changes the type any more."""
+        return self._kind == "text"
+
+    def be_text(self) -> None:
+        """Take the column for text, whatever it looks like."""
+        self._kind = "text"
+
+    @property
+    def type(self) -> pa.DataType | None:
+        """None where no text was seen."""
+        match self._kind:
+            case "":
+                return None
+            case "whole":
+                if self._is_64_bits:
+                    return pa.int64()
+                digits = max(self._whole_digits, _BEYOND_64_BITS_DIGITS)
+                return pa.decimal128(digits, 0) if digits <= _DIGITS_MAX else pa.string()
+            case "number":
+                return self._number()
+            case "bool":
+                return pa.bool_()
+            case "date":
+                return pa.date32()
+            case "ntz":
+                return _UTC if self._options.time_zone else _NTZ
+            case "utc":
+                return _UTC
+            case _:
+                return pa.string()
+
+    def _number(self) -> pa.DataType:
+        if self._is_exact_double:
+            return pa.float64()
+        digits = max(self._whole_digits, len(str(self._largest))) + self._decimals
+        if self._is_plain and digits <= _DIGITS_MAX:
+            return pa.decimal128(digits, self._decimals)
+        return pa.string()
+
+    def look(self, texts: pa.Array[Any]) -> None:
+        """Take the texts of one more block into account; nulls say nothing."""
+        if self._kind == "text" or texts.null_count == len(texts):
+            return
+        if self._kind in ("", "whole") and self._are_64_bits(texts):
+            self._kind = "whole"
+            return
+        distinct = texts.unique().drop_null().to_pylist()
+        self.look_at(distinct)
+
+    def look_at_whole(self, value: int) -> bool:
+        """The fast look at one number; false where `look_at` has to take a closer one."""
+        if self._kind not in ("whole", "number") or not -(2**53) < value < 2**53:
+            return False
+        self._largest = max(self._largest, abs(value))
+        return True
+
+    def look_at(self, distinct: list[str]) -> None:
+        """As `look`, at texts that are all there."""
+        for kind, fits in (
+            ("whole", self._are_whole),
+            ("number", self._are_numbers),
+            ("bool", _are_bools),
+            ("date", _are_dates),
+            ("ntz", self._are_naive),
+            ("utc", self._are_zoned),
+        ):
+            wider = "number" if (self._kind, kind) == ("number", "whole") else kind
+            is_open = self._kind in ("", kind) or {self._kind, kind} == {"whole", "number"}
+            if is_open and fits(distinct):
+                self._kind = wider
+                return
+        self._kind = "text"
+
+    def _are_64_bits(self, texts: pa.Array[Any]) -> bool:
+        """The fast look at a block; false where it takes a closer one."""
+        if self._options.decimal_comma:
+            return False
+        zeros = pc.and_(pc.starts_with(texts, "0"), pc.greater(pc.binary_length(texts), 1))
+        if pc.any(zeros).as_py() or pc.any(pc.starts_with(texts, "-0")).as_py():
+            return False
+        try:
+            values: Any = texts.cast(pa.int64())
+        except pa.ArrowInvalid:
+            return False
+        ends = pc.min_max(values).as_py()
+        largest = max(abs(ends["min"]), abs(ends["max"]))
+        self._whole_digits = max(self._whole_digits, len(str(largest)))
+        self._is_exact_double = self._is_exact_double and largest <= 2**53
+        return True
+
+    def _are_whole(self, distinct: list[str]) -> bool:
+        pattern = _COMMA_WHOLE if self._options.decimal_comma else _WHOLE
+        plain = [self._plain(text) for text in distinct]
+        if not all(_WHOLE.fullmatch(text) for text in plain) or "-0" in plain:
+            return False
+        if self._options.decimal_comma and not all(map(pattern.fullmatch, distinct)):
+            return False
+        for text in plain:
+            number = int(text) if len(text) <= _DIGITS_MAX + 1 else 10**_DIGITS_MAX
+            self._whole_digits = max(self._whole_digits, len(text.lstrip("-")))
+            self._is_64_bits = self._is_64_bits and -(2**63) <= number < 2**63
+            self._is_exact_double = self._is_exact_double and _is_exact(text)
+        return True
+
+    def _are_numbers(self, distinct: list[str]) -> bool:
+        plain = [self._plain(text) for text in distinct]
+        finite = [text for text in plain if text not in _NOT_FINITE]
+        if not finite or not all(_NUMBER.fullmatch(text) and text[-1:] != "" for text in finite):
+            return False
+        if not all(any(sign.isdigit() for sign in text) for text in finite):
+            return False
+        for text in plain:
+            is_plain = text not in _NOT_FINITE and "e" not in text.lower()
+            self._is_plain = self._is_plain and is_plain
+            if is_plain:
+                whole, _, decimals = text.lstrip("-").partition(".")
+                self._whole_digits = max(self._whole_digits, len(whole))
+                self._decimals = max(self._decimals, len(decimals))
+            if self._is_exact_double and text not in _NOT_FINITE:
+                self._is_exact_double = _is_exact(text)
+        return True
+
+    def _plain(self, text: str) -> str:
+        stripped = text.strip()
+        if self._options.decimal_comma and "," not in stripped and "." not in stripped:
+            return stripped
+        if self._options.decimal_comma:
+            whole, _, decimals = stripped.partition(",")
+            if "." in whole and not re.fullmatch(r"-?\d{1,3}(?:\.\d{3})+", whole):
+                return "?"
+            return f"{whole.replace('.', '')}.{decimals}" if decimals else whole.replace(".", "")
+        return stripped
+
+    def _are_naive(self, distinct: list[str]) -> bool:
+        return _are_times(distinct, _NTZ, self._options, is_zoned=False)
+
+    def _are_zoned(self, distinct: list[str]) -> bool:
+        return _are_times(distinct, _UTC, self._options, is_zoned=True)
+
+
+def _is_exact(text: str) -> bool:
+    """Whether a double tells this number from each other one of as many digits."""
+    if len(text) < _LONG_CHARS and "e" not in text.lower():
+        return True
+    nearest = float(text)
+    if nearest in (float("inf"), float("-inf")):
+        return False
+    number = Decimal(text)
+    return Decimal(repr(nearest)) == number or Decimal(f"{nearest:.17g}") == number
+
+
+def _are_bools(distinct: list[str]) -> bool:
+    return all(text.strip().lower() in ("true", "false") for text in distinct)
+
+
+def _are_dates(distinct: list[str]) -> bool:
+    return all(map(_DATE.fullmatch, distinct)) and _cast_well(distinct, pa.date32())
+
+
+def _are_times(distinct: list[str], kind: Any, options: LoadOptions, *, is_zoned: bool) -> bool:
+    if any(len(text) < len("2026-01-31T14:00") for text in distinct):
+        return False
+    if any((_ZONED.search(text, len("2026-01-31")) is not None) != is_zoned for text in distinct):
+        return False
+    if _cast_well(distinct, kind):
+        return True
+    try:
+        for text in distinct:
+            time_ticks(text.strip(), kind, options)
+    except Unfit:
+        return False
+    return True
+
+
+def _cast_well(distinct: list[str], kind: pa.DataType) -> bool:
+    try:
+        pa.array(distinct).cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
