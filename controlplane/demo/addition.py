@@ -4,18 +4,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
-from django.core.management import call_command
-from django.core.management.base import OutputWrapper
+from django.core.management.base import CommandError
 
 from controlplane.demo.processes import KAFKA, ORDERS, broker_home, processes
+from controlplane.demo.reset import start_all
+from controlplane.demo.streams import DemoRun
+from controlplane.demo.upkeep import admin
+from controlplane.errors import ControlPlaneError
 from controlplane.node.additions import Addition
 from controlplane.node.doctor import Finding
 from controlplane.node.places import Places
 from controlplane.node.readiness import Probe, port_answers, runs
 from controlplane.node.supervision import Supervisor
+from workers.clock import SystemClock
 from workers.demo.ports import read_ports
+from workers.errors import LakehouseError
 from workers.sink.kafka.broker import PACKAGE, known_jars
 
 
@@ -38,8 +44,15 @@ def check_kafka(places: Places) -> Finding:
     return Finding("demo's kafka", True, line)
 
 
-def start(stdout: OutputWrapper) -> None:
-    call_command("demo", "--start", stdout=stdout)
+def start(say: Callable[[str], object]) -> str:
+    """Raises CommandError where streams cannot start."""
+    try:
+        started = start_all(admin(), DemoRun(), SystemClock(), say)
+    except (ControlPlaneError, LakehouseError) as error:
+        raise CommandError(str(error)) from error
+    if started.problem:
+        return f"The guided demo starts without its Kafka sink: {started.problem}."
+    return "The guided demo starts: Home leads through it, with first commits within a minute."
 
 
 ADDITION: Final = Addition(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 
@@ -22,19 +23,30 @@ from workers.clock import Clock
 Say = Callable[[str], object]
 
 
-def start_all(by: User, wanted: DemoRun, clock: Clock, say: Say) -> StartedStreams:
-    """Streams, their upkeep, and orders where there is a Kafka. Safe to run again.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedDemo:
+    """What a start of the demo started."""
+
+    streams: StartedStreams
+    bootstrap: str
+    """Where its Kafka broker listens; empty without one."""
+    problem: str
+    """Why it has no Kafka sink; empty with one."""
+
+
+def start_all(by: User, wanted: DemoRun, clock: Clock, say: Say) -> StartedDemo:
+    """Start streams, their upkeep, and orders where there is a Kafka. Safe to run again. `say` gets
+    a line before a download that may take minutes.
 
     Raises ControlPlaneError, LakehouseError.
     """
     started = start_streams(by, wanted)
     keep_small(started.table, by)
     try:
-        start_orders(by, clock, say)
+        bootstrap = start_orders(by, clock, say)
     except NoKafka as error:
-        say(f"the demo has no sink: {error}")
-        say("everything else runs; `make demo` tries again")
-    return started
+        return StartedDemo(streams=started, bootstrap="", problem=str(error))
+    return StartedDemo(streams=started, bootstrap=bootstrap, problem="")
 
 
 def delete_all(by: User, clock: Clock) -> None:

@@ -56,8 +56,9 @@ class NoKafka(Exception):
     """There is no broker for the demo; the text says why."""
 
 
-def start_orders(by: User, clock: Clock, say: Say) -> None:
-    """Start what does not run of broker, sink and producer. Safe to run again.
+def start_orders(by: User, clock: Clock, say: Say) -> str:
+    """Start what does not run of broker, sink and producer, and return the broker's address. Safe
+    to run again.
 
     Raises NoKafka, ControlPlaneError, LakehouseError.
     """
@@ -72,7 +73,7 @@ def start_orders(by: User, clock: Clock, say: Say) -> None:
     if not _goes_on(row, clock):
         do_start_sink(row, _options(bootstrap), by=by, reason="demo", relaunches_max=RELAUNCHES_MAX)
     _start(places, supervisor, ORDERS)
-    say(f"orders go through Kafka at {bootstrap} into {settings.SLUICE_PUBLIC_URL}/t/{SLUG}/sinks")
+    return bootstrap
 
 
 def orders_status(say: Say) -> None:

@@ -29,4 +29,6 @@ def begin_anew(user_id: int, *, deletes: bool) -> None:
     by, clock = User.objects.get(pk=user_id), SystemClock()
     if deletes:
         delete_all(by, clock)
-    start_all(by, DemoRun(), clock, _log.info)
+    started = start_all(by, DemoRun(), clock, _log.info)
+    if started.problem:
+        _log.warning("the demo has no sink: problem=%s", started.problem)

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from django.core.management.base import OutputWrapper
-
 if TYPE_CHECKING:
     from controlplane.node.doctor import Finding
     from controlplane.node.places import Places
@@ -33,8 +31,10 @@ class Addition:
     """Of those that should run now; `up` waits for none of them."""
     checks: Callable[[Places], Sequence[Finding]]
     """`doctor` tells of them, and `up` starts nothing while one fails."""
-    start: Callable[[OutputWrapper], None]
-    """Called by `up` once the node is up, with what it writes to."""
+    start: Callable[[Callable[[str], object]], str]
+    """Called by `up` once the node is up. It may print one line where a step takes minutes, and
+    returns a sentence on what it started.
+    """
 
 
 _modules: list[str] = []

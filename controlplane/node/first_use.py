@@ -22,21 +22,21 @@ UNUSED_STATIC = ["redoc"]
 """The API's second viewer, which no page offers."""
 
 
-def prepare(places: Places, secrets: NodeSecrets, say: Callable[[str], None]) -> None:
+def prepare(places: Places, secrets: NodeSecrets, note: Callable[[str], object]) -> None:
     """Bring database, static files, roles and users up to date. Raises HomeTooOld."""
     migrate()
-    say("  database migrated")
-    collect_static(places, say)
+    note("  database migrated")
+    collect_static(places, note)
     users(secrets)
-    say("  users admin and viewer are there")
+    note("  users admin and viewer are there")
 
 
-def collect_static(places: Places, say: Callable[[str], None]) -> None:
+def collect_static(places: Places, note: Callable[[str], object]) -> None:
     """Copy and compress, unless nothing changed since the last time."""
     stamp, fresh = places.static / ".collected", static_fingerprint()
     if stamp.is_file() and stamp.read_text() == fresh:
         return
-    say("  collecting static files (up to a quarter of a minute, once)")
+    note("  collecting static files (up to a quarter of a minute, once)")
     call_command("collectstatic", interactive=False, verbosity=0, ignore_patterns=UNUSED_STATIC)
     stamp.write_text(fresh)
 

@@ -34,7 +34,7 @@ class NotReady(Exception):
 class Wait:
     supervisor: Supervisor
     places: Places
-    say: Callable[[str], None]
+    note: Callable[[str], object]
     deadline_s: float
 
     def until_ready(self, probes: Mapping[str, Probe]) -> None:
@@ -48,7 +48,7 @@ class Wait:
             for name, probe in list(waiting.items()):
                 problem = probe()
                 if problem is None:
-                    self.say(f"  {name:<8} ready ({time.monotonic() - began:.1f} s)")
+                    self.note(f"  {name:<8} ready ({time.monotonic() - began:.1f} s)")
                     del waiting[name]
                 else:
                     missing[name] = problem

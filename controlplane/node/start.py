@@ -1,5 +1,5 @@
-"""`up`: from nothing to a page that answers, one line per step. What fails says why in one line and
-leaves nothing running.
+"""`up`: from nothing to a page that answers. It prints an address and a login; each step is a line
+of `log/up.log`. A failure is reported in one line and leaves nothing running.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from controlplane.node.migrating import HomeTooOld
 from controlplane.node.places import Places
 from controlplane.node.processes import Process, processes
 from controlplane.node.readiness import NotReady, Wait, probes
-from controlplane.node.secrets_file import read_secrets
+from controlplane.node.secrets_file import NodeSecrets, read_secrets
 from controlplane.node.stop import remove_sockets, stop
 from controlplane.node.supervision import SupervisorFailed, settings_text, start_supervisor
 
 READY_DEADLINE_S = 180.0
+UP_LOG = "up.log"
+Note = Callable[[str], object]
 _LEFTOVER_PATIENCE_S = 10.0
 
 
@@ -30,8 +32,8 @@ class CannotStart(Exception):
 
 
 def start(places: Places, say: Callable[[str], None], *, shows_login: bool = True) -> bool:
-    """Start every process and wait until each is ready; False when they run already. The first
-    password is in what it says unless `shows_login` is false.
+    """Start every process and wait until each is ready; False when they run already. `say` gets
+    the first password unless `shows_login` is false.
 
     Raises CannotStart.
     """
@@ -41,26 +43,32 @@ def start(places: Places, say: Callable[[str], None], *, shows_login: bool = Tru
     if supervisor_pid(places) is not None:
         say(f"Sluice is running already: {identity.url}")
         return False
+    log = places.log / UP_LOG
+    say(f"Starting Sluice; progress is in {log}")
+    with log.open("w", encoding="utf-8", buffering=1) as lines:
+        _start(places, identity, secrets, lambda line: lines.write(f"{line}\n"))
+    say(f"Sluice is up: {identity.url}")
+    if shows_login:
+        say(f"Log in as {login_line(secrets)}")
+    return True
+
+
+def _start(places: Places, identity: Identity, secrets: NodeSecrets, note: Note) -> None:
     if leftovers := processes_of(places, identity):
-        say(f"stopping {len(leftovers)} processes that an earlier run left behind")
+        note(f"stopping {len(leftovers)} processes that an earlier run left behind")
         end(leftovers, patience_s=_LEFTOVER_PATIENCE_S)
-    say("checking this machine")
+    note("checking this machine")
     _check(places, identity)
-    say("preparing")
+    note("preparing")
     try:
-        prepare(places, secrets, say)
+        prepare(places, secrets, note)
     except HomeTooOld as error:
         raise CannotStart(str(error)) from error
     wanted = [*processes(os.environ, places, identity, secrets), *_added_processes(places)]
     places.supervisor_settings.write_text(settings_text(places, identity, wanted))
     _empty_scratch(places)
-    say("starting")
-    _run(places, identity, say)
-    say("")
-    say(f"Sluice is up: {identity.url}")
-    if shows_login:
-        say(f"Log in as {login_line(secrets)}")
-    return True
+    note("starting")
+    _run(places, identity, note)
 
 
 def _added_processes(places: Places) -> list[Process]:
@@ -82,17 +90,17 @@ def _check(places: Places, identity: Identity) -> None:
         raise CannotStart("\n".join(wrong))
 
 
-def _run(places: Places, identity: Identity, say: Callable[[str], None]) -> None:
+def _run(places: Places, identity: Identity, note: Note) -> None:
     """Raises CannotStart; also when a person interrupts, everything is stopped again."""
     try:
         supervisor = start_supervisor(places, identity)
-        wait = Wait(supervisor=supervisor, places=places, say=say, deadline_s=READY_DEADLINE_S)
+        wait = Wait(supervisor=supervisor, places=places, note=note, deadline_s=READY_DEADLINE_S)
         wait.until_ready(probes(identity, supervisor))
     except (NotReady, SupervisorFailed) as error:
         stop(places, lambda line: None)
         raise CannotStart(str(error)) from error
     except KeyboardInterrupt:
-        say("interrupted; stopping what was started")
+        note("interrupted; stopping what was started")
         stop(places, lambda line: None)
         raise
 

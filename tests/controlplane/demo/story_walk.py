@@ -1,70 +1,130 @@
-"""The demo's six steps, by a browser: each is pressed where the strip says that it is next, and
-awaited until storage has ticked it.
+"""The demo's six steps in a browser: each is pressed as the next one and awaited until storage has
+ticked it. Then the page that *Show me* opens shows what the step promises.
 """
 
 from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 
 from playwright.sync_api import Page, expect, sync_playwright
 
 from tests.browser.conftest import CHROMIUM_ARGS, chromium
 
-STEP_WITHIN_MS = 180_000
-"""Of a Spark that was just started, on a machine that does something else besides."""
+STEP_WITHIN_MS = 240_000
+"""For two Spark jobs that start on a machine with other work."""
 SLUG = "ad-requests"
-_TITLES = ".demo-steps h3"
+_PROMISES = {
+    "Two writers meet": [r"backfill-a", r"backfill-b"],
+    "Two writers change the schema": [r"experiment_\d+_a", r"experiment_\d+_b", r"[Cc]ase 8"],
+    "A writer is killed": [r"failed-writes|rolled back"],
+    "A sink participant is killed": [r"committed"],
+    "Clicks arrive late": [r"click"],
+    "A wrong load is rolled back": [r"prices-in-cents|price_list"],
+}
+"""Step -> what the page behind *Show me* says once the step is done."""
+_INSTANT = r"\b2\d{16}\b"
+_WATCH = """
+(pattern) => {
+  window.seenAt = {};
+  const look = () => {
+    const text = document.querySelector(".writers").textContent;
+    for (const [instant] of text.matchAll(new RegExp(pattern, "g"))) window.seenAt[instant] ??= Date.now();
+  };
+  look();
+  window.seenBefore = Object.keys(window.seenAt);
+  new MutationObserver(look).observe(document.querySelector(".writers"), {
+    subtree: true, childList: true, characterData: true,
+  });
+}
+"""
+_SEEN = "() => Object.entries(seenAt).filter(([instant]) => !seenBefore.includes(instant))"
 
 
-def walk_story(url: str, *, name: str, password: str) -> list[str]:
-    """Signs in at `url` (with a slash at its end) and walks all steps that are not ticked. What the
-    browser's console complained about.
+@contextmanager
+def visitor(url: str, *, name: str, password: str) -> Iterator[tuple[Page, list[str]]]:
+    """A page of somebody who signed in at `url` (with a slash at its end), and what its console
+    complains about.
     """
     complaints: list[str] = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=CHROMIUM_ARGS)
         page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.set_default_timeout(60_000)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on(
             "console",
             lambda said: complaints.append(said.text) if said.type == "error" else None,
         )
-        _sign_in(page, url, name, password)
-        steps = page.goto(f"{url}t/{SLUG}/live") and page.locator(_TITLES).count()
-        for _ in range(steps or 0):
-            _step(page, url)
-        expect(page.locator(".demo-next")).to_have_count(0)
+        page.goto(f"{url}login/")
+        page.fill("[name=username]", name)
+        page.fill("[name=password]", password)
+        page.click("button[type=submit]")
+        page.wait_for_url(url)
+        yield page, complaints
         browser.close()
-    return complaints
 
 
-def _sign_in(page: Page, url: str, name: str, password: str) -> None:
-    page.goto(f"{url}login/")
-    page.fill("[name=username]", name)
-    page.fill("[name=password]", password)
-    page.click("button[type=submit]")
-    page.wait_for_url(url)
-
-
-def _step(page: Page, url: str) -> None:
-    """The next one, unless all are ticked."""
+def expect_calm(page: Page, url: str) -> None:
+    """Nothing needs a person, and no conflict is there, before the visitor pressed anything."""
+    page.goto(url)
+    expect(page.locator(".home .is-bad, .home .tone-bad, .home .tone-warn")).to_have_count(0)
     page.goto(f"{url}t/{SLUG}/live")
-    if not page.locator(".demo-next").count():
+    expect(page.locator("article.conflict")).to_have_count(0)
+
+
+def walk_steps(page: Page, url: str) -> None:
+    """Walk all steps that are not ticked, on Home, and look where each leads."""
+    page.goto(url)
+    titles = page.locator(".demo-steps summary strong").all_inner_texts()
+    assert titles == list(_PROMISES)
+    for place, title in enumerate(titles):
+        walk_step(page, url, place)
+        expect_promise(page, url, title)
+
+
+def walk_step(page: Page, url: str, place: int) -> None:
+    page.goto(url)
+    step = page.locator(".demo-steps li").nth(place)
+    ticked = step.locator("summary .visually-hidden", has_text="done")
+    if ticked.count():
         return
-    place = page.locator(".demo-steps li").evaluate_all(
-        "steps => steps.findIndex(step => step.ariaCurrent === 'step')"
-    )
+    expect(step).to_have_attribute("aria-current", "step")
     with page.expect_navigation():
-        page.locator(".demo-next button").click()
+        step.locator("button").click()
+    expect(page.locator(".message.tone-bad, .notice.tone-bad")).to_have_count(0)
     if page.locator("#id_typed_name").count():
-        _take_back(page)
-        page.goto(f"{url}t/{SLUG}/live")
-    ticked = page.locator(".demo-steps li").nth(place).locator(".visually-hidden", has_text="done")
+        _roll_back(page)
+    page.goto(url)
     expect(ticked).to_have_count(1, timeout=STEP_WITHIN_MS)
 
 
-def _take_back(page: Page) -> None:
-    """The wrong load's plan, through to the proof from storage."""
+def expect_promise(page: Page, url: str, title: str) -> None:
+    page.goto(url)
+    page.get_by_role("link", name=f"Show me: {title}").click()
+    for words in _PROMISES[title]:
+        expect(page.locator("main").get_by_text(re.compile(words)).first).to_be_attached()
+
+
+def _roll_back(page: Page) -> None:
+    """From the plan of the wrong load to the proof from storage."""
     page.fill("#id_typed_name", page.locator(".crumbs a").nth(1).inner_text())
     page.fill("#id_reason", "prices a hundred times too high")
     page.locator("button.danger").click()
     page.wait_for_url("**/operations/*")
     expect(page.locator(".checks .tone-good")).to_have_count(3, timeout=STEP_WITHIN_MS)
+
+
+def event_to_eye_ms(page: Page, url: str, *, events: int) -> list[float]:
+    """From the moment in each new instant's name to its row on the live page, sorted."""
+    page.goto(f"{url}t/{SLUG}/live")
+    page.evaluate(_WATCH, _INSTANT)
+    page.wait_for_function(f"() => ({_SEEN})().length >= {events}", timeout=STEP_WITHIN_MS)
+    return sorted(at_ms - _moment_ms(instant) for instant, at_ms in page.evaluate(_SEEN))
+
+
+def _moment_ms(instant: str) -> float:
+    moment = datetime.strptime(f"{instant}000", "%Y%m%d%H%M%S%f").replace(tzinfo=UTC)
+    return moment.timestamp() * 1000

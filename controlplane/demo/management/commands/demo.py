@@ -12,6 +12,7 @@ from django.conf import settings
 from django.core.management import BaseCommand, CommandError
 
 from controlplane.demo.reset import delete_all, start_all
+from controlplane.demo.sink import SLUG as ORDERS_SLUG
 from controlplane.demo.sink import NoKafka, orders_status
 from controlplane.demo.streams import (
     SLUG,
@@ -19,7 +20,6 @@ from controlplane.demo.streams import (
     newest_operation,
     opened_table,
     rounds_done,
-    start_streams,
 )
 from controlplane.demo.upkeep import admin
 from controlplane.errors import ControlPlaneError
@@ -66,14 +66,19 @@ class Command(BaseCommand):
             pace_s=options["pace"],
             seed=options["seed"],
         )
-        started = start_streams(by, wanted)
+        demo = start_all(by, wanted, SystemClock(), self._say)
         live = f"{settings.SLUICE_PUBLIC_URL}/t/{SLUG}/live"
-        if started.streams:
-            names = ", ".join(started.streams)
-            self._say(f"the demo starts ({names}; {started.rounds} rounds): {live}")
+        if demo.streams.streams:
+            names = ", ".join(demo.streams.streams)
+            self._say(f"the demo starts ({names}; {demo.streams.rounds} rounds): {live}")
         else:
             self._say(f"the demo runs: {live}")
-        start_all(by, wanted, SystemClock(), self._say)
+        if demo.problem:
+            self._say(f"the demo has no sink: {demo.problem}")
+            self._say("everything else runs; `make demo` tries again")
+        else:
+            sinks = f"{settings.SLUICE_PUBLIC_URL}/t/{ORDERS_SLUG}/sinks"
+            self._say(f"orders go through Kafka at {demo.bootstrap} into {sinks}")
 
     def _status(self) -> None:
         from workers.demo.ad_requests import STREAMS

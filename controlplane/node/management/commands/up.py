@@ -50,9 +50,11 @@ class Command(BaseCommand):
             raise CommandError("interrupted; Sluice is not up.") from None
         for addition in additions():
             if is_fresh and not options[f"no_{addition.name}"]:
-                addition.start(self.stdout)
+                self._say(addition.start(self._say))
         if stays:
             self._stay(places)
+        elif is_fresh:
+            self._say("`make down` stops the node and keeps its data.")
 
     def _stay(self, places: Places) -> None:
         """Until the supervisor dies, whose processes are ended then, or a signal stops the node."""
