@@ -236,6 +236,11 @@ TEXTS: Mapping[str, ServiceText] = {
         "Apache Hudi left.",
         takes="The files of the plan. No committed file is among them.",
     ),
+    "delete_markers": ServiceText(
+        title="Delete orphaned markers",
+        verb="Delete the markers",
+        purpose="Deletes markers of instants that are not pending any more. No data file changes.",
+    ),
     "insert_overwrite": ServiceText(
         title="Overwrite partitions",
         verb="Overwrite the partitions",

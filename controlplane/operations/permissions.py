@@ -28,12 +28,16 @@ _TITLES = {
     "adopt": "Adopt the table",
     "upgrade": "Upgrade the table",
     "repair": "Repair",
+    "delete_markers": "Delete orphaned markers",
 }
-_MAINTAINING = frozenset({"compaction", "clustering", "clean", "archive", "savepoint"})
+_MAINTAINING = frozenset(
+    {"compaction", "clustering", "clean", "archive", "savepoint", "delete_markers"}
+)
 """Every snapshot that readers were promised stays. A service that is not listed is an admin's."""
 
-_NOT_SCHEDULED = frozenset({"savepoint"})
-"""One names an instant, so it is asked for by a person."""
+_NOT_SCHEDULED = frozenset({"savepoint", "delete_markers"})
+"""A savepoint names an instant, so a person requests it. Orphaned markers go with the next writer.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,8 @@ from controlplane.operations.own_instants import OwnInstant
 from workers.files.names import instant_of, parse_base_file, parse_log_file
 from workers.files.partition import files_by_partition
 from workers.files.properties import load_properties
+from workers.markers.marker import markers_directory
+from workers.markers.store import pending_marker_instants
 from workers.table.table import Table
 from workers.table_services.left_behind import LOCK_KEPT_MS, left_lock
 from workers.table_services.repair import UNLOCK
@@ -69,6 +71,11 @@ def _lock_given_back(effect: Effect) -> list[str]:
         return []
     age_ms = effect.table.ports.clock.now_ms() - lock[0].modified_ms
     return [f"{path} is still there" for path in effect.planned(UNLOCK) if age_ms >= LOCK_KEPT_MS]
+
+
+def _markers_gone(effect: Effect) -> list[str]:
+    marked = {markers_directory(one) for one in pending_marker_instants(effect.table.storage)}
+    return [f"{path} is still there" for path in effect.planned("delete") if path in marked]
 
 
 def _files_laid(effect: Effect) -> list[str]:
@@ -270,6 +277,7 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
     "clustering": (_groups_replaced, _written_files_stand),
     "compaction": (_groups_compacted, _written_files_stand),
     "delete": (_groups_deleted_from, _rows_gone, _written_files_stand),
+    "delete_markers": (_markers_gone,),
     "delete_partition": (_groups_replaced,),
     "delete_savepoint": (_savepoint_gone,),
     "insert_overwrite": _OVERWRITE,

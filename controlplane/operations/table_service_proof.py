@@ -31,7 +31,15 @@ _ACTIONS = {
 }
 """Of what carries the operation's id. Others are known by what they hold, or leave no instant."""
 _NO_INSTANT = frozenset(
-    {"adopt", "archive", "delete_savepoint", "repair", "rollback_several", "upgrade"}
+    {
+        "adopt",
+        "archive",
+        "delete_markers",
+        "delete_savepoint",
+        "repair",
+        "rollback_several",
+        "upgrade",
+    }
 )
 
 

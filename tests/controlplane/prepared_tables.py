@@ -15,7 +15,9 @@ from bench.support.golden import ARCHIVES, golden_archive, unpacked
 from controlplane.tables.models import Table as TableRow
 from tests.controlplane.lake import Lake
 from workers import create_table, open_table
+from workers.clock import format_instant
 from workers.files.properties import load_properties, store_properties
+from workers.markers.marker import markers_directory
 from workers.options.write_options import write_options
 from workers.table_services import registry
 from workers.table_services.service import ServiceRequest
@@ -115,6 +117,10 @@ def _commit(lake: Lake, kind: str) -> str:
         _forget_the_index(lake)
     if kind == "repair":
         _leave_behind(Path(lake.row.location))
+    if kind == "delete_markers":
+        for number in range(20):
+            instant = format_instant(1_700_000_000_000 + number)
+            lake.table.storage.put(f"{markers_directory(instant)}/MARKERS0", b"")
     return newest
 
 

@@ -175,6 +175,8 @@ service:service=compaction             POST in  403 403 422 422 403 422 403 422 
 service:service=delete                 GET  in  403 200 200 200 200 200 200 200 200 404
 service:service=delete?path=/data/a.csv GET  in  403 403 400 400 403 400 403 400 400 404
 service:service=delete                 POST in  403 403 403 422 403 403 403 403 422 404
+service:service=delete_markers         GET  in  403 200 200 200 200 200 200 200 200 404
+service:service=delete_markers         POST in  403 403 422 422 403 422 403 422 422 404
 service:service=delete_partition       GET  in  403 200 200 200 200 200 200 200 200 404
 service:service=delete_partition       POST in  403 403 403 422 403 403 403 403 422 404
 service:service=delete_savepoint       GET  in  403 200 200 200 200 200 200 200 200 404

@@ -10,6 +10,7 @@ from workers.table_services.clustering.service import ClusteringService
 from workers.table_services.compaction.service import CompactionService
 from workers.table_services.deletes.partitions import DeletePartition
 from workers.table_services.deletes.rows import Delete
+from workers.table_services.orphaned_markers import DeleteMarkers
 from workers.table_services.overwrites import Overwrite
 from workers.table_services.repair import Repair
 from workers.table_services.restore import Restore
@@ -35,6 +36,7 @@ _ALL: tuple[Service, ...] = (
     Adopt(),
     Upgrade(),
     Repair(),
+    DeleteMarkers(),
 )
 _SERVICES = {one.name: one for one in _ALL}
 FINISHED_ONCE_BEGUN = frozenset({Restore.name})

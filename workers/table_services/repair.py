@@ -10,20 +10,18 @@ carries on with what is left of it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workers.errors import InvalidInput, MalformedTable, NotFound, PlanChanged
+from workers.errors import InvalidInput, PlanChanged
 from workers.files.names import instant_of
 from workers.files.partition import ensure_partition, metadata_path
-from workers.json_text import read_json
 from workers.options.write_options import WriteOptions
 from workers.storage.base import Storage, size_of
 from workers.storage.leftovers import leftovers
 from workers.storage.lock_file import LockFile
 from workers.table.table import Table
-from workers.table_layout import REPAIR
+from workers.table_services.kept_plans import check_or_resume, forget, keep
 from workers.table_services.left_behind import (
     Strangers,
     age,
@@ -73,21 +71,19 @@ class Repair:
         table.check_writable()
         proposal = _proposal(table)
         plan = proposal.plan
-        confirmed = request.expected_plan_hash
-        if confirmed is None or not _is_rest_of(plan, _kept(table.storage, confirmed)):
-            plan.check(request)
+        check_or_resume(table.storage, plan, request)
         total = len(plan.items)
         if on_progress is not None:
             on_progress(0, total)
         if not plan.is_empty:
-            _keep(table.storage, confirmed or plan.plan_hash, plan)
+            keep(table.storage, plan, request)
         _fence(table, proposal.strangers, request.by)
         table.storage.delete_many([one.what for one in plan.items if one.effect == _DELETE])
         for partition in sorted(proposal.strangers.unmarked):
             _restore(table.storage, partition)
         if any(one.effect == UNLOCK for one in plan.items):
             _unlock(table)
-        table.storage.delete_tree(REPAIR.path)
+        forget(table.storage)
         if on_progress is not None:
             on_progress(total, total)
         deleted = total - len(proposal.strangers.unmarked)
@@ -164,34 +160,6 @@ def _unlock(table: Table) -> None:
     lock = left_lock(table)
     if lock is not None and lock[1] is None:
         LockFile(lock_path(table)).remove(lock[0])
-
-
-def _keep(storage: Storage, plan_hash: str, plan: ServicePlan) -> None:
-    path = f"{REPAIR.path}/{plan_hash}.json"
-    content = json.dumps([item.what for item in plan.items]).encode()
-    try:
-        storage.put_if_absent(path, content)
-    except NotFound:  # Another repair came to its end this moment, and took the directory away.
-        storage.put_if_absent(path, content)
-
-
-def _kept(storage: Storage, plan_hash: str) -> frozenset[str]:
-    """What the plan of this hash names, if a run of it died; nothing else. Raises
-    MalformedTable.
-    """
-    if not plan_hash.isalnum():
-        return frozenset()
-    path = f"{REPAIR.path}/{plan_hash}.json"
-    try:
-        return frozenset(map(str, read_json(storage.read(path))))
-    except NotFound:
-        return frozenset()
-    except ValueError as error:
-        raise MalformedTable("the plan of a repair is no JSON", path=path) from error
-
-
-def _is_rest_of(plan: ServicePlan, confirmed: frozenset[str]) -> bool:
-    return not plan.blockers and not plan.is_empty and {i.what for i in plan.items} <= confirmed
 
 
 def _check_parameters(parameters: Mapping[str, str]) -> None:

@@ -30,8 +30,8 @@ _WATCH = """
 (pattern) => {
   window.seenAt = {};
   const look = () => {
-    const text = document.querySelector(".writers").textContent;
-    for (const [instant] of text.matchAll(new RegExp(pattern, "g"))) window.seenAt[instant] ??= Date.now();
+    const instants = document.querySelector(".writers").textContent.match(new RegExp(pattern, "g"));
+    for (const instant of instants ?? []) window.seenAt[instant] ??= Date.now();
   };
   look();
   window.seenBefore = Object.keys(window.seenAt);

@@ -30,6 +30,7 @@ from tests.controlplane.sink_jobs import OPTIONS
 from tests.support.sinks import SINK, TOPIC, commit_offsets, stopped_state
 from workers.files.log_block import ParquetData, encode_parquet_block
 from workers.files.log_file import read_log_file
+from workers.markers.marker import markers_directory
 from workers.options.write_options import write_options
 from workers.sink.replays import LetterId, Replay, claim, put_end
 from workers.sink.state_file import TransactionShown, put_state
@@ -97,6 +98,10 @@ def left_file(lake: Lake, path: str) -> None:
     os.utime(file, (0, 0))
 
 
+def markers_back(lake: Lake, operation: Operation) -> None:
+    lake.table.storage.put(f"{operation.plan['items'][0]['what']}/MARKERS0", b"")
+
+
 STORIES: list[tuple[str, str, Undo]] = [
     ("savepoint", "its file is deleted", drop("{instant}_*.savepoint")),
     ("savepoint", "a file that it holds is deleted", drop(".*.log.*")),
@@ -113,6 +118,7 @@ STORIES: list[tuple[str, str, Undo]] = [
     ("rollback_several", "a file is there again", put_back("delete")),
     ("repair", "a file is there again", put_back("delete")),
     ("repair", "Hudi's lock is there again, as old as it was", lock_back),
+    ("delete_markers", "they are there again", markers_back),
     ("delete", "its log file is deleted", drop(".*_{instant}.log.*")),
     ("insert_overwrite", "its rows are deleted", drop("*{instant}*")),
     ("insert_overwrite_table", "its file on the timeline is deleted", drop("{instant}_*.replace*")),
@@ -159,6 +165,8 @@ def requested(lake: Lake, service: str, by: User, rows_file: str) -> Operation:
     if service == "repair":
         left_file(lake, ".sluice-tmp-left")
         left_file(lake, ".hoodie/lock")
+    if service == "delete_markers":
+        lake.table.storage.put(f"{markers_directory(newest)}/MARKERS0", b"")
     if service == "clean":
         for _ in range(2):
             run(lake, "compaction")

@@ -51,6 +51,7 @@ _SERVICES = {
     "upgrade": ("upgrade", "bring a table of version 6 or 8 to version 9"),
     "adopt": ("adopt", "write into a table that another engine made"),
     "repair": ("repair", "delete what cut-off writes left behind"),
+    "delete-markers": ("delete_markers", "delete markers of instants that are not pending"),
     "delete": ("delete", "delete the rows that a condition names"),
     "delete-partition": ("delete_partition", "empty whole partitions"),
     "insert-overwrite": ("insert_overwrite", "put a file's rows in the place of their partitions'"),
