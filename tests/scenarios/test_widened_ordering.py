@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -27,7 +28,7 @@ from tests.support.widened_ordering import (
     upsert,
 )
 from workers.concurrency.outcome import Committed
-from workers.errors import InvalidInput
+from workers.errors import BadRows, InvalidInput
 from workers.lakehouse import open_table
 from workers.schema.alter import SchemaChange, WidenColumn
 from workers.schema.table_schema import TableSchema
@@ -120,27 +121,31 @@ def test_float_becomes_double(tables: ScenarioTables) -> None:
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("old", "new", "lost"),
     [
-        (pa.int32(), pa.float64()),
-        (pa.decimal128(9, 2), pa.decimal128(18, 4)),
+        (pa.int32(), pa.float64(), 2.5),
+        (pa.decimal128(9, 2), pa.decimal128(18, 4), Decimal("0.0001")),
     ],
     ids=str,
 )
-def test_other_types_are_refused_by_alter_and_by_a_batch(
-    tables: ScenarioTables, table_type: str, old: pa.DataType, new: pa.DataType
+def test_alter_refuses_other_types_and_a_batch_of_them_is_converted_value_by_value(
+    tables: ScenarioTables, table_type: str, old: pa.DataType, new: pa.DataType, lost: object
 ) -> None:
     table = made(tables, table_type, schema_of(id=pa.int64(), ts=old, city=pa.string()))
     fill(table)
-    before = table.listing()
+    before, rows = table.listing(), table.rows()
 
     with pytest.raises(InvalidInput, match=REFUSED):
         open_table(table.location).alter(WidenColumn("ts", new))
-    wide = schema_of(id=pa.int64(), ts=new, city=pa.string())
-    with pytest.raises(InvalidInput, match=REFUSED):
-        upsert(table, [{"id": 1, "ts": NEWER, "city": "x"}], wide)
-
     assert table.listing() == before
+    wide = schema_of(id=pa.int64(), ts=new, city=pa.string())
+    with pytest.raises(BadRows, match=r"cannot hold: column=ts .*rows=1"):
+        upsert(table, [{"id": 1, "ts": lost, "city": "x"}], wide)
+    assert table.rows() == rows
+
+    upsert(table, [{"id": 1, "ts": NEWER, "city": "x"}], wide).wins()
+    assert type_of(table) == old
+    assert {"id": 1, "ts": NEWER, "city": "x"} in table.rows()
 
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])

@@ -61,16 +61,3 @@ def failing_rows(rows: int, fails: Callable[[int, int], bool], *, most: int) -> 
         half = count // 2
         left += [(start + half, count - half), (start, half)]
     return positions
-
-
-def rows_lost_in_cast(column: pa.ChunkedArray[Any], target: pa.DataType, *, most: int) -> list[int]:
-    """The rows whose value the type cannot hold; none when the types as such do not go together."""
-
-    def fails(start: int, rows: int) -> bool:
-        try:
-            column.slice(start, rows).cast(target)
-        except pa.ArrowException:
-            return True
-        return False
-
-    return [] if fails(0, 0) else failing_rows(len(column), fails, most=most)

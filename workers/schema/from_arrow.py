@@ -24,6 +24,16 @@ _PRIMITIVES: dict[pa.DataType, str] = {
     pa.float64(): "double",
     pa.binary(): "bytes",
 }
+_WIDER: dict[pa.DataType, pa.DataType] = {
+    pa.int8(): pa.int32(),
+    pa.int16(): pa.int32(),
+    pa.uint8(): pa.int32(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+}
+"""Types that the format lacks, and the next types that hold all of their values."""
 DECIMAL_DIGITS_MAX = 38
 
 
@@ -46,7 +56,7 @@ def optional(schema: pa.Schema) -> pa.Schema:
 
 
 def _loose(given: Any) -> pa.DataType:
-    if isinstance(given, _LISTS):
+    if is_list(given):
         return pa.list_(pa.field("element", _loose(given.value_type)))
     if pa.types.is_map(given):
         return pa.map_(given.key_type, _loose(given.item_type))
@@ -57,22 +67,56 @@ def _loose(given: Any) -> pa.DataType:
     return given
 
 
+def unwrap_type(given: Any) -> pa.DataType:
+    """Return the type of the values without encoding (dictionary, run-end) and extension type."""
+    while True:
+        if isinstance(given, pa.UuidType):
+            return pa.string()
+        if isinstance(given, pa.BaseExtensionType):
+            given = pa.bool_() if given == pa.bool8() else given.storage_type
+        elif pa.types.is_dictionary(given) or pa.types.is_run_end_encoded(given):
+            given = given.value_type
+        else:
+            assert isinstance(given, pa.DataType), given
+            return given
+
+
+def is_list(given: pa.DataType) -> bool:
+    """Check whether this is a list type of any layout."""
+    types = pa.types
+    is_plain = types.is_list(given) or types.is_large_list(given) or types.is_fixed_size_list(given)
+    return is_plain or types.is_list_view(given) or types.is_large_list_view(given)
+
+
+def has_no_value(given: Any) -> bool:
+    """Check whether columns of the type hold only nulls, `[]` and `{}`."""
+    given = unwrap_type(given)
+    if is_list(given):
+        return has_no_value(given.value_type)
+    if pa.types.is_map(given):
+        return has_no_value(given.key_type)
+    if pa.types.is_struct(given):
+        return all(has_no_value(child.type) for child in given)
+    return bool(pa.types.is_null(given))
+
+
 def normal_type(given: pa.DataType, *, column: str) -> pa.DataType:
-    """The plain type with the same values: no large, view, dictionary or fixed-size variants.
+    """The plain type with the same values: no large, view, dictionary or fixed-size variants, no
+    unsigned integers, and no field of a struct that has no value in any row.
 
     Raises InvalidInput for a type that the format cannot hold.
     """
     types = pa.types
-    if types.is_dictionary(given):
-        return normal_type(given.value_type, column=column)
+    given = unwrap_type(given)
+    plain: Any = given
     if types.is_large_string(given) or types.is_string_view(given):
         return pa.string()
     if types.is_large_binary(given) or types.is_fixed_size_binary(given):
         return pa.binary()
-    if given == pa.binary_view():
+    if types.is_binary_view(given):
         return pa.binary()
-    if given in (pa.int8(), pa.int16()):
-        return pa.int32()
+    if given in _WIDER:
+        return _WIDER[given]
     if types.is_date64(given):
         return pa.date32()
     if types.is_timestamp(given):
@@ -81,20 +125,20 @@ def normal_type(given: pa.DataType, *, column: str) -> pa.DataType:
         return pa.timestamp(unit, "UTC" if given.tz else None)
     if types.is_decimal(given):
         return _normal_decimal(given, column=column)
-    if isinstance(given, _LISTS):
-        element = normal_type(given.value_type, column=column)
-        return pa.list_(pa.field("element", element, nullable=given.value_field.nullable))
+    if is_list(given):
+        element = normal_type(plain.value_type, column=column)
+        return pa.list_(pa.field("element", element, nullable=plain.value_field.nullable))
     if types.is_map(given):
         return _normal_map(given, column=column)
     if types.is_struct(given):
         return _normal_struct(given, column=column)
     if given in _PRIMITIVES or given == pa.date32():
         return given
-    raise InvalidInput("column has a type that the table cannot hold", column=column, type=given)
-
-
-# Not the list views: Arrow 26 casts them to empty lists.
-_LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)
+    raise InvalidInput(
+        "column has a type that the table cannot hold; bring it as text or as a number",
+        column=column,
+        type=given,
+    )
 
 
 def _normal_decimal(given: Any, *, column: str) -> pa.DataType:
@@ -112,10 +156,10 @@ def _normal_map(given: Any, *, column: str) -> pa.DataType:
 
 
 def _normal_struct(given: Any, *, column: str) -> pa.DataType:
-    children = [given.field(at) for at in range(given.num_fields)]
+    children = [child for child in given if not has_no_value(child.type)]
     names = [check_column_name(child.name) for child in children]
     if not names:
-        raise InvalidInput("struct has no fields", column=column)
+        raise InvalidInput("struct has no fields with a value", column=column)
     if len({name.lower() for name in names}) < len(names):
         raise InvalidInput("struct has two fields of one name", column=column, fields=names)
     return pa.struct(

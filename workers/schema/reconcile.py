@@ -8,26 +8,24 @@ narrows a table.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.errors import InvalidInput, UnsupportedTable
-from workers.files.avro_schema import AvroType, Field, Place, arrow_type
+from workers.files.avro_schema import Field, ListOf, MapOf, Place, Struct, arrow_type
 from workers.files.meta_columns import META_COLUMNS
-from workers.schema.bad_rows import bad_rows, refuse_rows, rows_lost_in_cast
+from workers.schema.bad_rows import refuse_rows
 from workers.schema.column_names import check_new_columns
-from workers.schema.from_arrow import normal_type, optional
+from workers.schema.fitting import can_fit, fit_column
+from workers.schema.from_arrow import has_no_value, is_list, normal_type, optional, unwrap_type
 from workers.schema.promotion import promoted, promotes
 from workers.schema.required import lacking_rows
 from workers.schema.table_schema import TableSchema
 from workers.schema.to_avro import spelled_field
 from workers.schema.widening import holds, joined_places, may_be_added, orders_alike
-
-_LOST_ROWS_MAX = 20_000
-"""So many rows whose value does not fit are looked for; a batch of such rows is not searched."""
 
 
 def reconcile(
@@ -63,6 +61,77 @@ def reconcile(
             avro["fields"].append(_added(other, parent, evolution, table.dropped))
             changed = True
     return TableSchema.from_avro(avro) if changed else table
+
+
+def select_changed_columns(
+    batch: pa.Schema,
+    table: TableSchema,
+    *,
+    evolution: bool = True,
+    pinned: Collection[str] = (),
+    ordering: Collection[str] = (),
+) -> pa.Schema:
+    """Return the columns of `batch` that change the table's schema: new ones, and those that widen
+    a column. All other columns are converted to the table's types, value by value.
+    """
+    fields_by_name = {field.name: field for field in table.tree.fields}
+    fields: list[pa.Field[Any]] = []
+    for one in batch:
+        known = fields_by_name.get(one.name)
+        if known is None:
+            fields.append(one)
+            continue
+
+        def is_kept(wider: Place, place: Place = known.place, name: str = one.name) -> bool:
+            if not evolution or name in pinned:
+                return True
+            return name in ordering and not orders_alike(place, wider)
+
+        met = _settle_type(one.type, known.place, is_kept)
+        if met != arrow_type(known.place.type):
+            fields.append(one.with_type(met))
+    return pa.schema(fields)
+
+
+def _settle_type(given: Any, table: Place, is_kept: Callable[[Place], bool]) -> pa.DataType:
+    """Return the table's type if values of the batch are converted to it one by one; the batch's
+    own type if it widens the table's, or has no value in common with it. `is_kept` is True for a
+    wider type that the column must not get.
+    """
+    given = unwrap_type(given)
+    wanted: Any = arrow_type(table.type)
+    known: pa.DataType = wanted
+    if given == wanted:
+        return known
+    match table.type:
+        case Struct() as struct if pa.types.is_struct(given):
+            fields = {field.name: field for field in struct.fields}
+            met: list[pa.Field[Any]] = []
+            for child in given:
+                if (field := fields.get(child.name)) is not None:
+                    met.append(child.with_type(_settle_type(child.type, field.place, is_kept)))
+                elif not has_no_value(child.type):
+                    met.append(child)
+            if any(
+                one.name not in fields or one.type != wanted.field(one.name).type for one in met
+            ):
+                return pa.struct(met)
+        case ListOf(element) if is_list(given):
+            inner = _settle_type(given.value_type, element, is_kept)
+            if inner != wanted.value_type:
+                return pa.list_(pa.field("element", inner))
+        case MapOf(value) if pa.types.is_map(given):
+            inner = _settle_type(given.item_type, value, is_kept)
+            if inner != wanted.item_type:
+                return pa.map_(given.key_type, inner)
+        case _ if can_fit(given, wanted) and not has_no_value(given):
+            brought_one = TableSchema.from_arrow(pa.schema([("one", given)]), table_name="batch")
+            wider = joined_places(table, brought_one.tree.fields[0].place)
+            if wider is not None and wider != table and not is_kept(wider):
+                return cast("pa.DataType", given)
+        case _:
+            pass
+    return known if can_fit(given, wanted) else cast("pa.DataType", given)
 
 
 def _wider(table: Field, batch: Field, evolution: bool, pinned: Collection[str]) -> Field | None:
@@ -142,16 +211,18 @@ def conform(
 ) -> pa.Table:
     """`table` in the schema's order and types, absent columns null; only `columns` when given.
 
-    Meta columns are dropped. Raises InvalidInput naming a column that is not in the schema, BadRows
-    for rows that lose a value in the cast or lack one that the schema requires; `excused` rows,
-    which are not kept, may lack it. Rows that `are_stored` may have types that another engine
-    promoted since (`promotion`), UnsupportedTable for others; nothing is required of them any more,
-    because one of their versions may have been written of some columns only.
+    Meta columns are dropped, and columns without any value that are none of the schema's. Raises
+    InvalidInput naming another column that is not in the schema, BadRows for rows that hold a value
+    which does not fit or lack one that the schema requires; `excused` rows, which are not kept, may
+    lack it. Rows that `are_stored` may have types that another engine promoted since (`promotion`),
+    UnsupportedTable for others; nothing is required of them any more, because one of their versions
+    may have been written of some columns only.
     """
     batch = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
-    known = set(schema.field_names)
-    if unknown := [n for n in batch.column_names if n not in known and n not in META_COLUMNS]:
-        raise InvalidInput("table has no such column", column=unknown[0])
+    known = {*schema.field_names, *META_COLUMNS}
+    for one in batch.schema:
+        if one.name not in known and not has_no_value(one.type):
+            raise InvalidInput("table has no such column", column=one.name)
     if columns is not None and (strange := set(columns) - known):
         raise InvalidInput("table has no such column", column=min(strange))
     chosen = [field for field in schema.tree.fields if columns is None or field.name in columns]
@@ -181,22 +252,37 @@ def _conformed(
         return column
     if pa.types.is_null(column.type):
         return _nulls(len(column), target)
-    if (other := _type_that_does_not_fit(name, column.type, field)) is not None:
-        if are_stored and promotes(field.place.type, other):
-            return promoted(column, target, name=name)
-        raise _unfit(name, field, other, are_stored)
-    try:
+    if are_stored:
+        return _stored(column, field, target)
+    if not can_fit(column.type, target):
+        raise InvalidInput(
+            "column has an incompatible type",
+            column=name,
+            table=field.place.type,
+            batch=column.type,
+        )
+    return fit_column(column, target, name=name)
+
+
+def _stored(
+    column: pa.ChunkedArray[Any], field: Field, target: pa.DataType
+) -> pa.ChunkedArray[Any]:
+    """Convert values of a data file to the type that the column has now."""
+    name = field.name
+    if normal_type(column.type, column=name) == arrow_type(field.place.type):
         return column.cast(target)
-    except pa.ArrowException as error:
-        raise _lossy_cast(name, column, target) from error
-
-
-def _lossy_cast(name: str, column: pa.ChunkedArray[Any], target: pa.DataType) -> InvalidInput:
-    message = "column holds a value that the table cannot hold"
-    rows = rows_lost_in_cast(column, target, most=_LOST_ROWS_MAX)
-    if not rows:
-        return InvalidInput(message, column=name, batch=column.type, table=target)
-    return bad_rows(rows, message, name, batch=column.type, table=target)
+    brought = optional(pa.schema([(name, column.type)]))
+    (source,) = TableSchema.from_arrow(brought, table_name="batch").tree.fields
+    if holds(field.place.type, source.place.type):
+        return column.cast(target)
+    if promotes(field.place.type, source.place.type):
+        return promoted(column, target, name=name)
+    raise UnsupportedTable(
+        "files of the table hold a column as a type that is not read as what it is now",
+        column=name,
+        table=field.place.type,
+        stored=source.place.type,
+    )
 
 
 def _filled(rows: int, field: Field, target: Any, are_stored: bool) -> pa.ChunkedArray[Any]:
@@ -211,26 +297,3 @@ def _filled(rows: int, field: Field, target: Any, are_stored: bool) -> pa.Chunke
 
 def _nulls(rows: int, target: Any) -> pa.ChunkedArray[Any]:
     return pa.chunked_array([pa.nulls(rows, target)])
-
-
-def _type_that_does_not_fit(name: str, given: pa.DataType, field: Field) -> AvroType | None:
-    if normal_type(given, column=name) == arrow_type(field.place.type):
-        return None
-    brought = optional(pa.schema([(name, given)]))
-    source = TableSchema.from_arrow(brought, table_name="batch").tree.fields[0]
-    return None if holds(field.place.type, source.place.type) else source.place.type
-
-
-def _unfit(
-    name: str, field: Field, other: AvroType, are_stored: bool
-) -> InvalidInput | UnsupportedTable:
-    if are_stored:
-        return UnsupportedTable(
-            "files of the table hold a column as a type that is not read as what it is now",
-            column=name,
-            table=field.place.type,
-            stored=other,
-        )
-    return InvalidInput(
-        "column has an incompatible type", column=name, table=field.place.type, batch=other
-    )

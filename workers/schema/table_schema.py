@@ -18,7 +18,7 @@ import pyarrow as pa
 from workers.errors import InvalidInput
 from workers.files.avro_schema import Struct, arrow_fields, parse_record, record_of_json
 from workers.files.meta_columns import META_COLUMNS
-from workers.schema.from_arrow import avro_field
+from workers.schema.from_arrow import avro_field, has_no_value
 
 DROPPED_KEY = "sluice.dropped"
 """A property of the record; other engines pass over it."""
@@ -55,13 +55,18 @@ class TableSchema:
 
     @classmethod
     def from_arrow(cls, schema: pa.Schema, *, table_name: str) -> TableSchema:
-        """The schema of these columns without meta columns, its record named after the table as
-        Hudi does. Raises InvalidInput naming the column whose name or type the format cannot hold.
+        """The schema of these columns without meta columns and without those that have no value in
+        any row, its record named after the table as Hudi does. Raises InvalidInput naming the
+        column whose name or type the format cannot hold.
         """
-        names = [name for name in schema.names if name not in META_COLUMNS]
-        if len(set(names)) < len(names):
-            repeated = sorted({name for name in names if names.count(name) > 1})
+        if len(set(schema.names)) < len(schema.names):
+            repeated = sorted({name for name in schema.names if schema.names.count(name) > 1})
             raise InvalidInput("two columns have one name", column=repeated[0])
+        names = [
+            one.name
+            for one in schema
+            if one.name not in META_COLUMNS and not has_no_value(one.type)
+        ]
         avro_name = re.sub(r"[^A-Za-z0-9_]", "_", table_name)
         record, namespace = f"{avro_name}_record", f"hoodie.{avro_name}"
         fields = [avro_field(schema.field(name), parent=f"{namespace}.{record}") for name in names]

@@ -19,7 +19,7 @@ from workers.options.writer_modes import ConcurrencyMode
 from workers.read.log_versions import IS_DELETED
 from workers.schema.from_arrow import optional
 from workers.schema.portable import check_portable
-from workers.schema.reconcile import reconcile
+from workers.schema.reconcile import reconcile, select_changed_columns
 from workers.schema.table_schema import TableSchema
 from workers.schema.widening import may_be_added
 from workers.table.table import Table
@@ -58,13 +58,7 @@ def writer_schema(
         raise InvalidInput("columns to sort by are not in the batch", missing=unknown)
     if request.is_inferred and known is not None:
         batch = optional(batch)
-    schema = reconcile(
-        known,
-        TableSchema.from_arrow(batch, table_name=config.name),
-        evolution=options.allows_evolution,
-        pinned=config.pinned_columns,
-        ordering=config.ordering_columns,
-    )
+    schema = _met_schema(config, options, batch, known)
     is_blocking = options.mode is not ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
     # Who never loses may meet a row that is gone.
     if not (request.only_updates and (is_blocking or request.needs_rows)):
@@ -75,6 +69,28 @@ def writer_schema(
     if config.is_portable:
         check_portable(schema)
     return schema
+
+
+def _met_schema(
+    config: TableConfig, options: WriteOptions, batch: pa.Schema, known: TableSchema | None
+) -> TableSchema:
+    """The schema under which table and batch meet. Raises InvalidInput naming the column."""
+    evolution, pinned = options.allows_evolution, config.pinned_columns
+    if known is not None:
+        batch = select_changed_columns(
+            batch, known, evolution=evolution, pinned=pinned, ordering=config.ordering_columns
+        )
+    new = TableSchema.from_arrow(batch, table_name=config.name)
+    there = {*new.field_names, *(known.field_names if known is not None else ())}
+    if lacking := [name for name in config.required_columns if name not in there]:
+        raise InvalidInput(
+            "key, partition or ordering columns have no value in any row", columns=lacking
+        )
+    if known is not None and not new.field_names:
+        return known
+    return reconcile(
+        known, new, evolution=evolution, pinned=pinned, ordering=config.ordering_columns
+    )
 
 
 def _refuse_lacking(schema: TableSchema, batch: pa.Schema) -> None:

@@ -149,7 +149,7 @@ def max_ordering(context: WriteContext, rows: pa.Table) -> OrderingText | None:
     field = _shown_ordering(context)
     if field is None or field not in rows.column_names:
         return None
-    return _as_text(pc.max(rows.column(field)).as_py())
+    return _as_text(pc.max(rows.column(field)))
 
 
 def has_low_ordering(context: WriteContext, rows: pa.Table) -> bool:
@@ -196,12 +196,16 @@ def _brought(
     }
     if group.ordering and count:
         ages = rows.column(group.ordering[0]).filter(pa.array(written))
-        ends: Any = pc.min_max(ages).as_py()
+        ends: Any = pc.min_max(ages)
         facts |= {"least": _as_text(ends["min"]), "greatest": _as_text(ends["max"])}
     return facts
 
 
-def _as_text(value: Any) -> OrderingText | None:
+def _as_text(scalar: Any) -> OrderingText | None:
+    try:
+        value = scalar.as_py()
+    except OverflowError:  # Python's years end at 9999, and those of files do not.
+        return str(scalar.cast(pa.string()).as_py())
     if value is None or isinstance(value, str | int | float):
         return value
     if hasattr(value, "isoformat"):

@@ -278,16 +278,15 @@ def test_values_arrive_unchanged_in_the_tables_type(
 @pytest.mark.parametrize(
     ("values", "target"),
     [
-        (pa.array([1], pa.int64()), pa.int32()),
+        (pa.array([2**31], pa.int64()), pa.int32()),
         (pa.array([2**53 + 1]), pa.float64()),
-        (pa.array([1.5]), pa.float32()),
+        (pa.array([0.1]), pa.float32()),
         (pa.array(["1"]), pa.int32()),
         (pa.array([1]), pa.string()),
         (pa.array([1_500], pa.timestamp("ns", "UTC")), pa.timestamp("us", "UTC")),
         (pa.array([1], pa.timestamp("us")), pa.timestamp("us", "UTC")),
         (pa.array([Decimal("1.105")]), pa.decimal128(9, 2)),
         (pa.array([{"a": 1, "lost": 2}]), pa.struct([("a", pa.int64())])),
-        (pa.array([[1]], pa.list_view(pa.int64())), pa.list_(pa.int64())),
     ],
     ids=lambda value: str(getattr(value, "type", value))[:40],
 )
