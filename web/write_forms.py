@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any
 
 from django import forms
@@ -78,6 +78,26 @@ _CONNECTIONS = {"kafka": "kafka", "postgresql": "postgresql"}
 """The kind of connection that a source has; of files, s3."""
 _OF_ANY_SOURCE = {name for names in _FIELDS.values() for name in names}
 _NOT_SENT = {"begins", "start", "start_at"}
+
+
+def build_initial(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of the form for such parameters as `WriteForm.parameters` returns."""
+    source = dict(parameters["source"])
+    options = parameters.get("options") or {}
+    return {
+        **{name: text for name, text in source.items() if name in _OF_ANY_SOURCE - _NOT_SENT},
+        **_build_start(source),
+        "operation": parameters.get("operation") or "upsert",
+        "stream": parameters.get("stream") or "",
+        "more": "\n".join(f"{key}={text}" for key, text in sorted(options.items())),
+    }
+
+
+def _build_start(source: Mapping[str, Any]) -> dict[str, Any]:
+    if (start_ms := source.get("start_at_ms")) is not None:
+        return {"begins": "time", "start_at": datetime.fromtimestamp(int(start_ms) / 1000, UTC)}
+    start = source.get("start") or "earliest"
+    return {"begins": start} if start == "earliest" else {"begins": "offsets", "start": start}
 
 
 class WriteForm(forms.Form):
@@ -170,6 +190,8 @@ class WriteForm(forms.Form):
         error_messages={"max_length": "Keep it under 500 characters."},
     )
     idempotency_key = forms.UUIDField(initial=uuid.uuid4)
+    again = forms.UUIDField(required=False, widget=forms.HiddenInput)
+    """The operation whose parameters the form was filled with."""
 
     def __init__(self, *args: Any, kind: str, namespace: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -249,6 +271,11 @@ class WriteForm(forms.Form):
         stream = {"stream": words["stream"]} if words["stream"] else {}
         options = {"options": words["more"]} if words["more"] else {}
         return {"source": self.source, "operation": words["operation"], **stream, **options}
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """Parameters of a valid form for a rerun, where empty fields replace values."""
+        return {"stream": None, "options": {}, **self.parameters}
 
     def refuse(self, error: ControlPlaneError) -> str:
         """Puts the refusal beside its field; what belongs to none is returned, else nothing."""

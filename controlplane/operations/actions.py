@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controlplane.operations.aborts import do_request_abort
-from controlplane.operations.again import do_request_again
+from controlplane.operations.again import do_request_again, load_parameters
 from controlplane.operations.cancels import do_request_cancel, is_cancellable
 from controlplane.operations.declaring import do_declare_stream
 from controlplane.operations.kinds.replay import do_request_replay
@@ -89,6 +89,7 @@ __all__ = [
     "find_running_writers",
     "is_cancellable",
     "load_connection",
+    "load_parameters",
     "open_operation",
     "permission_of",
     "permission_to_plan",

@@ -13,8 +13,10 @@ from controlplane.errors import NotAllowedNow
 from controlplane.operations.ask import Origin, Requester
 from controlplane.operations.kinds.kind import kind_of
 from controlplane.operations.models import Operation
+from controlplane.operations.query_sources import shown_whole, without_statement
 from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.states import FINAL, OperationState
+from controlplane.tables.access import Caller
 
 
 def do_request_again(
@@ -33,3 +35,17 @@ def do_request_again(
         raise NotAllowedNow(f"a {kind.name} is begun again on its sink's page", kind=kind.name)
     ask = kind.again(operation, changed)
     return do_request(ask, Requester.person(by), given, origin=Origin(operation, changed))
+
+
+def load_parameters(operation: Operation, user: Caller) -> dict[str, Any]:
+    """Return what the operation was asked for with, without what `user` may not read of its source.
+
+    Raises NotAllowedNow for a kind that is begun again in another way.
+    """
+    kind = kind_of(operation)
+    if kind.again is None:
+        raise NotAllowedNow(f"a {kind.name} is begun again on its sink's page", kind=kind.name)
+    parameters = kind.again(operation, {}).body
+    if "source" in parameters and operation.pk not in shown_whole(user, [operation]):
+        parameters["source"] = without_statement(parameters["source"])
+    return parameters

@@ -19,7 +19,7 @@ from controlplane.connections.actions import (
     do_grant_connection,
 )
 from controlplane.operations.models import Operation
-from controlplane.tables.models import Table
+from controlplane.tables.models import RowGrant, Table
 from web.write_forms import SOURCES
 
 PAGE = "/t/trips/write"
@@ -178,6 +178,61 @@ def test_what_the_form_says_is_handed_on_to_a_schedule(as_admin: Client, trips: 
     source = {"kind": "parquet", "path": "/data/a.parquet"}
     assert handed == {"source": source, "operation": "upsert"}
     assert "/data/a.parquet" in as_admin.get(there).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "shown"),
+    [
+        ("csv", {"path": "/data/a.csv", "missing": "-"}, ["/data/a.csv", "-"]),
+        (
+            "sql",
+            {"statement": "SELECT id, city, ts FROM trips"},
+            ["SELECT id, city, ts FROM trips"],
+        ),
+        (
+            "kafka",
+            {**KAFKA, "begins": "offsets", "start": '{"0": 17}'},
+            ["rides", "&quot;0&quot;: 17"],
+        ),
+        (
+            "kafka",
+            {**KAFKA, "begins": "time", "start_at": "2026-01-31 14:00"},
+            ["2026-01-31 14:00"],
+        ),
+    ],
+)
+def test_an_ended_write_runs_again_from_a_filled_form(
+    as_admin: Client, trips: Table, kind: str, words: dict[str, str], shown: list[str]
+) -> None:
+    sent(as_admin, kind, more="sluice.writer.name=loader", **words)
+    Operation.objects.update(state="failed")
+    first = Operation.objects.get()
+    link = f"{PAGE}?again={first.pk}"
+
+    assert link in as_admin.get(f"/t/trips/operations/{first.pk}").content.decode()
+    page = as_admin.get(link).content.decode()
+    status, _ = sent(as_admin, kind, again=str(first.pk), more="", **words)
+
+    assert all(text in page for text in [*shown, "sluice.writer.name=loader"])
+    second = Operation.objects.exclude(pk=first.pk).get()
+    assert (status, second.again_of_id) == (302, first.pk)
+    assert second.parameters["job"]["source"] == first.parameters["job"]["source"]
+    assert "sluice.writer.name" not in second.parameters["job"]["options"]
+
+
+def test_a_hidden_statement_does_not_fill_the_form(
+    as_admin: Client, as_viewer: Client, trips: Table, orders: Table
+) -> None:
+    sent(as_admin, "sql", statement="SELECT id, city, ts FROM trips WHERE city = 'Bergen'")
+    operation = Operation.objects.get()
+    RowGrant.objects.all().delete()
+
+    page = as_viewer.get(f"{PAGE}?again={operation.pk}")
+
+    assert page.status_code == 200
+    assert b"Bergen" not in page.content
+    for slug, key in (("orders", operation.pk), ("trips", uuid.uuid4()), ("trips", "x")):
+        assert as_admin.get(f"/t/{slug}/write?again={key}").status_code == 404
 
 
 def test_the_same_form_sent_twice_is_one_write(as_admin: Client, trips: Table) -> None:

@@ -34,6 +34,7 @@ from web.refusals import as_operation_id, page, person, refusal_of
 from web.rollback_flow import flow
 from web.table_service_words import text_of
 from web.verdicts import verification
+from web.write_forms import SOURCES
 
 PARAMETERS_CHARS_MAX = 20_000
 
@@ -111,7 +112,9 @@ def _again(operation: OperationDetail) -> dict[str, Any]:
     if not row.is_final or kind.again is None:
         return {}
     if not kind.is_planned:
-        return {"again_key": uuid4()}
+        source = operation.parameters.get("job", {}).get("source", {})
+        has_form = row.kind == "write" and source.get("kind") in SOURCES
+        return {"again_key": uuid4(), "has_form": has_form}
     if row.service:
         query = urlencode(operation.parameters.get("job", {}).get("parameters", {}))
         return {"again_url": f"{reverse('service', args=[row.table_slug, row.service])}?{query}"}

@@ -4,24 +4,38 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods
 
 from controlplane.errors import ControlPlaneError
-from controlplane.operations.actions import PLANNED_OPERATIONS, do_request_write
+from controlplane.operations.actions import (
+    PLANNED_OPERATIONS,
+    do_request_again,
+    do_request_write,
+    load_parameters,
+)
 from controlplane.operations.planned_writes import planned_parameters
+from controlplane.operations.queries import access_operation
+from controlplane.operations.requesting import Given
 from controlplane.operations.source_previews import SourcePreview, preview_source
 from controlplane.tables.access import Permission, access_table, may
-from web.refusals import page, person, refusal_of, sentence_of
-from web.write_forms import ADDRESS_CHARS_MAX, SOURCES, WriteForm
+from web.refusals import as_operation_id, page, person, refusal_of, sentence_of
+from web.write_forms import (
+    ADDRESS_CHARS_MAX,
+    SOURCES,
+    WriteForm,
+    build_initial,
+)
 
 if TYPE_CHECKING:
+    from controlplane.operations.models import Operation
     from controlplane.tables.models import Table
 
 _PREFILLED: Final = (
@@ -43,12 +57,32 @@ def write(request: HttpRequest, slug: str) -> HttpResponse:
     namespace = table.namespace if may(person(request), Permission.OPERATE, table) else ""
     if not is_sent:
         initial = {name: request.GET[name] for name in _PREFILLED if name in request.GET}
+        if "again" in request.GET:
+            kind, initial = _load_earlier(request, table)
         return _shown(request, table, WriteForm(kind=kind, initial=initial, namespace=namespace))
     form = WriteForm(request.POST, kind=kind, namespace=namespace)
     if not form.is_valid():
         return _shown(request, table, form, _Answer(status=422))
     answer = _carried_out(request, table, form)
     return _shown(request, table, form, answer) if isinstance(answer, _Answer) else answer
+
+
+def _load_earlier(request: HttpRequest, table: Table) -> tuple[str, dict[str, Any]]:
+    """Return the kind of source and the fields of the write that is rerun. Raises Http404."""
+    earlier = _find_write(request, table, as_operation_id(request.GET["again"]))
+    parameters = load_parameters(earlier, person(request))
+    kind = str(parameters["source"].get("kind"))
+    if kind not in SOURCES:
+        raise Http404(f"no form for a source of the kind {kind}")
+    return kind, {**build_initial(parameters), "again": earlier.pk}
+
+
+def _find_write(request: HttpRequest, table: Table, operation_id: UUID | None) -> Operation:
+    if operation_id is not None:
+        operation = access_operation(person(request), operation_id, Permission.VIEW)
+        if operation.table.slug == table.slug and operation.kind == "write":
+            return operation
+    raise Http404("no write with this id in this table")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,18 +112,24 @@ def _carried_out(request: HttpRequest, table: Table, form: WriteForm) -> HttpRes
             return _to_a_schedule(table, form)
         if form.cleaned_data["operation"] in PLANNED_OPERATIONS:
             return _to_its_plan(table, form)
-        operation = do_request_write(
-            table=table,
-            parameters=form.parameters,
-            by=user,
-            reason=form.cleaned_data["reason"],
-            idempotency_key=str(form.cleaned_data["idempotency_key"]),
-        )
+        operation = _request(request, table, form)
     except PermissionDenied as error:
         return _Answer(status=403, problem=sentence_of(error))
     except ControlPlaneError as error:
         return _Answer(status=refusal_of(error).status, problem=form.refuse(error))
     return redirect("operation", table.slug, operation.pk)
+
+
+def _request(request: HttpRequest, table: Table, form: WriteForm) -> Operation:
+    user, words = person(request), form.cleaned_data
+    reason, key = words["reason"], str(words["idempotency_key"])
+    if words["again"] is None:
+        return do_request_write(
+            table=table, parameters=form.parameters, by=user, reason=reason, idempotency_key=key
+        )
+    earlier = _find_write(request, table, words["again"])
+    given = Given(reason=reason, idempotency_key=key)
+    return do_request_again(earlier, form.changes, given, user)
 
 
 def _to_its_plan(table: Table, form: WriteForm) -> HttpResponse:
@@ -119,6 +159,7 @@ def _shown(
         "sources": SOURCES,
         "problem": answer.problem,
         "preview": answer.preview,
+        "again": form["again"].value(),
         "may_operate": may(person(request), Permission.OPERATE, table),
     }
     return render(request, "pages/table_write.html", context, status=answer.status)
