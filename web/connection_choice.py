@@ -8,9 +8,8 @@ from typing import Any, Final
 from django import forms
 
 from controlplane.connections.queries import usable_connections
+from controlplane.operations.descriptions.write import BROKER
 
-BROKER: Final = "localhost:9092"
-"""What the field of an address begins with."""
 _ADDRESS_CHARS: Final = 60
 
 

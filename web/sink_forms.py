@@ -6,7 +6,8 @@ from typing import Any
 
 from django import forms
 
-from web.connection_choice import BROKER, check_broker, connection_field
+from controlplane.operations.descriptions.write import BROKER
+from web.connection_choice import check_broker, connection_field
 from web.option_lines import options_of
 
 REASON_CHARS_MAX = 500

@@ -5,21 +5,27 @@ has depends on the kind of source. All of it is checked again by whoever takes t
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from django import forms
 
 from controlplane.errors import ControlPlaneError
-from controlplane.operations.actions import PLANNED_OPERATIONS
-from web.connection_choice import BROKER, check_broker, connection_field
-from web.option_lines import options_of
+from controlplane.operations.descriptions.write import (
+    BROKER_SECURITY,
+    PLANNED_OPERATIONS,
+    SECURITY,
+    SOURCE,
+    WRITE,
+    list_parts,
+    part_names,
+)
+from web.connection_choice import check_broker, connection_field
 from web.refusals import explained
+from web.request_forms import RequestForm
 from web.table_service_words import chosen, text_of
 
-REASON_CHARS_MAX = 500
-STATEMENT_CHARS_MAX = 20_000
 ADDRESS_CHARS_MAX = 6_000
 """Of what is handed on to another page's form."""
 SOURCES: Mapping[str, str] = {
@@ -33,59 +39,20 @@ SOURCES: Mapping[str, str] = {
 """What a write may come from, as the links over the form say it."""
 PREVIEWED = ("csv", "json", "parquet", "sql", "postgresql")
 """A topic is read when the write begins, and not before."""
-_OPERATIONS = [
-    ("upsert", "upsert: rows whose key is there are replaced"),
-    ("insert", "insert: the rows go in as they are"),
-    ("bulk_insert", "bulk insert: many new rows, no look for their keys"),
-]
-_PLANNED = [
-    ("delete", "delete the rows with these keys: planned first"),
-    ("insert_overwrite", "overwrite the partitions of these rows: planned first"),
-    ("insert_overwrite_table", "overwrite the whole table: planned first"),
-]
 _PLANNED_FROM = ("csv", "parquet")
-_OVERWRITES = [
-    ("insert_overwrite", "overwrite the partitions of these rows: by a schedule"),
-    ("insert_overwrite_table", "overwrite the whole table: by a schedule"),
-]
-"""From any other source. Once, with a plan, it is asked for over REST."""
-_BEGINS = [
-    ("earliest", "its first record"),
-    ("offsets", "offsets by partition"),
-    ("time", "a time"),
-]
-_PROTOCOLS = [
-    ("", "not secured"),
-    *((name, name) for name in ("SSL", "SASL_SSL", "SASL_PLAINTEXT")),
-]
-_MECHANISMS = [
-    ("", "none"),
-    *((name, name) for name in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")),
-]
-_SASL_SOURCE = ("protocol", "mechanism", "username", "password_env", "ca")
-_FIELDS: Mapping[str, Sequence[str]] = {
-    "csv": ("connection", "path", "missing", "columns", "key", "key_from"),
-    "json": ("connection", "path"),
-    "parquet": ("connection", "path"),
-    "sql": ("statement",),
-    "postgresql": ("connection", "table", "query"),
-    "kafka": (
-        "topic", "connection", "bootstrap", "format", "csv_columns", "begins", "start", "start_at",
-        *_SASL_SOURCE,
-    ),
-}  # fmt: skip
+"""From any other source an overwrite runs by a schedule, or once over REST with a plan."""
 _CONNECTIONS = {"kafka": "kafka", "postgresql": "postgresql"}
 """The kind of connection that a source has; of files, s3."""
-_OF_ANY_SOURCE = {name for names in _FIELDS.values() for name in names}
-_NOT_SENT = {"begins", "start", "start_at"}
+_NOT_SENT = {"start", "start_at_ms"}
 
 
 def build_initial(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of the form for such parameters as `WriteForm.parameters` returns."""
     source = dict(parameters["source"])
+    names = [name for name in part_names(str(source["kind"])) if name not in _NOT_SENT]
     options = parameters.get("options") or {}
     return {
-        **{name: text for name, text in source.items() if name in _OF_ANY_SOURCE - _NOT_SENT},
+        **{name: source[name] for name in names if name in source},
         **_build_start(source),
         "operation": parameters.get("operation") or "upsert",
         "stream": parameters.get("stream") or "",
@@ -100,95 +67,10 @@ def _build_start(source: Mapping[str, Any]) -> dict[str, Any]:
     return {"begins": start} if start == "earliest" else {"begins": "offsets", "start": start}
 
 
-class WriteForm(forms.Form):
+class WriteForm(RequestForm):
     """One write from a source of one kind, of `SOURCES`."""
 
-    path = forms.CharField(
-        label="File",
-        max_length=700,
-        help_text="an absolute path below a source root, s3://bucket/name, or with a connection "
-        "the path below its prefix",
-        error_messages={"required": "Say which file."},
-    )
-    missing = forms.CharField(
-        label="The word for a missing value", max_length=50, required=False, initial="NA"
-    )
-    columns = forms.CharField(
-        label="Columns", max_length=4000, required=False, help_text="with commas; all when empty"
-    )
-    key = forms.CharField(
-        label="Make a key column",
-        max_length=255,
-        required=False,
-        help_text="its name, where the file has no key of its own",
-    )
-    key_from = forms.CharField(
-        label="Made of", max_length=4000, required=False, help_text="columns, with commas"
-    )
-    statement = forms.CharField(
-        label="Statement",
-        max_length=STATEMENT_CHARS_MAX,
-        help_text="one SELECT over tables whose rows you may read, by slug or namespace.slug",
-        error_messages={"required": "Write one SELECT."},
-    )
-    table = forms.CharField(
-        label="Table", max_length=130, required=False, help_text="schema.name, or write a query"
-    )
-    query = forms.CharField(
-        label="Query",
-        max_length=STATEMENT_CHARS_MAX,
-        required=False,
-        help_text="one SELECT that the database runs, in a read-only transaction",
-    )
-    topic = forms.CharField(
-        label="Topic", max_length=249, error_messages={"required": "Name the topic."}
-    )
-    bootstrap = forms.CharField(
-        label="Broker",
-        max_length=1000,
-        required=False,
-        initial=BROKER,
-        help_text="host:port, several with commas",
-    )
-    format = forms.ChoiceField(label="Values are", choices=[("json", "JSON"), ("csv", "CSV")])
-    csv_columns = forms.CharField(
-        label="Columns of CSV values", max_length=4000, required=False, help_text="with commas"
-    )
-    begins = forms.ChoiceField(label="Begins at", choices=_BEGINS)
-    start = forms.CharField(
-        label="Offsets", max_length=2000, required=False, help_text='JSON: {"0": 17}'
-    )
-    start_at = forms.DateTimeField(
-        label="Time, UTC",
-        required=False,
-        help_text="2026-01-31 14:00",
-        error_messages={"invalid": "Write a time as 2026-01-31 14:00."},
-    )
-    protocol = forms.ChoiceField(label="Protocol", required=False, choices=_PROTOCOLS)
-    mechanism = forms.ChoiceField(label="SASL mechanism", required=False, choices=_MECHANISMS)
-    username = forms.CharField(label="User", max_length=200, required=False)
-    password_env = forms.CharField(
-        label="Variable that holds the password",
-        max_length=100,
-        required=False,
-        help_text="SLUICE_KAFKA_…, set where the node runs; the password itself is never stored",
-    )
-    ca = forms.CharField(
-        label="File of certificates",
-        max_length=700,
-        required=False,
-        help_text="a PEM below SLUICE_KAFKA_CA_FOLDER",
-    )
-    operation = forms.ChoiceField()
-    stream = forms.CharField(
-        max_length=100, required=False, help_text="only for tables with column groups"
-    )
-    more = forms.CharField(max_length=10_000, required=False)
-    reason = forms.CharField(
-        max_length=REASON_CHARS_MAX,
-        required=False,
-        error_messages={"max_length": "Keep it under 500 characters."},
-    )
+    description = WRITE
     idempotency_key = forms.UUIDField(initial=uuid.uuid4)
     again = forms.UUIDField(required=False, widget=forms.HiddenInput)
     """The operation whose parameters the form was filled with."""
@@ -196,33 +78,33 @@ class WriteForm(forms.Form):
     def __init__(self, *args: Any, kind: str, namespace: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.kind = kind
-        if kind != "sql":
+        self.parts = {part.form_name: part for part in list_parts(kind)}
+        for part in SOURCE.parts:
+            if part.form_name not in self.parts:
+                del self.fields[part.form_name]
+        if "connection" in self.parts:
             self.fields["connection"] = connection_field(namespace, _CONNECTIONS.get(kind, "s3"))
-        for name in (_OF_ANY_SOURCE - set(_FIELDS[kind])) & set(self.fields):
-            del self.fields[name]
-        planned = _PLANNED if kind in _PLANNED_FROM else _OVERWRITES
-        self.fields["operation"] = forms.ChoiceField(choices=[*_OPERATIONS, *planned])
+        self.fields["operation"] = forms.ChoiceField(choices=_operations(kind))
 
     @property
     def source_fields(self) -> list[forms.BoundField]:
         """Those of this kind of source, but for what secures a broker."""
-        return [self[name] for name in _FIELDS[self.kind] if name not in _SASL_SOURCE]
+        return self.group("From")
 
     @property
     def security_fields(self) -> list[forms.BoundField]:
-        return [self[name] for name in _FIELDS[self.kind] if name in _SASL_SOURCE]
+        return self.group(SECURITY)
 
     @property
     def is_previewed(self) -> bool:
         return self.kind in PREVIEWED
 
-    def clean_more(self) -> dict[str, str]:
-        return options_of(str(self.cleaned_data["more"]))
-
     def clean(self) -> dict[str, Any]:
         words = dict(super().clean() or {})
         if self.kind == "kafka":
-            words["bootstrap"] = check_broker(self, words, _SASL_SOURCE)
+            words["bootstrap"] = check_broker(
+                self, words, [field.name for field in BROKER_SECURITY]
+            )
         if self.kind == "postgresql" and bool(words.get("table")) == bool(words.get("query")):
             self.add_error("table", "Name a table or write a query, one of the two.")
         needed = {"offsets": "start", "time": "start_at"}.get(str(words.get("begins")))
@@ -239,11 +121,10 @@ class WriteForm(forms.Form):
                 refusal = "Rows of this source overwrite by a schedule, or over REST with a plan."
                 self.add_error("operation", refusal)
             return
-        taken = set(chosen(str(words["operation"]), dict.fromkeys(_FIELDS[self.kind], "x")))
-        usual = {"missing": "NA"}
+        taken = set(chosen(str(words["operation"]), dict.fromkeys(self.parts, "x")))
         title = text_of(str(words["operation"])).title
-        for name in _FIELDS[self.kind]:
-            if name not in taken and words.get(name) not in ("", None, usual.get(name)):
+        for name, part in self.parts.items():
+            if name not in taken and words.get(name) not in ("", None, part.default):
                 self.add_error(name, f"“{title}” does not take this.")
 
     @property
@@ -252,7 +133,7 @@ class WriteForm(forms.Form):
         words = self.cleaned_data
         named = {
             name: str(words[name])
-            for name in _FIELDS[self.kind]
+            for name in part_names(self.kind)
             if name not in _NOT_SENT and words.get(name)
         }
         return {"kind": self.kind, **named, **(self._start() if self.kind == "kafka" else {})}
@@ -288,3 +169,15 @@ class WriteForm(forms.Form):
             return explained(error)
         self.add_error(field, explained(error))
         return ""
+
+
+def _operations(kind: str) -> list[tuple[str, str]]:
+    """Return what the table may do with the rows of such a source."""
+    is_planned_here = kind in _PLANNED_FROM
+    how = "planned first" if is_planned_here else "by a schedule"
+    left_out = {"delete_partition"} if is_planned_here else {"delete_partition", "delete"}
+    return [
+        (choice.value, f"{choice.label}: {how}" if choice.is_planned else choice.label)
+        for choice in WRITE["operation"].choices
+        if choice.value not in left_out
+    ]

@@ -21,11 +21,7 @@ from controlplane.operations.kinds.table_service import (
     do_schedule_service,
     plan_service,
 )
-from controlplane.operations.kinds.write import (
-    PLANNED_OPERATIONS,
-    WRITE_OPERATIONS,
-    do_request_write,
-)
+from controlplane.operations.kinds.write import do_request_write
 from controlplane.operations.leave import do_give_leave
 from controlplane.operations.log_storing import do_append_lines
 from controlplane.operations.marker_server import do_restart_marker_server
@@ -53,8 +49,6 @@ from controlplane.operations.sink_stops import do_stop_sink, open_operation
 from controlplane.operations.stream_writes import do_launch_stream
 
 __all__ = [
-    "PLANNED_OPERATIONS",
-    "WRITE_OPERATIONS",
     "PlanItemRow",
     "PlanView",
     "PlannedFileRow",

@@ -14,6 +14,7 @@ from django.conf import settings
 
 from controlplane.connections.queries import connection_settings, find_granted_connection
 from controlplane.errors import InvalidRequest
+from controlplane.operations.descriptions.write import FILES, part_names
 from controlplane.operations.source_places import tables_above
 from workers.connections import (
     BucketConnection,
@@ -30,12 +31,8 @@ if TYPE_CHECKING:
 
 POSTGRESQL: Final = "postgresql"
 SOURCE_KEY: Final = "connection"
-_OF_FILES: Final = frozenset({"kind", SOURCE_KEY, "path"})
 _KEYS: Final[Mapping[str, frozenset[str]]] = {
-    "csv": _OF_FILES | {"missing", "key", "key_from", "columns"},
-    "json": _OF_FILES,
-    "parquet": _OF_FILES,
-    POSTGRESQL: frozenset({"kind", SOURCE_KEY, "table", "query"}),
+    kind: frozenset({"kind", *part_names(kind)}) for kind in (*FILES, POSTGRESQL)
 }
 _Kind = TypeVar("_Kind", BucketConnection, DatabaseConnection)
 

@@ -26,9 +26,12 @@ from workers.locations import (
     source_roots_above,
 )
 from workers.options.lock_options import FILESYSTEM_PATH
+from workers.options.node_options import refuse_connections
 from workers.options.sink_keys import FILE_KEY, LETTERS_KEY
+from workers.options.write_options import write_options
 from workers.storage.source_places import LETTERS_SUFFIX
 from workers.table_services.given_rows import PATH_KEY
+from workers.table_services.inline import own_options
 
 DEAD_LETTERS = "sluice.dead.letter.path"
 _FILE_KINDS = ("csv", "json", "parquet")
@@ -44,6 +47,13 @@ def check_places(table: Table, options: Mapping[str, str]) -> None:
                 checked_place_beside(table, path.removeprefix("file://"))
             except InvalidRequest as error:
                 raise InvalidRequest(error.message, **{**error.values, "option": key}) from error
+
+
+def check_write_options(table: Table, options: Mapping[str, str]) -> None:
+    """Refuse options that no write into `table` may have, as InvalidInput or InvalidRequest."""
+    refuse_connections(options)
+    write_options(own_options(options))
+    check_places(table, options)
 
 
 def checked_place_beside(table: Table, path: str) -> str:

@@ -122,7 +122,7 @@ def test_files_and_rows_are_asked_for_by_a_connection(
 @pytest.mark.parametrize(
     ("kind", "words", "status", "said"),
     [
-        ("csv", {}, 422, "Say which file."),
+        ("csv", {}, 422, "Name the file."),
         ("csv", {"path": "/etc/passwd"}, 400, "outside the configured roots"),
         ("csv", {"path": "/data/none.csv", "deed": "preview"}, 400, "no such file"),
         ("csv", {"path": "/data/a.csv", "more": "nonsense"}, 422, "as key=value"),

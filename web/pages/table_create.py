@@ -18,6 +18,7 @@ from django.views.decorators.http import require_http_methods
 
 from controlplane.errors import ControlPlaneError
 from controlplane.operations.ask import Requester
+from controlplane.operations.descriptions.write import STATEMENT_CHARS_MAX
 from controlplane.operations.requesting import Given
 from controlplane.operations.table_creation.actions import do_create_table
 from controlplane.operations.table_creation.definition import Column, NewTable
@@ -30,7 +31,7 @@ from controlplane.tables.access import Permission, may_everywhere
 from controlplane.tables.queries import namespaces_of
 from web.refusals import explained, page, person, refusal_of, sentence_of
 from web.table_forms import CreateForm
-from web.write_forms import ADDRESS_CHARS_MAX, STATEMENT_CHARS_MAX
+from web.write_forms import ADDRESS_CHARS_MAX
 
 PATH_CHARS_MAX = 700
 _WORDS = ("name", "slug", "namespace", "location", "record_key", "partition_by", "ordering")

@@ -16,11 +16,11 @@ from django.views.decorators.http import require_http_methods
 
 from controlplane.errors import ControlPlaneError
 from controlplane.operations.actions import (
-    PLANNED_OPERATIONS,
     do_request_again,
     do_request_write,
     load_parameters,
 )
+from controlplane.operations.descriptions.write import PLANNED_OPERATIONS
 from controlplane.operations.planned_writes import planned_parameters
 from controlplane.operations.queries import access_operation
 from controlplane.operations.requesting import Given

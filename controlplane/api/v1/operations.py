@@ -17,13 +17,12 @@ from rest_framework.response import Response
 from controlplane.api.auth import IsAdmin, IsOperatorToWrite
 from controlplane.api.outputs import output, page_of, shown, shown_page
 from controlplane.api.parsing import CommaList, SortKey, Strict, validated, validated_query
+from controlplane.api.request_bodies import RequestBody
 from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
 from controlplane.api.views import ApiView
 from controlplane.errors import InvalidRequest
 from controlplane.fields import InstantTimeSerializerField
 from controlplane.operations.actions import (
-    PLANNED_OPERATIONS,
-    WRITE_OPERATIONS,
     do_request_cancel,
     do_request_planned_write,
     do_request_rollback,
@@ -32,6 +31,7 @@ from controlplane.operations.actions import (
     plan_rollback,
     service_kinds,
 )
+from controlplane.operations.descriptions.write import PLAN_OVERWRITE, PLANNED_OPERATIONS, WRITE
 from controlplane.operations.filters import (
     NOBODY,
     STATE_GROUPS,
@@ -125,26 +125,8 @@ class OperationListApi(ApiView):
 class TableOperationListApi(ApiView):
     permission_classes = [IsOperatorToWrite]
 
-    class WriteRequest(Strict):
-        source = serializers.DictField(required=False, default=dict)  # type: ignore[assignment]  # the name of a base's attribute
-        partitions = serializers.ListField(
-            child=serializers.CharField(max_length=1000),
-            required=False,
-            default=list,
-            help_text="Paths, for delete_partition.",
-        )
-        operation = serializers.ChoiceField(
-            choices=WRITE_OPERATIONS,
-            default="upsert",
-            help_text="What takes data away is the service of the same name: plan it there, then "
-            "ask here or there with plan_hash, reason and table_name.",
-        )
-        stream = serializers.CharField(max_length=100, required=False, default=None)
-        options = serializers.DictField(child=serializers.CharField(), required=False)
-        spark_conf = serializers.DictField(child=serializers.CharField(), required=False)
-        reason = serializers.CharField(max_length=500, required=False, default="")
-        plan_hash = serializers.CharField(max_length=64, required=False, default="")
-        table_name = serializers.CharField(max_length=200, required=False, default="")
+    class WriteRequest(RequestBody):
+        description = WRITE
 
     @extend_schema(
         operation_id="table_operations_list",
@@ -222,9 +204,8 @@ class OverwritePlanApi(ApiView):
     permission_classes = [IsOperatorToWrite]
     changes_nothing = True
 
-    class OverwriteRequest(Strict):
-        source = serializers.DictField()  # type: ignore[assignment]  # the name of a base's attribute
-        operation = serializers.ChoiceField(choices=OVERWRITES)
+    class OverwriteRequest(RequestBody):
+        description = PLAN_OVERWRITE
 
     @extend_schema(
         operation_id="writes_plan", request=OverwriteRequest, responses=output(OverwritePlan)

@@ -19,6 +19,7 @@ from controlplane.errors import InvalidRequest
 from controlplane.operations.ask import Ask, Request, Requester, Wanted
 from controlplane.operations.cancels import SPARK_USER, cancel_job
 from controlplane.operations.confirmation import Confirmation
+from controlplane.operations.descriptions.write import PLAN_OVERWRITE, PLANNED_OPERATIONS, WRITE
 from controlplane.operations.drivers import driver_is_gone, take_ending
 from controlplane.operations.effect_proofs import WRITE_TITLES, write_checks
 from controlplane.operations.kinds.kind import Cancelling, Kind, Permitted
@@ -26,7 +27,7 @@ from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move, send_cancel
 from controlplane.operations.overwrites import OVERWRITES, OverwritePlan, plan_overwrite
 from controlplane.operations.query_sources import SQL, checked_query, may_still_read
-from controlplane.operations.request_places import check_places
+from controlplane.operations.request_places import check_write_options
 from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.source_kinds import check_source_kind, source_kind
@@ -35,18 +36,10 @@ from controlplane.operations.write_outcomes import confirm_write, is_foreign, wr
 from controlplane.tables.access import Permission, may
 from controlplane.tables.models import Table
 from workers.errors import InvalidInput
-from workers.jobs import OPERATIONS, WriteJob
-from workers.options.node_options import refuse_connections
-from workers.options.write_options import write_options
+from workers.jobs import WriteJob
 from workers.spark.settings import checked_settings
-from workers.table_services.inline import own_options
 
-PARAMETERS = frozenset({"source", "operation", "stream", "options", "spark_conf"})
-PLANNED_OPERATIONS = frozenset(
-    {"delete", "delete_partition", "insert_overwrite", "insert_overwrite_table"}
-)
-"""Of a write's operations those that take data away: services, with a plan and its hash."""
-WRITE_OPERATIONS = (*OPERATIONS, "delete_partition")
+PARAMETERS = frozenset(WRITE.names) - {"partitions", "reason", "plan_hash", "table_name"}
 CANCEL_AGAIN_AFTER = timedelta(seconds=20)
 
 
@@ -165,9 +158,7 @@ def _write_job(
     source = dict(parameters.get("source") or {})
     check_source_kind(source, table.namespace)
     try:
-        refuse_connections(options)
-        write_options(own_options(options))
-        check_places(table, options)
+        check_write_options(table, options)
         checked_settings(spark_conf)
         return WriteJob(
             operation_id=str(operation_id),
@@ -316,6 +307,7 @@ KIND = Kind(
     job=WriteJob,
     permission=_permission,
     confirm=confirm_write,
+    descriptions=(PLAN_OVERWRITE, WRITE),
     titles=WRITE_TITLES,
     checks=write_checks,
     is_still_granted=_is_still_granted,

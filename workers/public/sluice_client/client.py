@@ -9,6 +9,7 @@ from typing import IO, Any
 
 from .connection import Connection, segment, table_path
 from .connections import ConnectionCalls
+from .operation_calls import OperationCalls
 from .people import PeopleCalls
 from .problems import OperationFailed
 from .rows import (
@@ -38,7 +39,7 @@ from .sinks import SinkCalls
 _WAIT_S = 1.0
 
 
-class Client(SinkCalls, PeopleCalls, ConnectionCalls):
+class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
     """One node, asked with one token. Every method raises ProblemError for what the node refuses,
     and NodeUnreachable when it does not answer; a request that got no answer is sent again with the
     same idempotency key, so that it has one effect.
@@ -231,35 +232,6 @@ class Client(SinkCalls, PeopleCalls, ConnectionCalls):
                 raise TimeoutError(f"operation {operation_id} is {row['state']}")
             time.sleep(_WAIT_S)
 
-    def write(
-        self,
-        slug: str,
-        source: Mapping[str, Any],
-        *,
-        operation: str = "upsert",
-        stream: str = "",
-        options: Mapping[str, str] | None = None,
-        key: str | None = None,
-    ) -> OperationDetail:
-        """Have the node write what `source` names, such as `{"kind": "csv", "path": "/d/a.csv"}`;
-        `wait` for the answer's `row["id"]`.
-        """
-        body: dict[str, Any] = {"operation": operation, "source": dict(source)}
-        if stream:
-            body["stream"] = stream
-        if options:
-            body["options"] = dict(options)
-        return self._ask(f"{table_path(slug)}operations/", body, key)
-
-    def plan_overwrite(
-        self, slug: str, source: Mapping[str, Any], *, operation: str = "insert_overwrite_table"
-    ) -> OverwritePlan:
-        """What a statement, a topic or JSON lines would overwrite; nothing is changed."""
-        body = {"operation": operation, "source": dict(source)}
-        path = f"{table_path(slug)}operations/plan/"
-        plan: OverwritePlan = self._connection.send("POST", path, body)
-        return plan
-
     def overwrite(
         self,
         slug: str,
@@ -272,14 +244,8 @@ class Client(SinkCalls, PeopleCalls, ConnectionCalls):
         """Carry out the plan that was looked at, with the same source. Refused as `plan_changed`
         once the table moved on.
         """
-        body = {
-            "operation": plan["operation"],
-            "source": dict(source),
-            "plan_hash": plan["plan_hash"],
-            "reason": reason,
-            "table_name": self.table(slug)["name"],
-        }
-        return self._ask(f"{table_path(slug)}operations/", body, key)
+        operation = plan["operation"]
+        return self.write(slug, source, operation=operation, plan=plan, reason=reason, key=key)
 
     def plan_rollback(self, slug: str, instant: str) -> PlanView:
         """What rolling the instant back would delete; nothing is changed."""

@@ -112,6 +112,11 @@ def table_path(slug: str) -> str:
     return f"tables/{segment(slug)}/"
 
 
+def drop_empty(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body without texts, lists and objects that hold nothing: the node has defaults."""
+    return {name: value for name, value in body.items() if value not in ("", [], {}, None)}
+
+
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"

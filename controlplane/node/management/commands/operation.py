@@ -1,4 +1,6 @@
-"""`manage.py operation log <id>`: what the processes of an operation logged, also while it runs."""
+"""`manage.py operation log <id>`: what the processes of an operation logged, also while it runs.
+`manage.py operation fields`: the page of the manual about requests.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.http import Http404
 
 from controlplane.audit.shell import acting_user
+from controlplane.operations.descriptions.catalogue import requests_page
 from controlplane.operations.log_queries import LEVELS, LINES_MAX, log_as_text, log_page
 from controlplane.operations.models import Operation
 from controlplane.operations.queries import OperationRow, access_operation, operation_detail
@@ -22,7 +25,7 @@ EVERY_S = 1.0
 
 
 class Command(BaseCommand):
-    help = "Read the log of an operation."
+    help = "Read the log of an operation, or the fields of each request."
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
@@ -34,7 +37,12 @@ class Command(BaseCommand):
             "--follow", action="store_true", help="go on until the operation has ended"
         )
 
+        actions.add_parser("fields", help="print the page docs/requests.md")
+
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["action"] == "fields":
+            self.stdout.write(requests_page(), ending="")
+            return
         operation_id = options["operation"]
         operation = _operation(operation_id)
         is_whole = operation_id in shown_whole(acting_user(), [operation])

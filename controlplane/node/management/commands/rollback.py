@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from controlplane.errors import ControlPlaneError
 from controlplane.node.management.commands.table import roll_back
-from controlplane.node.shell.confirmation import add_confirmation
+from controlplane.node.shell.arguments import add_confirmation
 from workers.errors import LakehouseError
 
 

@@ -16,7 +16,7 @@ from controlplane.errors import ControlPlaneError
 from controlplane.mirror.storage import engine_table
 from controlplane.mirror.sync import sync_table
 from controlplane.node.shell import sink_replay, sink_reset, sinks
-from controlplane.node.shell.confirmation import add_confirmation
+from controlplane.node.shell.arguments import add_confirmation
 from controlplane.node.shell.identity import check_role
 from controlplane.node.shell.sinks import Place
 from controlplane.operations.actions import do_relaunch_sink

@@ -20,7 +20,7 @@ from controlplane.mirror.storage import engine_table
 from controlplane.mirror.sync import sync_table
 from controlplane.node.management.commands.table import registered
 from controlplane.node.management.commands.write import marker_options
-from controlplane.node.shell.confirmation import add_confirmation
+from controlplane.node.shell.arguments import add_confirmation
 from controlplane.node.shell.identity import (
     check_namespace_role,
     check_role,

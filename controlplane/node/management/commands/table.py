@@ -17,7 +17,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from controlplane.audit.shell import acting_user
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.sync import sync_table
-from controlplane.node.shell.confirmation import add_confirmation
+from controlplane.node.shell.arguments import add_confirmation
 from controlplane.node.shell.identity import (
     check_namespace_role,
     check_role,

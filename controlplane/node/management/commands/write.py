@@ -8,6 +8,7 @@ import os
 from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -21,15 +22,15 @@ from django.db import DatabaseError, OperationalError
 
 from controlplane.audit.shell import acting_user
 from controlplane.errors import ControlPlaneError
-from controlplane.node.shell.confirmation import add_confirmation
+from controlplane.node.shell.arguments import add_fields
 from controlplane.node.shell.identity import check_namespace_role, check_role, registrant
 from controlplane.node.shell.table_services import ServiceCommand, plan_and_run
-from controlplane.operations.actions import PLANNED_OPERATIONS
 from controlplane.operations.connection_sources import (
     POSTGRESQL,
     bucket_place,
     database_query,
 )
+from controlplane.operations.descriptions.write import PLANNED_OPERATIONS, WRITE
 from controlplane.operations.source_places import checked_file_of_shell, checked_source
 from controlplane.tables.access import Permission
 from controlplane.tables.actions import do_register_table
@@ -53,6 +54,15 @@ COPIED_BYTES_MAX = 8_000_000_000
 MERGED_SHARE_WARNED = 0.05
 """Above this share of rows with equal keys the key is probably not the one that was meant."""
 
+_LOADED = [
+    replace(
+        field,
+        is_needed=False,
+        choices=[choice for choice in field.choices if choice.value in OPERATIONS],
+    )
+    for field in WRITE.all_fields()
+]
+"""What this command asks as the other ways do; a file or a query may be absent, not both."""
 EXAMPLE = """
 example (hourly weather, three airports):
   python manage.py write ../shared/data/weather.csv \\
@@ -77,29 +87,16 @@ class Command(BaseCommand):
         return parser
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument(
-            "csv",
-            nargs="?",
-            default="",
-            help="the file; its first line names the columns; with --connection its path there",
-        )
-        parser.add_argument(
-            "--connection", default="", help="a connection that the table's namespace may use"
-        )
-        parser.add_argument("--source-table", default="", help="of a database: schema.name")
-        parser.add_argument("--query", default="", help="of a database: one SELECT")
+        add_fields(parser, _LOADED)
         parser.add_argument("--table", help="the table's location (default: <first root>/<name>)")
         parser.add_argument("--name", help="the table's name (default: the file's)")
         parser.add_argument("--record-key", default="id", help="the key column (default: id)")
-        parser.add_argument("--key-from", default="", help="columns that the key is made of: a,b")
         parser.add_argument("--partition-by", default="", help="the partition column")
         parser.add_argument("--ordering", default="", help="the column whose greatest value wins")
-        parser.add_argument("--missing", default="NA", help="the word for a missing value (NA)")
         parser.add_argument("--streams", default="", help='"a=x,y;b=*": written at once')
         parser.add_argument("--table-type", choices=["COPY_ON_WRITE", "MERGE_ON_READ"])
-        parser.add_argument("--operation", default="upsert", choices=OPERATIONS)
         parser.add_argument("--no-spark", action="store_true", help="Arrow in this process")
-        add_confirmation(parser)
+        parser.add_argument("--yes", action="store_true", help="carry the plan out")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

@@ -1,0 +1,357 @@
+"""A write: its source by kind, what the table does with the rows, and how it is confirmed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from controlplane.operations.descriptions.field import (
+    LEFT_OUT,
+    PLAN_HASH,
+    REASON,
+    TABLE_NAME,
+    Choice,
+    Description,
+    Field,
+    FieldType,
+)
+from controlplane.tables.access import Permission
+
+FILES: Final = ("csv", "json", "parquet")
+STATEMENT_CHARS_MAX: Final = 20_000
+BROKER: Final = "localhost:9092"
+"""What the field of an address begins with."""
+_COLUMNS_CHARS_MAX: Final = 4000
+_INTO: Final = "Into the table"
+_FROM: Final = "From"
+SECURITY: Final = "Security of the broker"
+
+CONNECTION: Final = Field(
+    name="connection",
+    label="Connection",
+    help="A connection that the table's namespace may use.",
+    refusal="Choose a connection; an admin grants them to namespaces.",
+    of=(*FILES, "kafka", "postgresql"),
+    group=_FROM,
+)
+TOPIC: Final = Field(
+    name="topic",
+    label="Topic",
+    chars_max=249,
+    is_needed=True,
+    refusal="Name the topic.",
+    of=("kafka",),
+    group=_FROM,
+)
+BOOTSTRAP: Final = Field(
+    name="bootstrap",
+    label="Broker",
+    help="host:port, several with commas.",
+    chars_max=1000,
+    default=BROKER,
+    of=("kafka",),
+    group=_FROM,
+)
+BROKER_SECURITY: Final = (
+    Field(
+        name="protocol",
+        label="Protocol",
+        choices=[
+            Choice(value="", label="not secured"),
+            *(Choice(value=name) for name in ("SSL", "SASL_SSL", "SASL_PLAINTEXT")),
+        ],
+        of=("kafka",),
+        group=SECURITY,
+    ),
+    Field(
+        name="mechanism",
+        label="SASL mechanism",
+        choices=[
+            Choice(value="", label="none"),
+            *(Choice(value=name) for name in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")),
+        ],
+        of=("kafka",),
+        group=SECURITY,
+    ),
+    Field(name="username", label="User", chars_max=200, of=("kafka",), group=SECURITY),
+    Field(
+        name="password_env",
+        label="Variable that holds the password",
+        help="SLUICE_KAFKA_…, set where the node runs; the password itself is never stored.",
+        chars_max=100,
+        is_secret=True,
+        of=("kafka",),
+        group=SECURITY,
+    ),
+    Field(
+        name="ca",
+        label="File of certificates",
+        help="A PEM below SLUICE_KAFKA_CA_FOLDER.",
+        chars_max=700,
+        of=("kafka",),
+        group=SECURITY,
+    ),
+)
+PATH: Final = Field(
+    name="path",
+    label="File",
+    help="An absolute path below a source root, s3://bucket/name, or with a connection the path "
+    "below its prefix.",
+    chars_max=700,
+    is_needed=True,
+    refusal="Name the file.",
+    of=FILES,
+    argument="csv",
+    group=_FROM,
+)
+MISSING: Final = Field(
+    name="missing",
+    label="Missing value",
+    help="The word for a missing value in a CSV.",
+    chars_max=50,
+    default="NA",
+    of=("csv",),
+    group=_FROM,
+)
+_LOADED: Final = ("connection", "path", "missing", "key_from", "table", "query")
+"""The parts with an argument of `manage.py write`, which loads a file or rows of a database."""
+_PARTS: Final = (
+    TOPIC,
+    CONNECTION,
+    PATH,
+    MISSING,
+    Field(
+        name="columns",
+        label="Columns",
+        help="With commas; all when empty.",
+        chars_max=_COLUMNS_CHARS_MAX,
+        of=("csv",),
+        group=_FROM,
+    ),
+    Field(
+        name="key",
+        label="Make a key column",
+        help="Its name, where the file has no key of its own.",
+        chars_max=255,
+        of=("csv",),
+        group=_FROM,
+    ),
+    Field(
+        name="key_from",
+        label="Made of",
+        help="Columns that the key is made of, with commas.",
+        chars_max=_COLUMNS_CHARS_MAX,
+        of=("csv",),
+        group=_FROM,
+    ),
+    Field(
+        name="statement",
+        label="Statement",
+        help="One SELECT over tables whose rows you may read, by slug or namespace.slug.",
+        type=FieldType.LINES,
+        chars_max=STATEMENT_CHARS_MAX,
+        is_needed=True,
+        refusal="Write one SELECT.",
+        of=("sql",),
+        group=_FROM,
+    ),
+    Field(
+        name="table",
+        label="Table",
+        help="schema.name, or write a query.",
+        chars_max=130,
+        of=("postgresql",),
+        argument="--source-table",
+        group=_FROM,
+    ),
+    Field(
+        name="query",
+        label="Query",
+        help="One SELECT that the database runs, in a read-only transaction.",
+        type=FieldType.LINES,
+        chars_max=STATEMENT_CHARS_MAX,
+        of=("postgresql",),
+        group=_FROM,
+    ),
+    BOOTSTRAP,
+    Field(
+        name="format",
+        label="Values are",
+        choices=(Choice(value="json", label="JSON"), Choice(value="csv", label="CSV")),
+        default="json",
+        of=("kafka",),
+        group=_FROM,
+    ),
+    Field(
+        name="csv_columns",
+        label="Columns of CSV values",
+        help="With commas.",
+        chars_max=_COLUMNS_CHARS_MAX,
+        of=("kafka",),
+        group=_FROM,
+    ),
+    Field(
+        name="begins",
+        label="Begins at",
+        choices=(
+            Choice(value="earliest", label="its first record"),
+            Choice(value="offsets", label="offsets by partition"),
+            Choice(value="time", label="a time"),
+        ),
+        is_in_body=False,  # It chooses one of the next two.
+        of=("kafka",),
+        group=_FROM,
+    ),
+    Field(
+        name="start",
+        label="Offsets",
+        help='earliest, or JSON: {"0": 17}.',
+        chars_max=2000,
+        of=("kafka",),
+        group=_FROM,
+    ),
+    Field(
+        name="start_at_ms",
+        label="Time, UTC",
+        help="Such as 2026-01-31 14:00.",
+        type=FieldType.MOMENT,
+        in_form="start_at",
+        of=("kafka",),
+        group=_FROM,
+    ),
+    *BROKER_SECURITY,
+)
+SOURCE: Final = Field(
+    name="source",
+    label="Source",
+    help="An object with `kind`: csv, json, parquet, sql, kafka or postgresql.",
+    type=FieldType.OBJECT,
+    default=dict,
+    is_first=True,
+    in_form="",
+    argument="",
+    parts=[part if part.name in _LOADED else replace(part, argument="") for part in _PARTS],
+)
+MORE_OPTIONS: Final = Field(
+    name="options",
+    label="Options, one key=value a line",
+    help="Options of writers.",
+    type=FieldType.OPTIONS,
+    default=LEFT_OUT,
+    in_form="more",
+    argument="",
+    group=_INTO,
+)
+SPARK_CONF: Final = Field(
+    name="spark_conf",
+    label="Settings of Spark",
+    help="Settings of this operation's Spark session.",
+    type=FieldType.OPTIONS,
+    default=LEFT_OUT,
+    in_form="",
+    argument="",
+)
+WRITE: Final = Description(
+    name="write",
+    purpose="Write the rows of one source into the table, such as "
+    '`{"kind": "csv", "path": "/d/a.csv"}`. What takes data away needs a plan and a reason.',
+    address="operations/",
+    call="write",
+    answer="OperationDetail",
+    permission=Permission.OPERATE,
+    command="write",
+    plan="OverwritePlan | ServicePlanView",
+    fields=(
+        SOURCE,
+        Field(
+            name="partitions",
+            label="Partitions",
+            help="Paths, for delete_partition.",
+            type=FieldType.LIST,
+            default=list,
+            chars_max=1000,
+            in_form="",
+            argument="",
+        ),
+        Field(
+            name="operation",
+            label="Operation",
+            help="What takes data away is the service of the same name: plan it there, then ask "
+            "here or there with plan_hash, reason and table_name.",
+            default="upsert",
+            choices=(
+                Choice(value="upsert", label="upsert: rows whose key is there are replaced"),
+                Choice(value="insert", label="insert: the rows go in as they are"),
+                Choice(
+                    value="bulk_insert", label="bulk insert: many new rows, no look for their keys"
+                ),
+                Choice(value="delete", label="delete the rows with these keys", is_planned=True),
+                Choice(
+                    value="insert_overwrite",
+                    label="overwrite the partitions of these rows",
+                    is_planned=True,
+                ),
+                Choice(
+                    value="insert_overwrite_table",
+                    label="overwrite the whole table",
+                    is_planned=True,
+                ),
+                Choice(value="delete_partition", label="delete whole partitions", is_planned=True),
+            ),
+            group=_INTO,
+        ),
+        Field(
+            name="stream",
+            label="Stream",
+            help="Only for tables with column groups.",
+            chars_max=100,
+            default=None,
+            argument="",  # The command writes several at once: --streams.
+            group=_INTO,
+        ),
+        MORE_OPTIONS,
+        SPARK_CONF,
+        replace(REASON, group=_INTO),
+        replace(PLAN_HASH, in_form=""),
+        replace(TABLE_NAME, in_form=""),
+    ),
+)
+PLAN_OVERWRITE: Final = Description(
+    name="write.plan",
+    purpose="Plan an overwrite from a statement, a topic or JSON lines. Nothing is changed.",
+    address="operations/plan/",
+    call="plan_overwrite",
+    answer="OverwritePlan",
+    permission=Permission.OPERATE,
+    takes_key=False,
+    fields=(
+        replace(SOURCE, is_needed=True, help="As for the write.", parts=()),
+        replace(
+            WRITE["operation"],
+            help="",
+            is_needed=True,
+            default="insert_overwrite_table",  # Of the client alone.
+            choices=[
+                choice
+                for choice in WRITE["operation"].choices
+                if choice.value.startswith("insert_overwrite")
+            ],
+        ),
+    ),
+)
+
+
+PLANNED_OPERATIONS: Final = frozenset(
+    choice.value for choice in WRITE["operation"].choices if choice.is_planned
+)
+"""Operations that take data away: services, with a plan and its hash."""
+
+
+def part_names(kind: str) -> list[str]:
+    """Return the keys of a source of this kind, in the order of its form."""
+    return [part.name for part in list_parts(kind) if part.is_in_body]
+
+
+def list_parts(kind: str) -> list[Field]:
+    """Return the fields of a source of this kind, in the order of its form."""
+    return [part for part in SOURCE.parts if not part.of or kind in part.of]

@@ -1,0 +1,109 @@
+"""Compare the fields of each request in the API, form, command, client and manual."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from django import forms
+from django.core.management import load_command_class
+from django.urls import get_resolver
+
+from controlplane.api.client_calls import FILE, client_calls, client_parameters
+from controlplane.api.request_bodies import RequestBody
+from controlplane.operations.descriptions.catalogue import DESCRIPTIONS, requests_page
+from controlplane.operations.descriptions.field import Description, Field
+from controlplane.operations.descriptions.write import SOURCE, WRITE, part_names
+from controlplane.operations.kinds.kind import kinds
+from web.write_forms import SOURCES, WriteForm
+from workers.public.sluice_client import Client
+from workers.sink.bounded import FIELDS, OFFSETS
+
+REPOSITORY = Path(__file__).parents[2]
+PAGE = REPOSITORY / "docs" / "requests.md"
+FORMS: Final[Mapping[str, Callable[[], list[forms.Form]]]] = {
+    "write": lambda: [WriteForm(kind=kind, namespace="") for kind in SOURCES],
+}
+"""By request; those that are not listed have no form."""
+
+
+def find_differences(description: Description) -> Iterator[str]:
+    """Find what the ways to ask lack of the fields of a request, or have besides."""
+    expected = {
+        "API": set(description.names),
+        "form": {field.form_name for field in description.all_fields()} - {""},
+        "command": {field.flag for field in description.all_fields()} - {""},
+        "client": {field.name for field in client_parameters(description)},
+    }
+    present = {"API": find_body_names(description), "client": find_client_names(description)}
+    if description.name in FORMS:
+        present["form"] = {name for form in FORMS[description.name]() for name in form.fields}
+    if description.command:
+        present["command"] = find_flags(description.command)
+    own = {"form": {"idempotency_key"}, "client": {"plan", "key"} - expected["client"]}
+    for way, names in present.items():
+        lacking = expected[way] - names
+        more = set() if way == "command" else names - expected[way] - own.get(way, set())
+        yield from (f"the {way} lacks {name}" for name in sorted(lacking))
+        yield from (f"the {way} has {name} besides" for name in sorted(more))
+
+
+def find_body_names(description: Description) -> set[str]:
+    get_resolver("controlplane.urls").url_patterns  # noqa: B018 - loads every serializer
+    bodies = {body.description.name: body for body in RequestBody.__subclasses__()}
+    return set(bodies[description.name]().fields)
+
+
+def find_flags(command: str) -> set[str]:
+    name, *actions = command.split()
+    parser: Any = load_command_class("controlplane.node", name).create_parser("manage.py", name)
+    for action in actions:
+        parser = parser._subparsers._group_actions[0].choices[action]
+    return {flag for option in parser._actions for flag in option.option_strings or [option.dest]}
+
+
+def find_client_names(description: Description) -> set[str]:
+    parameters = set(inspect.signature(getattr(Client, description.call)).parameters)
+    return parameters - {"self", "slug", "service", "sink_id"}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("description", DESCRIPTIONS, ids=lambda description: description.name)
+def test_a_request_has_the_same_fields_everywhere(description: Description) -> None:
+    assert list(find_differences(description)) == []
+
+
+@pytest.mark.django_db
+def test_a_field_that_only_the_description_has_is_missed_everywhere() -> None:
+    planted = Field(name="planted", label="Planted")
+
+    missed = find_differences(replace(WRITE, fields=[*WRITE.fields, planted]))
+    unlisted = find_differences(replace(WRITE, fields=WRITE.fields[1:]))
+
+    assert list(missed) == [
+        "the API lacks planted",
+        "the client lacks planted",
+        "the form lacks planted",
+        "the command lacks --planted",
+    ]
+    assert {"the API has source besides", "the client has source besides"} <= set(unlisted)
+
+
+def test_every_request_of_a_kind_is_in_the_catalogue() -> None:
+    of_kinds = [request for kind in kinds().values() for request in kind.descriptions]
+
+    assert [request.name for request in of_kinds if request not in DESCRIPTIONS] == []
+
+
+def test_a_source_has_the_keys_that_its_driver_reads() -> None:
+    assert set(part_names("kafka")) == set(FIELDS) - {OFFSETS}
+    assert {kind for part in SOURCE.parts for kind in part.of} == set(SOURCES)
+
+
+def test_the_manual_and_the_client_are_made_of_the_descriptions() -> None:
+    assert PAGE.read_text() == requests_page(), "manage.py operation fields > docs/requests.md"
+    assert FILE.read_text() == client_calls(), "run `manage.py client_rows`"

@@ -1,0 +1,84 @@
+"""Forms made of the descriptions of requests. The control plane checks every value again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from django import forms
+
+from controlplane.operations.descriptions.field import Description, Field, FieldType
+from web.option_lines import options_of
+
+LINES_CHARS_MAX = 10_000
+
+
+class OptionLines(forms.CharField):
+    """Options, one `key=value` a line."""
+
+    def clean(self, value: Any) -> dict[str, str]:
+        """Return the options by key. Raises ValidationError."""
+        return options_of(str(super().clean(value)))
+
+
+class RequestForm(forms.Form):
+    """A form with the fields of a request; a subclass may have more."""
+
+    description: ClassVar[Description]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields = {**form_fields(self.description.all_fields()), **self.fields}
+
+    def group(self, heading: str) -> list[forms.BoundField]:
+        """Return the fields of this heading, in the order of the description."""
+        fields = self.description.all_fields()
+        names = [field.form_name for field in fields if field.group == heading]
+        return [self[name] for name in names if name in self.fields]
+
+
+def form_fields(fields: Iterable[Field]) -> dict[str, forms.Field]:
+    """Return the fields of a form, by their names there."""
+    return {field.form_name: to_form_field(field) for field in fields if field.form_name}
+
+
+def to_form_field(field: Field) -> forms.Field:
+    """Return the form's field: it checks what a form can, and has label and help."""
+    errors = {"required": field.refusal} if field.refusal else {}
+    has_initial = isinstance(field.default, str | int) and field.default != ""
+    words: dict[str, Any] = {
+        "label": field.label,
+        "help_text": field.help,
+        "required": field.is_needed,
+        "initial": field.default if has_initial else None,
+    }
+    if field.choices:
+        choices = [(choice.value, choice.label or choice.value) for choice in field.choices]
+        is_open = any(value == "" for value, _ in choices)
+        words["required"] = not is_open
+        if field.type is FieldType.NUMBER:
+            return forms.TypedChoiceField(coerce=int, choices=choices, **words)
+        return forms.ChoiceField(choices=choices, **words)
+    match field.type:
+        case FieldType.NUMBER:
+            errors = {**errors, "required": errors.get("required", "Enter a whole number.")}
+            words["required"] = has_initial or field.is_needed
+            return forms.IntegerField(
+                min_value=field.least, max_value=field.most, error_messages=errors, **words
+            )
+        case FieldType.FLAG:
+            return forms.BooleanField(**words)
+        case FieldType.MOMENT:
+            errors = {**errors, "invalid": "Write a time as 2026-01-31 14:00."}
+            return forms.DateTimeField(error_messages=errors, **words)
+        case FieldType.OPTIONS:
+            return OptionLines(max_length=LINES_CHARS_MAX, widget=forms.Textarea, **words)
+        case _:
+            errors["max_length"] = f"Keep it under {field.chars_max} characters."
+            is_lines = field.type is FieldType.LINES or field.name == "reason"
+            return forms.CharField(
+                max_length=field.chars_max,
+                widget=forms.Textarea if is_lines else forms.TextInput,
+                error_messages=errors,
+                **words,
+            )
