@@ -47,6 +47,8 @@ KILLED_WRITER = "demo.kill_writer"
 """What the audit calls it, when it is requested and when it is done."""
 KILL_WAIT_S = 20.0
 KILL_POLL_S = 0.05
+KILL_ATTEMPTS_MAX = 12
+"""Four minutes: a stream that has just been requested starts a Spark before it writes."""
 NONE_TO_KILL = "no demo writer runs on this machine; start the demo again first"
 _BUSY = {
     BACKFILL: "two writers of this demonstration run already; wait until both have ended",
@@ -116,32 +118,38 @@ def do_kill_demo_writer(table: Table, by: User) -> Operation:
     running = [operation for operation in _running(table) if _pid(operation) is not None]
     if not running:
         raise NotAllowedNow(NONE_TO_KILL, table=table.slug)
+    do_request_kill(table, by)
+    return running[0]
+
+
+def do_request_kill(table: Table, by: User) -> None:
+    """Request the kill of a demo writer that runs, or that starts soon. Raises QueueUnavailable."""
     with transaction.atomic():
         do_record(
             who=by.get_username(),
             what=KILLED_WRITER,
             subject=table.slug,
             result="requested",
-            details={"operations": [str(operation.pk) for operation in running]},
+            details={"operations": [str(operation.pk) for operation in _running(table)]},
         )
-        transaction.on_commit(lambda: _send_kill(table.slug, by.get_username()))
-    return running[0]
+        transaction.on_commit(lambda: send_kill(table.slug, by.get_username()))
 
 
-def _send_kill(slug: str, by: str) -> None:
+def send_kill(slug: str, by: str, attempt: int = 1) -> None:
+    """Queue one attempt. Raises QueueUnavailable."""
     try:
-        app.send_task(KILL_TASK, args=[slug, by], retry=False)
+        app.send_task(KILL_TASK, args=[slug, by, attempt], retry=False)
     except OperationalError as error:
         raise QueueUnavailable from error
 
 
 def kill_in_the_middle(
-    table: Table, *, by: str = "demo", wait_s: float = KILL_WAIT_S
+    table: Table, *, by: str = "demo", wait_s: float = KILL_WAIT_S, spares_idle: bool = False
 ) -> Operation | None:
     """Wait until a demo writer has markers and has not committed, kill it, and record its instant.
 
     A writer that waits between two rounds leaves nothing that a page could show. If none writes
-    in time, the newest is killed as it is. Return None if none runs.
+    in time, the newest is killed as it is, unless `spares_idle`. Return None if none was killed.
     """
     clock = SystemClock()
     storage = storage_of(table)
@@ -154,6 +162,8 @@ def kill_in_the_middle(
                 _record_kill(table, by, chosen, beat.instant)
                 return chosen
         clock.sleep(KILL_POLL_S)
+    if spares_idle:
+        return None
     killed = next((operation for operation in _running(table) if _kill(operation)), None)
     if killed is not None:
         _record_kill(table, by, killed, "")

@@ -19,7 +19,7 @@ from django.utils import timezone
 from controlplane.audit.actions import do_record
 from controlplane.audit.models import AuditEvent
 from controlplane.demo import prices, sink, streams
-from controlplane.demo.actions import KILL_TASK, KILLED_WRITER, find_obstacles
+from controlplane.demo.actions import KILLED_WRITER, find_obstacles
 from controlplane.demo.source_kinds import BACKFILL, EVOLVE, LATE
 from controlplane.mirror.models import JoinPoint, UndoneRecord
 from controlplane.mirror.sink_models import SinkRecord
@@ -35,8 +35,8 @@ BEGAN: Final = "demo.story"
 KILLED: Final = "demo.kill_participant"
 SLUGS: Final = (streams.SLUG, sink.SLUG, prices.SLUG)
 LATE_GROUP: Final = "click"
-KILL_SHOWN_FOR: Final = timedelta(minutes=2)
-"""A killed writer is rolled back well within it, or had decided to commit before it died."""
+KILL_SHOWN_FOR: Final = timedelta(minutes=5)
+"""A killed writer is rolled back within it, or had decided to commit before it died."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,15 +157,14 @@ def _schema(look: _Look) -> Progress:
 
 def _kill(look: _Look) -> Progress:
     """The instant of the killed writer was rolled back."""
-    obstacle = look.obstacle_of(KILL_TASK)
     killed = look.killed(KILLED_WRITER)
     if killed is None:
-        return Progress("kill", obstacle=obstacle)
+        return Progress("kill")
     instant: InstantTime = str(killed.details.get("instant", ""))
     undone = UndoneRecord.objects.filter(table=look.ads, requested_at=instant, undone_by__gt="")
     is_done = bool(instant) and undone.exists()
     is_going_on = not is_done and timezone.now() - killed.at < KILL_SHOWN_FOR
-    return Progress("kill", is_done, is_going_on, instant if is_done else "", obstacle)
+    return Progress("kill", is_done, is_going_on, instant if is_done else "")
 
 
 def _participant(look: _Look) -> Progress:

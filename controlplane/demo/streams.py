@@ -14,7 +14,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from controlplane.demo.actions import NON_BLOCKING as WRITE_OPTIONS
-from controlplane.demo.actions import SPARK_CONF
+from controlplane.demo.actions import SPARK_CONF, do_request_kill
 from controlplane.demo.source_kinds import STREAM
 from controlplane.errors import NotAllowedNow
 from controlplane.operations.actions import do_request_write
@@ -41,7 +41,8 @@ _RUNS_LOOKED_AT = 50
 class DemoRun:
     """What a run of the demo takes that begins anew."""
 
-    rounds: int = 40
+    rounds: int = 90
+    """12 minutes: a visitor who reads takes longer than the story's five."""
     requests_per_round: int = 40
     pace_s: float = 8.0
     seed: int = 7
@@ -83,6 +84,14 @@ def start_streams(by: User, wanted: DemoRun) -> StartedStreams:
         }
         do_request_write(table=row, parameters=parameters, by=by, reason="demo")
     return StartedStreams(table=row, streams=waiting, rounds=int(source["rounds"]))
+
+
+def do_kill_stream(by: User) -> None:
+    """Start the streams that have ended, and kill the first writer that writes.
+
+    Raises ControlPlaneError, LakehouseError.
+    """
+    do_request_kill(start_streams(by, DemoRun()).table, by)
 
 
 def table_location() -> str:

@@ -7,7 +7,12 @@ import logging
 from django.contrib.auth.models import User
 
 from controlplane.celery import app
-from controlplane.demo.actions import KILL_TASK, kill_in_the_middle
+from controlplane.demo.actions import (
+    KILL_ATTEMPTS_MAX,
+    KILL_TASK,
+    kill_in_the_middle,
+    send_kill,
+)
 from controlplane.demo.restart import RESTART_TASK
 from controlplane.tables.models import Table
 
@@ -15,9 +20,14 @@ _log = logging.getLogger(__name__)
 
 
 @app.task(name=KILL_TASK)
-def kill_writer(slug: str, by: str = "demo") -> None:
-    if table := Table.objects.filter(slug=slug).first():
-        kill_in_the_middle(table, by=by)
+def kill_writer(slug: str, by: str = "demo", attempt: int = KILL_ATTEMPTS_MAX) -> None:
+    """Kill a writer that writes now, or try again; the last attempt kills one that is idle."""
+    table = Table.objects.filter(slug=slug).first()
+    if table is None:
+        return
+    is_last = attempt >= KILL_ATTEMPTS_MAX
+    if kill_in_the_middle(table, by=by, spares_idle=not is_last) is None and not is_last:
+        send_kill(slug, by, attempt + 1)
 
 
 @app.task(name=RESTART_TASK)

@@ -14,7 +14,6 @@ from django.urls import reverse
 
 from controlplane.demo import prices, sink, streams
 from controlplane.demo.actions import (
-    do_kill_demo_writer,
     do_start_demo_early_conflict,
     do_start_demo_late_clicks,
     do_start_demo_schema_conflict,
@@ -111,14 +110,14 @@ STEPS: Final = (
         title="A writer is killed",
         happens=(
             "The process of one stream gets SIGKILL in the middle of a write. Its heartbeat stops "
-            "and expires after 10 s."
+            "and expires after 10 s. Streams that have ended start again first."
         ),
         look_at="Live: the writer's heartbeat turns old, and a new process takes over the stream.",
         proof="A rollback removed the half-written instant: on the timeline it ends in a triangle.",
-        started="A writer is being killed. Its heartbeat expires, then its write is rolled back.",
+        started="The next stream that writes is killed. A rollback follows its last heartbeat.",
         slug=streams.SLUG,
         permission=Permission.ADMINISTER,
-        do=lambda table, by: do_kill_demo_writer(_there(table), by),
+        do=lambda table, by: streams.do_kill_stream(by),
         show=_killed,
     ),
     Step(

@@ -14,7 +14,7 @@ from django.utils import timezone
 from controlplane.audit.actions import do_record
 from controlplane.audit.models import AuditEvent
 from controlplane.demo import prices, sink
-from controlplane.demo.actions import KILLED_WRITER
+from controlplane.demo.actions import KILLED_WRITER, kill_in_the_middle
 from controlplane.demo.participants import _descends, do_kill_demo_participant
 from controlplane.demo.reset import delete_all
 from controlplane.demo.restart import do_restart_demo
@@ -31,6 +31,7 @@ from controlplane.writers.models import Conflict
 from web.demo.story import STEPS
 from workers import open_table
 from workers.clock import SystemClock, format_instant
+from workers.demo.ad_requests import STREAMS
 from workers.tasks.rollback import rollback
 
 
@@ -111,6 +112,19 @@ def test_killed_writer_is_done_when_its_own_instant_was_rolled_back(
     assert undo(killed, by)
 
     assert f'href="/t/ad-requests/timeline?sel={killed}"' in as_admin.get("/").content.decode()
+
+
+def test_kill_starts_streams_that_have_ended_and_spares_those_that_write_nothing(
+    ads: Table, admin: User, as_admin: Client
+) -> None:
+    Operation.objects.update(state="succeeded")
+
+    assert press(as_admin, "kill") == "/t/ad-requests/live"
+
+    assert Operation.objects.filter(state="queued").count() == len(STREAMS)
+    asked = AuditEvent.objects.get(what=KILLED_WRITER)
+    assert (asked.who, asked.result) == (admin.get_username(), "requested")
+    assert kill_in_the_middle(ads, wait_s=0, spares_idle=True) is None
 
 
 def test_writer_that_was_killed_between_two_rounds_ticks_nothing(ads: Table, admin: User) -> None:

@@ -37,7 +37,7 @@ class Command(BaseCommand):
         what.add_argument("--start", action="store_true", help="start, or go on with, all of it")
         what.add_argument("--status", action="store_true", help="how far each part is")
         what.add_argument("--reset", action="store_true", help="end all of it, delete its tables")
-        parser.add_argument("--rounds", type=int, default=40, help="rounds of a new run (40)")
+        parser.add_argument("--rounds", type=int, default=90, help="rounds of a new run (90)")
         parser.add_argument("--pace", type=float, default=8.0, help="seconds per round (8)")
         parser.add_argument("--requests", type=int, default=40, help="ad requests per round (40)")
         parser.add_argument("--seed", type=int, default=7, help="of the generator (7)")
