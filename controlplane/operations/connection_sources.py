@@ -23,6 +23,7 @@ from workers.connections import (
     connection_from_json,
 )
 from workers.errors import InvalidInput
+from workers.loading.options import OPTION_KEYS
 from workers.locations import resolved_location
 from workers.storage.source_places import IN_A_TABLE, place_in_bucket
 
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 POSTGRESQL: Final = "postgresql"
 SOURCE_KEY: Final = "connection"
 _KEYS: Final[Mapping[str, frozenset[str]]] = {
-    kind: frozenset({"kind", *part_names(kind)}) for kind in (*FILES, POSTGRESQL)
+    **{kind: frozenset({"kind", *part_names(kind), *OPTION_KEYS}) for kind in FILES},
+    POSTGRESQL: frozenset({"kind", *part_names(POSTGRESQL)}),
 }
 _Kind = TypeVar("_Kind", BucketConnection, DatabaseConnection)
 

@@ -14,9 +14,10 @@ from controlplane.errors import InvalidRequest
 from controlplane.operations.kinds.table_service import do_request_service
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
-from workers.table_services.given_rows import FILE_KEYS
+from workers.loading.options import format_named, options_as_text
+from workers.table_services.given_rows import FILE_KEYS, PATH_KEY
 
-FILE_KINDS = ("csv", "parquet")
+FILE_KINDS = ("csv", "json", "parquet")
 
 
 def do_request_planned_write(
@@ -60,4 +61,7 @@ def planned_parameters(
             known=FILE_KEYS,
             other=unknown,
         )
-    return {key: str(value) for key, value in given.items()}
+    path = str(given.get(PATH_KEY, ""))
+    if format_named(path) != source["kind"]:
+        given.setdefault("format", source["kind"])
+    return {PATH_KEY: path, **options_as_text(given)}

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -28,6 +28,7 @@ from controlplane.operations.query_sources import SQL, checked_query
 from controlplane.operations.source_places import checked_rows_place
 from controlplane.operations.table_creation.suggesting import (
     COPIED_BYTES_MAX,
+    Sample,
     sampled_rows,
     sampled_statement,
 )
@@ -36,9 +37,6 @@ from workers.errors import InvalidInput, LakehouseError, NotFound
 from workers.jobs import OPERATIONS
 from workers.storage.copying import file_here
 from workers.storage.source_places import check_in_no_table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 PREVIEWED = ("csv", "json", "parquet", SQL, POSTGRESQL)
 STATEMENT_ROWS = 1_000
@@ -49,7 +47,7 @@ STATEMENT_ROWS = 1_000
 class PreviewColumn:
     name: str
     type: str
-    """As SQL names it; of a CSV or JSON file as its values look."""
+    """As SQL names it, and as it will be stored."""
     table_type: str
     """Empty for a column that the table would gain."""
 
@@ -62,6 +60,10 @@ class SourcePreview:
     rows_sampled: int
     is_whole: bool
     """The sample was the whole file, or the whole answer."""
+    notes: list[str]
+    """What becomes of values that are stored in another form than they come in, and of columns."""
+    options: dict[str, str]
+    """Options of the load that the file needs beside those that were given, such as `names`."""
     problem: str
     """Why the write would be refused; empty when nothing stands against it."""
 
@@ -96,8 +98,8 @@ def preview_source(
         elif source["kind"] == POSTGRESQL:
             sample = _database_sample(source, table, by)
         else:
-            sample = _file_sample(source, table.namespace, by)
-        return _preview(table, path, sample, operation, stream, str(source.get("key", "")))
+            sample = _file_sample(source, table, by)
+        return _preview(table, path, sample, operation, stream)
     except (InvalidInput, NotFound) as error:
         named = {"path": path} if path else {}
         raise InvalidRequest(error.message, **{**error.values, **named}) from error
@@ -105,20 +107,24 @@ def preview_source(
         raise StorageUnavailable(error.message, **error.values) from error
 
 
-def _file_sample(source: Mapping[str, Any], namespace: str, by: User) -> tuple[pa.Table, bool]:
-    """The first rows, and whether these are all. An object of a bucket is copied first."""
+def _file_sample(source: Mapping[str, Any], table: Table, by: User) -> Sample:
+    """The first rows, as they will be stored. An object of a bucket is copied first."""
+    from workers.table.schema_history import current_schema
+
     connection = None
     if has_connection(source):
-        place, connection = bucket_place(source, namespace)
+        place, connection = bucket_place(source, table.namespace)
     else:
         place = checked_rows_place(str(source.get("path", "")), by)
     check_in_no_table(place, connection)
     with TemporaryDirectory(prefix="sluice-preview-") as scratch:
         file = file_here(place, Path(scratch), bytes_max=COPIED_BYTES_MAX, connection=connection)
-        return sampled_rows(str(file), str(source.get("missing", "NA")))
+        known = current_schema(engine_table(table))
+        load = {**source, "format": source["kind"]}
+        return sampled_rows(file, str(source["path"]), load, known.arrow if known else None)
 
 
-def _database_sample(source: Mapping[str, Any], table: Table, by: User) -> tuple[pa.Table, bool]:
+def _database_sample(source: Mapping[str, Any], table: Table, by: User) -> Sample:
     from workers.postgresql import first_rows  # Late: it loads a database's client.
 
     query, connection = database_query(source, table.namespace)
@@ -130,32 +136,27 @@ def _database_sample(source: Mapping[str, Any], table: Table, by: User) -> tuple
             result="requested",
             details={"for": table.slug, "table": query.table, "query": query.query},
         )
-    return first_rows(connection, query, rows_max=STATEMENT_ROWS, environ=os.environ)
+    rows, is_whole = first_rows(connection, query, rows_max=STATEMENT_ROWS, environ=os.environ)
+    return Sample(rows, is_whole)
 
 
 def _preview(
     table: Table,
     path: str,
-    sample: tuple[pa.Table, bool],
+    sample: Sample,
     operation: str,
     stream: str | None,
-    made_key: str,
 ) -> SourcePreview:
-    import pyarrow as pa
-
     from workers.options.write_options import write_options
     from workers.sql.type_names import name_of_type
     from workers.table.schema_history import current_schema
     from workers.write.columns import writer_schema
     from workers.write.request import WriteRequest
 
-    rows, is_whole = sample
     engine = engine_table(table)
     known = current_schema(engine)
     types = {field.name: name_of_type(field.type) for field in known.declared} if known else {}
-    batch = rows.schema
-    if made_key and made_key not in batch.names:
-        batch = batch.append(pa.field(made_key, pa.string()))
+    batch = sample.rows.schema
     request = WriteRequest(operation, stream, is_inferred=True)  # type: ignore[arg-type] # one of OPERATIONS
     problem = ""
     try:
@@ -172,7 +173,9 @@ def _preview(
             )
             for field in batch
         ],
-        rows_sampled=rows.num_rows,
-        is_whole=is_whole,
+        rows_sampled=sample.rows.num_rows,
+        is_whole=sample.is_whole,
+        notes=list(sample.notes),
+        options=dict(sample.options),
         problem=problem,
     )

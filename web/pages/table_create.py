@@ -88,7 +88,7 @@ def _look(request: HttpRequest, words: Mapping[str, str]) -> HttpResponse:
             suggestion = suggest_from_statement(statement, by=person(request), key=key)
         elif path:
             missing = words.get("missing", "NA")[:50]
-            suggestion = suggest_table(path, by=person(request), missing=missing, key=key)
+            suggestion = suggest_table(path, by=person(request), load={"missing": missing}, key=key)
     except PermissionDenied as error:
         status, problems = 403, {"statement_problem": sentence_of(error)}
     except ControlPlaneError as error:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from workers.errors import InvalidInput
 
 
+class UnfitNames(InvalidInput):
+    """Names of columns that a table does not take; `names=clean` makes others of them."""
+
+
 class BadRow(InvalidInput):
     """One row of a file, by its line and column. `value` is for who may read the file; the message
     does not hold it, because messages are shown to others too.

@@ -79,7 +79,7 @@ class Content:
         for magic, what in _OTHER_MAGIC.items():
             if head.startswith(magic):
                 raise InvalidInput(f"the file is {what}", file=file.name)
-        compression = options.compression
+        compression: Any = options.compression
         if not compression:
             found = [name for magic, name in _MAGIC.items() if head.startswith(magic)]
             compression = found[0] if found else options.compression_of(file.name)

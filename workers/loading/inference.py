@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.loading.options import LoadOptions
-from workers.loading.values import Unfit, time_ticks
+from workers.loading.values import ArrowColumn, Unfit, have_leading_zeros, time_ticks
 
 _DIGITS_MAX: Final = 38
 _BEYOND_64_BITS_DIGITS: Final = 20
@@ -82,7 +82,7 @@ class Guess:
             return pa.decimal128(digits, self._decimals)
         return pa.string()
 
-    def look(self, texts: pa.Array[Any]) -> None:
+    def look(self, texts: ArrowColumn) -> None:
         """Take the texts of one more block into account; nulls say nothing."""
         if self._kind == "text" or texts.null_count == len(texts):
             return
@@ -116,18 +116,17 @@ class Guess:
                 return
         self._kind = "text"
 
-    def _are_64_bits(self, texts: pa.Array[Any]) -> bool:
+    def _are_64_bits(self, texts: ArrowColumn) -> bool:
         """The fast look at a block; false where it takes a closer one."""
         if self._options.decimal_comma:
             return False
-        zeros = pc.and_(pc.starts_with(texts, "0"), pc.greater(pc.binary_length(texts), 1))
-        if pc.any(zeros).as_py() or pc.any(pc.starts_with(texts, "-0")).as_py():
+        if pc.any(have_leading_zeros(texts)).as_py() or pc.any(pc.starts_with(texts, "-0")).as_py():
             return False
         try:
             values: Any = texts.cast(pa.int64())
         except pa.ArrowInvalid:
             return False
-        ends = pc.min_max(values).as_py()
+        ends: Any = pc.min_max(values).as_py()
         largest = max(abs(ends["min"]), abs(ends["max"]))
         self._whole_digits = max(self._whole_digits, len(str(largest)))
         self._is_exact_double = self._is_exact_double and largest <= 2**53

@@ -23,7 +23,7 @@ class _Refused(ValueError):
 
 
 def _constant(word: str) -> NoReturn:
-    raise _Refused(f"{word} is not JSON")
+    raise _Refused(f"the file is not JSON lines ({word} is not JSON)")
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -84,12 +84,12 @@ def _object(line: bytes, number: int, name: str) -> dict[str, Any]:
         if text.startswith("["):
             advice = "the file looks like one JSON array: write each of its objects on a line"
         message = getattr(error, "msg", None) or "it is too deep, or a number too long"
-        reason = f"the line is not JSON ({message})"
+        reason = f"the file is not JSON lines ({message})"
         raise BadRow(reason, file=name, line=number, advice=advice) from error
     if isinstance(value, dict):
         return value
     raise BadRow(
-        "the line is JSON but no object",
+        "the file is not JSON lines (this line is no object)",
         file=name,
         line=number,
         advice="write one object a line, with the columns as its fields",

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from workers.errors import InvalidInput
+from workers.loading.bad_row import UnfitNames
 from workers.loading.text import guess_of_header
 
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -36,7 +37,7 @@ def stored_names(
         return cleaned
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
-        raise InvalidInput(
+        raise UnfitNames(
             "two columns have the same name; rename one, or give names=clean, which numbers them",
             file=file,
             line=1,
@@ -46,7 +47,7 @@ def stored_names(
         (old, new) for old, new in zip(header, cleaned, strict=True) if not _PLAIN.fullmatch(old)
     ]
     if odd:
-        raise InvalidInput(
+        raise UnfitNames(
             "column names must be letters, digits and '_'; rename them, or give names=clean, which "
             "stores them under these names",
             file=file,

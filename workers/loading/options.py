@@ -22,7 +22,6 @@ NAMES: Final = ("as_is", "clean")
 _BY_SUFFIX: Final = {
     ".csv": "csv",
     ".tsv": "csv",
-    ".txt": "csv",
     ".json": "json",
     ".jsonl": "json",
     ".ndjson": "json",
@@ -95,8 +94,7 @@ class LoadOptions:
 
     def format_of(self, name: str) -> str:
         """Return the format of a file of this name. Raises InvalidInput where the name has none."""
-        suffix = PurePosixPath(_without_compression(name)).suffix.lower()
-        if found := self.format or _BY_SUFFIX.get(suffix, ""):
+        if found := self.format or format_named(name):
             return found
         raise InvalidInput(
             "the file's name does not show its format; give format=csv, json or parquet",
@@ -116,6 +114,17 @@ class LoadOptions:
             return ";"
         is_tabbed = _without_compression(name).lower().endswith(".tsv")
         return "\t" if is_tabbed else ","
+
+
+def format_named(name: str) -> str:
+    """Return the format that a file's name shows, or nothing."""
+    return _BY_SUFFIX.get(PurePosixPath(_without_compression(name)).suffix.lower(), "")
+
+
+def without_suffixes(name: str) -> str:
+    """Return a file's name without what shows its compression and its format."""
+    plain = _without_compression(name)
+    return plain[: -len(PurePosixPath(plain).suffix)] if format_named(plain) else plain
 
 
 def load_options(given: Mapping[str, Any]) -> LoadOptions:

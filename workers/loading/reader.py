@@ -21,7 +21,7 @@ from workers.loading.json_types import Convert, JsonGuess, Misfit, converter
 from workers.loading.names import stored_names
 from workers.loading.options import LoadOptions
 from workers.loading.text import CsvText, TextBlock
-from workers.loading.values import Converter, UnfitAt
+from workers.loading.values import ArrowColumn, Converter, UnfitAt, nulls
 
 __all__ = ["BadRow", "InputFile", "LoadCounts", "LoadOptions", "RowSource", "open_rows"]
 
@@ -57,10 +57,12 @@ def open_rows(
     *,
     keys: Sequence[str] = (),
     look_bytes: int = EVERYTHING,
+    empty_type: pa.DataType | None = None,
 ) -> RowSource:
     """Open files of one format as rows of the types of `table_schema`. Columns that it lacks are
     typed by `options.column_types`, or by a first pass over as many bytes as `look_bytes`. The
-    `keys` may have no missing value.
+    `keys` may have no missing value. A new column without any value is left out, or has the
+    `empty_type`.
 
     Raises BadRow, InvalidInput for a file that is not what its name or its options say.
     """
@@ -84,9 +86,9 @@ def open_rows(
         raise InvalidInput("a key is made of columns of a CSV only", format=only)
     match only:
         case "csv":
-            return _CsvRows(inputs, options, known, keys, look_bytes)
+            return _CsvRows(inputs, options, known, keys, look_bytes, empty_type)
         case "json":
-            return _JsonRows(inputs, options, known, keys, look_bytes)
+            return _JsonRows(inputs, options, known, keys, look_bytes, empty_type)
         case _:
             from workers.loading.parquet_rows import ParquetRows
 
@@ -117,7 +119,9 @@ class _CsvRows:
         known: pa.Schema,
         keys: Sequence[str],
         look_bytes: int,
+        empty_type: pa.DataType | None,
     ) -> None:
+        self._empty_type = empty_type
         self._files = files
         self._options = options
         self._known = known
@@ -211,11 +215,8 @@ class _CsvRows:
                             column = self._without_words(column)
                         guesses[columns.names[at]].look(column)
         # A file that has only a header shows no types.
-        is_empty = looked == 0
-        return {
-            name: guess.type if guess.type is not None or not is_empty else pa.string()
-            for name, guess in guesses.items()
-        }
+        empty_type = pa.string() if looked == 0 else self._empty_type
+        return {name: guess.type or empty_type for name, guess in guesses.items()}
 
     def _texts(
         self, block: TextBlock, columns: _Columns, places: Sequence[int]
@@ -234,7 +235,7 @@ class _CsvRows:
             plain,
         )
 
-    def _without_words(self, texts: pa.Array[Any]) -> pa.Array[Any]:
+    def _without_words(self, texts: ArrowColumn) -> ArrowColumn:
         words = pa.array(["", *self._options.null_words], pa.string())
         is_word = pc.is_in(texts, value_set=words)
         return pc.if_else(is_word, pa.scalar(None, pa.string()), texts)
@@ -271,7 +272,7 @@ class _CsvRows:
             elif field.name in places:
                 column = texts.column(places[field.name])
             else:
-                arrays.append(pa.nulls(texts.num_rows, field.type))
+                arrays.append(nulls(texts.num_rows, field.type))
                 continue
             is_text = pa.types.is_string(field.type)
             if block.has_quotes and not is_text:
@@ -291,20 +292,22 @@ class _CsvRows:
             if missing.null_count == column.null_count:
                 continue
             words = column.filter(pc.is_null(missing)).drop_null()
-            for one in pc.value_counts(words).to_pylist():
+            often: Any = pc.value_counts(words)
+            for one in often.to_pylist():
                 counts.nulls_by_word[one["values"]] += one["counts"]
 
     def _check_has_key(
         self,
         block: TextBlock,
         name: str,
-        column: pa.Array[Any],
+        column: ArrowColumn,
         plain: pa.RecordBatch,
         places: Mapping[str, str],
     ) -> None:
         if name not in self._keys or not column.null_count:
             return
-        row = pc.index(pc.is_null(column), True).as_py()
+        is_missing: ArrowColumn = pc.is_null(column)
+        row = pc.index(is_missing, True).as_py()
         sources = self._options.key_from if name == self._options.key else (name,)
         words = [plain.column(places[one])[row].as_py() for one in sources]
         word = next((word for word in words if word in self._options.null_words), "")
@@ -328,7 +331,7 @@ class _CsvRows:
         )
 
 
-def _joined(parts: Sequence[pa.Array[Any]]) -> pa.Array[Any]:
+def _joined(parts: Sequence[ArrowColumn]) -> ArrowColumn:
     """The made key: null where a part is null, so that no two keys are confused."""
     joined: Any = pc.binary_join_element_wise(*parts, KEY_SEPARATOR)
     return joined
@@ -344,7 +347,9 @@ class _JsonRows:
         known: pa.Schema,
         keys: Sequence[str],
         look_bytes: int,
+        empty_type: pa.DataType | None,
     ) -> None:
+        self._empty_type = empty_type
         self._files = files
         self._options = options
         self._known = known
@@ -379,8 +384,8 @@ class _JsonRows:
             known = fixed.get(name)
             if known is None and name in self._known.names:
                 known = self._known.field(name).type
-            kind = known if name in fixed else guess.type(known)
-            if name not in fixed:
+            kind = known if name in fixed else guess.type(known) or self._empty_type
+            if name not in fixed and kind != self._empty_type:
                 self._left_out += guess.empty_places(known)
             if kind is not None:
                 fields.append(pa.field(name, kind))

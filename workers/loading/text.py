@@ -69,7 +69,7 @@ class Dialect:
 
     def reader(self, text: str) -> Any:
         """Python's own reader of the same dialect."""
-        quoting = csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE
+        quoting: Any = csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE
         return csv.reader(
             io.StringIO(text, newline=""),
             delimiter=self.delimiter,
@@ -121,9 +121,10 @@ class TextBlock:
         if not self.data.strip(b"\r\n"):
             empty = [pa.array([], pa.string()) for _ in wanted]
             return pa.RecordBatch.from_arrays(empty, wanted)
+        stored: Any = pa.py_buffer(self.data)
         try:
             table = pa_csv.read_csv(
-                pa.py_buffer(self.data),
+                stored,
                 read_options=pa_csv.ReadOptions(
                     column_names=names, block_size=len(self.data) + 1, use_threads=False
                 ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Context, Decimal, DecimalException
 from typing import Any, Final
@@ -27,9 +28,13 @@ TIME: Final = re.compile(
     r"(?: ?([Zz]|[+-]\d\d(?::?\d\d)?))?)?"
 )
 _EXACT: Final = Context(prec=400)
-_WHOLE_EXACT: Final = {pa.float64(): 2**53, pa.float32(): 2**24}
+_WHOLE_EXACT: Final[Mapping[Any, int]] = {pa.float64(): 2**53, pa.float32(): 2**24}
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - of times that name no zone
 _UNITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+
+ArrowColumn = Any
+"""An array of any type: its stubs have a class for each."""
 
 
 class Unfit(Exception):
@@ -56,36 +61,37 @@ class Converter:
     """Texts of one column as values of `type`."""
 
     column: str
-    type: pa.DataType
+    type: Any
     options: LoadOptions
     counts: LoadCounts
 
-    def convert(self, texts: pa.Array[Any]) -> pa.Array[Any]:
+    def convert(self, texts: ArrowColumn) -> ArrowColumn:
         """Raises UnfitAt."""
         if texts.null_count == len(texts):
-            return pa.nulls(len(texts), self.type)
+            return nulls(len(texts), self.type)
         if pa.types.is_string(self.type) or pa.types.is_binary(self.type):
             return texts.cast(self.type)
         plain = self._plain_numbers(texts) if _is_number(self.type) else texts
-        for shape in (lambda: plain, lambda: pc.utf8_trim_whitespace(plain)):
+        for is_trimmed in (False, True):
+            shaped = pc.utf8_trim_whitespace(plain) if is_trimmed else plain
             try:
-                return self._checked(shape(), self._cast(shape()))
+                return self._checked(shaped, self._cast(shaped))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 continue
         return self._one_by_one(plain)
 
-    def _plain_numbers(self, texts: pa.Array[Any]) -> pa.Array[Any]:
+    def _plain_numbers(self, texts: ArrowColumn) -> ArrowColumn:
         """With a point for each decimal comma."""
         if not self.options.decimal_comma:
             return texts
-        is_so = pc.match_substring_regex(texts, _COMMA_NUMBER)
-        wrong = pc.indices_nonzero(pc.invert(pc.fill_null(is_so, True)))
-        for at in wrong.to_pylist():
+        is_so: ArrowColumn = pc.match_substring_regex(texts, _COMMA_NUMBER)
+        wrong = pc.index(is_so, False).as_py()
+        if wrong >= 0:
             unfit = Unfit("the value is no number with a decimal comma")
-            raise UnfitAt(at, unfit, texts[at].as_py())
+            raise UnfitAt(wrong, unfit, texts[wrong].as_py())
         return pc.replace_substring(pc.replace_substring(texts, ".", ""), ",", ".")
 
-    def _cast(self, texts: pa.Array[Any]) -> pa.Array[Any]:
+    def _cast(self, texts: ArrowColumn) -> ArrowColumn:
         zone = getattr(self.type, "tz", None)
         if zone is None:
             return texts.cast(self.type)
@@ -98,20 +104,20 @@ class Converter:
             local = pc.assume_timezone(naive, self.options.time_zone)
             return local.cast(self.type)
 
-    def _checked(self, texts: pa.Array[Any], values: pa.Array[Any]) -> pa.Array[Any]:
+    def _checked(self, texts: ArrowColumn, values: ArrowColumn) -> ArrowColumn:
         """The values, where none was rounded. Raises ArrowInvalid for a column to look at again."""
         if pa.types.is_integer(self.type):
-            zeros = pc.and_(pc.starts_with(texts, "0"), pc.greater(pc.binary_length(texts), 1))
-            self.counts.convert(
-                self.column, "leading zeros are not kept in a number", pc.sum(zeros).as_py() or 0
-            )
+            zeros: ArrowColumn = have_leading_zeros(texts)
+            often = pc.sum(zeros).as_py() or 0
+            self.counts.convert(self.column, "leading zeros are not kept in a number", often)
         if self.type in _WHOLE_EXACT:
-            large = pc.greater_equal(pc.abs(values), _WHOLE_EXACT[self.type])
+            limit: Any = pa.scalar(_WHOLE_EXACT[self.type], self.type)
+            large: ArrowColumn = pc.greater_equal(pc.abs(values), limit)
             if pc.any(large).as_py():
                 raise pa.ArrowInvalid("values may be rounded")
         return values
 
-    def _one_by_one(self, texts: pa.Array[Any]) -> pa.Array[Any]:
+    def _one_by_one(self, texts: ArrowColumn) -> ArrowColumn:
         encoded = texts.dictionary_encode()
         made: list[Any] = []
         done: dict[int, str] = {}
@@ -134,7 +140,7 @@ class Converter:
         return values.take(encoded.indices)
 
 
-def value_of(text: str, kind: pa.DataType, options: LoadOptions) -> tuple[Any, str]:
+def value_of(text: str, kind: Any, options: LoadOptions) -> tuple[Any, str]:
     """Return the value that a text is in a type, and the name of a conversion that is worth
     counting, else nothing. Raises Unfit.
     """
@@ -161,7 +167,18 @@ def value_of(text: str, kind: pa.DataType, options: LoadOptions) -> tuple[Any, s
     raise Unfit(f"a text is not read as {kind}", "load this column from JSON lines or Parquet")
 
 
-def _array(made: list[Any], kind: pa.DataType) -> pa.Array[Any]:
+def have_leading_zeros(texts: ArrowColumn) -> ArrowColumn:
+    """Return whether each text begins with a zero that is not all of it."""
+    lengths: ArrowColumn = pc.binary_length(texts)
+    return pc.and_(pc.starts_with(texts, "0"), pc.greater(lengths, 1))
+
+
+def nulls(count: int, kind: Any) -> ArrowColumn:
+    """Return a column of nulls."""
+    return pa.nulls(count, kind)
+
+
+def _array(made: list[Any], kind: pa.DataType) -> ArrowColumn:
     if pa.types.is_timestamp(kind):
         return pa.array(made, pa.int64()).cast(kind)
     return pa.array(made, kind)
@@ -187,7 +204,7 @@ def _number_advice(text: str) -> str:
     return "correct it, or give it as a word for missing values by null_words"
 
 
-def _whole(text: str, kind: pa.DataType) -> tuple[int, str]:
+def _whole(text: str, kind: Any) -> tuple[int, str]:
     number = _exact(text)
     if number.adjusted() > 40 or number != number.to_integral_value(context=_EXACT):
         reason = "the value has a fraction and the column is whole numbers"
@@ -204,7 +221,7 @@ def _whole(text: str, kind: pa.DataType) -> tuple[int, str]:
     return value, "" if text.lstrip("-").isdigit() else "a whole number written with a fraction"
 
 
-def _float(text: str, kind: pa.DataType) -> tuple[float, str]:
+def _float(text: str, kind: Any) -> tuple[float, str]:
     if _NOT_FINITE.fullmatch(text):
         return float(text), ""
     number = _exact(text)
@@ -290,7 +307,7 @@ def _seconds(naive: dt.datetime, offset: str | None, kind: Any, options: LoadOpt
             )
         return whole
     if offset is not None:
-        return whole - _offset_seconds(offset)
+        return int(whole - _offset_seconds(offset))
     if not options.time_zone:
         raise Unfit(
             "the time names no zone and the column needs one",
@@ -305,7 +322,7 @@ def _seconds(naive: dt.datetime, offset: str | None, kind: Any, options: LoadOpt
         )
     shift = earlier.utcoffset()
     assert shift is not None, options.time_zone
-    return whole - shift // dt.timedelta(seconds=1)
+    return int(whole - shift // dt.timedelta(seconds=1))
 
 
 def _offset_seconds(offset: str) -> int:
@@ -315,5 +332,5 @@ def _offset_seconds(offset: str) -> int:
     hours, minutes = int(digits[:2]), int(digits[2:])
     if hours > 23 or minutes > 59:
         raise Unfit("the offset from UTC is none", "write it as +02:00")
-    size = hours * 3600 + minutes * 60
+    size = int(hours * 3600 + minutes * 60)
     return -size if offset[0] == "-" else size

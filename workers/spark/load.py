@@ -14,8 +14,8 @@ from typing import Any
 
 from workers.clock import Clock
 from workers.errors import InvalidInput
-from workers.files.rows_file import CsvFile, names
 from workers.jobs import JsonScalar, WriteJob
+from workers.loading.options import comma_names
 from workers.options.writer_modes import ConcurrencyMode
 from workers.ports import Ids
 from workers.spark.process import ENDING_FILE, LOG_FILE, is_driver, launch
@@ -43,7 +43,7 @@ def parse_streams(
     """
     own = [name for name in present if name not in set(shared)]
     parts = [part.partition("=") for part in text.split(";") if part.strip()]
-    listed = {name.strip(): names(columns) for name, _, columns in parts}
+    listed = {name.strip(): comma_names(columns) for name, _, columns in parts}
     named = [column for columns in listed.values() for column in columns if column != "*"]
     if len(listed) != len(parts) or len(set(named)) != len(named):
         raise InvalidInput("a stream or a column is named twice", streams=text)
@@ -61,7 +61,8 @@ class Load:
     """One file into one table; `run_root` takes a directory for each job, `load-` and 12 digits."""
 
     table: Table
-    file: CsvFile
+    file: Path
+    """A Parquet file with the table's types."""
     run_root: Path
     operation: str = "upsert"
     options: Mapping[str, str] | None = None
@@ -79,11 +80,8 @@ class Load:
     def _job(self, stream: str | None, columns: tuple[str, ...], ids: Ids) -> WriteJob:
         token = ids.token()
         source: dict[str, JsonScalar] = {
-            "kind": "csv",
-            "path": self.file.path,
-            "missing": self.file.missing,
-            "key": self.file.key,
-            "key_from": ",".join(self.file.key_from),
+            "kind": "parquet",
+            "path": str(self.file),
             "columns": ",".join(columns),
         }
         mode = ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL

@@ -14,41 +14,31 @@ from pathlib import Path
 import pyarrow as pa
 
 from workers.errors import InvalidInput
-from workers.files.rows_file import CsvFile, ParquetFile, names
+from workers.loading.options import OPTION_KEYS, load_options
+from workers.loading.reader import open_rows, read_rows
 
 PATH_KEY = "path"
-MISSING_KEY = "missing"
-MADE_KEY_KEY = "key"
-KEY_FROM_KEY = "key_from"
-FILE_KEYS = (PATH_KEY, MISSING_KEY, MADE_KEY_KEY, KEY_FROM_KEY)
+FILE_KEYS = (PATH_KEY, *OPTION_KEYS)
 FILE_BYTES_MAX = 256_000_000
 """More than that is a job for Spark: the rows are held in memory, some three times their size."""
 _PIECE_BYTES = 1 << 20
 _DIGEST_CHARS = 12
 
 
-def rows_of_file(parameters: Mapping[str, str], known: pa.Schema | None) -> pa.Table:
-    """What the file holds; `known` decides the types of a CSV's columns.
+def rows_of_file(
+    parameters: Mapping[str, str], known: pa.Schema | None, *, keys: Sequence[str] = ()
+) -> pa.Table:
+    """What the file holds; `known` decides the types of the columns that it names, and `keys` may
+    have no missing value.
 
-    Raises InvalidInput: no file, neither CSV nor Parquet, or too large.
+    Raises InvalidInput: no file, no rows that the types can hold, or too large.
     """
     path = parameters.get(PATH_KEY, "").strip()
     size = _size(path)
     if size > FILE_BYTES_MAX:
         raise InvalidInput("the file is too large to be loaded in one piece", path=path, bytes=size)
-    match Path(path).suffix.lower():
-        case ".csv":
-            file = CsvFile(
-                path=path,
-                missing=parameters.get(MISSING_KEY) or "NA",
-                key=parameters.get(MADE_KEY_KEY, ""),
-                key_from=names(parameters.get(KEY_FROM_KEY, "")),
-            )
-            return file.read(known)
-        case ".parquet":
-            return ParquetFile(path).read()
-        case other:
-            raise InvalidInput("rows come from a .csv or a .parquet file", path=path, suffix=other)
+    options = load_options({name: text for name, text in parameters.items() if name in OPTION_KEYS})
+    return read_rows(open_rows([path], options, known, keys=keys))
 
 
 def digest_of_file(path: str) -> str:

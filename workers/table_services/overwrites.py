@@ -61,11 +61,11 @@ class Overwrite:
         return self._operation
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
-        """Parameters: `path` of a CSV or Parquet file with the rows; for a CSV also `missing`,
-        `key` and `key_from`, as `manage.py write` has them.
+        """Parameters: `path` of a file with the rows, and the options of its load, as `manage.py
+        write` has them.
         """
         known = current_schema(table)
-        incoming = _incoming(parameters, known)
+        incoming = _incoming(table, parameters, known)
         request = WriteRequest(self._operation)
         check_request(table, write_options({}), request)
         schema = writer_schema(table, write_options({}), request, incoming.rows.schema, known)
@@ -80,7 +80,7 @@ class Overwrite:
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
         """As `Service.run`; raises PlanChanged as well when another writer was faster."""
-        incoming = _incoming(request.parameters, current_schema(table))
+        incoming = _incoming(table, request.parameters, current_schema(table))
         plan = self._plan(table, incoming, (), ())
 
         def attempt(number: int) -> CommitOutcome:
@@ -165,10 +165,11 @@ class Overwrite:
         )
 
 
-def _incoming(parameters: Mapping[str, str], known: TableSchema | None) -> _Incoming:
+def _incoming(table: Table, parameters: Mapping[str, str], known: TableSchema | None) -> _Incoming:
     if unknown := sorted(set(parameters) - set(FILE_KEYS)):
         raise InvalidInput("unknown parameter", keys=unknown, known=FILE_KEYS)
-    rows = rows_of_file(parameters, known.arrow if known is not None else None)
+    schema = known.arrow if known is not None else None
+    rows = rows_of_file(parameters, schema, keys=table.config.record_key)
     if rows.num_rows == 0:
         raise InvalidInput(
             "the file has no rows, so nothing would replace what is there; use delete or "

@@ -94,6 +94,12 @@ class TableSuggestionApi(ApiView):
             "bucket. Either this or a statement.",
         )
         missing = serializers.CharField(max_length=50, required=False, default="NA")
+        load = serializers.DictField(  # type: ignore[var-annotated]  # of any values
+            required=False,
+            default=dict,
+            help_text="How the file is read, as a source has it: delimiter, encoding, null_words, "
+            "time_zone, column_types, names and others.",
+        )
         statement = serializers.CharField(
             max_length=20_000,
             required=False,
@@ -119,5 +125,6 @@ class TableSuggestionApi(ApiView):
         if statement:
             suggestion = suggest_from_statement(statement, by=actor(request), key=key)
         else:
-            suggestion = suggest_table(path, by=actor(request), missing=body["missing"], key=key)
+            load = {"missing": body["missing"], **body["load"]}
+            suggestion = suggest_table(path, by=actor(request), load=load, key=key)
         return Response(shown(suggestion))

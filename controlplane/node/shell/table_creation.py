@@ -12,13 +12,14 @@ from controlplane.audit.shell import acting_user
 from controlplane.errors import InvalidRequest
 from controlplane.mirror.sync import sync_table
 from controlplane.node.shell.identity import check_namespace_role, requester
+from controlplane.node.shell.load_options import add_load_options, given_load_options
 from controlplane.node.shell.own_process import NO_REASON, Say
 from controlplane.operations.requesting import Given
 from controlplane.operations.table_creation.actions import do_create_table
 from controlplane.operations.table_creation.definition import TABLE_TYPES, Column, NewTable
 from controlplane.operations.table_creation.suggesting import TableSuggestion, suggest_table
 from controlplane.tables.models import DEFAULT_NAMESPACE
-from workers.files.rows_file import names
+from workers.loading.options import comma_names
 
 
 def add_table_creation(parser: ArgumentParser) -> None:
@@ -27,7 +28,7 @@ def add_table_creation(parser: ArgumentParser) -> None:
     parser.add_argument("--name", default="", help="name for people; the slug when absent")
     parser.add_argument("--namespace", default=DEFAULT_NAMESPACE, help="the group of tables")
     parser.add_argument("--from", dest="path", default="", help="a .csv or .parquet file")
-    parser.add_argument("--missing", default="NA", help="the word for a missing value (NA)")
+    add_load_options(parser)
     parser.add_argument(
         "--column",
         action="append",
@@ -48,7 +49,8 @@ def create(options: Mapping[str, Any], say: Say) -> None:
     check_namespace_role(options["namespace"])
     columns = {column.name: column for column in map(column_of, options["column"])}
     if options["path"]:
-        suggestion = suggest_table(options["path"], by=acting_user(), missing=options["missing"])
+        load = given_load_options(options)
+        suggestion = suggest_table(options["path"], by=acting_user(), load=load)
         if not options["record_key"]:
             _show(suggestion, say)
             return
@@ -60,8 +62,8 @@ def create(options: Mapping[str, Any], say: Say) -> None:
         name=options["name"],
         namespace=options["namespace"],
         columns=list(columns.values()),
-        record_key=names(options["record_key"]),
-        partition_by=names(options["partition_by"]),
+        record_key=comma_names(options["record_key"]),
+        partition_by=comma_names(options["partition_by"]),
         ordering=options["ordering"],
         table_type=options["table_type"],
         groups=options["groups"],
@@ -96,6 +98,10 @@ def _say_fields(error: InvalidRequest, say: Say) -> None:
 
 
 def _show(suggestion: TableSuggestion, say: Say) -> None:
+    for name, value in suggestion.options.items():
+        say(f"option\t{name}={value}")
+    for note in suggestion.notes:
+        say(f"note\t{note}")
     for column in suggestion.columns:
         say(f"column\t{column.name}\t{column.type}\t{column.distinct} values, {column.nulls} nulls")
     whole = "the whole file" if suggestion.is_whole else "the first rows"

@@ -101,7 +101,6 @@ PATH: Final = Field(
     is_needed=True,
     refusal="Name the file.",
     of=FILES,
-    argument="csv",
     group=_FROM,
 )
 MISSING: Final = Field(
@@ -113,7 +112,7 @@ MISSING: Final = Field(
     of=("csv",),
     group=_FROM,
 )
-_LOADED: Final = ("connection", "path", "missing", "key_from", "table", "query")
+_LOADED: Final = ("connection", "key_from", "table", "query")
 """The parts with an argument of `manage.py write`, which loads a file or rows of a database."""
 _PARTS: Final = (
     TOPIC,

@@ -4,12 +4,13 @@ types, and which of them tell rows apart, tried on a sample. Reads, and changes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from django.contrib.auth.models import User
 
@@ -18,6 +19,8 @@ from controlplane.operations.query_sources import SQL, checked_query
 from controlplane.operations.source_places import checked_file_of_shell, checked_rows_place
 from controlplane.sql.limits import ROWS_MAX
 from workers.errors import InvalidInput, LakehouseError, NotFound
+from workers.loading.bad_row import UnfitNames
+from workers.loading.options import load_options
 from workers.storage.copying import file_here
 from workers.storage.source_places import check_in_no_table
 
@@ -26,13 +29,14 @@ if TYPE_CHECKING:
 
 COPIED_BYTES_MAX: Final = 256_000_000
 """Of an object of a bucket."""
-BYTES_MAX: Final = 64_000_000
-"""Of a CSV file, whose types are known when all of it was read."""
+LOOK_BYTES: Final = 64_000_000
+"""Types of columns are what the values in so many bytes of a text show."""
 SAMPLE_ROWS: Final = 100_000
 COMBINED_MAX: Final = 8
 """So many columns are tried together, those with the most different values."""
 SUGGESTED_MAX: Final = 5
 PARTITIONS_MAX: Final = 100
+_OF_SOURCES: Final = ("kind", "path", "connection")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +64,10 @@ class TableSuggestion:
     rows_sampled: int
     is_whole: bool
     """The sample is the whole file."""
+    notes: list[str]
+    """Each conversion and each thing of the file that a user should know, one a sentence."""
+    options: dict[str, str]
+    """Options of the load that the file needs and that were not given, such as `names`."""
     columns: list[FileColumn]
     keys: list[KeySuggestion]
     """Unique ones, the shortest first; else what comes nearest."""
@@ -69,15 +77,28 @@ class TableSuggestion:
     """Columns of times."""
 
 
-def suggest_table(
-    path: str, *, by: User | None, missing: str = "NA", key: Sequence[str] = ()
-) -> TableSuggestion:
-    """What the CSV, JSON or Parquet file at `path` suggests, an object of a bucket too. `key` is
-    tried before any other. `by` is None for a shell, which may name any file of this machine
-    outside of tables.
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The first rows of a source."""
 
-    Raises InvalidRequest: a file that `by` may not load, no such file, of another kind, a text that
-    is too large, or a key of columns that it does not have.
+    rows: pa.Table
+    is_whole: bool
+    """There are no others."""
+    notes: Sequence[str] = ()
+    """What becomes of values that are stored in another form than they come in."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Options of the load that it was read with, beside the given ones."""
+
+
+def suggest_table(
+    path: str, *, by: User | None, load: Mapping[str, Any] | None = None, key: Sequence[str] = ()
+) -> TableSuggestion:
+    """What the CSV, JSON or Parquet file at `path` suggests, an object of a bucket too, read with
+    the options `load`. `key` is tried before any other. `by` is None for a shell, which may name
+    any file of this machine outside of tables.
+
+    Raises InvalidRequest: a file that `by` may not load, no such file, not as its options say, or a
+    key of columns that it does not have.
     """
     if by is None:
         place = checked_file_of_shell(str(Path(path).absolute()))
@@ -87,12 +108,12 @@ def suggest_table(
         check_in_no_table(place)
         with TemporaryDirectory(prefix="sluice-suggestion-") as scratch:
             file = file_here(place, Path(scratch), bytes_max=COPIED_BYTES_MAX)
-            rows, is_whole = sampled_rows(str(file), missing)
+            sample = sampled_rows(file, path, load or {})
     except (InvalidInput, NotFound) as error:
         raise InvalidRequest(error.message, **{**error.values, "path": path}) from error
     except LakehouseError as error:
         raise StorageUnavailable(error.message, **error.values) from error
-    return _suggested(path, rows, is_whole, key)
+    return _suggested(path, sample, key)
 
 
 def suggest_from_statement(statement: str, *, by: User, key: Sequence[str] = ()) -> TableSuggestion:
@@ -102,12 +123,11 @@ def suggest_from_statement(statement: str, *, by: User, key: Sequence[str] = ())
     that it does not have.
     """
     checked_query(by, {"kind": SQL, "statement": statement})
-    rows, is_whole = sampled_statement(statement, by, ROWS_MAX)
-    return _suggested("", rows, is_whole, key)
+    return _suggested("", sampled_statement(statement, by, ROWS_MAX), key)
 
 
-def sampled_statement(statement: str, by: User, rows_max: int) -> tuple[pa.Table, bool]:
-    """The first rows of a SELECT as `by` may see them, and whether these are all; in the audit.
+def sampled_statement(statement: str, by: User, rows_max: int) -> Sample:
+    """The first rows of a SELECT as `by` may see them; in the audit.
 
     Raises what `do_read_rows` raises, InvalidRequest where two columns have one name.
     """
@@ -117,17 +137,20 @@ def sampled_statement(statement: str, by: User, rows_max: int) -> tuple[pa.Table
     names = read.rows.column_names
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InvalidRequest("two columns of the answer have one name", columns=twice)
-    return read.rows, not read.cut_by
+    return Sample(read.rows, not read.cut_by)
 
 
-def _suggested(path: str, rows: pa.Table, is_whole: bool, key: Sequence[str]) -> TableSuggestion:
+def _suggested(path: str, sample: Sample, key: Sequence[str]) -> TableSuggestion:
+    rows = sample.rows
     if unknown := [name for name in key if name not in rows.column_names]:
         raise InvalidRequest("these rows have no such column", record_key=", ".join(unknown)[:200])
     columns = [_column(rows, name) for name in rows.column_names]
     return TableSuggestion(
         path=path,
         rows_sampled=rows.num_rows,
-        is_whole=is_whole,
+        is_whole=sample.is_whole,
+        notes=list(sample.notes),
+        options=dict(sample.options),
         columns=columns,
         keys=[*_chosen_key(rows, key), *_keys(rows, columns, but=list(key))],
         partition_by=[
@@ -140,35 +163,47 @@ def _suggested(path: str, rows: pa.Table, is_whole: bool, key: Sequence[str]) ->
     )
 
 
-def sampled_rows(place: str, missing: str) -> tuple[pa.Table, bool]:
-    """The first rows of a file, and whether these are all.
+def sampled_rows(
+    file: Path, path: str, load: Mapping[str, Any], known: pa.Schema | None = None
+) -> Sample:
+    """The first rows of a file as they will be stored in a table of the columns `known`. Where its
+    names need the option `names=clean`, it is read with that.
 
-    Raises InvalidRequest where there is no such file, of another kind or too large a one,
-    InvalidInput for one that is not what its name says.
+    Raises InvalidRequest where there is no such file, InvalidInput for one that is not as its name
+    and the options say.
     """
-    from workers.files.rows_file import CsvFile, JsonFile, ParquetFile
+    import pyarrow as pa
 
-    if not Path(place).is_file():
-        raise InvalidRequest("there is no such file", path=place)
-    match Path(place).suffix.lower():
-        case ".csv" | ".json" | ".jsonl" | ".ndjson" as suffix:
-            if (size := Path(place).stat().st_size) > BYTES_MAX:
-                raise InvalidRequest(
-                    "the file is too large to be looked at: name the columns, or cut off its "
-                    "beginning and show that",
-                    path=place,
-                    bytes=size,
-                )
-            is_csv = suffix == ".csv"
-            file = CsvFile(path=place, missing=missing) if is_csv else JsonFile(place)
-            rows = file.read()
-            return rows.slice(0, SAMPLE_ROWS), rows.num_rows <= SAMPLE_ROWS
-        case ".parquet":
-            return ParquetFile(place).head(SAMPLE_ROWS)
-        case other:
-            raise InvalidRequest(
-                "rows come from a .csv, .json (lines) or .parquet file", path=place, suffix=other
-            )
+    from workers.loading.reader import InputFile, open_rows
+
+    if not file.is_file():
+        raise InvalidRequest("there is no such file", path=path)
+    given = {name: value for name, value in load.items() if name not in _OF_SOURCES}
+    source = InputFile(PurePosixPath(path).name, path=file)
+    proposed: dict[str, str] = {}
+    # A new table may be given the columns that have no value yet.
+    opened = partial(
+        open_rows,
+        [source],
+        table_schema=known,
+        look_bytes=LOOK_BYTES,
+        empty_type=pa.string() if known is None else None,
+    )
+    try:
+        rows = opened(load_options(given))
+    except UnfitNames:
+        proposed = {"names": "clean"}
+        rows = opened(load_options({**given, **proposed}))
+    batches, count, is_whole = [], 0, True
+    for batch in rows:
+        if count == SAMPLE_ROWS:
+            is_whole = False
+            break
+        batches.append(batch.slice(0, SAMPLE_ROWS - count))
+        count += batches[-1].num_rows
+        is_whole = batches[-1].num_rows == batch.num_rows
+    table = pa.Table.from_batches(batches, rows.schema)
+    return Sample(table, is_whole, tuple(rows.counts.sentences), proposed)
 
 
 def _column(rows: pa.Table, name: str) -> FileColumn:

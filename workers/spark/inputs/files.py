@@ -1,23 +1,26 @@
-"""Files as sources of a Spark write: read by Spark's tasks, with the types that Arrow decided."""
+"""Files as sources of a Spark write. The driver decodes them with the reader of every other way to
+load (`workers.loading`), and Spark reads what came of it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow.parquet as pq
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.functions import col, concat, lit
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql import DataFrame, SparkSession
 
 from workers.connections import BucketConnection
+from workers.errors import InvalidInput
 from workers.files.arrow_streams import parquet_schema
-from workers.files.rows_file import KEY_SEPARATOR, CsvFile, JsonFile, names
 from workers.given_connection import load_connection_of_kind
+from workers.loading.options import OPTION_KEYS, LoadOptions, load_options
+from workers.loading.reader import InputFile, open_rows
+from workers.loading.spooling import spool_rows
 from workers.spark.inputs.source import JobSource, Surroundings, WrittenOnce
 from workers.spark.types import to_spark
 from workers.storage.copying import file_here
 from workers.storage.roots import rows_place_in_bucket, rows_place_under_root
+from workers.table.schema_history import current_schema
 
 COPIED_BYTES_MAX = 8_000_000_000
 """Of an object that a driver copies beside its own files."""
@@ -27,37 +30,44 @@ COPIED_BYTES_MAX = 8_000_000_000
 class FileSource(WrittenOnce):
     """A file as one round."""
 
-    file: CsvFile | Path
+    file: InputFile
+    options: LoadOptions
+    around: Surroundings
 
     @classmethod
     def from_job(cls, job_source: JobSource, around: Surroundings) -> FileSource:
         """The CSV, JSON or Parquet file that the job names; an object of a bucket is copied first,
         by the named connection where the job has one.
 
-        Raises InvalidInput for an unknown key, or a path outside the source roots or the prefix of
-        the connection, NotFound for an object that there is not.
+        Raises InvalidInput for an unknown key or option, a path outside the source roots or the
+        prefix of the connection, or no such file; NotFound for an object that there is not.
         """
+        job_source.only("path", "connection", *OPTION_KEYS)
+        given = {name: value for name, value in job_source.values.items() if name in OPTION_KEYS}
+        kind = job_source.text("kind")
+        options = load_options({**given, "format": kind})
         path = _file_here(job_source, around)
-        if job_source.values["kind"] in ("json", "parquet"):
-            job_source.only("path", "connection")
-            return cls(path if job_source.values["kind"] == "parquet" else _spooled(path, around))
-        job_source.only("path", "connection", "missing", "key", "key_from", "columns")
-        file = CsvFile(
-            path=str(path),
-            missing=job_source.text("missing", "NA"),
-            key=job_source.text("key", ""),
-            key_from=names(job_source.text("key_from", "")),
-            columns=names(job_source.text("columns", "")),
-        )
-        return cls(file)
+        if not path.is_file():
+            raise InvalidInput("file not found", path=job_source.text("path"))
+        name = job_source.text("path").rpartition("/")[2]
+        return cls(InputFile(name, path=path), options, around)
 
     def frame(self, spark: SparkSession, number: int) -> DataFrame:
-        """The whole file, whatever `number`; a CSV file's columns as it chooses them, with the key
-        made.
+        """The whole file, whatever `number`, with the types of the table.
+
+        Raises BadRow for a row that the table cannot take.
         """
-        if isinstance(self.file, CsvFile):
-            return _csv_frame(spark, self.file)
-        return parquet_frame(spark, self.file)
+        table = self.around.table
+        known = current_schema(table)
+        rows = open_rows(
+            [self.file],
+            self.options,
+            known.arrow if known is not None else None,
+            keys=table.config.record_key,
+        )
+        spool = self.around.scratch / "rows.parquet"
+        spool_rows(rows, spool)
+        return parquet_frame(spark, spool)
 
 
 def _file_here(job_source: JobSource, around: Surroundings) -> Path:
@@ -73,39 +83,3 @@ def _file_here(job_source: JobSource, around: Surroundings) -> Path:
 def parquet_frame(spark: SparkSession, file: Path) -> DataFrame:
     """The rows of a Parquet file of this machine, with the types that Arrow sees in it."""
     return spark.read.schema(to_spark(parquet_schema(file))).parquet(f"file://{file}")
-
-
-def _spooled(path: Path, around: Surroundings) -> Path:
-    """The lines of a JSON file as a Parquet file of the driver's: Arrow reads the whole of it to
-    know the types, and Spark would read times in another way.
-    """
-    spool = around.scratch / "lines.parquet"
-    with spool.open("wb") as file:
-        pq.write_table(JsonFile(str(path)).read(), file)
-    return spool
-
-
-def _csv_frame(spark: SparkSession, file: CsvFile) -> DataFrame:
-    """Everything, read by Spark's tasks as text and cast to the types that Arrow found."""
-    typed = file.typed()
-    texts = StructType([StructField(name, StringType()) for name in typed.column_names])
-    lines = (
-        spark.read.schema(texts)
-        .option("header", "true")
-        .option("nullValue", file.missing)
-        .option("enforceSchema", "false")
-        .csv(f"file://{file.path}")
-    )
-    made = [_made_key(file)] if file.key else []
-    types = to_spark(typed.schema)
-    cast = [col(field.name).cast(field.dataType).alias(field.name) for field in types]
-    frame = lines.select(*made, *cast)
-    return frame.select(*file.chosen(frame.columns))
-
-
-def _made_key(file: CsvFile) -> Column:
-    """Null where a part is null, so that the row is refused and no two keys are confused."""
-    parts: list[Column] = []
-    for name in file.key_from:
-        parts += [lit(KEY_SEPARATOR), col(name)] if parts else [col(name)]
-    return concat(*parts).alias(file.key)

@@ -87,7 +87,10 @@ def selection_of(
             rows = rows_of_text(parameters[key], schema.arrow, single=config.record_key)
             return _by_keys(config, schema, rows)
         case [_]:
-            return _by_keys(config, schema, rows_of_file(parameters, schema.arrow))
+            located = {*config.record_key, *config.partition_by}
+            known = pa.schema([field for field in schema.arrow if field.name in located])
+            rows = rows_of_file(parameters, known, keys=config.record_key)
+            return _by_keys(config, schema, rows)
         case _:
             raise InvalidInput(
                 "a delete needs a predicate, or keys, or a file of keys; one of them", given=given

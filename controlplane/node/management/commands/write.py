@@ -1,5 +1,5 @@
-"""`manage.py write`: load a CSV file into a table, through Spark or not, at once or as streams; or
-the rows of a database. A file in a bucket, and a database, are reached by a named connection.
+"""`manage.py write`: load files into a table, through Spark or not, at once or as streams; or the
+rows of a database. A file in a bucket, and a database, are reached by a named connection.
 """
 
 from __future__ import annotations
@@ -24,6 +24,13 @@ from controlplane.audit.shell import acting_user
 from controlplane.errors import ControlPlaneError
 from controlplane.node.shell.arguments import add_fields
 from controlplane.node.shell.identity import check_namespace_role, check_role, registrant
+from controlplane.node.shell.load_options import (
+    LoadProgress,
+    add_load_options,
+    files_named,
+    given_load_options,
+    table_name_of,
+)
 from controlplane.node.shell.table_services import ServiceCommand, plan_and_run
 from controlplane.operations.connection_sources import (
     POSTGRESQL,
@@ -41,12 +48,16 @@ from workers.concurrency.outcome import Committed, describe_outcome
 from workers.errors import InvalidInput, LakehouseError, TableNotFound
 from workers.jobs import OPERATIONS, WriteJob
 from workers.lakehouse import LakehouseTable, create_table, open_table
+from workers.loading.options import load_options, options_as_text
+from workers.loading.spooling import spool_rows
 from workers.ports import RandomIds, system_ports
 from workers.storage.copying import file_here
 from workers.storage.source_places import check_in_no_table
+from workers.table.removal import remove_unwritten
+from workers.table.schema_history import current_schema
 
 if TYPE_CHECKING:
-    from workers.files.rows_file import CsvFile
+    from workers.loading.reader import InputFile
     from workers.spark.load import StreamColumns
 
 COPIED_BYTES_MAX = 8_000_000_000
@@ -75,7 +86,7 @@ rows of a database, by the connection erp:
 
 
 class Command(BaseCommand):
-    help = "Load a CSV file into a table: through Spark, or with --no-spark in this process."
+    help = "Load files into a table: through Spark, or with --no-spark in this process."
     requires_system_checks: list[str] = []
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
@@ -87,12 +98,20 @@ class Command(BaseCommand):
         return parser
 
     def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "files",
+            nargs="*",
+            metavar="file",
+            help="CSV, JSON lines or Parquet, .gz and .zst too: files, patterns such as 'd/*.csv', "
+            "or a folder; with --connection one path there",
+        )
         add_fields(parser, _LOADED)
         parser.add_argument("--table", help="the table's location (default: <first root>/<name>)")
         parser.add_argument("--name", help="the table's name (default: the file's)")
         parser.add_argument("--record-key", default="id", help="the key column (default: id)")
         parser.add_argument("--partition-by", default="", help="the partition column")
         parser.add_argument("--ordering", default="", help="the column whose greatest value wins")
+        add_load_options(parser)
         parser.add_argument("--streams", default="", help='"a=x,y;b=*": written at once')
         parser.add_argument("--table-type", choices=["COPY_ON_WRITE", "MERGE_ON_READ"])
         parser.add_argument("--no-spark", action="store_true", help="Arrow in this process")
@@ -115,7 +134,7 @@ class Command(BaseCommand):
         from workers.query_inputs import limits_of_rows
         from workers.spark.load import parse_streams
 
-        if options["csv"] or options["key_from"] or not options["name"]:
+        if options["files"] or options["key_from"] or not options["name"]:
             raise CommandError(
                 "rows of a database need the table's --name, and neither a file nor --key-from"
             )
@@ -131,12 +150,12 @@ class Command(BaseCommand):
         write_rows(connection, query, file, rows_max=rows_max, limits=limits, environ=os.environ)
         with file.open("rb") as stream:
             rows = read_parquet(stream)
-        table = self._table(options, rows.schema, options["name"])
-        config = table.table.config
-        shared = (*config.record_key, *config.partition_by, *config.ordering)
-        streams = parse_streams(options["streams"], present=rows.column_names, shared=shared)
-        self._write_arrow(table, rows, streams, options["operation"], shared)
-        self.stdout.write(f"rows in the table: {table.read().num_rows} ({table.location})")
+        table = self._found(options, options["name"])
+        with self._table(options, table, rows.schema, options["name"]) as table:
+            shared = _shared(table)
+            streams = parse_streams(options["streams"], present=rows.column_names, shared=shared)
+            self._write_arrow(table, rows, streams, options["operation"], shared)
+        self._end(table, options["name"], options)
 
     def _namespace(self, options: Mapping[str, Any], stem: str) -> str:
         """Return the namespace of the table, or the default one for a new table. Raises
@@ -149,64 +168,89 @@ class Command(BaseCommand):
         check_role(row, Permission.OPERATE)
         return row.namespace
 
-    def _file(self, options: Mapping[str, Any], scratch: Path) -> Path:
-        """The file, or its copy where a bucket has it."""
+    def _files(self, options: Mapping[str, Any], scratch: Path) -> list[InputFile]:
+        """The files that patterns and folders name, or the copy of one where a bucket has it."""
+        from workers.loading.reader import InputFile
+
+        if not options["files"]:
+            raise CommandError("name a file to load")
         if not options["connection"]:
-            path = Path(options["csv"]).resolve()
-            if not path.is_file():
-                raise CommandError(f"no such file: {path}")
-            checked_file_of_shell(str(path))
-            if (user := acting_user()) is not None:
-                checked_source(str(path), user)
-            return path
-        source = {"kind": "csv", "connection": options["connection"], "path": options["csv"]}
-        place, connection = bucket_place(
-            source, self._namespace(options, Path(options["csv"]).stem)
-        )
+            paths = [path for text in options["files"] for path in files_named(text)]
+            for path in paths:
+                checked_file_of_shell(str(path))
+                if (user := acting_user()) is not None:
+                    checked_source(str(path), user)
+            return [InputFile.of(path) for path in paths]
+        if len(options["files"]) > 1:
+            raise CommandError("with a connection one file is loaded at a time")
+        (path,) = options["files"]
+        source = {"kind": "csv", "connection": options["connection"], "path": path}
+        place, connection = bucket_place(source, self._namespace(options, table_name_of(path)))
         check_in_no_table(place, connection)
-        return file_here(place, scratch, bytes_max=COPIED_BYTES_MAX, connection=connection)
+        here = file_here(place, scratch, bytes_max=COPIED_BYTES_MAX, connection=connection)
+        return [InputFile(Path(path).name, path=here)]
 
     def _write(self, options: Mapping[str, Any], scratch: Path) -> None:
-        from workers.files.rows_file import CsvFile, names
+        from workers.loading.reader import open_rows
         from workers.spark.load import parse_streams
 
-        path = self._file(options, scratch)
-        stem = Path(options["csv"]).stem
-        key_from = names(options["key_from"])
-        file = CsvFile(
-            path=str(path),
-            missing=options["missing"],
-            key=options["record_key"] if key_from else "",
-            key_from=key_from,
-        )
-        rows = file.read()
+        files = self._files(options, scratch)
+        stem = table_name_of(files[0].name)
+        given = given_load_options(options)
         if options["operation"] in PLANNED_OPERATIONS:
-            self._write_planned(options, file, stem)
+            self._write_planned(options, files, given, stem)
             return
-        table = self._table(options, rows.schema, stem)
-        config = table.table.config
-        shared = (*config.record_key, *config.partition_by, *config.ordering)
-        streams = parse_streams(options["streams"], present=rows.column_names, shared=shared)
+        table = self._found(options, stem)
+        known = current_schema(table.table) if table is not None else None
+        rows = open_rows(
+            files,
+            load_options(given),
+            known.arrow if known is not None else None,
+            keys=(options["record_key"],),
+        )
+        if table is None:
+            _check_columns(options, rows.schema.names)
+        progress = LoadProgress(self.stderr, system_ports().clock, sum(one.size for one in files))
+        read, spool = None, scratch / "rows.parquet"
+        # Everything is read before a table is made, so that a refused load leaves none.
         if options["no_spark"]:
-            self._write_arrow(table, rows, streams, options["operation"], shared)
+            read = pa.Table.from_batches(list(progress.follow(rows)), schema=rows.schema)
         else:
-            self._write_spark(table, file, streams, options["operation"], rows.num_rows)
+            spool_rows(rows, spool, progress.show)
+        progress.end()
+        with self._table(options, table, rows.schema, stem) as table:
+            shared = _shared(table)
+            names = rows.schema.names
+            streams = parse_streams(options["streams"], present=names, shared=shared)
+            if read is not None:
+                self._write_arrow(table, read, streams, options["operation"], shared)
+            else:
+                self._write_spark(table, spool, streams, options["operation"], rows.counts.rows)
+        for sentence in rows.counts.sentences:
+            self.stdout.write(f"    {sentence}")
+        self._end(table, stem, options)
+
+    def _end(self, table: LakehouseTable, stem: str, options: Mapping[str, Any]) -> None:
+        self._register(table.location, options["name"] or stem)
         self.stdout.write(f"rows in the table: {table.read().num_rows} ({table.location})")
 
-    def _write_planned(self, options: Mapping[str, Any], file: CsvFile, stem: str) -> None:
+    def _write_planned(
+        self,
+        options: Mapping[str, Any],
+        files: Sequence[InputFile],
+        given: Mapping[str, Any],
+        stem: str,
+    ) -> None:
         """What takes data away: shown first, and carried out when it was confirmed."""
-        if options["connection"]:
-            raise CommandError("what takes data away needs a file of this machine")
+        if options["connection"] or len(files) > 1:
+            raise CommandError("what takes data away needs one file of this machine")
         location = self._location(options, stem)
         row = TableRow.objects.filter(location=location).first()
         if row is None:
             raise CommandError(f"no table is registered at {location}")
-        parameters = {"path": file.path, "missing": file.missing}
-        if file.key:
-            parameters |= {"key": file.key, "key_from": ",".join(file.key_from)}
         command = ServiceCommand(
             service=options["operation"],
-            parameters=parameters,
+            parameters={"path": str(files[0].path), **options_as_text(given)},
             reason=options["reason"],
             is_confirmed=options["yes"],
             plan_hash=options["plan_hash"],
@@ -218,36 +262,52 @@ class Command(BaseCommand):
         name = options["name"] or stem
         return checked_location(options["table"] or f"{settings.SLUICE_TABLE_ROOTS[0]}/{name}")
 
-    def _table(self, options: Mapping[str, Any], schema: pa.Schema, stem: str) -> LakehouseTable:
-        name = options["name"] or stem
+    def _found(self, options: Mapping[str, Any], stem: str) -> LakehouseTable | None:
+        """The table, where there is one, and whoever acts may write into it."""
         location = self._location(options, stem)
         try:
             table = open_table(location)
-            if acting_user() is not None:
-                check_role(TableRow.objects.filter(location=location).first(), Permission.OPERATE)
         except TableNotFound:
             check_namespace_role(DEFAULT_NAMESPACE)
-            _check_columns(options, schema.names)
-            is_streamed = bool(options["streams"])
-            partial = {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
-            table = create_table(
-                location,
-                name=name,
-                schema=schema,
-                record_key=[options["record_key"]],
-                partition_by=[options["partition_by"]] if options["partition_by"] else [],
-                ordering=[options["ordering"]] if options["ordering"] else [],
-                table_type=options["table_type"]
-                or ("MERGE_ON_READ" if is_streamed else "COPY_ON_WRITE"),
-                options=partial if is_streamed else {},
-            )
-            self.stdout.write(f"created table {name} at {location}")
+            return None
+        if acting_user() is not None:
+            check_role(TableRow.objects.filter(location=location).first(), Permission.OPERATE)
         if table.table.config.record_key != (options["record_key"],):
             raise InvalidInput(
                 "the table has another key", table=location, key=table.table.config.record_key
             )
-        self._register(location, name)
         return table
+
+    @contextmanager
+    def _table(
+        self, options: Mapping[str, Any], found: LakehouseTable | None, schema: pa.Schema, stem: str
+    ) -> Iterator[LakehouseTable]:
+        """The table that was found, or a new one, which goes again when nothing gets into it."""
+        if found is not None:
+            yield found
+            return
+        _check_columns(options, schema.names)
+        name, location = options["name"] or stem, self._location(options, stem)
+        is_streamed = bool(options["streams"])
+        partial = {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
+        table = create_table(
+            location,
+            name=name,
+            schema=schema,
+            record_key=[options["record_key"]],
+            partition_by=[options["partition_by"]] if options["partition_by"] else [],
+            ordering=[options["ordering"]] if options["ordering"] else [],
+            table_type=options["table_type"]
+            or ("MERGE_ON_READ" if is_streamed else "COPY_ON_WRITE"),
+            options=partial if is_streamed else {},
+        )
+        try:
+            yield table
+        except (CommandError, LakehouseError):
+            if remove_unwritten(table.table):
+                self.stderr.write(f"the new table at {location} is gone again: nothing got into it")
+            raise
+        self.stdout.write(f"created table {name} at {location}")
 
     def _register(self, location: str, name: str) -> None:
         """So that the pages show it, where there is a control plane."""
@@ -291,7 +351,7 @@ class Command(BaseCommand):
     def _write_spark(
         self,
         table: LakehouseTable,
-        file: CsvFile,
+        file: Path,
         streams: list[StreamColumns],
         operation: str,
         rows_read: int,
@@ -308,7 +368,7 @@ class Command(BaseCommand):
         )
         clock = system_ports().clock
         with self._spark() as environment:
-            environment["SLUICE_SOURCE_ROOTS"] = str(Path(file.path).parent)
+            environment["SLUICE_SOURCE_ROOTS"] = str(file.parent)
             jobs = load.jobs(streams, RandomIds())
             writers = (
                 "1 Spark client writes" if len(jobs) == 1 else f"{len(jobs)} Spark clients write"
@@ -374,6 +434,11 @@ def marker_options() -> dict[str, str]:
     if parts.hostname and parts.port and answers_at(parts.hostname, parts.port):
         return {"hoodie.write.markers.type": "timeline_server_based"}
     return {"hoodie.write.markers.type": "direct"}
+
+
+def _shared(table: LakehouseTable) -> tuple[str, ...]:
+    config = table.table.config
+    return (*config.record_key, *config.partition_by, *config.ordering)
 
 
 def _check_columns(options: Mapping[str, Any], present: Sequence[str]) -> None:

@@ -1,0 +1,119 @@
+"""How `manage.py` reads files of rows: the options, the files that patterns name, and the progress
+of a load.
+"""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentParser
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from django.core.management import CommandError
+from django.core.management.base import OutputWrapper
+
+from workers.clock import Clock
+from workers.loading.options import FORMATS, NAMES, format_named, without_suffixes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from workers.loading.reader import RowSource
+
+_PATTERN: Final = re.compile(r"[*?\[]")
+_SHOWN_EVERY_S: Final = 0.5
+
+
+def add_load_options(parser: ArgumentParser) -> None:
+    """The options of `workers.loading`, each by its name there."""
+    group = parser.add_argument_group("how the files are read")
+    group.add_argument("--missing", default="", help="the word for a missing value (NA)")
+    group.add_argument("--null-words", help='words for a missing value: "NA,-", or none')
+    group.add_argument("--format", choices=FORMATS, help="where the file's name does not show it")
+    group.add_argument("--compression", help="none, gzip or zstd, where the name does not show it")
+    group.add_argument("--delimiter", help="what separates fields (,): ; or | or tab")
+    group.add_argument("--quote", help='what quotes a field ("), or none')
+    group.add_argument("--escape", help="the sign that escapes the next one; none has a meaning")
+    group.add_argument("--encoding", help="utf-8, or such as latin-1, cp1252, utf-16")
+    group.add_argument("--no-header", action="store_true", help="the first line is data")
+    group.add_argument("--time-zone", help="of times that name none, such as Europe/Oslo")
+    group.add_argument("--decimal-comma", action="store_true", help="numbers are as 1.234,56")
+    group.add_argument("--column-types", help='of new columns: "zip=string; price=decimal(10,2)"')
+    group.add_argument("--names", choices=NAMES, help="clean: make plain names of odd ones")
+
+
+def given_load_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that were given, as `load_options` takes them."""
+    names = (
+        *("missing", "null_words", "format", "compression", "delimiter", "quote", "escape"),
+        *("encoding", "time_zone", "column_types", "names"),
+    )
+    given = {name: options[name] for name in names if options.get(name)}
+    if options.get("no_header"):
+        given["header"] = "false"
+    if options.get("decimal_comma"):
+        given["decimal_comma"] = "true"
+    if options.get("key_from"):
+        given |= {"key": options["record_key"], "key_from": options["key_from"]}
+    return given
+
+
+def files_named(text: str) -> list[Path]:
+    """Return the files that a path, a pattern such as `d/*.csv` or a folder names, in order. Raises
+    CommandError for none.
+    """
+    path = Path(text).absolute()
+    if path.is_file():
+        return [path.resolve()]
+    if path.is_dir():
+        found = [one for one in path.iterdir() if one.is_file() and format_named(one.name)]
+    elif _PATTERN.search(text):
+        found = list(Path(path.anchor).glob(str(path)[len(path.anchor) :]))
+    else:
+        raise CommandError(f"no such file: {path}")
+    files = sorted(one.resolve() for one in found if one.is_file() and one.name[0] not in "._")
+    if not files:
+        raise CommandError(f"no file of rows is found by {text}")
+    return files
+
+
+def table_name_of(file: str) -> str:
+    """Return the name of a table for rows of this file: its name without suffixes, made plain."""
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", without_suffixes(Path(file).name)).strip("_")
+    return plain if plain[:1].isalpha() else f"t_{plain}".rstrip("_")
+
+
+class LoadProgress:
+    """Rows read so far, and how many a second: one line of a terminal, and none elsewhere."""
+
+    def __init__(self, out: OutputWrapper, clock: Clock, bytes_in_all: int) -> None:
+        self._out = out
+        self._clock = clock
+        self._bytes_in_all = bytes_in_all
+        self._began_s = self._shown_s = clock.monotonic_s()
+        self._is_shown = False
+
+    def follow(self, rows: RowSource) -> Iterator[pa.RecordBatch]:
+        """Each batch of the rows, shown when it has come."""
+        for batch in rows:
+            self.show(rows)
+            yield batch
+
+    def show(self, rows: RowSource) -> None:
+        """Take note of what was read."""
+        now_s = self._clock.monotonic_s()
+        if not self._out.isatty() or now_s - self._shown_s < _SHOWN_EVERY_S:
+            return
+        self._shown_s, self._is_shown = now_s, True
+        counts = rows.counts
+        a_second = counts.rows / max(now_s - self._began_s, 0.001)
+        share = counts.bytes_read / max(self._bytes_in_all, 1)
+        bar = ("#" * round(20 * share)).ljust(20, ".")
+        line = f"\r[{bar}] {share:.0%}  {counts.rows:,} rows  {a_second:,.0f} rows/s"
+        self._out.write(line, ending="")
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self._is_shown:
+            self._out.write("")
