@@ -17,7 +17,8 @@ NOBODY = "schedule"
 TEXT_CHARS_MAX = 200
 SEARCHED_MAX = 5_000
 """So many of the newest operations whose messages hold the text are found by it."""
-STATE_GROUPS = {"open": OPEN, "ended": FINAL}
+ENDED = "ended"
+STATE_GROUPS = {"open": OPEN, ENDED: FINAL}
 """Names for several states at once."""
 BROKEN = frozenset({OperationState.FAILED, OperationState.LOST, OperationState.UNKNOWN})
 UNANSWERED = "unanswered"

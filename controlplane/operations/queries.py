@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, QuerySet
+from django.db.models import Case, F, QuerySet, When
 from django.http import Http404
 from django.utils import timezone
 
@@ -21,8 +21,8 @@ from controlplane.operations.models import MarkerServer, Operation
 from controlplane.operations.moves import REQUESTED_IN_SHELL
 from controlplane.operations.query_sources import shown_whole, without_statement
 from controlplane.operations.queueing import IS_SHELL
-from controlplane.operations.spark_stages import StageRow, spark_ui_url, stage_rows
-from controlplane.operations.states import FINAL, OperationState
+from controlplane.operations.spark_stages import StageRow, left_ms, spark_ui_url, stage_rows
+from controlplane.operations.states import FINAL, OPEN, OperationState
 from controlplane.operations.waiting import Wait, waits_of
 from controlplane.paging import PAGE_ROWS, Page, chosen_order, in_order, newest_first
 from controlplane.tables.access import Caller, Permission, access_table, visible_tables
@@ -33,6 +33,10 @@ from controlplane.writers.models import Conflict
 
 SAMPLES_SHOWN_FOR = timedelta(minutes=5)
 REPEATS_SHOWN = 5
+OPEN_SHOWN = 50
+_RUNNING = OperationState.RUNNING
+_WITHOUT_ETA = frozenset({"write", "sink"})
+_WAITING = frozenset({OperationState.AWAITING, OperationState.QUEUED})
 
 SORTED_BY = {
     "requested_at": "requested_at",
@@ -67,6 +71,10 @@ class OperationRow:
     progress_total: int
     progress_unit: str
     progress_pct: float | None
+    left_s: float | None
+    """Until it ends, at the rate of its progress so far. None while that is unknown, and for writes
+    and sinks, whose progress is not their work.
+    """
     attempts: int
     """How often it was sent again."""
     lasted_s: float | None
@@ -134,7 +142,11 @@ def operation_detail(operation_id: UUID | str, user: Caller | None) -> Operation
     operation = _operations().filter(pk=operation_id).first()
     if operation is None:
         return None
-    is_whole = operation.pk in shown_whole(user, [operation])
+    return describe_operation(operation, is_whole=operation.pk in shown_whole(user, [operation]))
+
+
+def describe_operation(operation: Operation, *, is_whole: bool) -> OperationDetail:
+    """Return the detail of an operation that was read before. `is_whole`: see `shown_whole`."""
     waits = waits_of([operation], timezone.now())
     return OperationDetail(
         row=replace(operation_row(operation, is_whole=is_whole), waits_for=waits.get(operation.pk)),
@@ -236,6 +248,38 @@ def listed_operations(
     return Page(rows, page.next_cursor)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationBoard:
+    """Operations that are open, and a page of those that have ended."""
+
+    open: list[OperationRow]
+    """The first `OPEN_SHOWN`: those at work, then those that wait; the newest first."""
+    is_open_cut: bool
+    ended: Page[OperationRow]
+
+
+def load_board(
+    tables: QuerySet[Table], user: Caller | None, wanted: OperationFilter, *, limit: int
+) -> OperationBoard:
+    """Return the first page of operations that meet the filter. Seven queries at most. The next
+    page is `listed_operations` of those that have ended.
+    """
+    operations = filtered(_operations(), wanted, user).filter(table__in=tables.order_by())
+    is_waiting = Case(When(state__in=sorted(_WAITING), then=1), default=0)
+    opened = operations.filter(state__in=sorted(OPEN)).order_by(is_waiting, "-requested_at", "-pk")
+    newest = list(opened[: OPEN_SHOWN + 1])
+    ended = _page(operations.filter(state__in=sorted(FINAL)), None, None, limit)
+    waits = waits_of(newest[:OPEN_SHOWN], timezone.now())
+    rows = operation_rows([*newest[:OPEN_SHOWN], *ended.rows], user)
+    rows = [replace(row, waits_for=waits.get(row.id)) for row in rows]
+    count = len(newest[:OPEN_SHOWN])
+    return OperationBoard(
+        open=rows[:count],
+        is_open_cut=len(newest) > OPEN_SHOWN,
+        ended=Page(rows[count:], ended.next_cursor),
+    )
+
+
 def _page(
     operations: QuerySet[Operation], sort: str | None, cursor: str | None, limit: int
 ) -> Page[Operation]:
@@ -310,6 +354,7 @@ def operation_row(operation: Operation, *, is_whole: bool = False) -> OperationR
         progress_total=total,
         progress_unit=operation.progress_unit,
         progress_pct=min(100.0, 100 * operation.progress_done / total) if total else None,
+        left_s=_left_s(operation),
         attempts=operation.attempts,
         lasted_s=_lasted_s(operation),
         waits_for=None,
@@ -328,6 +373,15 @@ def _lasted_s(operation: Operation) -> float | None:
         return None
     until = operation.finished_at or timezone.now()
     return max(0.0, (until - operation.started_at).total_seconds())
+
+
+def _left_s(operation: Operation) -> float | None:
+    lasted_s = _lasted_s(operation)
+    if operation.kind in _WITHOUT_ETA or operation.state != _RUNNING or lasted_s is None:
+        return None
+    done, total = operation.progress_done, operation.progress_total
+    left = left_ms(tasks=total, done=done, running=0, elapsed_ms=lasted_s * 1000)
+    return None if left is None else left / 1000
 
 
 def requested_by(operation: Operation) -> str:

@@ -17,7 +17,7 @@ from controlplane.tables.models import Table
 from tests.web.test_untrusted_text import PAYLOADS, Elements
 from workers.reporting.stored_lines import LogLine
 
-QUERIES_MAX = 14
+QUERIES_MAX = 12
 """With its approval, and the pause of the writers of its table."""
 LINES = 450
 
@@ -87,6 +87,12 @@ def test_lines_are_found_on_the_server(query: str, operation: Operation, as_view
     part, _ = shown(as_viewer, address(operation, f"/log?{query}"))
 
     assert whole == part == ["lease ran out"]
+
+
+def test_long_lines_are_wrapped_or_not(operation: Operation, as_viewer: Client) -> None:
+    assert "is-unwrapped" not in shown(as_viewer, address(operation))[1]
+    assert "is-unwrapped" in shown(as_viewer, address(operation, "?wrap=off"))[1]
+    assert "is-unwrapped" in shown(as_viewer, address(operation, "/log?wrap=off"))[1]
 
 
 def test_the_log_is_a_file_to_save(operation: Operation, as_viewer: Client) -> None:

@@ -65,14 +65,14 @@ def four(ads: Table, rides: Table, admin: User, viewer: User) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("query", "names"),
     [
-        ({}, "queued rollback clean write"),
-        ({"table": "ads"}, "rollback write"),
-        ({"kind": "write"}, "queued write"),
+        ({}, "write queued rollback clean"),
+        ({"table": "ads"}, "write rollback"),
+        ({"kind": "write"}, "write queued"),
         ({"kind": "clean"}, "clean"),
         ({"state": "open"}, "queued write"),
         ({"state": "ended"}, "rollback clean"),
         ({"state": "failed"}, "clean"),
-        ({"who": "AD"}, "queued write"),
+        ({"who": "AD"}, "write queued"),
         ({"who": "schedule"}, "clean"),
         ({"since": "2026-05-04T13:00"}, "queued rollback clean"),
         ({"since": "2026-05-04T13:00", "until": "2026-05-04T15:00+01:00"}, "clean"),
@@ -87,19 +87,22 @@ def test_each_filter_leaves_what_it_names(
     assert listed(as_viewer, **query) == [four[name] for name in names.split()]
 
 
+@pytest.mark.parametrize("state", ["running", "succeeded"])
 def test_every_operation_stands_on_one_page_and_the_filters_stay(
-    ads: Table, as_viewer: Client
+    state: str, ads: Table, as_viewer: Client
 ) -> None:
-    expected = [str(made(ads, at=NOON - timedelta(minutes=age)).pk) for age in range(120)]
+    opened = str(made(ads, at=NOON - timedelta(days=9), state="starting").pk)
+    made_at = [NOON - timedelta(minutes=age) for age in range(120)]
+    expected = [str(made(ads, at=at, state=state).pk) for at in made_at]
 
-    shown, query = [], "?table=ads"
+    shown, query = [], "?table=ads" + ("&state=open" if state == "running" else "")
     for _ in range(3):
         page = as_viewer.get(f"/operations{query}").content.decode()
         shown += ROW.findall(page)
         older = re.search(r'href="([^"]+)">Older', page)
         query = older.group(1).replace("&amp;", "&") if older else ""
 
-    assert shown == expected
+    assert shown == ([*expected, opened] if state == "running" else [opened, *expected])
     assert query == ""
 
 
@@ -135,6 +138,15 @@ def test_a_job_that_nobody_takes_asks_for_a_worker(ads: Table, as_viewer: Client
     assert b"does one run for the queue engine?" in as_viewer.get("/operations").content
 
 
+def test_a_long_list_of_open_operations_says_that_it_is_cut(ads: Table, as_viewer: Client) -> None:
+    Operation.objects.bulk_create(Operation(table=ads, kind="write") for _ in range(51))
+
+    page = as_viewer.get("/operations").content.decode()
+
+    assert len(ROW.findall(page)) == 50
+    assert 'List truncated. <a href="?state=open">' in page
+
+
 @pytest.mark.slow
 def test_the_page_costs_the_same_with_ten_thousand_operations(
     ads: Table, as_viewer: Client
@@ -149,7 +161,7 @@ def test_the_page_costs_the_same_with_ten_thousand_operations(
     with CaptureQueriesContext(connection) as first:
         as_viewer.get("/operations")
 
-    assert b"No operation matches" in page.content
+    assert b"No matching operations" in page.content
     assert max(len(queries), len(first)) <= QUERIES_MAX, [one["sql"][:90] for one in first]
 
 

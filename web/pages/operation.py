@@ -5,7 +5,7 @@ said.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 from uuid import UUID, uuid4
 
@@ -24,7 +24,12 @@ from controlplane.operations.actions import (
     is_cancellable,
 )
 from controlplane.operations.kinds.kind import Cancelling, kind_named
-from controlplane.operations.queries import OperationDetail, access_operation, operation_detail
+from controlplane.operations.queries import (
+    OperationDetail,
+    access_operation,
+    describe_operation,
+)
+from controlplane.operations.query_sources import shown_whole
 from controlplane.operations.requesting import Given
 from controlplane.tables.access import Permission, access_table, may
 from web.operation_parameters import shown_parameters
@@ -36,22 +41,27 @@ from web.table_service_words import text_of
 from web.verdicts import verification
 from web.write_forms import SOURCES
 
+if TYPE_CHECKING:
+    from controlplane.operations.models import Operation
+
 PARAMETERS_CHARS_MAX = 20_000
 
 
 @require_safe
 @page
 def operation(request: HttpRequest, slug: str, operation_id: UUID) -> HttpResponse:
-    context = _context(request, slug, operation_id)
-    seen = access_operation(person(request), operation_id, Permission.VIEW)
-    context["log"] = log_context(request, seen)
+    found, is_whole = _find(request, slug, operation_id)
+    context = _context(request, found, is_whole=is_whole)
+    context["log"] = log_context(request, found, is_whole=is_whole)
     return render(request, "pages/operation.html", context)
 
 
 @require_safe
 @page
 def operation_state(request: HttpRequest, slug: str, operation_id: UUID) -> HttpResponse:
-    return render(request, "fragments/operation.html", _context(request, slug, operation_id))
+    found, is_whole = _find(request, slug, operation_id)
+    context = _context(request, found, is_whole=is_whole)
+    return render(request, "fragments/operation.html", context)
 
 
 @require_POST
@@ -121,11 +131,18 @@ def _again(operation: OperationDetail) -> dict[str, Any]:
     return {"again_url": reverse("rollback-plan", args=[row.table_slug, row.instant])}
 
 
-def _context(request: HttpRequest, slug: str, operation_id: UUID) -> dict[str, Any]:
-    table = access_table(person(request), slug, Permission.VIEW)
-    operation = operation_detail(operation_id, person(request))
-    if operation is None or operation.row.table_slug != table.slug:
+def _find(request: HttpRequest, slug: str, operation_id: UUID) -> tuple[Operation, bool]:
+    """Return the operation, and whether its values are shown whole. Raises Http404."""
+    user = person(request)
+    found = access_operation(user, operation_id, Permission.VIEW)
+    if found.table.slug != slug:
         raise Http404(f"this table has no operation {operation_id}")
+    return found, found.pk in shown_whole(user, [found])
+
+
+def _context(request: HttpRequest, found: Operation, *, is_whole: bool) -> dict[str, Any]:
+    table = found.table
+    operation = describe_operation(found, is_whole=is_whole)
     may_operate = may(person(request), Permission.OPERATE, table)
     row, kind = operation.row, kind_named(operation.row.kind)
     return {
@@ -143,6 +160,6 @@ def _context(request: HttpRequest, slug: str, operation_id: UUID) -> dict[str, A
         "synced_at": table.synced_at,
         "pause": find_pause(table) if kind.page == "rollback" or row.service == _SEVERAL else None,
         **_again(operation),
-        **flow(operation_id),
+        **flow(found.pk),
         **verification(operation),
     }

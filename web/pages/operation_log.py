@@ -34,7 +34,8 @@ _ID_DIGITS_MAX = 18
 @page
 def operation_log(request: HttpRequest, slug: str, operation_id: UUID) -> HttpResponse:
     operation = _operation(request, slug, operation_id)
-    context = {"log": log_context(request, operation)}
+    is_whole = operation.pk in shown_whole(person(request), [operation])
+    context = {"log": log_context(request, operation, is_whole=is_whole)}
     return render(request, "fragments/operation_log.html", context)
 
 
@@ -50,9 +51,9 @@ def operation_log_download(request: HttpRequest, slug: str, operation_id: UUID) 
     return response
 
 
-def log_context(request: HttpRequest, operation: Operation) -> dict[str, Any]:
-    """What the fragment shows: filters and place stand in the address. One query besides those of
-    `shown_whole`. There is no search in lines whose values are hidden.
+def log_context(request: HttpRequest, operation: Operation, *, is_whole: bool) -> dict[str, Any]:
+    """Return what the fragment shows: filters and place are in the address. One query. Lines whose
+    values are hidden (`is_whole` is false) cannot be searched.
 
     Raises InvalidRequest for a place or a level that is none.
     """
@@ -60,7 +61,6 @@ def log_context(request: HttpRequest, operation: Operation) -> dict[str, Any]:
     before, after = _place(request, "before"), _place(request, "after")
     filters = {"level": level, "text": text, "levels": LEVELS}
     is_newest = before is None and after is None
-    is_whole = operation.pk in shown_whole(person(request), [operation])
     if not is_whole:
         text = filters["text"] = ""
     shown = log_page(
@@ -72,6 +72,7 @@ def log_context(request: HttpRequest, operation: Operation) -> dict[str, Any]:
         "newer": shown.newer,
         "values_need": "" if is_whole else VALUES_NEED,
         "is_newest": is_newest,
+        "is_wrapped": request.GET.get("wrap") != "off",
         **filters,
     }
 

@@ -5,7 +5,7 @@ the address.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -21,6 +21,7 @@ from django.views.decorators.http import require_safe
 from controlplane.errors import InvalidRequest
 from controlplane.operations.actions import service_kinds
 from controlplane.operations.filters import (
+    ENDED,
     NOBODY,
     STATE_GROUPS,
     TEXT_CHARS_MAX,
@@ -28,7 +29,12 @@ from controlplane.operations.filters import (
     OperationFilter,
 )
 from controlplane.operations.kinds.kind import kinds
-from controlplane.operations.queries import OperationRow, access_operation, listed_operations
+from controlplane.operations.queries import (
+    OperationRow,
+    access_operation,
+    listed_operations,
+    load_board,
+)
 from controlplane.operations.states import OperationState
 from controlplane.paging import PAGE_ROWS_MAX
 from controlplane.tables.access import (
@@ -135,6 +141,7 @@ _COLUMNS: Columns = (
     ("writer", lambda row: row.writer),
     ("attempts", lambda row: row.attempts + 1),
     ("lasted_s", lambda row: row.lasted_s),
+    ("left_s", lambda row: row.left_s),
 )
 
 
@@ -147,15 +154,27 @@ def _given(request: HttpRequest) -> dict[str, str]:
 
 
 def _rows(request: HttpRequest) -> dict[str, Any]:
+    """Without a state and on the first page, open operations come first. Later pages go on with
+    those that have ended: an operation that ends meanwhile is listed twice rather than never.
+    """
     given = _given(request)
     cursor = request.GET.get("before", "")[:_CURSOR_CHARS_MAX]
     wanted = _filter(given)
     user = person(request)
-    listed = listed_operations(
-        visible_tables(user), user, wanted, cursor=cursor or None, limit=ROWS_SHOWN
-    )
+    tables, opened, is_open_cut = visible_tables(user), [], False
+    if given["state"]:
+        listed = listed_operations(tables, user, wanted, cursor=cursor or None, limit=ROWS_SHOWN)
+    elif cursor:
+        ended = replace(wanted, states=frozenset({ENDED}))
+        listed = listed_operations(tables, user, ended, cursor=cursor, limit=ROWS_SHOWN)
+    else:
+        board = load_board(tables, user, wanted, limit=ROWS_SHOWN)
+        opened, is_open_cut, listed = board.open, board.is_open_cut, board.ended
     return {
+        "opened": [ListedOperation(row, wait_url(row)) for row in opened],
+        "is_open_cut": is_open_cut,
         "operations": [ListedOperation(row, wait_url(row)) for row in listed.rows],
+        "shown_count": len(opened) + len(listed.rows),
         "next_cursor": listed.next_cursor,
         "cursor": cursor,
         "asked": given,

@@ -74,3 +74,26 @@ def test_a_process_that_is_not_a_number_is_left_out(operation: Operation) -> Non
     report(operation, "running", host="engine-7\x00", process="all")
 
     assert attempts(operation) == [(1, "engine-7", None, "")]
+
+
+@pytest.mark.parametrize(
+    ("columns", "left_s"),
+    [
+        ({"kind": "service", "state": "running"}, 20),
+        ({"kind": "write", "state": "running"}, None),
+        ({"kind": "service", "state": "succeeded"}, None),
+        ({"kind": "service", "state": "running", "progress_done": 1}, None),
+    ],
+    ids=str,
+)
+def test_a_running_service_has_a_time_left(
+    columns: dict[str, Any], left_s: int | None, operation: Operation
+) -> None:
+    begun = timezone.now() - timedelta(seconds=40)
+    facts = {"service": "clean", "started_at": begun, "progress_done": 20, "progress_total": 30}
+    Operation.objects.filter(pk=operation.pk).update(**{**facts, **columns})
+
+    detail = operation_detail(operation.pk, None)
+
+    assert detail is not None
+    assert detail.row.left_s == (None if left_s is None else pytest.approx(left_s, abs=2))
