@@ -152,6 +152,14 @@ class Content:
         return data.removeprefix(codecs.BOM_UTF8)
 
 
+def refuse_nul(header: bytes, name: str) -> None:
+    """Refuse, as a BadRow, a first line that no text has."""
+    if b"\0" in header:
+        raise BadRow(
+            "the first line holds NUL bytes", file=name, line=1, advice="give encoding=utf-16"
+        )
+
+
 def refuse_encoding(block: bytes, name: str, line: int) -> None:
     """Refuse bytes that are not UTF-8, as a BadRow with the line; return for others."""
     try:

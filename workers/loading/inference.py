@@ -32,6 +32,8 @@ class Guess:
 
     def __init__(self, options: LoadOptions) -> None:
         self._options = options
+        self.has_quoted_words = False
+        """A quoted text was there that would be a missing value in a column of numbers."""
         self._kind = ""
         """Empty while every text was null."""
         self._whole_digits = self._decimals = 0
@@ -55,7 +57,7 @@ class Guess:
         """None where no text was seen."""
         match self._kind:
             case "":
-                return None
+                return pa.string() if self.has_quoted_words else None
             case "whole":
                 if self._is_64_bits:
                     return pa.int64()

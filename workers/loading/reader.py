@@ -211,9 +211,12 @@ class _CsvRows:
                     texts, _ = self._texts(block, columns, open_places or [0])
                     for at in open_places:
                         column = texts.column(str(at))
+                        guess = guesses[columns.names[at]]
                         if block.has_quotes:
-                            column = self._without_words(column)
-                        guesses[columns.names[at]].look(column)
+                            bare = self._without_words(column)
+                            guess.has_quoted_words |= bare.null_count > column.null_count
+                            column = bare
+                        guess.look(column)
         # A file that has only a header shows no types.
         empty_type = pa.string() if looked == 0 else self._empty_type
         return {name: guess.type or empty_type for name, guess in guesses.items()}

@@ -19,7 +19,7 @@ import pyarrow.csv as pa_csv
 
 from workers.errors import InvalidInput
 from workers.loading.bad_row import BadRow
-from workers.loading.content import Content, InputFile, count_lines, refuse_encoding
+from workers.loading.content import Content, InputFile, count_lines, refuse_encoding, refuse_nul
 from workers.loading.options import LoadOptions
 
 BLOCK_BYTES: Final = 8 << 20
@@ -240,6 +240,7 @@ class CsvText:
         if found is None:
             self._check_closed()
         refuse_encoding(self._rest[:end], self._name, self._line)
+        refuse_nul(self._rest[:end], self._name)
         ((_, fields),) = list(TextBlock(self._name, self._rest[:end], 1, self.dialect).records())
         if not self._has_header:
             self.header = [""] * len(fields)
