@@ -44,7 +44,7 @@ def find_differences(description: Description) -> Iterator[str]:
         present["form"] = {name for form in FORMS[description.name]() for name in form.fields}
     if description.command:
         present["command"] = find_flags(description.command)
-    own = {"form": {"idempotency_key"}, "client": {"plan", "key"} - expected["client"]}
+    own = {"form": {"idempotency_key", "again"}, "client": {"plan", "key"} - expected["client"]}
     for way, names in present.items():
         lacking = expected[way] - names
         more = set() if way == "command" else names - expected[way] - own.get(way, set())

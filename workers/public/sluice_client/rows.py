@@ -373,6 +373,7 @@ class OperationRow(TypedDict):
     progress_total: int
     progress_unit: str
     progress_pct: float | None
+    left_s: float | None
     attempts: int
     lasted_s: float | None
     waits_for: Wait | None
