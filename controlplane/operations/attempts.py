@@ -28,9 +28,9 @@ class AttemptRow:
     queue: str
     """The Celery queue; empty for what a shell carries out."""
     host: str
-    """Of the worker; empty until it has reported."""
+    """The worker's host; empty before its first report."""
     process: int | None
-    """Of the worker on its host."""
+    """The worker's process id."""
     sent_at: datetime | None
     started_at: datetime | None
     ended_at: datetime | None

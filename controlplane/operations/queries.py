@@ -259,15 +259,15 @@ class OperationBoard:
 
 
 def load_board(
-    tables: QuerySet[Table], user: Caller | None, wanted: OperationFilter, *, limit: int
+    tables: QuerySet[Table], user: Caller | None, condition: OperationFilter, *, limit: int
 ) -> OperationBoard:
     """Return the first page of operations that meet the filter. Seven queries at most. The next
     page is `listed_operations` of those that have ended.
     """
-    operations = filtered(_operations(), wanted, user).filter(table__in=tables.order_by())
+    operations = filtered(_operations(), condition, user).filter(table__in=tables.order_by())
     is_waiting = Case(When(state__in=sorted(_WAITING), then=1), default=0)
-    opened = operations.filter(state__in=sorted(OPEN)).order_by(is_waiting, "-requested_at", "-pk")
-    newest = list(opened[: OPEN_SHOWN + 1])
+    unfinished = operations.filter(state__in=sorted(OPEN))
+    newest = list(unfinished.order_by(is_waiting, "-requested_at", "-pk")[: OPEN_SHOWN + 1])
     ended = _page(operations.filter(state__in=sorted(FINAL)), None, None, limit)
     waits = waits_of(newest[:OPEN_SHOWN], timezone.now())
     rows = operation_rows([*newest[:OPEN_SHOWN], *ended.rows], user)
@@ -354,7 +354,7 @@ def operation_row(operation: Operation, *, is_whole: bool = False) -> OperationR
         progress_total=total,
         progress_unit=operation.progress_unit,
         progress_pct=min(100.0, 100 * operation.progress_done / total) if total else None,
-        left_s=_left_s(operation),
+        left_s=_estimate_left_s(operation),
         attempts=operation.attempts,
         lasted_s=_lasted_s(operation),
         waits_for=None,
@@ -375,7 +375,7 @@ def _lasted_s(operation: Operation) -> float | None:
     return max(0.0, (until - operation.started_at).total_seconds())
 
 
-def _left_s(operation: Operation) -> float | None:
+def _estimate_left_s(operation: Operation) -> float | None:
     lasted_s = _lasted_s(operation)
     if operation.kind in _WITHOUT_ETA or operation.state != _RUNNING or lasted_s is None:
         return None

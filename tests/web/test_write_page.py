@@ -181,7 +181,7 @@ def test_what_the_form_says_is_handed_on_to_a_schedule(as_admin: Client, trips: 
 
 
 @pytest.mark.parametrize(
-    ("kind", "words", "shown"),
+    ("kind", "words", "texts"),
     [
         ("csv", {"path": "/data/a.csv", "missing": "-"}, ["/data/a.csv", "-"]),
         (
@@ -202,7 +202,7 @@ def test_what_the_form_says_is_handed_on_to_a_schedule(as_admin: Client, trips: 
     ],
 )
 def test_an_ended_write_runs_again_from_a_filled_form(
-    as_admin: Client, trips: Table, kind: str, words: dict[str, str], shown: list[str]
+    as_admin: Client, trips: Table, kind: str, words: dict[str, str], texts: list[str]
 ) -> None:
     sent(as_admin, kind, more="sluice.writer.name=loader", **words)
     Operation.objects.update(state="failed")
@@ -213,7 +213,7 @@ def test_an_ended_write_runs_again_from_a_filled_form(
     page = as_admin.get(link).content.decode()
     status, _ = sent(as_admin, kind, again=str(first.pk), more="", **words)
 
-    assert all(text in page for text in [*shown, "sluice.writer.name=loader"])
+    assert all(text in page for text in [*texts, "sluice.writer.name=loader"])
     second = Operation.objects.exclude(pk=first.pk).get()
     assert (status, second.again_of_id) == (302, first.pk)
     assert second.parameters["job"]["source"] == first.parameters["job"]["source"]

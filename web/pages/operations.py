@@ -154,8 +154,8 @@ def _given(request: HttpRequest) -> dict[str, str]:
 
 
 def _rows(request: HttpRequest) -> dict[str, Any]:
-    """Without a state and on the first page, open operations come first. Later pages go on with
-    those that have ended: an operation that ends meanwhile is listed twice rather than never.
+    """Return the rows. The first page lists open operations first, unless a state is chosen. Later
+    pages list ended operations only, so one that ends between two pages is listed twice.
     """
     given = _given(request)
     cursor = request.GET.get("before", "")[:_CURSOR_CHARS_MAX]

@@ -128,8 +128,8 @@ def _request(request: HttpRequest, table: Table, form: WriteForm) -> Operation:
             table=table, parameters=form.parameters, by=user, reason=reason, idempotency_key=key
         )
     earlier = _find_write(request, table, words["again"])
-    given = Given(reason=reason, idempotency_key=key)
-    return do_request_again(earlier, form.changes, given, user)
+    request_words = Given(reason=reason, idempotency_key=key)
+    return do_request_again(earlier, form.changes, request_words, user)
 
 
 def _to_its_plan(table: Table, form: WriteForm) -> HttpResponse:

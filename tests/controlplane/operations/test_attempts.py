@@ -28,7 +28,10 @@ def report(operation: Operation, state: str, **more: Any) -> None:
 def attempts(operation: Operation) -> list[tuple[int, str, int | None, str]]:
     detail = operation_detail(operation.pk, None)
     assert detail is not None
-    return [(one.number, one.host, one.process, one.outcome) for one in detail.attempts]
+    return [
+        (attempt.number, attempt.host, attempt.process, attempt.outcome)
+        for attempt in detail.attempts
+    ]
 
 
 def test_an_attempt_has_its_worker_and_its_end(operation: Operation) -> None:
