@@ -62,7 +62,7 @@ def column_count(versions: Sequence[SchemaPoint]) -> Figure:
         "meta": {"tone": "busy"},
     }
     most = max((one.columns for one in ordered), default=1)
-    layout = _layout(height=240)
+    layout = figure_layout(height=240)
     layout["xaxis"] |= {"type": "date"}
     layout["yaxis"] |= {"range": [0, most * 1.15], "rangemode": "tozero", "dtick": _step(most)}
     return {"data": [trace], "layout": layout}
@@ -103,7 +103,7 @@ def treemap(tiles: Iterable[Tile], *, name: str, height: int = 300) -> Figure:
             "tones": [""] * len(around) + [tile.tone for tile in shown],
         },
     }
-    layout = _layout(height=height)
+    layout = figure_layout(height=height)
     layout["margin"] = {"l": 8, "r": 8, "t": 4, "b": 8}
     # A label that does not fit is left to the hover text and to the table twin.
     layout["uniformtext"] = {"minsize": 10, "mode": "hide"}
@@ -120,7 +120,7 @@ def histogram(bars: Sequence[Bar], *, unit: str, height: int = 240) -> Figure:
         "hovertemplate": f"%{{y}}<br>%{{x}} {unit}<extra></extra>",
         "meta": {"tone": "busy"},
     }
-    layout = _layout(height=height)
+    layout = figure_layout(height=height)
     layout["bargap"] = 0.25
     layout["xaxis"] |= {"rangemode": "tozero"}
     layout["yaxis"] |= {"type": "category", "autorange": "reversed", "showgrid": False}
@@ -147,7 +147,7 @@ def heat(
         "ygap": 2,
         "showscale": False,
     }
-    layout = _layout(height=max(160, min(len(rows), ROWS_MAX) * 22 + 80))
+    layout = figure_layout(height=max(160, min(len(rows), ROWS_MAX) * 22 + 80))
     layout["xaxis"] |= _instants_axis(columns)
     layout["yaxis"] |= {"type": "category", "autorange": "reversed"}
     return {"data": [trace], "layout": layout}
@@ -155,7 +155,7 @@ def heat(
 
 def instants_layout(instants: Sequence[str], *, height: int) -> Figure:
     """Layout of bars side by side, one place per instant, a legend above."""
-    layout = _layout(height=height)
+    layout = figure_layout(height=height)
     layout |= {
         "showlegend": True,
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
@@ -195,7 +195,7 @@ def boxes(groups: Sequence[tuple[str, Sequence[float]]], *, unit: str) -> Figure
         }
         for name, values in groups
     ]
-    layout = _layout(height=max(150, len(groups) * 46 + 70))
+    layout = figure_layout(height=max(150, len(groups) * 46 + 70))
     layout["margin"]["b"] = 52
     layout["xaxis"] |= {"rangemode": "tozero", "title": {"text": unit, "standoff": 4}}
     layout["yaxis"] |= {"autorange": "reversed"}
@@ -206,7 +206,8 @@ def shortened(text: str, *, length_max: int = LABEL_CHARS_MAX) -> str:
     return text if len(text) <= length_max else text[: length_max - 1] + "…"
 
 
-def _layout(*, height: int) -> dict[str, Any]:
+def figure_layout(*, height: int) -> dict[str, Any]:
+    """What the figures of this module and of others have in common."""
     return {
         "height": height,
         "margin": {"l": 8, "r": 12, "t": 8, "b": 36},

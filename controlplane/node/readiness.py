@@ -14,6 +14,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 import redis
+from kombu.exceptions import OperationalError
 
 from controlplane.node.identity import Identity
 from controlplane.node.places import Places
@@ -123,7 +124,7 @@ def worker_answers(queue: str) -> str | None:
 
     try:
         replies = app.control.ping(timeout=1.0, pattern=f"{queue}@*", matcher="glob")
-    except OSError as error:
+    except (OSError, OperationalError) as error:  # Redis may load its data for seconds.
         return f"no answer from the queue: {type(error).__name__}"
     return None if replies else "no answer through the queue yet"
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import Case, F, QuerySet, When
 from django.http import Http404
 from django.utils import timezone
@@ -122,6 +123,19 @@ class SampleRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchTotals:
+    """What the marker server did in a period."""
+
+    markers: int
+    batches: int
+    requests: int
+    markers_per_batch: float | None
+    requests_per_batch: float | None
+    saved: int
+    """Files that direct markers would have created, less the batches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MarkerServerStatus:
     state: str
     """running, draining or down"""
@@ -129,9 +143,17 @@ class MarkerServerStatus:
     pid: int | None
     started_at: datetime | None
     restarts: int
+    interval_ms: int | None
+    """How long a batch waits for more names; None without a fixed wait."""
+    threads: int
+    """Files that the markers of one instant are spread over."""
     latest: SampleRow | None
     samples: list[SampleRow]
     """Of the last five minutes, oldest first."""
+    recent: BatchTotals | None
+    """Between the first and the last sample; None with one, or after a restart in between."""
+    total: BatchTotals | None
+    """Since the server started; None before its first sample."""
 
 
 def operation_detail(operation_id: UUID | str, user: Caller | None) -> OperationDetail | None:
@@ -319,8 +341,36 @@ def marker_server_status() -> MarkerServerStatus:
         pid=server.pid if server else None,
         started_at=server.started_at if server else None,
         restarts=server.restarts if server else 0,
+        interval_ms=settings.SLUICE_MARKER_INTERVAL_MS,
+        threads=settings.SLUICE_MARKER_THREADS,
         latest=samples[-1] if samples else None,
         samples=samples,
+        recent=_recent(samples),
+        total=_totals(samples[-1]) if samples and samples[-1].up else None,
+    )
+
+
+def _recent(samples: Iterable[SampleRow]) -> BatchTotals | None:
+    answered = [sample for sample in samples if sample.up]
+    if len(answered) < 2:
+        return None
+    first, last = answered[0], answered[-1]
+    if last.batches < first.batches or last.markers < first.markers:
+        return None
+    return _totals(last, first)
+
+
+def _totals(last: SampleRow, first: SampleRow | None = None) -> BatchTotals:
+    markers = last.markers - (first.markers if first else 0)
+    batches = last.batches - (first.batches if first else 0)
+    requests = max(0, last.requests - (first.requests if first else 0))
+    return BatchTotals(
+        markers=markers,
+        batches=batches,
+        requests=requests,
+        markers_per_batch=round(markers / batches, 2) if batches else None,
+        requests_per_batch=round(requests / batches, 2) if batches else None,
+        saved=max(0, markers - batches),
     )
 
 

@@ -25,10 +25,13 @@ from tests.web.conftest import fill
 from web.charts import MARKS_MAX
 from web.windows import to_instant
 
-CHARTED = ("/t/ads/", "/t/ads/timeline", "/t/ads/files", "/t/ads/schema", "/t/ads/services")
+CHARTED = (
+    "/t/ads/", "/t/ads/timeline", "/t/ads/files", "/t/ads/schema", "/t/ads/services",
+    "/t/ads/markers",
+)  # fmt: skip
 PAGES = (
     "/", "/tables/", "/operations", "/t/ads/live", "/t/ads/writers", "/t/ads/locks",
-    "/t/ads/markers", "/t/ads/conflicts", "/t/ads/rollback", "/t/ads/savepoints",
+    "/t/ads/conflicts", "/t/ads/rollback", "/t/ads/savepoints",
     "/t/ads/schedules",
     *CHARTED,
 )  # fmt: skip

@@ -109,6 +109,8 @@ def test_tables_and_all_their_instants_are_read_page_by_page(node: Client, synce
     assert instants == sorted(instants, reverse=True)
     assert set(rollbacks) == {"rollback"}
     assert node.writers("trips") == []
+    assert node.marker_directories("trips") == []
+    assert (node.marker_server()["state"], node.marker_server()["recent"]) == ("down", None)
 
 
 def test_a_statement_overwrites_by_the_plan_that_was_looked_at(

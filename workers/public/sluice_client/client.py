@@ -21,6 +21,8 @@ from .rows import (
     Check,
     ConflictRow,
     InstantRow,
+    MarkerDirectoryRow,
+    MarkerServerStatus,
     OperationDetail,
     OperationRow,
     OverwritePlan,
@@ -166,6 +168,18 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
     def writers(self, slug: str) -> list[WriterRow]:
         """Writers whose heartbeat is there, alive or not."""
         rows: list[WriterRow] = self._connection.get(f"{table_path(slug)}writers/")
+        return rows
+
+    def marker_server(self) -> MarkerServerStatus:
+        """Return the marker server's state, its last 5 minutes and what batching saved."""
+        status: MarkerServerStatus = self._connection.get("marker-server/")
+        return status
+
+    def marker_directories(self, slug: str) -> list[MarkerDirectoryRow]:
+        """Return the markers of each pending or orphaned instant, oldest first."""
+        rows: list[MarkerDirectoryRow] = self._connection.get(
+            f"{table_path(slug)}markers/directories/"
+        )
         return rows
 
     def health(self, slug: str) -> list[Check]:

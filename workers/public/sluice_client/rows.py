@@ -86,6 +86,17 @@ class AuditRow(TypedDict):
     hash: str
 
 
+class BatchTotals(TypedDict):
+    """`BatchTotals` of the OpenAPI document."""
+
+    markers: int
+    batches: int
+    requests: int
+    markers_per_batch: float | None
+    requests_per_batch: float | None
+    saved: int
+
+
 class CellAnswer(TypedDict):
     """`CellAnswer` of the OpenAPI document."""
 
@@ -333,6 +344,44 @@ class LogGroupRow(TypedDict):
     oldest_at: str
 
 
+class MarkerDirectoryRow(TypedDict):
+    """`MarkerDirectoryRow` of the OpenAPI document."""
+
+    instant: str
+    writer: str
+    layout: str
+    markers: int
+    files: list[MarkerFill]
+    claim_count: int
+    age_s: float
+    changed_at: str
+    is_orphan: bool
+    is_doomed: bool
+
+
+class MarkerFill(TypedDict):
+    """`MarkerFill` of the OpenAPI document."""
+
+    name: str
+    markers: int
+
+
+class MarkerServerStatus(TypedDict):
+    """`MarkerServerStatus` of the OpenAPI document."""
+
+    state: str
+    port: int | None
+    pid: int | None
+    started_at: str | None
+    restarts: int
+    interval_ms: int | None
+    threads: int
+    latest: SampleRow | None
+    samples: list[SampleRow]
+    recent: BatchTotals | None
+    total: BatchTotals | None
+
+
 class OperationDetail(TypedDict):
     """`OperationDetail` of the OpenAPI document."""
 
@@ -550,6 +599,20 @@ class RowVersions(TypedDict):
     is_cut: bool
     cut_by: str
     took_ms: int
+
+
+class SampleRow(TypedDict):
+    """`SampleRow` of the OpenAPI document."""
+
+    at: str
+    up: bool
+    queue_depth: int
+    batches: int
+    requests: int
+    markers: int
+    batch_sizes: dict[str, Any]
+    p50_ms: float | None
+    p95_ms: float | None
 
 
 class SavedQueryRow(TypedDict):

@@ -147,6 +147,8 @@ function morph(old, fresh, held) {
     if (old.data !== fresh.data) old.data = fresh.data;
     return 0;
   }
+  // charts.js draws it again from the JSON beside it.
+  if (old.dataset.figure !== undefined) return 0;
   // New defaults would replace the entry.
   if (old.matches("select, textarea") && isEdited(old)) return 0;
   for (const { name, value } of fresh.attributes) {
