@@ -106,7 +106,7 @@ urlpatterns = [
     path("t/<slug:slug>/sinks/list", sinks.sinks_list, name="sinks-list"),
     path("t/<slug:slug>/sinks/start", sinks.start, name="sink-start"),
     re_path(
-        rf"^t/(?P<slug>[-\w]+)/sinks/parts/{_SINK}/(?P<part>[a-z]+)$",
+        rf"^t/(?P<slug>[-\w]+)/sinks/parts/{_SINK}/(?P<part>[a-z_]+)$",
         sinks.sinks_part,
         name="sinks-part",
     ),

@@ -50,7 +50,7 @@ def test_row_leads_to_its_history_and_on_to_what_a_commit_changed(
 
     page.locator(".row-tools a").first.click()
     page.wait_for_selector(".versions li", timeout=READ_MS)
-    page.locator("text=All it changed").first.click()
+    page.locator("text=All changes of this commit").first.click()
     page.wait_for_selector(f"{ROWS}, [data-part] .empty", timeout=READ_MS)
 
     assert "/data/changes/" in page.url

@@ -49,7 +49,7 @@ def test_heartbeat_ages_by_itself_until_it_expires(live: Page, site: Site) -> No
     # Only the browser's clock moves: the mirror says nothing more of this writer.
     expect(row.locator("[data-beat-age]")).not_to_have_text(first, timeout=20_000)
     expect(row).to_contain_text("suspect", timeout=40_000)
-    expect(row).to_contain_text("plan a rollback", timeout=40_000)
+    expect(row).to_contain_text("plan rollback", timeout=40_000)
     expect(row.locator(".strip")).to_have_class("strip tone-bad")
 
 
@@ -112,7 +112,7 @@ def test_conflict_leads_to_why_it_lost(live: Page, site: Site) -> None:
 def test_groups_that_were_opened_stay_open_and_focus_stays(page: Page, site: Site) -> None:
     page.goto(f"{site.url}/t/contested/conflicts/{site.instants['write']}")
     page.wait_for_selector('[data-mode="live"]')
-    page.locator("summary", has_text="Only B").click()
+    page.locator("summary", has_text="Only written by B").click()
     page.mouse.move(2, 2)
 
     site.change("conflict", table="contested", winner="a", loser="c")

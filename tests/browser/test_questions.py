@@ -98,7 +98,7 @@ QUESTIONS = (
         ("ada",),
     ),
     Question(
-        "What is not well anywhere, and since when?",
+        "Problem anywhere, and since when?",
         "/t/fares/",
         (rail("Alerts"),),
         r"/alerts$",

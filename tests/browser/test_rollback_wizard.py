@@ -88,7 +88,7 @@ def test_writers_are_paused_for_a_rollback_and_resumed_after_it(page: Page, site
     expect(page.locator(".pause")).to_contain_text("1 writer may commit at any moment: clicks")
 
     page.get_by_role("button", name="Pause writers").click()
-    expect(page.locator(".pause")).to_contain_text("Not stopped yet: clicks")
+    expect(page.locator(".pause")).to_contain_text("Still stopping: clicks")
     expect(page.get_by_role("button", name="Resume writers")).to_be_disabled()
     site.change("operation", table="trips", pk=stream, state="cancelled")
     page.goto(f"{site.url}/t/trips/rollback")

@@ -26,7 +26,7 @@ def proved(page: Page, checks: int = 2) -> None:
 
 def test_pending_compaction_is_carried_out_and_proved(page: Page, site: Site, seen: Seen) -> None:
     page.goto(f"{site.url}/t/fares/services")
-    page.get_by_role("link", name="See the plan that waits").click()
+    page.get_by_role("link", name="Show pending plan").click()
     expect(page.locator("h1")).to_contain_text("pending")
     page.fill("#id_reason", "reads are slow")
     page.get_by_role("button", name="Compact").click()
@@ -38,7 +38,7 @@ def test_pending_compaction_is_carried_out_and_proved(page: Page, site: Site, se
     proved(page)
     expect(page.locator(".checks")).to_contain_text("is completed")
     page.goto(f"{site.url}/t/fares/services")
-    expect(page.get_by_text("No plan waits")).to_be_visible()
+    expect(page.get_by_text("No pending plans")).to_be_visible()
     assert seen.console == []
 
 
@@ -47,7 +47,7 @@ def test_clean_names_its_files_and_they_are_gone_afterwards(
 ) -> None:
     page.goto(f"{site.url}/t/fares/services/run/clean")
     page.get_by_label("Commits kept").fill("1")
-    page.get_by_role("button", name="Show the plan").click()
+    page.get_by_role("button", name="Show plan").click()
     expect(page.locator("#group-delete")).to_be_visible()
     page.locator("button[type=submit].primary").last.click()
 
@@ -76,7 +76,7 @@ def test_repair_shows_its_evidence_and_what_was_left_behind_is_gone_afterwards(
     proved(page, checks=3)  # The third: what others read still stands.
     expect(page.locator(".checks")).to_contain_text("3")
     page.goto(f"{site.url}/t/fares/services/run/repair")
-    expect(page.get_by_text("There is nothing to do")).to_be_visible()
+    expect(page.get_by_text("Nothing to do")).to_be_visible()
     assert seen.console == []
 
 
@@ -102,9 +102,9 @@ def test_restore_wants_the_name_and_a_reason_then_undoes_what_came_later(
 
 def test_schedule_is_kept_and_shown(page: Page, site: Site) -> None:
     page.goto(f"{site.url}/t/fares/services/settings/compaction")
-    page.get_by_label("Run it by itself").check()
+    page.get_by_label("Run automatically").check()
     page.get_by_label("At most every").fill("30")
-    page.get_by_label("Only after this many").fill("5")
-    page.get_by_role("button", name="Save the schedule").click()
+    page.get_by_label("Minimum number of new commits").fill("5")
+    page.get_by_role("button", name="Save schedule").click()
 
     expect(page.locator("[data-key=compaction]")).to_contain_text("every 30 min after 5 commits")

@@ -32,28 +32,28 @@ def test_missing_participant_is_named_and_its_report_clears_the_page(
 def test_dead_letters_are_read_when_somebody_asks(page: Page, site: Site, seen: Seen) -> None:
     page.goto(f"{site.url}/t/orders/sinks?sink=orders-in")
 
-    page.get_by_role("link", name="Read them").first.click()
+    page.get_by_role("link", name="Show records").first.click()
 
-    expect(page.locator("#letter-rows")).to_contain_text("ts: not a number")
+    expect(page.locator("#dead-letter-rows")).to_contain_text("ts: not a number")
     assert seen.console == []
 
 
 def test_chosen_letters_are_confirmed_and_sent_again(page: Page, site: Site, seen: Seen) -> None:
     page.goto(f"{site.url}/t/orders/sinks?sink=returns")
-    page.get_by_role("link", name="Read them").click()
-    page.get_by_label("Choose partition 0, offset 117").check()
+    page.get_by_role("link", name="Show records").click()
+    page.get_by_label("Select partition 0, offset 117").check()
     assert problems(page) == []
     site.change("sink", table="orders", missing=-1)
-    expect(page.get_by_label("Choose partition 0, offset 117")).to_be_checked()
+    expect(page.get_by_label("Select partition 0, offset 117")).to_be_checked()
 
-    page.get_by_role("button", name="Send the chosen again").click()
+    page.get_by_role("button", name="Replay selected").click()
     expect(page.locator("main")).to_contain_text("ts: not a number")
     expect(page.locator("main")).not_to_contain_text("not UTF-8")
     assert problems(page) == []
     page.get_by_label("Reason").fill("the producer is mended")
-    page.get_by_role("button", name="Send again").click()
+    page.get_by_role("button", name="Replay").click()
 
-    expect(page.locator("h1")).to_have_text("Dead letters of returns again")
+    expect(page.locator("h1")).to_have_text("Replay dead letters of returns")
     expect(page.locator("main")).to_contain_text("0 of 1 letters")
     assert problems(page) == []
     assert seen.console == []
@@ -63,18 +63,18 @@ def test_sink_is_started_stopped_and_refused_in_words(page: Page, site: Site, se
     page.goto(f"{site.url}/t/orders/sinks")
     page.get_by_role("link", name="Start a sink").click()
     page.get_by_label("Topic", exact=True).fill("clicks")
-    page.get_by_label("Further options").fill("hoodie.kafka.topik=x")
-    page.get_by_role("button", name="Start the sink").click()
+    page.get_by_label("More options").fill("hoodie.kafka.topik=x")
+    page.get_by_role("button", name="Start sink").click()
     expect(page.get_by_role("alert")).to_contain_text("hoodie.kafka.topik")
 
-    page.get_by_label("Further options").fill("")
-    page.get_by_role("button", name="Start the sink").click()
+    page.get_by_label("More options").fill("")
+    page.get_by_role("button", name="Start sink").click()
     expect(page.locator("#sink-title")).to_have_text("clicks")
     expect(page.locator("[data-live=state] .status").first).to_have_text("starting")
 
     page.locator("[data-live=state]").get_by_role("link", name="Stop").click()
     page.get_by_label("Reason").fill("wrong table")
-    page.get_by_role("button", name="Stop at once").click()
+    page.get_by_role("button", name="Stop immediately").click()
     expect(page.locator("[data-live=state] .status").first).to_have_text("cancelling")
     assert [one for one in seen.console if "400" not in one] == []
 

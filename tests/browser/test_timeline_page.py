@@ -191,7 +191,9 @@ def test_lost_write_ends_in_a_sign_that_leads_to_its_conflict(
     assert sign is not None
     page.mouse.move(sign["x"] + sign["width"] / 2, sign["y"] + sign["height"] / 2)
     page.mouse.click(sign["x"] + sign["width"] / 2, sign["y"] + sign["height"] / 2)
-    page.locator("[data-side]").get_by_role("link", name="See both, and what to do").click()
+    page.locator("[data-side]").get_by_role(
+        "link", name="Compare both writers and see what to do"
+    ).click()
 
     expect(page).to_have_url(re.compile(r"/t/contested/conflicts/\d{17}$"))
     assert seen.console == []

@@ -27,13 +27,13 @@ def test_writer_is_ended_from_its_card_with_a_reason(page: Page, site: Site, see
     beside = site.instants["beside"]
     page.goto(f"{site.url}/t/contested/writers")
     card = page.locator(f'article[data-key="{beside}"]')
-    expect(card).to_contain_text("Meets")
+    expect(card).to_contain_text("Competes with")
 
-    card.get_by_role("link", name="End this writer").click()
+    card.get_by_role("link", name="Stop writer").click()
     page.get_by_label("Reason").fill("it was started with the wrong day")
-    page.get_by_role("button", name="End this writer").click()
+    page.get_by_role("button", name="Stop writer").click()
 
     expect(page.locator("main")).to_contain_text("it was started with the wrong day")
     page.goto(f"{site.url}/t/contested/writers")
-    expect(page.locator(f'article[data-key="{beside}"]')).to_contain_text("its end was asked for")
+    expect(page.locator(f'article[data-key="{beside}"]')).to_contain_text("stop requested")
     assert seen.console == []

@@ -185,7 +185,7 @@ def test_page_says_and_offers_what_the_role_on_its_table_allows(trips: Table, pe
     tables = client.get("/").content.decode()
 
     assert "operator</span>" in "".join(html.split())
-    assert "Creating a savepoint needs the role" not in html
+    assert "Creating a savepoint requires" not in html
     assert "roles on some tables" in tables
 
 

@@ -64,8 +64,8 @@ def test_admin_makes_a_user_who_sets_a_password_by_the_link_once(as_admin: Clien
     assert "too common" in too_easy.content.decode()
     assert set_now["Location"] == "/login/"
     assert pia.login(username="pia", password=PASSWORD)
-    assert "This link is not good" in Client().get(path).content.decode()
-    assert "This link is not good" in pia.get(form).content.decode()
+    assert "This link is invalid" in Client().get(path).content.decode()
+    assert "This link is invalid" in pia.get(form).content.decode()
     noted = AuditEvent.objects.filter(what__startswith="user.").order_by("pk")
     assert [(row.what, row.who) for row in noted] == [
         ("user.create", "ada"), ("user.link", "ada"), ("user.password", "pia"),
@@ -101,7 +101,7 @@ def test_link_ends_with_a_lock_out(admin: User) -> None:
     path = do_make_link("pia", by=SHELL)
     do_deactivate_user("pia", by=SHELL)
 
-    assert "This link is not good" in Client().get(path).content.decode()
+    assert "This link is invalid" in Client().get(path).content.decode()
     with pytest.raises(NotAllowedNow, match="locked out"):
         do_make_link("pia", by=SHELL)
 

@@ -245,7 +245,7 @@ def questions(address: Address, known: Mapping[str, str], instants: list[str]) -
     if address.name.startswith("api:"):
         return ["", f"?key={KEY}&column=price", "?file_format=jsonl"]
     letters = known["requested_at"]
-    of_json = {"sel": instants[0], "tab": "json", "key": KEY, "letters": letters}
+    of_json = {"sel": instants[0], "tab": "json", "key": KEY, "dead_letters": letters}
     of_summary = {"sel": instants[1], "tab": "summary", "key": LATE_KEY, "predicate": "price > 0"}
     return ["", f"?{urlencode(of_json)}", f"?{urlencode(of_summary)}"]
 
@@ -356,7 +356,9 @@ def test_nobody_is_shown_a_masked_value(
     shown = met(client, known, watched, IN_ROWS | BEHIND_MASKS)
 
     assert set.union(*shown.values()) == IN_ROWS
-    assert MASK in client.get(f"/t/orders/sinks?letters={known['requested_at']}").content.decode()
+    assert (
+        MASK in client.get(f"/t/orders/sinks?dead_letters={known['requested_at']}").content.decode()
+    )
 
 
 @pytest.mark.slow

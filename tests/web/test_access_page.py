@@ -77,7 +77,7 @@ def test_each_sees_what_is_his_to_see(nina: User, as_nina: Client, as_admin: Cli
 
     assert ["the boss" in page for page in (of_nina, of_admin, of_auditor)] == [False, True, True]
     assert ["otto</th>" in page for page in (of_nina, of_admin, of_auditor)] == [False, True, True]
-    assert ["Give a role" in page for page in (of_nina, of_admin, of_auditor)] == [
+    assert ["Grant role" in page for page in (of_nina, of_admin, of_auditor)] == [
         True,
         True,
         False,

@@ -44,7 +44,7 @@ def test_page_tells_when_somebody_else_changed_the_properties(
 ) -> None:
     table = new_table(root)
     assert mirrored(table).property_changes == []
-    assert "Changed by others" not in page_of(as_viewer)
+    assert "External changes" not in page_of(as_viewer)
 
     change_as_hudi(root / "ours", METADATA_ON)
     [change] = mirrored(table).property_changes
@@ -54,7 +54,7 @@ def test_page_tells_when_somebody_else_changed_the_properties(
 
     [(key, value)] = METADATA_ON.items()
     assert (change["key"], change["before"], change["after"]) == (key, "", value)
-    assert "Changed by others" in page
+    assert "External changes" in page
     assert value in page
     assert f"{key} was changed 0 s ago" in page
     assert [one["after"] for one in back.property_changes] == [value, ""]
@@ -71,7 +71,7 @@ def test_page_names_commits_that_met_the_change(root: Path, as_viewer: Client) -
 
     page = page_of(as_viewer)
     assert "1 instant met a change while being published" in page
-    assert "<code>20260131120000000</code> was published while another engine" in page
+    assert "<code>20260131120000000</code> was committed while another engine" in page
 
 
 def test_what_sluice_changes_itself_is_nobody_elses_change(root: Path, db: None) -> None:

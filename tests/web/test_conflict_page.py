@@ -144,7 +144,7 @@ def test_list_filters_by_kind_time_of_finding_and_either_writer(
     assert rows("detected=early") == 1
     assert rows("writer=fares-ingest") == 2
     assert rows("writer=nobody") == 0
-    assert b"No conflict matches" in as_viewer.get("/t/contested/conflicts?writer=zz").content
+    assert b"No matching conflicts" in as_viewer.get("/t/contested/conflicts?writer=zz").content
 
 
 def test_thousands_of_conflicts_come_fifty_at_a_time(lost: LostWrites, as_viewer: Client) -> None:

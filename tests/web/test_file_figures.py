@@ -113,7 +113,7 @@ def test_rewrites_have_bars_of_their_own(written: Table) -> None:
 def test_page_and_twin_say_what_writes_cost(written: Table, as_viewer: Client) -> None:
     html = compact(as_viewer.get("/t/logs/files").content.decode())
 
-    assert "15.0 rows written into files for each row changed" in html
+    assert "15.0 rows written to files per changed row" in html
     assert 'aria-label="Cost by kind of write"' in html
     assert 'aria-label="Bytes by partition as a table"' in html
 

@@ -74,7 +74,7 @@ def test_table_page_says_who_made_it_and_why_it_is_not_written(
     page = as_viewer.get(reverse("overview", args=["theirs"])).content.decode()
     listed = as_viewer.get(reverse("tables")).content.decode()
 
-    assert "made by another engine" in page
+    assert "created by another engine" in page
     assert "active metadata table" in page
     assert "read only" in listed
 
@@ -96,7 +96,7 @@ def test_lock_that_lies_elsewhere_is_unknown_and_not_free(root: Path, as_viewer:
 
     assert (lock["state"], lock["provider"]) == ("unknown", "unknown")
     assert "ZooKeeper" in lock["reason"]
-    assert "Nobody holds it" not in page
+    assert "Free" not in page
 
 
 @pytest.mark.parametrize(

@@ -36,9 +36,9 @@ def test_each_page_of_a_lost_table_says_so_above_its_last_good_state(
 ) -> None:
     page = compact(as_viewer.get(reverse(place, args=[lost.slug])).content.decode())
 
-    assert "The mirror cannot read this table:" in page
+    assert "unreadable:" in page
     assert _FOLDER in page
-    assert "What you see is the last good state" in page
+    assert "This page shows the last readable state" in page
     assert "no table here: location=/lake/trips" in page
 
 
@@ -66,8 +66,8 @@ def test_page_of_a_table_in_step_says_how_old_it_is_and_no_more(
     page = compact(as_viewer.get(reverse("files", args=[trips.slug])).content.decode())
 
     assert "as of" in page
-    assert "The mirror cannot read this table" not in page
-    assert "What you see is old" not in page
+    assert "unreadable:" not in page
+    assert "<strong>Stale:</strong>" not in page
 
 
 def test_page_that_is_older_than_the_threshold_warns(trips: Table, as_viewer: Client) -> None:
@@ -75,7 +75,7 @@ def test_page_that_is_older_than_the_threshold_warns(trips: Table, as_viewer: Cl
 
     page = compact(as_viewer.get(reverse("files", args=[trips.slug])).content.decode())
 
-    assert "What you see is old" in page
+    assert "<strong>Stale:</strong>" in page
 
 
 def test_parts_of_the_frame_are_fetched_anew(lost: Table, as_viewer: Client) -> None:

@@ -1,4 +1,4 @@
-"""Who loses to whom, and who claims what: counts as shaded tables on the pages."""
+"""Conflicts by writer, and who claims what: counts as shaded tables on the pages."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_conflicts_say_who_loses_to_whom(contested: Table, as_viewer: Client) ->
     part = as_viewer.get("/t/contested/conflicts/rivals").content.decode()
 
     assert sum(counts.values()) == contested.conflicts.count()
-    assert "Who loses to whom" in page
+    assert "Conflicts by writer" in page
     assert _rows(page) == _rows(part)
     assert {name for name, _ in _rows(part)} == {loser for loser, _ in counts}
     assert sum(int(total) for _, total in _rows(part)) == sum(counts.values())
@@ -86,7 +86,7 @@ def test_claims_stand_by_partition_and_those_that_meet_are_framed(
 
 
 def test_table_without_conflicts_has_no_rivals(trips: Table, as_viewer: Client) -> None:
-    assert "Who loses to whom" not in as_viewer.get("/t/trips/conflicts").content.decode()
+    assert "Conflicts by writer" not in as_viewer.get("/t/trips/conflicts").content.decode()
 
 
 def _rows(html: str) -> list[tuple[str, str]]:

@@ -170,5 +170,5 @@ def test_rows_that_were_changed_after_they_were_read_are_told_as_such(
     ]
     assert "reads these rows anew, with what fares-ingest wrote" in shown.steps[0].words
     assert "A changed 1 row that B had read" in page
-    assert "They stand in" in page
+    assert "Stored in" in page
     assert "1 row changed after being read" in listed

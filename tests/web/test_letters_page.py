@@ -56,11 +56,11 @@ def test_letters_that_wait_can_be_chosen_by_an_admin_only(
 ) -> None:
     sent_again(orders, 9)
     client.force_login(viewer)
-    seen = words(client, f"{PAGE}?letters={instant}")
+    seen = words(client, f"{PAGE}?dead_letters={instant}")
     client.force_login(admin)
-    offered = words(client, f"{PAGE}?letters={instant}")
+    offered = words(client, f"{PAGE}?dead_letters={instant}")
 
-    assert "needs the role admin" in seen
+    assert "requires the admin role" in seen
     assert 'value="0:7"' in offered
     assert 'value="0:9"' not in offered
     assert "by bob" in offered
@@ -74,11 +74,11 @@ def test_a_choice_is_confirmed_with_a_reason_and_a_double_click_is_one_operation
     client: Client, admin: User, orders: Table, instant: str
 ) -> None:
     client.force_login(admin)
-    question = words(client, f"{REPLAY}?instant={instant}&letter=0:7")
+    question = words(client, f"{REPLAY}?instant={instant}&dead_letter=0:7")
     key = re.search(r'name="idempotency_key" value="([^"]+)"', question)
     assert key is not None
-    assert "1 letter<" in question
-    form = {"instant": instant, "letter": "0:7", "idempotency_key": key[1]}
+    assert "1 dead letter<" in question
+    form = {"instant": instant, "dead_letter": "0:7", "idempotency_key": key[1]}
 
     without = client.post(REPLAY, form)
     first = client.post(REPLAY, {**form, "reason": "the producer is mended"})
@@ -101,8 +101,8 @@ def test_what_was_sent_already_says_so(
     page = words(client, f"{REPLAY}?instant={instant}")
     refused = client.post(REPLAY, {"instant": instant, "reason": "again"})
 
-    assert "Sent again already" in page
-    assert "All 2 of them were sent to" in page
+    assert "Already replayed" in page
+    assert "All 2 dead letters were already replayed to" in page
     assert refused.status_code == 409
     assert "sent again already" in refused.content.decode()
     assert not Operation.objects.filter(kind="replay").exists()

@@ -72,10 +72,10 @@ def test_page_and_check_say_how_many_until_the_table_is_compacted(
 
     assert (before.verdict, before.remedy) == ("warn", "compaction")
     assert before.sentence == "Apache Hudi and hudi-rs read 2 keys of 1 file group otherwise"
-    assert "Read otherwise" in page
+    assert "Reader divergence" in page
     assert page.count(before.sentence) == 2
     assert (after.verdict, after.remedy) == ("good", "")
-    assert "Read otherwise" not in then
+    assert "Reader divergence" not in then
 
 
 def test_a_commit_that_ends_it_turns_the_check_good(root: Path, db: None) -> None:

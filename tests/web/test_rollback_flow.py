@@ -69,7 +69,7 @@ def test_files_go_one_after_the_other_while_it_runs(asked_for: Operation, as_adm
 
     assert waiting == ["waiting"] * 4
     assert states(asked_for) == ["done", "done", "running", "waiting"]
-    assert "2 done, as the worker says" in html
+    assert "2 done, reported by the worker" in html
     assert "p/0002.parquet" in html
 
 
@@ -95,7 +95,7 @@ def test_afterwards_storage_is_asked_and_not_the_worker(
 
     assert set(before) == {"left"}
     assert set(states(asked_for)) == {"done"}
-    assert "as storage shows them now" in page(as_admin, asked_for)
+    assert "checked against storage" in page(as_admin, asked_for)
 
 
 def test_storage_that_is_silent_says_neither(asked_for: Operation, trips: Table) -> None:
@@ -121,7 +121,7 @@ def test_several_instants_are_steps_newest_first(
 
     steps = plan_way(operation.pk).steps
 
-    assert "Instants, in this order" in html
+    assert "Instants, in order of rollback" in html
     assert re.search(rf"done.*?{newest}.*?under way.*?{older}", html)
     assert steps is not None
     assert [(step.instant, step.state) for step in steps.steps] == [
@@ -160,8 +160,8 @@ def test_second_person_is_a_step_from_the_first_look_to_the_decision(
     with CaptureQueriesContext(connection) as queries:
         approved = page(as_admin, operation)
 
-    assert "A second person approves" not in before
-    assert all("A second person approves" in html for html in looked_at)
+    assert "Awaiting approval by a second person" not in before
+    assert all("Awaiting approval by a second person" in html for html in looked_at)
     assert re.search(r'aria-current="step">\s*<span>\s*3\s*</span>\s*A second person', awaited)
     assert "Approved by ida" in approved
     assert len(queries) <= QUERIES_MAX, [query["sql"][:90] for query in queries]

@@ -122,7 +122,7 @@ def test_older_instant_is_blocked_with_the_order_to_follow(
 def test_viewer_sees_the_plan_and_which_role_it_takes(newest: str, as_viewer: Client) -> None:
     html = as_viewer.get(f"/t/trips/rollback/{newest}").content.decode()
 
-    assert "needs the role <strong>admin</strong>" in html
+    assert "requires the <strong>admin</strong> role" in html
     assert re.search(r'class="danger" type="submit" disabled', html)
     assert as_viewer.post(f"/t/trips/rollback/{newest}", {}).status_code == 403
     assert not Operation.objects.exists()
@@ -143,7 +143,7 @@ def test_storage_that_is_gone_is_told_and_not_a_fault(
     answer = as_admin.get(f"/t/trips/rollback/{newest}")
 
     assert answer.status_code in (400, 409, 503)
-    assert b"There is no plan to show" in answer.content
+    assert b"No plan available" in answer.content
 
 
 def test_proof_after_the_rollback_comes_from_storage_and_mirror(

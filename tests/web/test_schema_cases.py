@@ -109,7 +109,7 @@ def test_page_draws_the_cases_and_leads_to_what_met_them(evolved: Table, as_view
     assert len(queries) <= QUERIES_MAX, [query["sql"][:90] for query in queries]
     assert all(case.label in html for case in CASES)
     assert f"/t/logs/conflicts/{instant(_NOW, seconds=15)}" in html
-    assert "<strong>1 writer</strong> wrote with an older schema" in html
+    assert "<strong>1 writer</strong> used an older schema" in html
 
 
 def test_case_that_is_none_is_passed_over(evolved: Table, as_viewer: Client) -> None:

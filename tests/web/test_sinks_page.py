@@ -25,7 +25,7 @@ from workers.sink.stop_request import StopKind, read_stop
 QUERIES_MAX = 14
 PAGE = "/t/orders/sinks"
 OPTIONS = {"hoodie.kafka.topic": TOPIC, "hoodie.sink.id": SINK}
-PARTS = ("state", "trace", "participants", "transactions", "letters")
+PARTS = ("state", "trace", "participants", "transactions", "dead_letters")
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_stuck_sink_says_who_is_missing_where_and_until_when(
     assert 'data-state="stuck"' in text
     assert "<strong>WRITE_STATUS</strong> of <strong>partition 2</strong>" in text
     assert "worker-1.example:4002" in text
-    assert "no record is lost or doubled" in text
+    assert "no record is lost or duplicated" in text
     assert "<b>p2 missing</b>" in json.loads(text.split('id="sequence-figure"')[1].split(">", 1)[1]
         .split("</script>")[0])["layout"]["yaxis"]["ticktext"]  # fmt: skip
 
@@ -92,7 +92,7 @@ def test_offsets_that_disagree_are_counted_and_come_first(
     text = words(client)
 
     assert 'data-state="behind"' in text
-    assert '<div class="is-warn"><dt>Offsets that disagree</dt><dd>1</dd>' in text
+    assert '<div class="is-warn"><dt>Offset mismatches</dt><dd>1</dd>' in text
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -138,7 +138,7 @@ def test_lost_sink_offers_a_relaunch(
 
     text = words(client)
 
-    assert "Its process is gone" in text
+    assert "Process died without reporting" in text
     assert f'href="{PAGE}/{SINK}/relaunch"' in text
     client.force_login(viewer)
     assert f'href="{PAGE}/{SINK}/relaunch"' not in words(client)
@@ -160,7 +160,7 @@ def test_sink_that_will_be_launched_again_says_when(
     Operation.objects.update(state="lost", finished_at=timezone.now())
     client.force_login(operator)
 
-    assert "It is launched again by itself" in words(client)
+    assert "Restarts automatically" in words(client)
 
 
 def test_sink_that_fell_silent_and_one_that_is_damaged_are_told(
@@ -175,8 +175,8 @@ def test_sink_that_fell_silent_and_one_that_is_damaged_are_told(
     sync_table(orders)
     damaged = words(client)
 
-    assert "A coordinator tells its state every two seconds" in silent
-    assert "Not readable:" in damaged
+    assert "The coordinator reports every 2 s" in silent
+    assert "State file unreadable:" in damaged
     assert "state is not readable" in damaged
 
 
@@ -266,7 +266,7 @@ def test_start_that_cannot_be_keeps_what_was_typed(
 
 def test_operator_stops_gracefully_and_hard(client: Client, operator: User, stuck: Table) -> None:
     client.force_login(operator)
-    assert "After its transaction" in words(client, f"{PAGE}/{SINK}/stop")
+    assert "After the transaction" in words(client, f"{PAGE}/{SINK}/stop")
 
     graceful = client.post(f"{PAGE}/{SINK}/stop", {"kind": "graceful", "reason": "upgrade"})
     gentle = read_stop(storage_of(stuck), SINK)
@@ -278,7 +278,7 @@ def test_operator_stops_gracefully_and_hard(client: Client, operator: User, stuc
     assert harder is not None
     assert (gentle.kind, harder.kind) == (StopKind.GRACEFUL, StopKind.HARD)
     sync_table(stuck)
-    assert "olaf asked it to stop at once" in words(client)
+    assert "olaf requested a stop (immediate)" in words(client)
 
 
 def test_operator_relaunches_with_the_options_that_it_had(
@@ -301,7 +301,7 @@ def test_viewers_neither_start_nor_stop_nor_relaunch(
     client.force_login(viewer)
 
     assert client.post(f"{PAGE}/start", form()).status_code == 403
-    assert "needs the role" in words(client, f"{PAGE}/start")
+    assert "requires the" in words(client, f"{PAGE}/start")
     for what in ("stop", "relaunch"):
         assert client.get(f"{PAGE}/{SINK}/{what}").status_code == 403
         assert client.post(f"{PAGE}/{SINK}/{what}", {}).status_code == 403
@@ -317,7 +317,7 @@ def test_refusal_of_a_stop_is_told_on_the_page(
     answer = client.post(f"{PAGE}/{SINK}/stop", {"kind": "graceful"}, follow=True)
 
     assert "does not run" in answer.content.decode()
-    assert "It does not run" in words(client, f"{PAGE}/{SINK}/stop")
+    assert "Sink is not running" in words(client, f"{PAGE}/{SINK}/stop")
 
 
 def test_page_asks_the_database_a_bounded_number_of_times(
@@ -362,7 +362,7 @@ def test_no_word_of_a_sink_becomes_markup(
     sync_table(orders)
     client.force_login(operator)
 
-    for path in (PAGE, f"{PAGE}?letters={instant}", f"{PAGE}/{SINK}/stop"):
+    for path in (PAGE, f"{PAGE}?dead_letters={instant}", f"{PAGE}/{SINK}/stop"):
         elements = Elements()
         elements.feed(words(client, path))
         assert elements.strange == [], path

@@ -52,9 +52,9 @@ def written(table: Table, *, state: str, ago: float, now: datetime) -> None:
 @pytest.mark.parametrize(
     ("state", "ago", "phase", "words"),
     [
-        ("running", 20, "waiting", "last round"),
-        ("running", 24, "silent", "last word"),
-        ("running", 600, "silent", "last word"),
+        ("running", 20, "waiting", "last batch"),
+        ("running", 24, "silent", "last update"),
+        ("running", 600, "silent", "last update"),
         ("succeeded", 20, "ended", "succeeded"),
     ],
 )

@@ -210,7 +210,7 @@ def test_viewers_neither_launch_nor_declare(client: Client, viewer: User, joined
 
     assert client.post("/t/orders/streams/launch", {}).status_code == 403
     assert client.post("/t/orders/streams/declare", {}).status_code == 403
-    assert "needs the role" in client.get("/t/orders/streams/declare").content.decode()
+    assert "requires the" in client.get("/t/orders/streams/declare").content.decode()
 
 
 def declaration(**changes: str) -> dict[str, str]:

@@ -198,7 +198,7 @@ def test_instant_details_come_in_tabs_from_its_own_files(trips: Table, as_viewer
         page = as_viewer.get(f"/t/trips/timeline/instant/{at}?tab={name}")
         return compact(page.content.decode())
 
-    assert "Keep by a savepoint" in tab("summary")
+    assert "Create savepoint" in tab("summary")
     assert f"{at}.parquet" in tab("files")
     assert "1 row: 0 new, 1 changed, 0 deleted" in tab("files")
     assert 'aria-label="Partitions of the instant"' in tab("partitions")
@@ -239,7 +239,7 @@ def test_file_groups_are_filtered_and_one_is_shown_in_detail(
 
     detail = as_viewer.get(there[0].replace("&amp;", "&")).content.decode()
 
-    assert "No file group matches" in none
+    assert "No matching file groups" in none
     assert "File slices" in detail
     assert as_viewer.get("/t/trips/files/group?partition=x&id=y").status_code == 404
 
@@ -252,7 +252,7 @@ def test_search_finds_files_and_partitions_of_the_table_at_hand(
 
     assert there in (f"/t/trips/files?q={text}", f"/tables/?q={text}")
     if there.startswith("/t/"):
-        assert b"No file group matches" not in as_viewer.get(there).content
+        assert b"No matching file groups" not in as_viewer.get(there).content
 
 
 def test_two_schemas_are_picked_by_address(busy: Table, as_viewer: Client) -> None:
@@ -283,5 +283,5 @@ def test_overview_says_how_rows_are_found(
 
     pages = [as_viewer.get(f"/t/{one}/").content.decode() for one in ("looked", "trips")]
 
-    assert "global_bloom: keys are looked up" in pages[0]
+    assert "global_bloomindex with key lookup" in pages[0]
     assert "bucket, 8 buckets per partition" in pages[1]

@@ -80,7 +80,7 @@ def test_operator_runs_a_clean_with_the_parameters_that_were_planned(
 def test_viewer_sees_the_plan_and_which_role_it_takes(trips: Table, as_viewer: Client) -> None:
     html = compact(as_viewer.get(CLEAN).content.decode())
 
-    assert "needs the role <strong>operator</strong>" in html
+    assert "requires the <strong>operator</strong> role" in html
     assert re.search(r'class="primary" type="submit" disabled', html)
     assert as_viewer.post("/t/trips/services/run/clean", hidden_of(html)).status_code == 403
     assert not Operation.objects.exists()
@@ -144,7 +144,7 @@ def test_parameter_that_is_none_is_a_sentence_and_not_a_fault(
     answer = as_viewer.get("/t/trips/services/run/clean?hoodie.clean.commits.retained=many")
 
     assert answer.status_code in (400, 409)
-    assert b"There is no plan to show" in answer.content
+    assert b"No plan available" in answer.content
 
 
 def test_first_look_asks_what_to_delete_and_complains_of_nothing(
@@ -154,7 +154,7 @@ def test_first_look_asks_what_to_delete_and_complains_of_nothing(
 
     assert answer.status_code == 200
     assert b"Condition" in answer.content
-    assert b"There is no plan to show" not in answer.content
+    assert b"No plan available" not in answer.content
 
 
 @pytest.mark.parametrize("kind", service_kinds(), ids=lambda kind: kind.name)
@@ -248,7 +248,7 @@ def test_savepoints_page_offers_what_is_not_kept_yet(
     assert "No savepoint" in empty
     assert "services/run/savepoint?instant=" in empty
     assert "services/run/restore?instant=" in kept
-    assert "needs the role <strong>operator</strong>" in kept
+    assert "requires the <strong>operator</strong> role" in kept
 
 
 def test_storage_that_is_gone_is_told_and_not_a_fault(trips: Table, as_admin: Client) -> None:
@@ -257,4 +257,4 @@ def test_storage_that_is_gone_is_told_and_not_a_fault(trips: Table, as_admin: Cl
     answer = as_admin.get(CLEAN)
 
     assert answer.status_code in (400, 409, 503)
-    assert b"There is no plan to show" in answer.content
+    assert b"No plan available" in answer.content

@@ -118,7 +118,7 @@ def test_the_list_is_filtered_by_namespace_and_keeps_the_search(
 def test_a_viewer_sees_the_settings_and_no_way_to_register(as_viewer: Client, trips: Table) -> None:
     assert "table-register" not in as_viewer.get("/tables/").content.decode()
     assert "/tables/register" not in as_viewer.get("/tables/").content.decode()
-    assert "needs the role" in as_viewer.get("/t/trips/settings").content.decode()
+    assert "requires the" in as_viewer.get("/t/trips/settings").content.decode()
 
 
 def test_a_file_fills_the_form_and_the_table_is_made_of_what_the_form_says(

@@ -59,7 +59,7 @@ def test_nothing_lies_over_the_chart_until_it_is_switched_on(
     html = as_viewer.get("/t/logs/timeline").content.decode()
 
     assert overlays(as_viewer, {}) == {}
-    assert "Shown over the chart" not in html
+    assert "Chart overlays" not in html
 
 
 def test_each_overlay_stands_in_the_chart_and_in_its_twin(

@@ -135,9 +135,9 @@ def test_panel_of_a_rolled_back_instant_says_by_what(
 
     html = as_viewer.get(f"/t/trips/timeline/instant/{commit}").content.decode()
 
-    assert "Taken back" in html
+    assert "<dt>Rolled back</dt>" in html
     assert f'data-instant="{by}"' in html
-    assert "Plan a rollback" not in html
+    assert "Plan rollback" not in html
 
 
 @pytest.mark.slow

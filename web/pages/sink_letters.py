@@ -31,7 +31,7 @@ CAUSE_CHARS_MAX = 2_000
 def letters_context(request: HttpRequest, table: Table, sink: SinkSummary) -> dict[str, Any]:
     """Which commits left records out; their records only where a person asked for one commit."""
     context: dict[str, Any] = {"letter_commits": letter_commits(table, sink.sink_id)}
-    instant = request.GET.get("letters", "")[:17]
+    instant = request.GET.get("dead_letters", "")[:17]
     if not instant:
         return context
     try:
@@ -39,12 +39,12 @@ def letters_context(request: HttpRequest, table: Table, sink: SinkSummary) -> di
         access = row_access(person(request), table)
         letters = sink_letters(table, access, sink.sink_id, instant, directory=directory)
     except PermissionDenied as error:
-        context["letters_problem"] = sentence_of(error)
+        context["dead_letters_problem"] = sentence_of(error)
     except ControlPlaneError as error:
-        context["letters_problem"] = explained(error)
+        context["dead_letters_problem"] = explained(error)
     else:
-        context |= {"letters": letters, "letter_causes": _causes(letters)}
-    return context | {"letters_of": instant}
+        context |= {"dead_letters": letters, "letter_causes": _causes(letters)}
+    return context | {"rejecting_instant": instant}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -60,7 +60,8 @@ def replay(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
         "table": table,
         "sink": sink_summary(table, sink_id),
         "asked": wanted,
-        "letters_url": _letters_url(table, sink_id, wanted["instant"]),
+        "chosen": wanted["letters"],
+        "back_url": _letters_url(table, sink_id, wanted["instant"]),
         "reason": reason,
         "key": request.POST.get("idempotency_key", "")[:100] or uuid.uuid4(),
     }
@@ -83,8 +84,8 @@ def replay(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
 
 def _letters_url(table: Table, sink_id: str, instant: str) -> str:
     """Back to where the letters were chosen, opened at their commit."""
-    chosen = {"sink": sink_id, "letters": instant} if instant else {"sink": sink_id}
-    where = "#letter-rows" if instant else ""
+    chosen = {"sink": sink_id, "dead_letters": instant} if instant else {"sink": sink_id}
+    where = "#dead-letter-rows" if instant else ""
     return f"{reverse('sinks', args=[table.slug])}?{urlencode(chosen)}{where}"
 
 
@@ -95,7 +96,7 @@ def _status(context: dict[str, Any]) -> int:
 def _letters_wanted(given: QueryDict) -> dict[str, Any]:
     return {
         "instant": given.get("instant", "")[:17],
-        "letters": given.getlist("letter"),
+        "letters": given.getlist("dead_letter"),
         "cause": given.get("cause", "")[:CAUSE_CHARS_MAX],
     }
 

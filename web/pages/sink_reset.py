@@ -59,7 +59,9 @@ def reset(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
         status, context["problem"] = refusal_of(error).status, explained(error)
     if to:
         try:
-            context["plan"] = plan_sink_reset(table, sink_id, to=to)
+            plan = plan_sink_reset(table, sink_id, to=to)
+            context["plan"] = plan
+            context["partitions"] = [(row, row.stands) for row in plan.partitions]
         except ControlPlaneError as error:
             status = refusal_of(error).status
             context.setdefault("problem", explained(error))

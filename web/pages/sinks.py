@@ -41,7 +41,7 @@ from web.sink_forms import REASON_CHARS_MAX, SinkForm
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
 
-PARTS = ("state", "trace", "participants", "transactions", "letters")
+PARTS = ("state", "trace", "participants", "transactions", "dead_letters")
 TRACE_ROWS = 100
 _POSTED = require_http_methods(["GET", "HEAD", "POST"])
 

@@ -118,7 +118,7 @@ def _cards(request: HttpRequest, table: Table) -> dict[str, Any]:
             "claims": sum(one.activity.claim_count for one in living),
             "meeting": sum(bool(one.activity.met) for one in living),
             "waiting": sum(one.activity.lock == "waits" for one in living),
-            "doomed": sum(one.activity.verdict is not None for one in living),
+            "blocked": sum(one.activity.verdict is not None for one in living),
         },
     }
 

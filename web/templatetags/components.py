@@ -254,9 +254,9 @@ def fact(name: str, words: object) -> dict[str, Any]:
 
 
 @register.inclusion_tag("components/figure.html")
-def figure(name: str, words: object, beside: object = "") -> dict[str, Any]:
-    """One number of the row at a page's head, with a smaller one beside it."""
-    return {"name": name, "words": words, "beside": beside}
+def figure(name: str, words: object, note: object = "") -> dict[str, Any]:
+    """Return one number of the row at a page's head, with a smaller note."""
+    return {"name": name, "words": words, "note": note}
 
 
 @register.inclusion_tag("components/table_head.html")

@@ -160,8 +160,8 @@ def test_page_and_api_make_a_wide_one(
 
     assert (refused.status_code, made.status_code, by_api.status_code) == (422, 302, 403)
     assert "needs the role operator everywhere" in refused.content.decode()
-    assert "Silences over many tables" in shown
-    assert "of all tables in sales" in shown
+    assert "Silences on several tables" in shown
+    assert "on all tables in sales" in shown
     assert firing(seller) == set()
 
 
