@@ -39,6 +39,11 @@ class JsonGuess:
         self.members: dict[str, JsonGuess] = {}
         """Of objects; the elements of lists under the empty name."""
 
+    @property
+    def has_value(self) -> bool:
+        """Something that is not null was seen, if only an empty list or object."""
+        return bool(self._kind)
+
     def look(self, value: Any) -> None:
         """Take one value into account. Raises Misfit for one of another kind than those before."""
         if value is None:

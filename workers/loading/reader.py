@@ -387,8 +387,9 @@ class _JsonRows:
             known = fixed.get(name)
             if known is None and name in self._known.names:
                 known = self._known.field(name).type
-            kind = known if name in fixed else guess.type(known) or self._empty_type
-            if name not in fixed and kind != self._empty_type:
+            empty_type = None if guess.has_value else self._empty_type
+            kind = known if name in fixed else guess.type(known) or empty_type
+            if name not in fixed and (kind is None or guess.has_value):
                 self._left_out += guess.empty_places(known)
             if kind is not None:
                 fields.append(pa.field(name, kind))
