@@ -4,10 +4,11 @@ types, and which of them tell rows apart, tried on a sample. Reads, and changes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
+from math import prod
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
@@ -33,7 +34,8 @@ LOOK_BYTES: Final = 64_000_000
 """Types of columns are what the values in so many bytes of a text show."""
 SAMPLE_ROWS: Final = 100_000
 COMBINED_MAX: Final = 8
-"""So many columns are tried together, those with the most different values."""
+"""So many columns are tried three at a time, those with the most different values."""
+TRIED_MAX: Final = 150
 SUGGESTED_MAX: Final = 5
 PARTITIONS_MAX: Final = 100
 _OF_SOURCES: Final = ("kind", "path", "connection")
@@ -244,13 +246,11 @@ def _keys(rows: pa.Table, columns: list[FileColumn], but: list[str]) -> list[Key
         for column in able
     ]
     unique = [key for key in alone if key.is_unique]
-    most = sorted(able, key=lambda column: -column.distinct)[:COMBINED_MAX]
     tried = list(alone)
     for width in (2, 3):
         if unique:
             break
-        names = [column.name for column in most]
-        together = list(_tried(rows, names, width))
+        together = [_tried(rows, names) for names in _combined(able, width, rows.num_rows)]
         unique = [key for key in together if key.is_unique]
         tried += together
     nearest = sorted(tried, key=lambda key: (-key.distinct, len(key.columns)))
@@ -258,12 +258,19 @@ def _keys(rows: pa.Table, columns: list[FileColumn], but: list[str]) -> list[Key
     return [key for key in best if key.columns != but]
 
 
-def _tried(rows: pa.Table, names: list[str], width: int) -> Iterator[KeySuggestion]:
-    for chosen in combinations(names, width):
-        distinct = rows.select(list(chosen)).group_by(list(chosen)).aggregate([]).num_rows
-        yield KeySuggestion(
-            columns=list(chosen), distinct=distinct, is_unique=distinct == rows.num_rows
-        )
+def _combined(able: Sequence[FileColumn], width: int, rows: int) -> list[list[str]]:
+    """Columns that may be unique together: each pair that has enough different values, and of more
+    columns those with the most. The column with the most comes first.
+    """
+    most = sorted(able, key=lambda column: -column.distinct)[: None if width == 2 else COMBINED_MAX]
+    chosen = combinations([column for column in most if column.distinct > 1], width)
+    enough = [some for some in chosen if prod(column.distinct for column in some) >= rows]
+    return [[column.name for column in some] for some in enough[:TRIED_MAX]]
+
+
+def _tried(rows: pa.Table, names: list[str]) -> KeySuggestion:
+    distinct = rows.select(names).group_by(names).aggregate([]).num_rows
+    return KeySuggestion(columns=names, distinct=distinct, is_unique=distinct == rows.num_rows)
 
 
 def _may_be_key(rows: pa.Table, name: str) -> bool:

@@ -197,6 +197,21 @@ def test_a_file_suggests_columns_and_the_key_that_is_unique(drop: Path, admin: U
     assert suggestion.is_whole
 
 
+def test_a_pair_is_found_among_many_columns_with_more_values(drop: Path, admin: User) -> None:
+    path = drop / "wide.csv"
+    many = [f"c{at}" for at in range(9)]
+    rows = [
+        [str(hour), *(str((hour * 7 + at) % (41 + at)) for at in range(9)), origin]
+        for hour in range(50)
+        for origin in ("EWR", "JFK")
+    ]
+    path.write_text("\n".join(",".join(row) for row in [["hour", *many, "origin"], *rows]))
+
+    suggestion = suggest_table(str(path), by=admin)
+
+    assert ["hour", "origin"] in [key.columns for key in suggestion.keys if key.is_unique]
+
+
 def test_where_nothing_is_unique_the_nearest_is_shown_as_such(drop: Path, admin: User) -> None:
     (drop / "twice.csv").write_text("a,b\nx,1\nx,1\ny,2\n")
 
