@@ -20,6 +20,7 @@ MUTANTS ?= 200
 help: ## List the commands.
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# All pins are there, so none needs the others; modules are compiled when they are first imported, most never are.
 .PHONY: setup
 setup: ## Create .venv and install the pinned requirements (again only when they changed).
 	@python_bin='$(PYTHON_BIN)'; \
@@ -45,7 +46,13 @@ setup: ## Create .venv and install the pinned requirements (again only when they
 	echo "setup: creating $(VENV) and installing the pinned requirements (a few minutes, once)"; \
 	[ -x $(RUN) ] || "$$python_bin" -m venv $(VENV) || \
 		{ echo "setup: Python cannot create an environment; install its venv module (Debian: python3.11-venv)" >&2; exit 1; }; \
-	$(RUN) -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt || \
+	install() { \
+		grep --no-filename --invert-match '^-r ' "$$@" | $(RUN) -m pip install --quiet --disable-pip-version-check \
+			--no-deps --no-compile --requirement /dev/stdin; \
+	}; \
+	install $(filter-out requirements-dev.txt,$(REQUIREMENTS)) & runtime=$$!; \
+	has_development=0; install requirements-dev.txt || has_development=$$?; \
+	{ wait $$runtime && [ $$has_development = 0 ] && $(RUN) -m pip check > /dev/null; } || \
 		{ echo "setup: installing the requirements failed; the lines above say why, and 'make setup' tries again" >&2; exit 1; }; \
 	find_us; \
 	echo "$$wanted" > $(STAMP); \
