@@ -9,6 +9,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from workers.recovery.failed_writes import roll_back_dead_writers
 
 SEED = int(os.environ["SLUICE_TEST_SEED"])
 SAMPLE = 2
+AT_ONCE = 2
 ALL_CALLS = 1_000_000
 TAKEN_UP_WITHIN_S = 120.0
 OPTIONS = {
@@ -128,8 +130,14 @@ def test_executor_that_is_stopped_anywhere_takes_nothing_away_once_it_wakes(
     kind = KINDS[name]
     calls = range(1, _calls_undisturbed(*kind.prepared(tables)) + 1)
     chance = random.Random(f"{SEED} frozen {name}")
-    for call in calls if every else sorted(chance.sample(calls, SAMPLE)):
-        _stop_and_wake(*kind.prepared(tables), call)
+    # Each waits until a lease has expired, so they wait at the same time.
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        runs = [
+            threads.submit(_stop_and_wake, *kind.prepared(tables), call)
+            for call in (calls if every else sorted(chance.sample(calls, SAMPLE)))
+        ]
+        for run in runs:
+            run.result()
 
 
 def _calls_undisturbed(table: ScenarioTable, order: Order) -> int:
