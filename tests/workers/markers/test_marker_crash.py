@@ -33,6 +33,7 @@ pytestmark = pytest.mark.process
 
 KILLS_PER_TABLE = 20
 WRITERS = 8
+ANSWERED_BEFORE_A_KILL = (0, 60)
 DIRECTORY = markers_directory(INSTANT)
 
 
@@ -106,7 +107,8 @@ def _kill_under_load(server: ForkedServer, askers: list[Asker], chance: random.R
     stop = threading.Event()
     with ThreadPoolExecutor(WRITERS) as threads:
         asking = [threads.submit(asker.ask_until, stop) for asker in askers]
-        SystemClock().sleep(chance.uniform(0.02, 0.15))
+        enough = chance.randint(*ANSWERED_BEFORE_A_KILL)
+        _await(lambda: sum(len(asker.answered) for asker in askers) >= enough)
         server.kill()
         stop.set()
         for each in asking:
