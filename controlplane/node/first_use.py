@@ -36,7 +36,7 @@ def collect_static(places: Places, note: Callable[[str], object]) -> None:
     stamp, fresh = places.static / ".collected", static_fingerprint()
     if stamp.is_file() and stamp.read_text() == fresh:
         return
-    note("  collecting static files (up to a quarter of a minute, once)")
+    note("  collecting static files (some seconds, once)")
     call_command("collectstatic", interactive=False, verbosity=0, ignore_patterns=UNUSED_STATIC)
     stamp.write_text(fresh)
 

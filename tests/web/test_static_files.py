@@ -1,9 +1,13 @@
-"""Addresses of the pages' own files: worked out once, and those that Django itself gives."""
+"""Addresses of the pages' own files: worked out once, and those that Django itself gives; the
+compressed form that a browser receives.
+"""
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
+import brotli
 import pytest
 from pytest_django import Settings
 
@@ -33,3 +37,13 @@ def test_a_file_that_is_not_there_is_none_the_second_time_either(
     for _ in range(2):
         with pytest.raises(ValueError, match=r"no\.svg"):
             storage.url("no.svg")
+
+
+def test_files_are_compressed_without_the_slowest_search(storage: RememberedAddresses) -> None:
+    chance = random.Random(1)
+    script = " ".join(chance.choices(["const", "let", "return", "x", "(y)"], k=20_000)).encode()
+
+    compressed = storage.create_compressor(quiet=True).compress_brotli(script)
+
+    assert brotli.decompress(compressed) == script
+    assert len(brotli.compress(script)) < len(compressed) < len(script) / 4
