@@ -40,8 +40,7 @@ def stop(places: Places, say: Callable[[str], None]) -> bool:
     if supervisor.answers():
         say("stopping: no new work")
         supervisor.stop_process("beat")
-        for name in WORKERS:
-            supervisor.stop_process(name)
+        supervisor.stop_processes(WORKERS)
         if writers := [one for one in processes_of(places, identity) if is_writer(one)]:
             say(f"stopping {len(writers)} writers")
             end(writers, patience_s=_WRITER_PATIENCE_S)
@@ -49,6 +48,7 @@ def stop(places: Places, say: Callable[[str], None]) -> bool:
         supervised = {state.pid for state in supervisor.states().values()} | {pid}
         end(_unsupervised(places, identity, supervised), patience_s=_PATIENCE_S)
         say("stopping the services")
+        supervisor.stop_processes(("web", "spark"))
         supervisor.shut_down()
         _wait_until_gone(pid)
     _sweep(places, identity, say)

@@ -7,7 +7,8 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,10 @@ class ProcessState:
     @property
     def is_running(self) -> bool:
         return self.state == "RUNNING"
+
+    @property
+    def is_stopping(self) -> bool:
+        return self.state == "STOPPING"
 
     @property
     def is_over(self) -> bool:
@@ -180,10 +185,15 @@ class Supervisor:
         """Returns when it has ended. One that does not run, or that nobody knows, is stopped
         already.
         """
-        try:
-            self._server.stopProcess(name, True)
-        except Fault:
-            return
+        self.stop_processes([name])
+
+    def stop_processes(self, names: Collection[str]) -> None:
+        """Stop all of them at the same time, and return when the last one has ended."""
+        for name in names:
+            with suppress(Fault):  # It does not run, or there is no such process.
+                self._server.stopProcess(name, False)
+        while any(name in names and state.is_stopping for name, state in self.states().items()):
+            time.sleep(_POLL_S)
 
     def shut_down(self) -> None:
         """Stop everything in reverse order, then itself; returns at once."""
