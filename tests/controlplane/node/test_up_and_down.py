@@ -195,6 +195,15 @@ def test_a_node_starts_survives_kills_stops_and_continues(running_node: tuple[No
         os.kill(node.pid_of(word), signal.SIGKILL)
     wait_until(lambda: node.manage("status").returncode == 0, seconds=WAIT_S_MAX)
 
+    # A supervisor that is killed leaves its children; the next `up` ends them and starts anew.
+    os.kill(node.pid_of("supervisord"), signal.SIGKILL)
+    left = {process.pid for process in node.processes()}
+    up = node.manage("up", "--no-demo")
+    assert up.returncode == 0, up.stdout + up.stderr
+    assert "processes that an earlier run left behind" in log.read_text()
+    assert not left & {process.pid for process in node.processes()}
+    log_in(node, *login(up.stdout))
+
     writer = start_writer(node)
     down = node.manage("down")
     assert "stopping 1 writers" in down.stdout
@@ -202,15 +211,17 @@ def test_a_node_starts_survives_kills_stops_and_continues(running_node: tuple[No
     assert node.processes() == []
     assert not Path(node.identity.sockets).exists()
 
-    # A supervisor that is killed leaves its children; the next `up` ends them and starts anew.
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_node_that_was_stopped_starts_again(node: Node) -> None:
+    node.start("--no-demo")
+    assert node.manage("down").returncode == 0
+
     up = node.manage("up", "--no-demo")
+
     assert up.returncode == 0, up.stdout + up.stderr
-    os.kill(node.pid_of("supervisord"), signal.SIGKILL)
-    left = {process.pid for process in node.processes()}
-    up = node.manage("up", "--no-demo")
-    assert up.returncode == 0, up.stdout + up.stderr
-    assert "processes that an earlier run left behind" in log.read_text()
-    assert not left & {process.pid for process in node.processes()}
+    assert "left behind" not in (node.home / "log" / "up.log").read_text()
     log_in(node, *login(up.stdout))
 
 
