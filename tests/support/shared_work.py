@@ -29,6 +29,12 @@ FIRST = (
     "tests/crash/test_crash_executors.py",
     "tests/scenarios/test_key_partitions_by_chance.py",
     "tests/state_machine/",
+    "tests/scenarios/test_frozen_services.py",
+    "tests/sink_simulator/",
+    "tests/security/test_openapi_fuzz.py",
+    "tests/crash/test_crash_sleeping_services.py",
+    "tests/differential/",
+    "tests/web/test_fragments.py",
 )
 """The longest parts first, or one worker waits for them at the end: they have few tests, and xdist
 begins with the parts that have many.
