@@ -71,7 +71,7 @@ def _as_json(sql: str, compiler: SQLCompiler) -> str:
 
 
 def _rows(text: str | None, compiler: SQLCompiler) -> list[tuple[Any, ...]]:
-    """None for no rows, in PostgreSQL."""
+    """Decode one list; PostgreSQL has None for an empty one."""
     rows = json.loads(text) if text else []
     if connection.vendor != "postgresql":
         return [tuple(row) for row in rows]

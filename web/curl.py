@@ -20,7 +20,7 @@ _OF_OPERATIONS: Final = {
 }  # fmt: skip
 _OF_AUDIT: Final = {name: name for name in ("who", "what", "object", "result", "request_id")}
 TWINS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
-    "home": ("alerts", _SAME),
+    "home": ("home", _SAME),
     "tables": ("tables", _OF_TABLES),
     "operations": ("operations", _OF_OPERATIONS),
     "operation": ("operation", _SAME),

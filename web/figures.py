@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from html import escape
 from typing import Any, Protocol
 
@@ -45,6 +46,65 @@ class Tile:
 class Bar:
     label: str
     value: float
+
+
+class Hourly(Protocol):
+    @property
+    def slug(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def commits(self) -> Sequence[int]: ...
+    @property
+    def conflicts(self) -> Sequence[int]: ...
+
+
+def commits_and_conflicts(of: Hourly, hours: Sequence[datetime]) -> Figure:
+    """Commits of each hour as bars that point up, conflicts as bars that point down. A click leads
+    to the table.
+    """
+    starts = [hour.strftime("%Y-%m-%d %H:%M") for hour in hours]
+    links = [f"/t/{of.slug}/"] * len(starts) if of.slug else []
+    commits, conflicts = list(of.commits), list(of.conflicts)
+    sums = f"{sum(commits)} commits, {sum(conflicts)} conflicts"
+    title = f"<b>{escape(shortened(of.name))}</b>  {sums}"
+    return {
+        "data": [
+            {
+                "type": "bar",
+                "name": "Commits",
+                "x": starts,
+                "y": commits,
+                "meta": {"tone": "busy", "links": links},
+                "hovertemplate": "%{x|%H:%M} UTC: %{y} commits<extra></extra>",
+            },
+            {
+                "type": "bar",
+                "name": "Conflicts",
+                "x": starts,
+                "y": [-count for count in conflicts],
+                "customdata": [[count] for count in conflicts],
+                "meta": {"tone": "bad", "links": links},
+                "hovertemplate": "%{x|%H:%M} UTC: %{customdata[0]} conflicts<extra></extra>",
+            },
+        ],
+        "layout": {
+            "height": 150,
+            "barmode": "relative",
+            "bargap": 0.15,
+            "showlegend": False,
+            "margin": {"l": 34, "r": 8, "t": 26, "b": 22},
+            "title": {"text": title, "x": 0, "xref": "container", "y": 0.97, "font": {"size": 13}},
+            "xaxis": {
+                "type": "date",
+                "range": [starts[0], (hours[-1] + timedelta(hours=1)).strftime("%Y-%m-%d %H:%M")],
+                "tickformat": "%H:%M",
+                "nticks": 5,
+                "fixedrange": True,
+            },
+            "yaxis": {"nticks": 3, "fixedrange": True, "rangemode": "tozero"},
+        },
+    }
 
 
 def column_count(versions: Sequence[SchemaPoint]) -> Figure:

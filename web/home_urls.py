@@ -9,6 +9,7 @@ from web.pages import home, node_settings, operations, preferences, tables, tabl
 urlpatterns = [
     path("", home.home, name="home"),
     path("home/part", home.home_part, name="home-part"),
+    path("home/hours", home.home_hours, name="home-hours"),
     path("tables/", tables.tables, name="tables"),
     path("tables/rows", tables.tables_rows, name="tables-rows"),
     path("tables/export", tables.tables_export, name="tables-export"),

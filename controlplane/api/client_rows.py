@@ -15,7 +15,8 @@ FILE = Path(__file__).resolve().parents[2] / "workers" / "public" / "sluice_clie
 WANTED = (
     *("AlertRow", "ApprovalDetail", "ApprovalRow", "AuditRow", "ChangedRows"),
     *("CellAnswer", "Check", "ConflictRow", "ConnectionRow", "ConnectionTest"),
-    *("GrantRow", "GroupCommitRow", "JoinStatus", "MarkerDirectoryRow", "MarkerServerStatus"),
+    *("GrantRow", "GroupCommitRow", "HomeBoard", "HourBoard", "JoinStatus"),
+    *("MarkerDirectoryRow", "MarkerServerStatus"),
     *("LetterCommitRow", "ParticipantRow", "PasswordLink", "PeopleGroup", "PersonDetail"),
     *("PersonRow", "SinkReset", "SinkResetPlan", "SinkSummary", "StreamRounds", "StreamsBoard"),
     *("TraceRow", "TransactionRow"),

@@ -24,6 +24,7 @@ from controlplane.api.v1 import (
     audit,
     events,
     files,
+    home,
     new_tables,
     operations,
     rows,
@@ -80,6 +81,8 @@ app_name = "api"
 urlpatterns = [
     path("schema/", SpectacularAPIView.as_view(), name="schema"),
     path("docs/", docs, name="docs"),
+    path("home/", home.HomeApi.as_view(), name="home"),
+    path("home/hours/", home.HomeHoursApi.as_view(), name="home_hours"),
     path("tables/", tables.TableListApi.as_view(), name="tables"),
     path("new-tables/", new_tables.NewTableApi.as_view(), name="new_tables"),
     path(

@@ -1,6 +1,4 @@
-"""What needs a person, the worst first: each with its cause, and where it is shown. Pure, but for
-the two queries of `unsilenced`.
-"""
+"""What needs a person, the worst first: each with its cause, and where it is shown. Pure."""
 
 from __future__ import annotations
 
@@ -12,6 +10,7 @@ from typing import Final, Literal
 from uuid import UUID
 
 from django.contrib.auth.models import User
+from django.db.models import QuerySet
 
 from controlplane.home.hours import Losses
 from controlplane.home.lines import TableLine
@@ -46,12 +45,13 @@ _SAID_HERE: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class AttentionNeed:
     key: str
     """The same for the same cause, however often the page is asked for."""
     rank: int
     """0 is the worst."""
-    verdict: Literal["bad", "warn"]
+    verdict: str
+    """bad or warn"""
     title: str
     cause: str
     """A sentence without its full stop."""
@@ -82,20 +82,20 @@ class Unsilenced:
         return self.silences.over_check(key, namespace, check) is not None
 
 
-def unsilenced(user: User, now: datetime) -> Unsilenced:
-    """Two queries."""
-    firing = (
-        Alert.objects.filter(
-            table__in=visible_tables(user).order_by(),
-            fired_at__isnull=False,
-            resolved_at__isnull=True,
-        )
-        .select_related("table")
-        .only(*_OF_ALERTS)
-        .order_by("verdict", "fired_at")
+def alerts_query(user: User) -> QuerySet[Alert]:
+    """Return the query of firing alerts, the worst first."""
+    firing = Alert.objects.filter(
+        table__in=visible_tables(user).order_by(), fired_at__isnull=False, resolved_at__isnull=True
     )
-    alerts = list(firing[: ALERTS_MAX + 1])
-    silences = Silences.holding(now)
+    return (
+        firing.select_related("table")
+        .only(*_OF_ALERTS)
+        .order_by("verdict", "fired_at")[: ALERTS_MAX + 1]
+    )
+
+
+def unsilenced(alerts: Sequence[Alert], silences: Silences) -> Unsilenced:
+    """Leave out of what `alerts_query` found the silenced alerts."""
     return Unsilenced(
         alerts=[alert for alert in alerts[:ALERTS_MAX] if silences.over(alert) is None],
         silences=silences,
@@ -109,7 +109,7 @@ def needs(
     work: Work,
     losses: Mapping[int, Losses],
     known: Unsilenced,
-) -> list[Need]:
+) -> list[AttentionNeed]:
     """By rank, then what has lasted longest. What somebody silenced is left out. See `folded`."""
     by_key = {line.key: line for line in lines}
     listed = [
@@ -124,7 +124,7 @@ def needs(
     return sorted(listed, key=lambda need: (need.rank, need.since or latest, need.key))
 
 
-def folded(listed: Sequence[Need]) -> list[Need]:
+def folded(listed: Sequence[AttentionNeed]) -> list[AttentionNeed]:
     """The needs without repeats: of each health check the first `ALIKE_SHOWN`, the last of them
     with how many are alike. A fault of a hundred tables must hide no other one.
     """
@@ -141,25 +141,25 @@ def folded(listed: Sequence[Need]) -> list[Need]:
     return kept
 
 
-def _unread(lines: Iterable[TableLine], known: Unsilenced) -> Iterator[Need]:
+def _unread(lines: Iterable[TableLine], known: Unsilenced) -> Iterator[AttentionNeed]:
     for line in lines:
         if not line.is_unread or known.is_silenced(line.key, line.namespace, "mirror"):
             continue
         is_failing = bool(line.sync_error)
         if line.sync_state == "unread":
-            cause, advice = "it was never read", "See whether the workers run: make status."
+            cause, advice = "it has never been synced", "Check that the workers run: make status."
         elif is_failing:
             cause, advice = f"{line.sync_problem}: {line.sync_error}", ""
         else:
             cause, advice = (
-                "nobody has read it for a while",
-                "See whether the workers run: make status.",
+                "it was last synced too long ago",
+                "Check that the workers run: make status.",
             )
-        yield Need(
+        yield AttentionNeed(
             key=f"unread-{line.slug}",
             rank=0 if is_failing else 2,
             verdict="bad" if is_failing else "warn",
-            title="Cannot be read" if is_failing else "Not up to date",
+            title="Cannot be read" if is_failing else "Out of date",
             cause=cause,
             advice=advice,
             slug=line.slug,
@@ -170,17 +170,17 @@ def _unread(lines: Iterable[TableLine], known: Unsilenced) -> Iterator[Need]:
         )
 
 
-def _suspects(writers: Iterable[WriterLine], known: Unsilenced) -> Iterator[Need]:
+def _suspects(writers: Iterable[WriterLine], known: Unsilenced) -> Iterator[AttentionNeed]:
     for line in writers:
         if not line.is_suspect or known.is_silenced(line.table, line.namespace, "suspect-writer"):
             continue
-        yield Need(
+        yield AttentionNeed(
             key=f"suspect-{line.slug}-{line.instant}",
             rank=1,
             verdict="warn",
             title="Writer is suspect",
-            cause=f"{line.writer or 'a writer'} has missed heartbeats and is given up soon",
-            advice="Look at its process before another writer rolls it back.",
+            cause=f"{line.writer or 'a writer'} has missed heartbeats and expires soon",
+            advice="Check its process before another writer rolls it back.",
             slug=line.slug,
             table_name=line.table_name,
             since=line.beat_at,
@@ -189,19 +189,21 @@ def _suspects(writers: Iterable[WriterLine], known: Unsilenced) -> Iterator[Need
         )
 
 
-def _broken(work: Work, lines: Mapping[int, TableLine], known: Unsilenced) -> Iterator[Need]:
+def _broken(
+    work: Work, lines: Mapping[int, TableLine], known: Unsilenced
+) -> Iterator[AttentionNeed]:
     for row in work.broken:
         line = lines.get(work.keys[row.table_slug])
         if line and known.is_silenced(line.key, line.namespace, "event-failed-operation"):
             continue
         is_unknown = row.state == OperationState.UNKNOWN
-        yield Need(
+        yield AttentionNeed(
             key=f"operation-{row.id}",
             rank=1,
             verdict="warn" if is_unknown else "bad",
-            title=f"{_name(row)} {'has no known end' if is_unknown else 'failed'}",
-            cause=row.message or "it left no word",
-            advice="See its log; run it again there.",
+            title=f"{_name(row)} {'ended in an unknown state' if is_unknown else 'failed'}",
+            cause=row.message or "it reported no reason",
+            advice="Open its log; run it again there.",
             slug=row.table_slug,
             table_name=row.table_name,
             since=row.finished_at or row.started_at or row.requested_at,
@@ -210,17 +212,17 @@ def _broken(work: Work, lines: Mapping[int, TableLine], known: Unsilenced) -> It
         )
 
 
-def _awaiting(rows: Iterable[OperationRow]) -> Iterator[Need]:
+def _awaiting(rows: Iterable[OperationRow]) -> Iterator[AttentionNeed]:
     for row in rows:
         if row.state != OperationState.AWAITING:
             continue
-        yield Need(
+        yield AttentionNeed(
             key=f"approval-{row.id}",
             rank=3,
             verdict="warn",
             title=f"{_name(row)} awaits approval",
-            cause=row.reason or f"{row.requested_by} asked for it",
-            advice="",
+            cause=row.reason or f"{row.requested_by} requested it",
+            advice="Approve or decline it.",
             slug=row.table_slug,
             table_name=row.table_name,
             since=row.requested_at,
@@ -231,7 +233,7 @@ def _awaiting(rows: Iterable[OperationRow]) -> Iterator[Need]:
 
 def _lost(
     losses: Mapping[int, Losses], lines: Mapping[int, TableLine], known: Unsilenced
-) -> Iterator[Need]:
+) -> Iterator[AttentionNeed]:
     for key, of_table in losses.items():
         line = lines.get(key)
         if line is None or not of_table.open:
@@ -239,15 +241,15 @@ def _lost(
         if known.is_silenced(key, line.namespace, "event-conflict"):
             continue
         is_single = of_table.open == 1
-        yield Need(
+        yield AttentionNeed(
             key=f"conflicts-{line.slug}",
             rank=3,
             verdict="warn",
-            title="Lost write is open" if is_single else f"{of_table.open} lost writes are open",
+            title="Rejected write" if is_single else f"{of_table.open} rejected writes",
             cause="its writer has committed nothing since"
             if is_single
             else "their writers have committed nothing since",
-            advice="See why, and what to do now.",
+            advice="Open the conflicts for the causes and what to do.",
             slug=line.slug,
             table_name=line.name,
             since=of_table.newest_at,
@@ -256,15 +258,15 @@ def _lost(
         )
 
 
-def _of_alert(alert: Alert) -> Need:
+def _of_alert(alert: Alert) -> AttentionNeed:
     is_bad = alert.verdict == "bad" or alert.severity == "critical"
-    return Need(
+    return AttentionNeed(
         key=f"alert-{alert.pk}",
         rank=1 if is_bad else 2,
         verdict="bad" if is_bad else "warn",
         # The title of a check says how it should be, so what is the case comes first.
         title=alert.sentence[:1].upper() + alert.sentence[1:],
-        cause=f"not well: {alert.title}",
+        cause=f"failing check: {alert.title}",
         advice=alert.advice,
         slug=alert.table.slug,
         table_name=alert.table.name,

@@ -5,7 +5,7 @@ conflicts.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -109,10 +109,10 @@ def _counts(tables: Collection[int], starts: Sequence[datetime]) -> list[int]:
     return counts
 
 
-def losses_by_hour(
+def losses_query(
     tables: QuerySet[Table] | Sequence[int], starts: Sequence[datetime]
-) -> Mapping[int, Losses]:
-    """By the key of a table with a conflict. One query."""
+) -> QuerySet[Any, Any]:
+    """Conflicts of these tables since the first of `starts`, counted."""
     since = InstantRecord.objects.filter(
         table=OuterRef("table"),
         completed_at__gt=OuterRef("loser_instant"),
@@ -121,12 +121,16 @@ def losses_by_hour(
         action__in=DATA_ACTIONS,
     )
     lost = Conflict.objects.filter(table__in=_keys(tables), decided_at__gte=starts[0])
-    counted = (
+    return (
         lost.annotate(hour=TruncHour("decided_at", tzinfo=UTC), is_over=Exists(since))
         .order_by()
         .values_list("table", "hour", "is_over")
         .annotate(n=Count("pk"), newest=Max("decided_at"))
     )
+
+
+def losses_by_hour(counted: Iterable[Any], starts: Sequence[datetime]) -> Mapping[int, Losses]:
+    """By the key of a table with a conflict, of what `losses_query` counted."""
     places = {start: at for at, start in enumerate(starts)}
     losses: defaultdict[int, Losses] = defaultdict(Losses)
     for table, hour, is_over, lost_then, newest in counted:

@@ -1,15 +1,16 @@
-"""What people did lately, as far as somebody may see it: auditors all of it, others what concerns
-the tables that they see.
+"""Recent actions of people, as far as a user may see them: auditors see all of them, others those
+on the tables that they see.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from django.contrib.auth.models import User
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from controlplane.accounts.roles import is_auditor
 from controlplane.audit.models import AuditEvent
@@ -26,40 +27,43 @@ says who looked at which rows.
 _NO_DEEDS: Final = ("audit.", "session.", "rows.")
 """What an auditor finds in the audit, and nobody did to anything."""
 
+_COLUMNS: Final = ("pk", "at", "who", "what", "object", "table_name", "reason", "result")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
+class RecentAction:
     id: int
     at: datetime
     who: str
     what: str
     object: str
     """A table's slug, mostly."""
-    is_table: bool
-    """Whether it is the slug of a table that the reader sees."""
+    table_name: str
+    """The name of the table with this slug; empty where the reader sees no such table."""
     reason: str
     result: str
 
 
-def recent_deeds(user: User, limit: int = SHOWN) -> list[Deed]:
-    """Newest first. One query."""
+def deeds_query(user: User, limit: int = SHOWN) -> QuerySet[Any, Any]:
+    """Return the query of actions, the newest first."""
     # A slug that was another table's before shows nothing of that one.
-    table = visible_tables(user).filter(slug=OuterRef("object"), registered_at__lte=OuterRef("at"))
-    events = AuditEvent.objects.annotate(is_table=Exists(table.order_by()))
+    tables = visible_tables(user).filter(slug=OuterRef("object"), registered_at__lte=OuterRef("at"))
+    name = Subquery(tables.order_by().values("name")[:1])
+    events = AuditEvent.objects.annotate(table_name=name)
     if is_auditor(user):
         events = events.exclude(_starts(_NO_DEEDS))
     else:
-        events = events.filter(_starts(_OF_TABLES), is_table=True)
-    columns = ("pk", "at", "who", "what", "object", "is_table", "reason", "result")
+        events = events.filter(_starts(_OF_TABLES), table_name__isnull=False)
+    return events.order_by("-pk").values_list(*_COLUMNS)[:limit]
+
+
+def recent_actions(rows: Iterable[tuple[Any, ...]]) -> list[RecentAction]:
+    """Name the columns that `deeds_query` found."""
+    deeds = (dict(zip(_COLUMNS, row, strict=True)) for row in rows)
     return [
-        Deed(
-            id=key, at=at, who=who, what=what, object=slug, is_table=is_table, reason=reason,
-            result=result,
-        )
-        for key, at, who, what, slug, is_table, reason, result in events.order_by(
-            "-pk"
-        ).values_list(*columns)[:limit]
-    ]  # fmt: skip
+        RecentAction(id=deed.pop("pk"), table_name=deed.pop("table_name") or "", **deed)
+        for deed in deeds
+    ]
 
 
 def _starts(families: tuple[str, ...]) -> Q:

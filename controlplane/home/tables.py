@@ -22,11 +22,13 @@ from controlplane.home.hours import (
     commits_by_hour,
     hour_starts,
     losses_by_hour,
+    losses_query,
 )
 from controlplane.home.lines import TableLine, table_lines
-from controlplane.home.work import WriterLine, writers_of
+from controlplane.home.work import WriterLine, beats_query, writers_of
 from controlplane.mirror.models import FileGroupRecord, InstantRecord
 from controlplane.monitoring.alert_rules import CHECKS
+from controlplane.read_together import read_together
 from controlplane.tables.access import visible_tables
 from controlplane.tables.listing import Wanted, wanted_tables
 from controlplane.tables.queries import DATA_ACTIONS
@@ -150,21 +152,22 @@ def table_list(
 
 
 def _known(user: User, pins: frozenset[int], now: datetime) -> _Known:
-    writers: dict[int, list[WriterLine]] = {}
-    for writer in writers_of(user, now):
-        writers.setdefault(writer.table, []).append(writer)
-    tables = visible_tables(user)
-    pending: dict[int, tuple[int, int]] = {}
+    tables, starts = visible_tables(user), hour_starts(now)
     open_instants = InstantRecord.objects.filter(
         completed_at__isnull=True, table__in=tables.order_by()
     )
     counted = open_instants.order_by().values_list("table", "action").annotate(n=Count("pk"))
+    beats, lost = beats_query(user), losses_query(tables, starts)
+    read_together(beats, counted, lost)
+    writers: dict[int, list[WriterLine]] = {}
+    for writer in writers_of(beats, now):
+        writers.setdefault(writer.table, []).append(writer)
+    pending: dict[int, tuple[int, int]] = {}
     for key, action, count in counted:
         writes, plans = pending.get(key, (0, 0))
         is_write = action in DATA_ACTIONS
         pending[key] = (writes + count * is_write, plans + count * (not is_write))
-    losses = losses_by_hour(tables, hour_starts(now))
-    return _Known(now, writers, losses, pending, pins, {}, {})
+    return _Known(now, writers, losses_by_hour(lost, starts), pending, pins, {}, {})
 
 
 def _with_more(known: _Known, keys: Sequence[int]) -> _Known:

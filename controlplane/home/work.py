@@ -1,16 +1,14 @@
-"""What runs now over all tables, and what broke and waits for somebody: operations in one query,
-writers in another.
-"""
+"""What runs now over all tables, and what broke and needs a person: operations and writers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from django.contrib.auth.models import User
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from controlplane.mirror.models import HeartbeatRecord
 from controlplane.operations.filters import BROKEN, unanswered
@@ -24,7 +22,7 @@ READ_MAX: Final = 500
 BROKEN_FOR: Final = timedelta(days=1)
 """Older failures are in the list of operations alone."""
 
-_NOT_SHOWN: Final = ("groups", "join_needs", "properties", "property_changes", "overtaken")
+NOT_SHOWN: Final = ("groups", "join_needs", "properties", "property_changes", "overtaken")
 """JSON of a table that nobody reads here."""
 _OF_BEATS: Final = (
     "instant", "beat_at", "interval_ms", "tolerable_misses", "writer_name", "operation",
@@ -47,6 +45,8 @@ class WriterLine:
     """The kind of its write."""
     operation_ref: str
     beat_at: datetime
+    expires_at: datetime
+    """When recovery may take the instant over, unless another heartbeat comes."""
     is_suspect: bool
 
 
@@ -62,16 +62,22 @@ class Work:
     """Keys of their tables, by slug."""
 
 
-def work_of(user: User, now: datetime) -> Work:
-    """Four queries at most."""
+def work_query(user: User, now: datetime) -> QuerySet[Operation]:
+    """Return the query of open operations and of failures of the last day that were not run again.
+    The newest come first.
+    """
     lately = Q(requested_at__gte=now - BROKEN_FOR) | Q(changed_at__gte=now - BROKEN_FOR)
     shown = Q(state__in=sorted(OPEN)) | (unanswered() & lately)
-    operations = list(
+    return (
         Operation.objects.filter(shown, table__in=visible_tables(user).order_by())
         .select_related("table", "requested_by")
-        .defer("plan", "stages", "settled", *(f"table__{name}" for name in _NOT_SHOWN))
+        .defer("plan", "stages", "settled", *(f"table__{name}" for name in NOT_SHOWN))
         .order_by("-requested_at", "-pk")[: READ_MAX + 1]
     )
+
+
+def work_of(user: User, operations: Sequence[Operation]) -> Work:
+    """Sort what `work_query` found. Two queries at most."""
     rows = operation_rows(operations[:READ_MAX], user)
     return Work(
         open=[row for row in rows if OperationState(row.state) in OPEN - BROKEN],
@@ -81,14 +87,17 @@ def work_of(user: User, now: datetime) -> Work:
     )
 
 
-def writers_of(user: User, now: datetime) -> list[WriterLine]:
-    """Those that live, by their last beat, the oldest first. One query."""
-    beats = (
-        HeartbeatRecord.objects.filter(is_gone=False, table__in=visible_tables(user).order_by())
-        .select_related("table")
-        .only(*_OF_BEATS)
-    )
-    return list(_lines(beats.order_by("beat_at"), now))
+def beats_query(user: User) -> QuerySet[HeartbeatRecord]:
+    """Return the query of heartbeats that are in storage, the oldest first."""
+    beats = HeartbeatRecord.objects.filter(
+        is_gone=False, table__in=visible_tables(user).order_by()
+    ).select_related("table")
+    return beats.only(*_OF_BEATS).order_by("beat_at")
+
+
+def writers_of(beats: Iterable[HeartbeatRecord], now: datetime) -> list[WriterLine]:
+    """Return the active writers among what `beats_query` found."""
+    return list(_lines(beats, now))
 
 
 def _lines(beats: Iterable[HeartbeatRecord], now: datetime) -> Iterable[WriterLine]:
@@ -105,5 +114,6 @@ def _lines(beats: Iterable[HeartbeatRecord], now: datetime) -> Iterable[WriterLi
                 operation=beat.operation,
                 operation_ref=beat.operation_ref,
                 beat_at=beat.beat_at,
+                expires_at=beat.beat_at + timedelta(seconds=beat.tolerance_s),
                 is_suspect=liveness == "suspect",
             )

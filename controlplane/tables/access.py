@@ -18,7 +18,7 @@ from controlplane.kept_sql import KeptQuery
 from controlplane.tables.models import Table
 
 _VISITED = "_sluice_tables"
-_KEPT = "_sluice_kept"
+_NOTES = "_sluice_notes"
 _OF_SLUG: Final = KeptQuery[Table](lambda slug: Table.objects.filter(slug=slug), "the slug")
 Caller = AbstractBaseUser | AnonymousUser
 
@@ -115,15 +115,15 @@ def begin_visit(user: Caller) -> None:
     remember_reach(user)
     if isinstance(user, User):
         setattr(user, _VISITED, {})
-        setattr(user, _KEPT, {})
+        setattr(user, _NOTES, {})
 
 
-def kept_for_visit(user: Caller) -> dict[str, Any]:
-    """What else was looked up for this user object in the request at hand, for its callers to read
-    and to add to. Outside of a request nothing is kept: each call returns another, empty one.
+def load_visit_notes(user: Caller) -> dict[str, Any]:
+    """Return what else was read for this user object in the current request, for callers to read
+    and extend. Outside of a request each call returns a new empty one.
     """
-    kept: dict[str, Any] = getattr(user, _KEPT, {})
-    return kept
+    notes: dict[str, Any] = getattr(user, _NOTES, {})
+    return notes
 
 
 def visited_table(user: Caller, slug: str) -> Table | None:

@@ -22,7 +22,7 @@ from redis.exceptions import RedisError
 
 from controlplane.audit.actions import do_record
 from controlplane.read_together import read_together
-from controlplane.tables.access import Caller, Permission, kept_for_visit, may
+from controlplane.tables.access import Caller, Permission, load_visit_notes, may
 from controlplane.tables.masks import (
     is_masked,
     masked_row,
@@ -142,8 +142,8 @@ def row_access(user: Caller, table: Table) -> RowAccess:
     if may(user, Permission.ADMINISTER, table):
         return whole_access(who, table.slug)
     grants, paths = _row_rights(user, [table])
-    rights = _held_on(table, grants) if may(user, Permission.VIEW, table) else frozenset()
-    masked = frozenset() if SEES_MASKED in rights else _with_derived(table, paths[table.pk])
+    rights = _rights_on(table, grants) if may(user, Permission.VIEW, table) else frozenset()
+    masked = frozenset() if SEES_MASKED in rights else _add_derived(table, paths[table.pk])
     return RowAccess(who=who, table=table.slug, may_read=bool(rights), masked=masked)
 
 
@@ -159,13 +159,13 @@ def whole_tables(user: Caller, tables: Iterable[Table]) -> frozenset[int]:
         return frozenset(whole)
     grants, paths = _row_rights(user, others)
     for table in others:
-        held = _held_on(table, grants)
+        held = _rights_on(table, grants)
         if SEES_MASKED in held or (held and not paths[table.pk]):
             whole.add(table.pk)
     return frozenset(whole)
 
 
-def masked_columns(user: Caller, tables: Iterable[Table]) -> Mapping[int, frozenset[str]]:
+def find_masked_columns(user: Caller, tables: Iterable[Table]) -> Mapping[int, frozenset[str]]:
     """Return, by the key of each table, the columns that `user` does not see there, whether or not
     they read its rows. At most one query, as `whole_tables`.
     """
@@ -173,39 +173,39 @@ def masked_columns(user: Caller, tables: Iterable[Table]) -> Mapping[int, frozen
     others = [table for table in listed if not may(user, Permission.ADMINISTER, table)]
     grants, paths = _row_rights(user, others) if others else ((), {})
     return {table.pk: frozenset() for table in listed} | {
-        table.pk: _with_derived(table, paths[table.pk])
+        table.pk: _add_derived(table, paths[table.pk])
         for table in others
-        if SEES_MASKED not in _held_on(table, grants)
+        if SEES_MASKED not in _rights_on(table, grants)
     }
 
 
 def _row_rights(
     user: Caller, tables: Sequence[Table]
 ) -> tuple[Sequence[_Grant], Mapping[int, frozenset[str]]]:
-    """What `user` was granted anywhere, and the masked paths of each of these tables by its key.
-    One query, or none for what this request has asked for before.
+    """Read the rights of `user` and the masked paths of these tables. One query, or none for what
+    this request has read before.
     """
-    kept = kept_for_visit(user)
-    paths: dict[int, frozenset[str]] = kept.setdefault("masked_paths", {})
+    notes = load_visit_notes(user)
+    paths: dict[int, frozenset[str]] = notes.setdefault("masked_paths", {})
     unread = [table.pk for table in tables if table.pk not in paths]
     masks = MaskedColumn.objects.filter(table__in=unread).order_by().values_list("table", "path")
     lists: list[QuerySet[Any, Any]] = [masks] if unread else []
     grants: QuerySet[Any, Any] | None = None
-    if "row_grants" not in kept and isinstance(user, User):
+    if "row_grants" not in notes and isinstance(user, User):
         grants = RowGrant.objects.filter(_held_by(user)).order_by()
         grants = grants.values_list("table", "namespace", "right")
         lists.append(grants)
     read_together(*lists)
-    if "row_grants" not in kept:
-        kept["row_grants"] = [] if grants is None else list(grants)
-    found: dict[int, set[str]] = {key: set() for key in unread}
+    if "row_grants" not in notes:
+        notes["row_grants"] = [] if grants is None else list(grants)
+    by_table: dict[int, set[str]] = {key: set() for key in unread}
     for key, path in masks if unread else ():
-        found[key].add(path.lower())
-    paths |= {key: frozenset(masked) for key, masked in found.items()}
-    return kept["row_grants"], paths
+        by_table[key].add(path.lower())
+    paths |= {key: frozenset(masked) for key, masked in by_table.items()}
+    return notes["row_grants"], paths
 
 
-def _held_on(table: Table, grants: Iterable[_Grant]) -> frozenset[str]:
+def _rights_on(table: Table, grants: Iterable[_Grant]) -> frozenset[str]:
     places = ((table.pk, ""), (None, table.namespace), (None, ""))
     return frozenset(right for *place, right in grants if tuple(place) in places)
 
@@ -220,10 +220,10 @@ def masked_paths(table: Table) -> frozenset[str]:
     with a part of the partition path Hudi's copy of that.
     """
     paths = MaskedColumn.objects.filter(table=table).values_list("path", flat=True)
-    return _with_derived(table, frozenset(path.lower() for path in paths))
+    return _add_derived(table, frozenset(path.lower() for path in paths))
 
 
-def _with_derived(table: Table, masked: frozenset[str]) -> frozenset[str]:
+def _add_derived(table: Table, masked: frozenset[str]) -> frozenset[str]:
     derived = {
         name
         for name, made_of in ((RECORD_KEY, table.record_key), (PARTITION_PATH, table.partition_by))

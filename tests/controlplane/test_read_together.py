@@ -48,25 +48,27 @@ def lists() -> list[QuerySet[Any, Any]]:
     ]
 
 
-def values(queryset: QuerySet[Any, Any]) -> list[Any]:
+def read_values(queryset: QuerySet[Any, Any]) -> list[Any]:
     """What the rows hold, of models with what they were joined to."""
-    return [vars_of(row) if hasattr(row, "_meta") else row for row in queryset]
+    return [read_fields(row) if hasattr(row, "_meta") else row for row in queryset]
 
 
-def vars_of(row: Any) -> dict[str, Any]:
-    joined = {name: vars_of(of) for name, of in row._state.fields_cache.items() if of is not None}
+def read_fields(row: Any) -> dict[str, Any]:
+    joined = {
+        name: read_fields(of) for name, of in row._state.fields_cache.items() if of is not None
+    }
     return {name: of for name, of in vars(row).items() if name != "_state"} | joined
 
 
 @pytest.mark.django_db
 def test_each_list_is_the_one_that_it_reads_alone() -> None:
     fill("ads", User.objects.create_user("ada"), text='a "quoted" word — and \x01')
-    apart = [values(queryset) for queryset in lists()]
+    apart = [read_values(queryset) for queryset in lists()]
     together = lists()
 
     with CaptureQueriesContext(connection) as queries:
         read_together(*together)
-        rows = [values(queryset) for queryset in together]
+        rows = [read_values(queryset) for queryset in together]
 
     assert len(queries) == 1
     assert rows == apart

@@ -85,7 +85,7 @@ DOORS = {
     *("data-changes-rows", "data-compare-rows"),
     # Messages.
     *("api:operations", "api:table_operations", "operations", "operations-export"),
-    *("operations-rows", "home", "home-part"),
+    *("operations-rows", "api:home", "home", "home-part"),
     *("api:sink", "api:sinks", "api:sink_stop", "api:sink_trace", "api:sink_transactions"),
     "sinks-part",
     *("api:schedule", "api:schedule_runs", "api:schedules", "api:table_schedules"),

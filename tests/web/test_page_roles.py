@@ -40,6 +40,7 @@ view-delete                            POST in 200 200 200 200 200 200 200 200 2
 home                                   GET  in  403 200 200 200 200 200 200 200 200 200
 home?q=trips                           GET  in  302 302 302 302 302 302 302 302 302 302
 home-part                              GET  in  403 200 200 200 200 200 200 200 200 200
+home-hours                             GET  in  403 200 200 200 200 200 200 200 200 200
 tables                                 GET  in  403 200 200 200 200 200 200 200 200 200
 tables-rows                            GET  in  403 200 200 200 200 200 200 200 200 200
 tables?sort=nothing                    GET  in  403 400 400 400 400 400 400 400 400 400

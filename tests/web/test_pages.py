@@ -26,17 +26,17 @@ from web.charts import MARKS_MAX
 from web.windows import to_instant
 
 CHARTED = (
-    "/t/ads/", "/t/ads/timeline", "/t/ads/files", "/t/ads/schema", "/t/ads/services",
+    "/", "/t/ads/", "/t/ads/timeline", "/t/ads/files", "/t/ads/schema", "/t/ads/services",
     "/t/ads/markers",
 )  # fmt: skip
 PAGES = (
-    "/", "/tables/", "/operations", "/t/ads/live", "/t/ads/writers", "/t/ads/locks",
+    "/tables/", "/operations", "/t/ads/live", "/t/ads/writers", "/t/ads/locks",
     "/t/ads/conflicts", "/t/ads/rollback", "/t/ads/savepoints",
     "/t/ads/schedules",
     *CHARTED,
 )  # fmt: skip
 FRAGMENTS = (
-    "/home/part", "/tables/rows", "/operations/rows", "/t/ads/writers/part",
+    "/home/part", "/home/hours", "/tables/rows", "/operations/rows", "/t/ads/writers/part",
     "/t/ads/conflicts/rows", "/t/ads/conflicts/rivals",
     "/t/ads/locks/parts/now", "/t/ads/locks/parts/history",
     "/t/ads/markers/parts/server", "/t/ads/markers/parts/directories", "/t/ads/health",

@@ -1,12 +1,14 @@
-"""Home: what needs a person over all tables, what runs, and what was done. Everything on it is of
-the tables that the reader sees.
+"""Home: what happens now over all tables, what needs a person, and what people did. It shows only
+tables that the reader sees.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from csp.constants import SELF, UNSAFE_INLINE
+from csp.decorators import csp_replace
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -15,22 +17,24 @@ from django.utils import timezone
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
-from controlplane.home.attention import Need
-from controlplane.home.board import Figures, Multiple, home_board
+from controlplane.home.attention import AttentionNeed
+from controlplane.home.board import MULTIPLES, HomeCounts, HomeLook
+from controlplane.home.people import RecentAction
 from controlplane.tables.access import Permission, may_everywhere, may_see_some
 from web.additions import first_step, note_seen_tables
-from web.bars import Bars, bars
+from web.audit_words import action_words, is_result_marked
+from web.chart_marks import Figure
+from web.figures import commits_and_conflicts
 from web.refusals import page, person
 
-BARS_HEIGHT = 40
-CONFLICTS_HEIGHT = 16
+CHARTS: Final = MULTIPLES + 1
 _OF_TABLES = ("q", "namespace", "after")
 """What stood in the address of the list of tables when it was the first page."""
 
 
 @dataclass(frozen=True, slots=True)
 class NeedLine:
-    need: Need
+    need: AttentionNeed
     url: str
     others_url: str
     """Where others of its kind are listed."""
@@ -46,84 +50,114 @@ class FigureLine:
     """There are more than were counted."""
     tone: str
     url: str
-    words: str
-    """What is counted, for whoever wonders."""
+    about: str
+    """What is counted."""
 
 
 @dataclass(frozen=True, slots=True)
-class MultipleLine:
-    multiple: Multiple
-    commits: Bars
-    conflicts: Bars
-
-    @property
-    def label(self) -> str:
-        """What the drawing says to those who do not see it."""
-        return (
-            f"{self.multiple.name}: {self.commits.total} commits, at most {self.commits.peak} in "
-            f"an hour; {self.conflicts.total} conflicts. The table below has the numbers."
-        )
+class DeedLine:
+    deed: RecentAction
+    words: str
+    is_marked: bool
+    """Its result is shown: it failed, or was refused."""
 
 
+@dataclass(frozen=True, slots=True)
+class HourFigure:
+    """A chart, or the empty place of one."""
+
+    id: str
+    traces: Figure
+
+
+# Plotly puts a style element of its own into the page.
+@csp_replace({"style-src": [SELF, UNSAFE_INLINE]})
 @require_safe
 @page
 def home(request: HttpRequest) -> HttpResponse:
     """An address of the list of tables, as it was before there was a Home, leads there."""
     if any(name in request.GET for name in _OF_TABLES):
         return redirect(f"{reverse('tables')}?{request.GET.urlencode()}")
-    return render(request, "pages/home.html", {"page": "home", **_board(request)})
+    look = _look(request)
+    context = {"page": "home", **_board(request, look), **_hours(look)}
+    return render(request, "pages/home.html", context)
 
 
 @require_safe
 @page
 def home_part(request: HttpRequest) -> HttpResponse:
-    return render(request, "fragments/home.html", _board(request))
+    return render(request, "fragments/home.html", _board(request, _look(request)))
 
 
-def _board(request: HttpRequest) -> dict[str, Any]:
+@require_safe
+@page
+def home_hours(request: HttpRequest) -> HttpResponse:
+    """The numbers of the charts, and the table of them."""
+    return render(request, "fragments/home_hours.html", _hours(_look(request)))
+
+
+def _look(request: HttpRequest) -> HomeLook:
     user = person(request)
     if not may_see_some(user):
         raise PermissionDenied("this needs the role viewer")
-    board = home_board(user, timezone.now())
-    note_seen_tables(request, board.tables)
+    return HomeLook(user, timezone.now())
+
+
+def _board(request: HttpRequest, look: HomeLook) -> dict[str, Any]:
+    board = look.board()
+    note_seen_tables(request, frozenset(line.slug for line in look.lines))
     return {
         "board": board,
         "figures": _figures(board.figures),
         "needs": [NeedLine(need, _url(need), _others_url(need)) for need in board.needs],
-        "multiples": [_drawn(multiple) for multiple in board.multiples],
-        "hours": [
-            (hour, [(of.commits[at], of.conflicts[at]) for of in board.multiples])
-            for at, hour in reversed(list(enumerate(board.hours)))
+        "deeds": [
+            DeedLine(deed, action_words(deed.what), is_result_marked(deed.result))
+            for deed in board.recent_actions
         ],
         "first_step": first_step(),
-        "may_register": may_everywhere(user, Permission.ADMINISTER),
+        "may_register": may_everywhere(look.user, Permission.ADMINISTER),
     }
 
 
-def _figures(figures: Figures) -> list[FigureLine]:
+def _hours(look: HomeLook) -> dict[str, Any]:
+    board = look.hours()
+    figures = [commits_and_conflicts(of, board.hours) for of in board.tables]
+    empty: Figure = {"data": [], "layout": {}}
+    return {
+        "hour_board": board,
+        "hour_figures": [
+            HourFigure(f"hours-{at}", figures[at] if at < len(figures) else empty)
+            for at in range(CHARTS)
+        ],
+        "hours": [
+            (hour, [(of.commits[at], of.conflicts[at]) for of in board.tables])
+            for at, hour in reversed(list(enumerate(board.hours)))
+        ],
+    }
+
+
+def _figures(figures: HomeCounts) -> list[FigureLine]:
     tables = reverse("tables")
-    broken = f"{reverse('operations')}?state=unanswered"
     lines = (
-        ("Late tables", figures.late_tables, "warn", f"{tables}?show=late",
-         "past the age of commits that is promised, or not read for a while"),
-        ("Open conflicts, 24 h", figures.open_conflicts, "bad", f"{tables}?show=conflicts",
-         "writes that lost and whose writers committed nothing since"),
-        ("Suspect writers", figures.suspect_writers, "warn", f"{tables}?show=suspects",
-         "they missed heartbeats and are given up soon"),
-        ("Failed operations, 24 h", figures.broken_operations, "bad", broken,
-         "without a known end among them; nobody ran them again"),
-        ("Archiving blocked", figures.blocked_archiving, "warn", f"{tables}?show=archiving",
-         "tables whose timeline grows because something must not be passed"),
+        ("Late tables", figures.late_tables, False, "warn", f"{tables}?show=late",
+         "The newest commit is older than the freshness target, or the table is out of sync."),
+        ("Suspect writers", figures.suspect_writers, False, "warn", f"{tables}?show=suspects",
+         "They missed heartbeats and expire soon."),
+        ("Failed operations, 24 h", figures.broken_operations, figures.is_broken_cut, "bad",
+         f"{reverse('operations')}?state=unanswered",
+         "Failed, lost or in an unknown state, and not run again."),
+        ("Firing alerts", figures.firing_alerts, figures.is_alerts_cut, "bad", reverse("alerts"),
+         "Failing health checks that are not silenced."),
+        ("Archiving blocked", figures.blocked_archiving, False, "warn", f"{tables}?show=archiving",
+         "A pending instant, a savepoint or a writer keeps old commits on the timeline."),
     )  # fmt: skip
     return [
-        FigureLine(
-            name, count, figures.is_broken_cut and url == broken, tone if count else "", url, words
-        )
-        for name, count, tone, url, words in lines
+        FigureLine(name, count, is_more, tone if count else "", url, about)
+        for name, count, is_more, tone, url, about in lines
     ]
 
 
-def _url(need: Need) -> str:
+def _url(need: AttentionNeed) -> str:
     match need.page:
         case "operation" if need.operation:
             return reverse("operation", args=[need.slug, need.operation])
@@ -133,15 +167,7 @@ def _url(need: Need) -> str:
             return reverse(name, args=[need.slug])
 
 
-def _others_url(need: Need) -> str:
+def _others_url(need: AttentionNeed) -> str:
     shown = {"mirror": "unread", "suspect-writer": "suspects", "event-conflict": "conflicts"}
     query = urlencode({"show": shown.get(need.check, f"check.{need.check}")})
     return f"{reverse('tables')}?{query}"
-
-
-def _drawn(multiple: Multiple) -> MultipleLine:
-    return MultipleLine(
-        multiple,
-        bars(multiple.commits, height=BARS_HEIGHT),
-        bars(multiple.conflicts, height=CONFLICTS_HEIGHT),
-    )

@@ -16,7 +16,7 @@ from controlplane.tables.masks import MASK
 from controlplane.tables.models import MaskedColumn, RowGrant, Table
 from controlplane.tables.row_access import (
     do_record_rows_read,
-    masked_columns,
+    find_masked_columns,
     row_access,
     whole_tables,
 )
@@ -178,12 +178,12 @@ def test_one_request_asks_once_and_the_next_one_again(people: Table, pia: User) 
         first = row_access(pia, people)
         assert row_access(pia, people) == first
         assert whole_tables(pia, [people]) == frozenset()
-        assert masked_columns(pia, [people])[people.pk] == first.masked
+        assert find_masked_columns(pia, [people])[people.pk] == first.masked
 
     assert len(queries) == 1
     RowGrant.objects.all().delete()
     MaskedColumn.objects.filter(path="Email").delete()
-    assert row_access(pia, people).may_read, "the request at hand goes on as it began"
+    assert row_access(pia, people).may_read, "one request sees one state"
     begin_visit(pia)
     assert not row_access(pia, people).may_read
     assert "email" not in row_access(pia, people).masked

@@ -20,6 +20,8 @@ from .rows import (
     ChangedRows,
     Check,
     ConflictRow,
+    HomeBoard,
+    HourBoard,
     InstantRow,
     MarkerDirectoryRow,
     MarkerServerStatus,
@@ -65,6 +67,20 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
     def close(self) -> None:
         """Give its connections back."""
         self._connection.close()
+
+    # All tables
+
+    def home(self) -> HomeBoard:
+        """Numbers and first rows over all tables that the token's owner sees: active writers,
+        conflicts, pending markers, join status, and what needs attention.
+        """
+        board: HomeBoard = self._connection.get("home/")
+        return board
+
+    def commits_by_hour(self) -> HourBoard:
+        """Commits and conflicts of each of the last 24 hours."""
+        board: HourBoard = self._connection.get("home/hours/")
+        return board
 
     # Tables
 

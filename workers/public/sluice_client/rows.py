@@ -64,6 +64,22 @@ class AttemptRow(TypedDict):
     started_at: str | None
     ended_at: str | None
     outcome: str
+class AttentionNeed(TypedDict):
+    """`AttentionNeed` of the OpenAPI document."""
+
+    key: str
+    rank: int
+    verdict: str
+    title: str
+    cause: str
+    advice: str
+    slug: str
+    table_name: str
+    since: str | None
+    page: str
+    operation: str | None
+    check: str
+    others: int
 
 
 class AuditRow(TypedDict):
@@ -154,6 +170,18 @@ class CompletenessPoint(TypedDict):
     keys: int
     complete_pct: float
     by_group: dict[str, Any]
+
+
+class ConflictLine(TypedDict):
+    """`ConflictLine` of the OpenAPI document."""
+
+    slug: str
+    table_name: str
+    kind: str
+    winner: str
+    loser: str
+    loser_instant: str
+    decided_at: str
 
 
 class ConflictRow(TypedDict):
@@ -296,6 +324,55 @@ class GroupRow(TypedDict):
     coverage_pct: float | None
 
 
+class HomeBoard(TypedDict):
+    """`HomeBoard` of the OpenAPI document."""
+
+    at: str
+    tables: int
+    figures: HomeCounts
+    needs: list[AttentionNeed]
+    needs_total: int
+    is_needs_cut: bool
+    writers: list[WriterLine]
+    writers_total: int
+    conflicts: list[ConflictLine]
+    conflicts_24h: int
+    open_conflicts: int
+    markers: PendingMarkers
+    streams: JoinedStreams
+    operations: list[OperationRow]
+    operations_total: int
+    recent_actions: list[RecentAction]
+
+
+class HomeCounts(TypedDict):
+    """`HomeCounts` of the OpenAPI document."""
+
+    late_tables: int
+    suspect_writers: int
+    broken_operations: int
+    is_broken_cut: bool
+    firing_alerts: int
+    is_alerts_cut: bool
+    blocked_archiving: int
+
+
+class HourBoard(TypedDict):
+    """`HourBoard` of the OpenAPI document."""
+
+    hours: list[str]
+    tables: list[HourCounts]
+
+
+class HourCounts(TypedDict):
+    """`HourCounts` of the OpenAPI document."""
+
+    slug: str
+    name: str
+    commits: list[int]
+    conflicts: list[int]
+
+
 class InstantRow(TypedDict):
     """`InstantRow` of the OpenAPI document."""
 
@@ -323,6 +400,13 @@ class JoinStatus(TypedDict):
     total_rows: int
     sampled_at: str | None
     commits_since: int
+
+
+class JoinedStreams(TypedDict):
+    """`JoinedStreams` of the OpenAPI document."""
+
+    rows: list[StreamLine]
+    total: int
 
 
 class LetterCommitRow(TypedDict):
@@ -380,6 +464,16 @@ class MarkerServerStatus(TypedDict):
     samples: list[SampleRow]
     recent: BatchTotals | None
     total: BatchTotals | None
+class MarkerLine(TypedDict):
+    """`MarkerLine` of the OpenAPI document."""
+
+    slug: str
+    table_name: str
+    instant: str
+    writer: str
+    markers: int
+    age_s: float
+    is_orphan: bool
 
 
 class OperationDetail(TypedDict):
@@ -475,6 +569,15 @@ class PasswordLink(TypedDict):
     hours: int
 
 
+class PendingMarkers(TypedDict):
+    """`PendingMarkers` of the OpenAPI document."""
+
+    rows: list[MarkerLine]
+    total: int
+    instants: int
+    is_cut: bool
+
+
 class PendingPlanRow(TypedDict):
     """`PendingPlanRow` of the OpenAPI document."""
 
@@ -558,6 +661,19 @@ class PresenceRow(TypedDict):
     lacks: list[str]
     keys: int
     share_pct: float
+
+
+class RecentAction(TypedDict):
+    """`RecentAction` of the OpenAPI document."""
+
+    id: int
+    at: str
+    who: str
+    what: str
+    object: str
+    table_name: str
+    reason: str
+    result: str
 
 
 class RightRow(TypedDict):
@@ -832,6 +948,19 @@ class StoredRow(TypedDict):
     cells: list[Any | None]
 
 
+class StreamLine(TypedDict):
+    """`StreamLine` of the OpenAPI document."""
+
+    slug: str
+    table_name: str
+    stream: str
+    rows_with: int
+    rows_total: int
+    coverage_pct: float | None
+    lag_s: float | None
+    processing_lag_s: float | None
+
+
 class StreamRounds(TypedDict):
     """`StreamRounds` of the OpenAPI document."""
 
@@ -999,6 +1128,22 @@ class WaitingKey(TypedDict):
     waits_for: list[str]
     event_at: str | None
     commit: str
+
+
+class WriterLine(TypedDict):
+    """`WriterLine` of the OpenAPI document."""
+
+    table: int
+    slug: str
+    table_name: str
+    namespace: str
+    instant: str
+    writer: str
+    operation: str
+    operation_ref: str
+    beat_at: str
+    expires_at: str
+    is_suspect: bool
 
 
 class WriterRow(TypedDict):
