@@ -9,11 +9,11 @@ from uuid import UUID
 
 from django import forms
 
+from controlplane.operations.descriptions.services import get_service
 from controlplane.operations.permissions import schedulable_services
 from controlplane.operations.scheduled.due_times import CRON_CHARS_MAX, EVERY_S_MAX, EVERY_S_MIN
 from controlplane.operations.scheduled.queries import ScheduleRow
 from controlplane.operations.scheduled.wishes import ScheduleWish
-from web.table_service_words import text_of
 
 REASON_CHARS_MAX = 500
 WRITE = "write"
@@ -51,7 +51,7 @@ class ScheduleForm(forms.Form):
 
     def __init__(self, *args: Any, others: Sequence[ScheduleRow] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        services = [(name, text_of(name).title) for name in schedulable_services()]
+        services = [(name, get_service(name).title) for name in schedulable_services()]
         self.fields["what"] = forms.ChoiceField(choices=[(WRITE, "Write"), *services])
         named = [(str(other.id), f"{other.name} of {other.table_slug}") for other in others]
         self.fields["after"] = forms.ChoiceField(choices=[("", "none"), *named], required=False)
@@ -97,7 +97,7 @@ class ScheduleForm(forms.Form):
         if field is not None and field not in self.errors and not words.get(field):
             self.add_error(field, "Say when it is due.")
         if words.get("what", WRITE) != WRITE and "source" in words.get("parameters", {}):
-            service = text_of(words["what"]).title
+            service = get_service(words["what"]).title
             self.add_error(
                 "parameters",
                 f"These are the parameters of a write. Give those of {service}, or {{}} for none.",

@@ -20,11 +20,11 @@ from controlplane.mirror.queries.table_services import (
     service_history,
 )
 from controlplane.operations.actions import ServiceKind, service_kinds
+from controlplane.operations.descriptions.services import Service, get_service
 from controlplane.operations.queries import OperationRow, recent_operations
 from controlplane.operations.schedules import ServiceSettingRow, service_settings
 from web import figures
 from web.chart_marks import Figure
-from web.table_service_words import ServiceText, text_of
 from web.templatetags.lake import age, count, instant_age_s, size
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Figures:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceCard:
     kind: ServiceKind
-    words: ServiceText
+    words: Service
     figures: Sequence[Figures]
     last: ServiceRunRow | None
     ended: OperationRow | None
@@ -75,7 +75,7 @@ def service_board(table: Table, user: User) -> dict[str, Any]:
     cards = [
         ServiceCard(
             kind=kinds[name],
-            words=text_of(name),
+            words=get_service(name),
             figures=_figures(name, left, plans),
             last=next((run for run in history if run.service == name), None),
             ended=next((one for one in operations if one.service == name and one.is_final), None),
@@ -94,7 +94,7 @@ def service_board(table: Table, user: User) -> dict[str, Any]:
         "cards": cards,
         "plans": plans,
         "history": history,
-        "others": [(kinds[name], text_of(name)) for name in offered if name in kinds],
+        "others": [(kinds[name], get_service(name)) for name in offered if name in kinds],
         "durations": _durations(history),
         "service_operations": operations[:20],
     }

@@ -12,6 +12,7 @@ from typing import Any
 from django import forms
 
 from controlplane.errors import ControlPlaneError
+from controlplane.operations.descriptions.services import get_service, read_parameters
 from controlplane.operations.descriptions.write import (
     BROKER_SECURITY,
     PLANNED_OPERATIONS,
@@ -24,7 +25,6 @@ from controlplane.operations.descriptions.write import (
 from web.connection_choice import check_broker, connection_field
 from web.refusals import explained
 from web.request_forms import RequestForm
-from web.table_service_words import chosen, text_of
 
 ADDRESS_CHARS_MAX = 6_000
 """Of what is handed on to another page's form."""
@@ -121,8 +121,8 @@ class WriteForm(RequestForm):
                 refusal = "Rows of this source overwrite by a schedule, or over REST with a plan."
                 self.add_error("operation", refusal)
             return
-        taken = set(chosen(str(words["operation"]), dict.fromkeys(self.parts, "x")))
-        title = text_of(str(words["operation"])).title
+        taken = set(read_parameters(str(words["operation"]), dict.fromkeys(self.parts, "x")))
+        title = get_service(str(words["operation"])).title
         for name, part in self.parts.items():
             if name not in taken and words.get(name) not in ("", None, part.default):
                 self.add_error(name, f"“{title}” does not take this.")

@@ -75,7 +75,9 @@ def client_parameters(description: Description) -> list[Field]:
 
 def _method(description: Description) -> str:
     own = client_parameters(description)
-    is_plan_needed = any(field.is_of_plan and field.is_needed for field in description.fields)
+    is_plan_needed = bool(description.plan) and any(
+        field.is_of_plan and field.is_needed for field in description.fields
+    )
     first = [f"{name}: str" for name in ("slug", *_places(description))]
     first += [_parameter(field) for field in own if field.is_first]
     rest = [_parameter(field) for field in own if not field.is_first]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sized
 from dataclasses import dataclass
 
+from controlplane.operations.descriptions.services import get_service
 from controlplane.tables.access import Caller, Permission
 from controlplane.tables.models import Table
 from controlplane.tables.row_access import row_access
@@ -12,29 +13,6 @@ from workers.table_services import registry
 from workers.table_services.given_rows import PATH_KEY
 
 DELETE = "delete"
-_TITLES = {
-    "compaction": "Compact",
-    "clustering": "Cluster",
-    "clean": "Clean",
-    "archive": "Archive",
-    "savepoint": "Savepoint",
-    "delete_savepoint": "Delete a savepoint",
-    "restore": "Restore",
-    "rollback_several": "Roll several back",
-    DELETE: "Delete rows",
-    "delete_partition": "Delete partitions",
-    "insert_overwrite": "Overwrite partitions",
-    "insert_overwrite_table": "Overwrite the table",
-    "adopt": "Adopt the table",
-    "upgrade": "Upgrade the table",
-    "repair": "Repair",
-    "delete_markers": "Delete orphaned markers",
-}
-_MAINTAINING = frozenset(
-    {"compaction", "clustering", "clean", "archive", "savepoint", "delete_markers"}
-)
-"""Every snapshot that readers were promised stays. A service that is not listed is an admin's."""
-
 _NOT_SCHEDULED = frozenset({"savepoint", "delete_markers"})
 """A savepoint names an instant, so a person requests it. Orphaned markers go with the next writer.
 """
@@ -54,7 +32,7 @@ def service_kinds() -> list[ServiceKind]:
     return [
         ServiceKind(
             name=name,
-            title=_TITLES.get(name, name),
+            title=get_service(name).title,
             is_destructive=is_destructive(name),
             role=permission_of(name).role,
         )
@@ -72,12 +50,12 @@ def schedulable_services() -> list[str]:
 
 
 def is_destructive(service: str) -> bool:
-    return service not in _MAINTAINING
+    return get_service(service).permission is Permission.ADMINISTER
 
 
 def permission_of(service: str) -> Permission:
     """What running the service needs."""
-    return Permission.ADMINISTER if is_destructive(service) else Permission.OPERATE
+    return get_service(service).permission
 
 
 def permission_to_plan(parameters: Mapping[str, str]) -> Permission:

@@ -17,15 +17,20 @@ from controlplane.api.client_calls import FILE, client_calls, client_parameters
 from controlplane.api.request_bodies import RequestBody
 from controlplane.operations.descriptions.catalogue import DESCRIPTIONS, requests_page
 from controlplane.operations.descriptions.field import Description, Field
+from controlplane.operations.descriptions.services import SERVICES
 from controlplane.operations.descriptions.write import SOURCE, WRITE, part_names
 from controlplane.operations.kinds.kind import kinds
+from web.forms import RollbackForm, ServiceForm
 from web.write_forms import SOURCES, WriteForm
 from workers.public.sluice_client import Client
 from workers.sink.bounded import FIELDS, OFFSETS
+from workers.table_services import registry
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = REPOSITORY / "docs" / "requests.md"
 FORMS: Final[Mapping[str, Callable[[], list[forms.Form]]]] = {
+    "rollback": lambda: [RollbackForm()],
+    "service": lambda: [ServiceForm()],
     "write": lambda: [WriteForm(kind=kind, namespace="") for kind in SOURCES],
 }
 """By request; those that are not listed have no form."""
@@ -75,6 +80,16 @@ def find_client_names(description: Description) -> set[str]:
 @pytest.mark.parametrize("description", DESCRIPTIONS, ids=lambda description: description.name)
 def test_a_request_has_the_same_fields_everywhere(description: Description) -> None:
     assert list(find_differences(description)) == []
+
+
+def test_every_service_of_the_engine_is_described_and_has_its_arguments() -> None:
+    lacking = {
+        service.name: {field.flag for field in service.fields} - {""} - find_flags(service.command)
+        for service in SERVICES.values()
+    }
+
+    assert sorted(SERVICES) == sorted(registry.service_names())
+    assert {name: flags for name, flags in lacking.items() if flags} == {}
 
 
 @pytest.mark.django_db

@@ -74,7 +74,7 @@ def test_second_click_asks_for_nothing_more(newest: str, as_admin: Client) -> No
     [
         ({"typed_name": "trip"}, "not the table&#x27;s name"),
         ({"typed_name": ""}, "Type the table&#x27;s name"),
-        ({"reason": "  "}, "Say why"),
+        ({"reason": "  "}, "Enter a reason"),
         ({"reason": "x" * 501}, "under 500"),
     ],
 )

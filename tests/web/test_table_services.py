@@ -15,11 +15,11 @@ from pytest_django import Settings
 
 from controlplane.errors import ControlPlaneError
 from controlplane.operations.actions import ServiceKind, plan_service, service_kinds
+from controlplane.operations.descriptions.services import get_service
 from controlplane.operations.models import Operation, ServiceSetting
 from controlplane.tables.models import Table
 from tests.support.markup import compact
 from tests.web.conftest import TRIPS
-from web.table_service_words import text_of
 from workers import open_table
 
 CLEAN = "/t/trips/services/run/clean?hoodie.clean.commits.retained=1"
@@ -160,8 +160,8 @@ def test_first_look_asks_what_to_delete_and_complains_of_nothing(
 @pytest.mark.parametrize("kind", service_kinds(), ids=lambda kind: kind.name)
 def test_the_engine_knows_every_choice_that_a_form_offers(trips: Table, kind: ServiceKind) -> None:
     problems = [
-        problem_of(trips, kind.name, {choice.name: choice.options[0] if choice.options else "1"})
-        for choice in text_of(kind.name).choices
+        problem_of(trips, kind.name, {field.name: next(iter(field.values), "1")})
+        for field in get_service(kind.name).fields
     ]
 
     assert not [problem for problem in problems if "unknown" in problem]

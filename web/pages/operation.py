@@ -23,6 +23,7 @@ from controlplane.operations.actions import (
     find_pause,
     is_cancellable,
 )
+from controlplane.operations.descriptions.services import get_service
 from controlplane.operations.kinds.kind import Cancelling, kind_named
 from controlplane.operations.queries import (
     OperationDetail,
@@ -37,7 +38,6 @@ from web.pages.operation_log import log_context
 from web.pages.operations import wait_url
 from web.refusals import as_operation_id, page, person, refusal_of
 from web.rollback_flow import flow
-from web.table_service_words import text_of
 from web.verdicts import verification
 from web.write_forms import SOURCES
 
@@ -156,7 +156,7 @@ def _context(request: HttpRequest, found: Operation, *, is_whole: bool) -> dict[
         "table": table,
         "operation": operation,
         "phases": instant_phases(table, row.instant) if row.instant else [],
-        "words": text_of(operation.row.service) if operation.row.service else None,
+        "words": get_service(operation.row.service) if operation.row.service else None,
         "synced_at": table.synced_at,
         "pause": find_pause(table) if kind.page == "rollback" or row.service == _SEVERAL else None,
         **_again(operation),

@@ -9,11 +9,11 @@ from django.views.decorators.http import require_http_methods
 
 from controlplane.errors import ControlPlaneError
 from controlplane.operations.actions import do_update_service_setting
+from controlplane.operations.descriptions.services import get_service, read_parameters
 from controlplane.operations.schedules import service_settings
 from controlplane.tables.access import Permission, access_table, may
 from web.refusals import page, person, refusal_of
 from web.table_service_forms import SettingForm
-from web.table_service_words import chosen, text_of
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -41,25 +41,29 @@ def setting(request: HttpRequest, slug: str, service: str) -> HttpResponse:
                 enabled=form.cleaned_data["enabled"],
                 every_s=form.cleaned_data["every_minutes"] * 60,
                 trigger_commits=form.cleaned_data["trigger_commits"],
-                parameters=chosen(service, request.POST),
+                parameters=read_parameters(service, request.POST),
                 by=person(request),
             )
         except ControlPlaneError as error:
             status, title, text = refusal_of(error)
             problem = f"{title}. {text}"
         else:
-            messages.success(request, f"The schedule of {text_of(service).title.lower()} is saved.")
+            messages.success(
+                request, f"The schedule of {get_service(service).title.lower()} is saved."
+            )
             return redirect("services", table.slug)
     elif request.method == "POST":
         status = 422
-    parameters = chosen(service, request.POST) if request.method == "POST" else known.parameters
+    parameters = (
+        read_parameters(service, request.POST) if request.method == "POST" else known.parameters
+    )
     context = {
         "page": "services",
         "table": table,
         "service": service,
-        "words": text_of(service),
+        "words": get_service(service),
         "setting": known,
-        "choices": [(one, parameters.get(one.name, "")) for one in text_of(service).choices],
+        "choices": [(one, parameters.get(one.name, "")) for one in get_service(service).fields],
         "form": form,
         "problem": problem,
         "may_change": may(person(request), Permission.ADMINISTER, table),

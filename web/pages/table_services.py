@@ -24,14 +24,14 @@ from controlplane.operations.actions import (
     plan_service,
     service_kinds,
 )
+from controlplane.operations.descriptions.services import find_missing, get_service, read_parameters
 from controlplane.operations.request_places import check_named_places
 from controlplane.tables.access import Permission, access_table, may
+from web.forms import ServiceForm
 from web.plans import deletion_treemap, item_groups
 from web.refusals import page, person, refusal_of
 from web.rollback_flow import approver_wanted
 from web.table_service_board import service_board
-from web.table_service_forms import ServiceForm
-from web.table_service_words import chosen, missing, text_of
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
@@ -64,7 +64,7 @@ def services_part(request: HttpRequest, slug: str, part: str) -> HttpResponse:
 def service(request: HttpRequest, slug: str, service: str) -> HttpResponse:
     """Choose, look at the plan; a POST asks for exactly that plan."""
     kind = _kind(service)
-    parameters = chosen(service, _texts(request))
+    parameters = read_parameters(service, _texts(request))
     is_posted = request.method == "POST"
     permission = permission_of(service) if is_posted else permission_to_plan(parameters)
     table = access_table(person(request), slug, permission)
@@ -98,7 +98,7 @@ def _confirm(request: HttpRequest, table: Table, kind: ServiceKind) -> HttpRespo
         expected_names=(table.name, table.slug),
         is_destructive=kind.is_destructive,
     )
-    shown = _Shown(request, table, kind, chosen(kind.name, request.POST), form=form)
+    shown = _Shown(request, table, kind, read_parameters(kind.name, request.POST), form=form)
     if not form.is_valid():
         shown.status = 422
         return _show(shown)
@@ -122,7 +122,7 @@ def _confirm(request: HttpRequest, table: Table, kind: ServiceKind) -> HttpRespo
 
 def _show(shown: _Shown) -> HttpResponse:
     table, kind, form = shown.table, shown.kind, shown.form
-    absent = missing(kind.name, shown.parameters)
+    absent = find_missing(kind.name, shown.parameters)
     plan = None if absent else _plan(shown)
     if plan and (form is None or shown.is_new_plan):
         typed = form.data if form is not None else {}
@@ -133,10 +133,10 @@ def _show(shown: _Shown) -> HttpResponse:
         "page": _nav(kind.name),
         "table": table,
         "kind": kind,
-        "words": text_of(kind.name),
+        "words": get_service(kind.name),
         "parameters": shown.parameters,
         "choices": [
-            (one, shown.parameters.get(one.name, "")) for one in text_of(kind.name).choices
+            (one, shown.parameters.get(one.name, "")) for one in get_service(kind.name).fields
         ],
         "plan": plan,
         "form": form,
@@ -167,7 +167,7 @@ def _plan(shown: _Shown) -> ServicePlanView | None:
         return plan_service(shown.table, shown.kind.name, shown.parameters, None)
     except ControlPlaneError as error:
         is_first_look = isinstance(error, InvalidRequest) and not shown.parameters
-        if not (is_first_look and text_of(shown.kind.name).choices):
+        if not (is_first_look and get_service(shown.kind.name).fields):
             shown.problem = shown.problem or error
         return None
 

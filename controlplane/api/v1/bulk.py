@@ -27,14 +27,16 @@ from controlplane.api.auth import IsAdminToWrite
 from controlplane.api.errors import ANSWERED, answer
 from controlplane.api.outputs import output, shown
 from controlplane.api.parsing import Strict, validated
+from controlplane.api.request_bodies import to_serializer_field
 from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
-from controlplane.api.v1.table_services import Parameters, ServiceRunApi
+from controlplane.api.v1.table_services import ServiceRunApi
 from controlplane.api.v1.tables import TableListApi
 from controlplane.api.views import ApiView
 from controlplane.errors import InvalidRequest
 from controlplane.monitoring.actions import HOURS_MAX, REASON_CHARS_MAX, do_silence
 from controlplane.monitoring.queries import alert_row
 from controlplane.operations.actions import do_request_cancel, do_request_service, permission_of
+from controlplane.operations.descriptions.services import SERVICE
 from controlplane.operations.permissions import is_destructive
 from controlplane.operations.queries import access_operation
 from controlplane.tables.access import Permission, access_table
@@ -127,7 +129,7 @@ class BulkServiceApi(ApiView):
     class BulkService(Strict):
         service = serializers.CharField(max_length=32)
         tables = _Once(child=serializers.CharField(max_length=64), help_text="Slugs.")
-        parameters = Parameters(required=False, default=dict)
+        parameters = to_serializer_field(SERVICE["parameters"])
         reason = serializers.CharField(max_length=500, required=False, default="")
 
     @extend_schema(

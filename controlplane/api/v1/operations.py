@@ -21,7 +21,6 @@ from controlplane.api.request_bodies import RequestBody
 from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
 from controlplane.api.views import ApiView
 from controlplane.errors import InvalidRequest
-from controlplane.fields import InstantTimeSerializerField
 from controlplane.operations.actions import (
     do_request_cancel,
     do_request_planned_write,
@@ -31,6 +30,7 @@ from controlplane.operations.actions import (
     plan_rollback,
     service_kinds,
 )
+from controlplane.operations.descriptions.rollback import PLAN_ROLLBACK, ROLLBACK
 from controlplane.operations.descriptions.write import PLAN_OVERWRITE, PLANNED_OPERATIONS, WRITE
 from controlplane.operations.filters import (
     NOBODY,
@@ -244,8 +244,8 @@ class OperationCancelApi(ApiView):
 class RollbackPlanApi(ApiView):
     permission_classes = [IsAdmin]
 
-    class PlanRequest(Strict):
-        instant = InstantTimeSerializerField()
+    class PlanRequest(RequestBody):
+        description = PLAN_ROLLBACK
 
     @extend_schema(operation_id="rollbacks_plan", request=PlanRequest, responses=output(PlanView))
     def post(self, request: Request, slug: str) -> Response:
@@ -258,11 +258,8 @@ class RollbackCreateApi(ApiView):
     permission_classes = [IsAdmin]
     throttle_scope = "rollback"
 
-    class RollbackRequest(Strict):
-        instant = InstantTimeSerializerField()
-        plan_hash = serializers.CharField(max_length=64)
-        reason = serializers.CharField(max_length=500)
-        table_name = serializers.CharField(max_length=200, help_text="The table's name, typed.")
+    class RollbackRequest(RequestBody):
+        description = ROLLBACK
 
     @extend_schema(
         operation_id="rollbacks_request",

@@ -14,6 +14,7 @@ from controlplane.api.auth import IsAdminToWrite, IsOperator
 from controlplane.api.if_match import if_unchanged
 from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated, validated_query
+from controlplane.api.request_bodies import RequestBody, to_serializer_field
 from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
 from controlplane.api.views import ApiView
 from controlplane.mirror.queries.files import Backlog, backlog
@@ -36,6 +37,7 @@ from controlplane.operations.actions import (
     plan_service,
     service_kinds,
 )
+from controlplane.operations.descriptions.services import PLAN_SERVICE, SERVICE
 from controlplane.operations.queries import OperationDetail, operation_detail
 from controlplane.operations.request_places import check_named_places
 from controlplane.operations.schedules import (
@@ -59,12 +61,6 @@ class ServiceBoard:
     settings: list[ServiceSettingRow]
 
 
-class Parameters(serializers.DictField):
-    """A service's own settings, all as text."""
-
-    child = serializers.CharField(max_length=4000, allow_blank=True)
-
-
 class ServiceListApi(ApiView):
     @extend_schema(operation_id="services_read", responses=output(ServiceBoard))
     def get(self, request: Request, slug: str) -> Response:
@@ -81,8 +77,8 @@ class ServiceListApi(ApiView):
 class ServicePlanApi(ApiView):
     changes_nothing = True
 
-    class ServicePlanRequest(Strict):
-        parameters = Parameters(required=False, default=dict)
+    class ServicePlanRequest(RequestBody):
+        description = PLAN_SERVICE
 
     @extend_schema(
         operation_id="services_plan",
@@ -101,18 +97,8 @@ class ServiceRunApi(ApiView):
     permission_classes = [IsOperator]
     throttle_scope = "service"
 
-    class ServiceRequest(Strict):
-        parameters = Parameters(required=False, default=dict)
-        plan_hash = serializers.CharField(
-            max_length=64,
-            required=False,
-            default="",
-            help_text="Of the plan that was shown. What takes nothing away runs without one, too.",
-        )
-        reason = serializers.CharField(max_length=500, required=False, default="")
-        table_name = serializers.CharField(
-            max_length=200, required=False, default="", help_text="The table's name, typed."
-        )
+    class ServiceRequest(RequestBody):
+        description = SERVICE
 
     @extend_schema(
         operation_id="services_request",
@@ -149,7 +135,7 @@ class ServiceSettingApi(ApiView):
         trigger_commits = serializers.IntegerField(
             min_value=0, max_value=TRIGGER_COMMITS_MAX, required=False, default=0
         )
-        parameters = Parameters(required=False, default=dict)
+        parameters = to_serializer_field(SERVICE["parameters"])
 
     @extend_schema(operation_id="services_schedule_read", responses=output(ServiceSettingRow))
     def get(self, request: Request, slug: str, service: str) -> Response:

@@ -22,13 +22,18 @@ def add_fields(parser: ArgumentParser, fields: Iterable[Field]) -> None:
 
 def add_confirmation(parser: ArgumentParser) -> None:
     """Add the words that carry a plan out."""
-    parser.add_argument("--yes", action="store_true", help="carry the plan out")
+    add_yes(parser)
     add_fields(parser, (PLAN_HASH, REASON))
+
+
+def add_yes(parser: ArgumentParser) -> None:
+    """Add the switch without which a plan is only shown."""
+    parser.add_argument("--yes", action="store_true", help="carry the plan out")
 
 
 def read_texts(options: Mapping[str, Any], fields: Iterable[Field]) -> dict[str, str]:
     """Return the values of these arguments by their keys, without empty ones."""
-    texts = {field.body_key: options[_destination(field)] for field in fields if field.flag}
+    texts = {field.body_key: options.get(_destination(field)) for field in fields if field.flag}
     return {key: text for key, text in texts.items() if text}
 
 

@@ -7,9 +7,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from controlplane.operations.descriptions.field import Description, Field, FieldType
+from controlplane.operations.descriptions.rollback import PLAN_ROLLBACK, ROLLBACK
+from controlplane.operations.descriptions.services import PLAN_SERVICE, SERVICE, SERVICES, Service
 from controlplane.operations.descriptions.write import PLAN_OVERWRITE, WRITE
 
-DESCRIPTIONS: Final[Sequence[Description]] = (PLAN_OVERWRITE, WRITE)
+DESCRIPTIONS: Final[Sequence[Description]] = (
+    PLAN_OVERWRITE,
+    WRITE,
+    PLAN_ROLLBACK,
+    ROLLBACK,
+    PLAN_SERVICE,
+    SERVICE,
+)
 
 _HEAD: Final = """# Requests
 
@@ -22,18 +31,39 @@ there; a dash means that they have none. A field in *italics* is a part of the o
 
 def requests_page() -> str:
     """Return the page `docs/requests.md`."""
-    return "\n".join([_HEAD.rstrip(), *map(_section, DESCRIPTIONS), ""])
+    services = [_service_section(service) for service in SERVICES.values()]
+    return "\n".join([_HEAD.rstrip(), *map(_section, DESCRIPTIONS), *services, ""])
 
 
 def _section(description: Description) -> str:
     command = f" Command: `manage.py {description.command}`." if description.command else ""
     ways = f"`POST {description.address}`, `Client.{description.call}`."
     text = f"{ways} Role: {description.permission.role}.{command}"
-    parts = [textwrap.fill(part, 120) for part in (description.purpose, text)]
-    head = "\n\n".join([f"\n## {description.name}", *parts])
+    head = _head(description.name, description.purpose, text)
     columns = "\n| field | type | default | form | command | meaning |\n|---|---|---|---|---|---|"
     rows = [_row(field, description) for field in description.all_fields()]
     return "\n".join([head, columns, *rows])
+
+
+def _service_section(service: Service) -> str:
+    role = f"Role: {service.permission.role}. Command: `manage.py {service.command}`."
+    head = _head(f"service: {service.name}", service.purpose, role)
+    columns = "\n| parameter | type | form | command | meaning |\n|---|---|---|---|---|"
+    rows = [
+        _join(
+            f"`{field.name}`",
+            _type(field) + (", needed" if field.is_needed else ""),
+            field.label,
+            f"`{field.flag or '--set'}`",
+            field.help,
+        )
+        for field in service.fields
+    ]
+    return "\n".join([head, columns, *rows] if rows else [head])
+
+
+def _head(name: str, *paragraphs: str) -> str:
+    return "\n\n".join([f"\n## {name}", *(textwrap.fill(text, 120) for text in paragraphs)])
 
 
 def _row(field: Field, description: Description) -> str:
@@ -41,7 +71,10 @@ def _row(field: Field, description: Description) -> str:
     name = f"*`{field.body_key}`*" if is_part else f"`{field.name}`"
     form = f"`{field.form_name}`" if field.form_name else "-"
     flag = f"`{field.flag}`" if field.flag and description.command else "-"
-    cells = (name, _type(field), _default(field), form, flag, _meaning(field))
+    return _join(name, _type(field), _default(field), form, flag, _meaning(field))
+
+
+def _join(*cells: str) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

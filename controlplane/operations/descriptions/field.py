@@ -91,7 +91,10 @@ class Field:
     @property
     def flag(self) -> str:
         """The argument, such as `--record-key`; without dashes where its place decides."""
-        return f"--{self.name.replace('_', '-')}" if self.argument is None else self.argument
+        if self.argument is not None:
+            return self.argument
+        # `--set` takes options of the engine.
+        return "" if "." in self.name else f"--{self.name.replace('_', '-')}"
 
     @property
     def body_key(self) -> str:
@@ -142,14 +145,14 @@ class Description:
         return [field.name for field in self.fields if field.is_in_body]
 
 
-NO_REASON: Final = "Enter a reason; the audit record keeps it."
 REASON: Final = Field(
     name="reason",
     label="Reason",
     help="Kept in the audit record with your name.",
     chars_max=REASON_CHARS_MAX,
+    refusal="Enter a reason; the audit record keeps it.",
 )
-NEEDED_REASON: Final = replace(REASON, is_needed=True, refusal=NO_REASON)
+NEEDED_REASON: Final = replace(REASON, is_needed=True)
 PLAN_HASH: Final = Field(
     name="plan_hash",
     label="Plan",

@@ -329,7 +329,7 @@ PLAN_OVERWRITE: Final = Description(
             WRITE["operation"],
             help="",
             is_needed=True,
-            default="insert_overwrite_table",  # Of the client alone.
+            default="insert_overwrite_table",  # The client's default.
             choices=[
                 choice
                 for choice in WRITE["operation"].choices

@@ -28,11 +28,9 @@ from .rows import (
     OperationDetail,
     OperationRow,
     OverwritePlan,
-    PlanView,
     RowVersions,
     SavedQueryRow,
     ScheduleRow,
-    ServicePlanView,
     SqlAnswer,
     TableRow,
     TableRows,
@@ -276,55 +274,6 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
         """
         operation = plan["operation"]
         return self.write(slug, source, operation=operation, plan=plan, reason=reason, key=key)
-
-    def plan_rollback(self, slug: str, instant: str) -> PlanView:
-        """What rolling the instant back would delete; nothing is changed."""
-        plan: PlanView = self._connection.send(
-            "POST", f"{table_path(slug)}rollbacks/plan/", {"instant": instant}
-        )
-        return plan
-
-    def roll_back(
-        self, slug: str, plan: PlanView, *, reason: str, key: str | None = None
-    ) -> OperationDetail:
-        """Carry out the plan that was looked at. Refused as `plan_changed` once the table moved
-        on.
-        """
-        body = {
-            "instant": plan["instant"],
-            "plan_hash": plan["plan_hash"],
-            "reason": reason,
-            "table_name": self.table(slug)["name"],
-        }
-        return self._ask(f"{table_path(slug)}rollbacks/", body, key)
-
-    def plan_service(
-        self, slug: str, service: str, parameters: Mapping[str, str] | None = None
-    ) -> ServicePlanView:
-        """What a table service would do; nothing is changed."""
-        path = f"{table_path(slug)}services/{segment(service)}/plan/"
-        plan: ServicePlanView = self._connection.send(
-            "POST", path, {"parameters": dict(parameters or {})}
-        )
-        return plan
-
-    def run_service(
-        self,
-        slug: str,
-        service: str,
-        parameters: Mapping[str, str] | None = None,
-        *,
-        plan: ServicePlanView | None = None,
-        reason: str = "",
-        key: str | None = None,
-    ) -> OperationDetail:
-        """Run a table service. One that takes data away wants its plan and a reason."""
-        body: dict[str, Any] = {"parameters": dict(parameters or {})}
-        if reason:
-            body["reason"] = reason
-        if plan is not None:
-            body |= {"plan_hash": plan["plan_hash"], "table_name": self.table(slug)["name"]}
-        return self._ask(f"{table_path(slug)}services/{segment(service)}/", body, key)
 
     def cancel(self, operation_id: str, *, reason: str = "") -> OperationDetail:
         """Ask an operation to stop. What has not begun never will."""

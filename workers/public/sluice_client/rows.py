@@ -64,6 +64,8 @@ class AttemptRow(TypedDict):
     started_at: str | None
     ended_at: str | None
     outcome: str
+
+
 class AttentionNeed(TypedDict):
     """`AttentionNeed` of the OpenAPI document."""
 
@@ -450,6 +452,18 @@ class MarkerFill(TypedDict):
     markers: int
 
 
+class MarkerLine(TypedDict):
+    """`MarkerLine` of the OpenAPI document."""
+
+    slug: str
+    table_name: str
+    instant: str
+    writer: str
+    markers: int
+    age_s: float
+    is_orphan: bool
+
+
 class MarkerServerStatus(TypedDict):
     """`MarkerServerStatus` of the OpenAPI document."""
 
@@ -464,16 +478,6 @@ class MarkerServerStatus(TypedDict):
     samples: list[SampleRow]
     recent: BatchTotals | None
     total: BatchTotals | None
-class MarkerLine(TypedDict):
-    """`MarkerLine` of the OpenAPI document."""
-
-    slug: str
-    table_name: str
-    instant: str
-    writer: str
-    markers: int
-    age_s: float
-    is_orphan: bool
 
 
 class OperationDetail(TypedDict):

@@ -9,7 +9,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from controlplane.errors import ControlPlaneError
 from controlplane.node.management.commands.table import roll_back
-from controlplane.node.shell.arguments import add_confirmation
+from controlplane.node.shell.arguments import add_confirmation, add_fields
+from controlplane.operations.descriptions.rollback import ROLLBACK
 from workers.errors import LakehouseError
 
 
@@ -18,7 +19,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("slug", help="the table")
-        parser.add_argument("instant", help="its requested time, 17 digits")
+        add_fields(parser, [ROLLBACK["instant"]])
         add_confirmation(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:

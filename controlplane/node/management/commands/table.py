@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,12 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from controlplane.audit.shell import acting_user
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.sync import sync_table
-from controlplane.node.shell.arguments import add_confirmation
+from controlplane.node.shell.arguments import (
+    add_confirmation,
+    add_fields,
+    parse_pair,
+    read_texts,
+)
 from controlplane.node.shell.identity import (
     check_namespace_role,
     check_role,
@@ -32,6 +38,8 @@ from controlplane.node.shell.table_changes import TABLE_CHANGES, add_table_chang
 from controlplane.node.shell.table_creation import add_table_creation, create
 from controlplane.node.shell.table_services import ServiceCommand, plan_and_run
 from controlplane.node.shell.validation import validate_metadata
+from controlplane.operations.descriptions.rollback import ROLLBACK
+from controlplane.operations.descriptions.services import SERVICES, Service
 from controlplane.operations.permissions import is_destructive
 from controlplane.tables.access import Permission, visible_tables
 from controlplane.tables.actions import do_register_table
@@ -39,36 +47,7 @@ from controlplane.tables.former_slugs import slug_now
 from controlplane.tables.models import DEFAULT_NAMESPACE, Table
 from workers.errors import LakehouseError
 
-_SERVICES = {
-    "compact": ("compaction", "merge log files into base files"),
-    "cluster": ("clustering", "rewrite file groups in another order"),
-    "clean": ("clean", "delete files that no retained snapshot needs"),
-    "archive": ("archive", "move old instants into the history"),
-    "savepoint": ("savepoint", "keep the files of one commit"),
-    "delete-savepoint": ("delete_savepoint", "let the files of a savepoint go"),
-    "restore": ("restore", "take the table back to a savepoint"),
-    "rollback-several": ("rollback_several", "undo several instants, newest first"),
-    "upgrade": ("upgrade", "bring a table of version 6 or 8 to version 9"),
-    "adopt": ("adopt", "write into a table that another engine made"),
-    "repair": ("repair", "delete what cut-off writes left behind"),
-    "delete-markers": ("delete_markers", "delete markers of instants that are not pending"),
-    "delete": ("delete", "delete the rows that a condition names"),
-    "delete-partition": ("delete_partition", "empty whole partitions"),
-    "insert-overwrite": ("insert_overwrite", "put a file's rows in the place of their partitions'"),
-    "insert-overwrite-table": ("insert_overwrite_table", "put a file's rows in the place of all"),
-}
-_POSITIONAL = {
-    "savepoint": ("instant", "?", "the commit; the newest when absent"),
-    "delete-savepoint": ("instant", None, "the savepoint's commit"),
-    "restore": ("instant", None, "the savepoint's commit"),
-    "rollback-several": ("instants", "?", "17 digits each, with commas between them"),
-    "delete": ("predicate", "?", "such as \"city = 'Oslo' and ts < 5\""),
-    "delete-partition": ("partitions", None, "paths with commas between them"),
-    "insert-overwrite": ("path", None, "a .csv or .parquet file"),
-    "insert-overwrite-table": ("path", None, "a .csv or .parquet file"),
-}
-_OPTIONAL = ("comment", "keys", "path", "after")
-
+_ACTIONS = {service.command.partition(" ")[2]: service for service in SERVICES.values()}
 _VIEWS = {
     "schema": "every schema and what it changed",
     "services": "backlog, plans, savepoints, schedules, runs",
@@ -91,11 +70,12 @@ class Command(BaseCommand):
         add_masking(actions.add_parser)
         actions.add_parser("list", help="slug, namespace and location of each")
         add_table_changes(actions.add_parser)
-        for action, (_, text) in _SERVICES.items():
-            _add_service(actions.add_parser(action, help=text, description=text), action)
+        for action, service in _ACTIONS.items():
+            text = service.purpose
+            _add_service(actions.add_parser(action, help=text, description=text), service)
         rollback = actions.add_parser("rollback", help="undo one instant")
         rollback.add_argument("slug")
-        rollback.add_argument("instant")
+        add_fields(rollback, [ROLLBACK["instant"]])
         add_confirmation(rollback)
         groups = actions.add_parser("file-groups", help="file groups with their sizes")
         groups.add_argument("slug")
@@ -186,20 +166,13 @@ def synced(slug: str) -> Table:
     return table
 
 
-def _add_service(parser: ArgumentParser, action: str) -> None:
+def _add_service(parser: ArgumentParser, service: Service) -> None:
     parser.add_argument("slug")
-    if action in _POSITIONAL:
-        name, count, text = _POSITIONAL[action]
-        parser.add_argument(name, nargs=count, default="", help=text)
-    if action == "savepoint":
-        parser.add_argument("--comment", default="", help="why it is kept")
-    if action == "rollback-several":
-        parser.add_argument("--after", default="", help="all after this commit, instead of a list")
-    if action == "delete":
-        parser.add_argument(
-            "--keys", default="", help="keys as a JSON list, instead of a condition"
-        )
-        parser.add_argument("--path", default="", help="a file of keys, instead of a condition")
+    is_open = service.name == "savepoint"  # Without an instant the newest one is kept.
+    add_fields(
+        parser,
+        [replace(field, is_needed=field.is_needed and not is_open) for field in service.fields],
+    )
     parser.add_argument(
         "--set",
         action="append",
@@ -212,25 +185,16 @@ def _add_service(parser: ArgumentParser, action: str) -> None:
 
 
 def _service_command(action: str, options: Mapping[str, Any]) -> ServiceCommand:
-    service, _ = _SERVICES[action]
-    parameters = dict(_pair(text) for text in options["set"])
-    if action in _POSITIONAL and (value := options[_POSITIONAL[action][0]]):
-        parameters[_POSITIONAL[action][0]] = value
-    parameters |= {key: value for key in _OPTIONAL if (value := options.get(key))}
+    service = _ACTIONS[action]
+    parameters = dict(parse_pair(text) for text in options["set"])
+    parameters |= read_texts(options, service.fields)
     if path := parameters.get("path"):
         parameters["path"] = str(Path(path).resolve())
     return ServiceCommand(
-        service=service,
+        service=service.name,
         parameters=parameters,
         reason=options["reason"],
-        is_confirmed=options["yes"] or not is_destructive(service),
+        is_confirmed=options["yes"] or not is_destructive(service.name),
         plan_hash=options["plan_hash"],
         is_dry=options["dry_run"],
     )
-
-
-def _pair(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise CommandError(f"--set takes KEY=VALUE, not {text!r}")
-    return key, value

@@ -22,7 +22,7 @@ from django.db import DatabaseError, OperationalError
 
 from controlplane.audit.shell import acting_user
 from controlplane.errors import ControlPlaneError
-from controlplane.node.shell.arguments import add_fields
+from controlplane.node.shell.arguments import add_fields, add_yes
 from controlplane.node.shell.identity import check_namespace_role, check_role, registrant
 from controlplane.node.shell.load_options import (
     LoadProgress,
@@ -115,7 +115,7 @@ class Command(BaseCommand):
         parser.add_argument("--streams", default="", help='"a=x,y;b=*": written at once')
         parser.add_argument("--table-type", choices=["COPY_ON_WRITE", "MERGE_ON_READ"])
         parser.add_argument("--no-spark", action="store_true", help="Arrow in this process")
-        parser.add_argument("--yes", action="store_true", help="carry the plan out")
+        add_yes(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

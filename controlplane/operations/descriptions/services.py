@@ -1,0 +1,389 @@
+"""The table services: what each is for, who may run it, and its parameters.
+
+The engine checks every parameter again. A name that is not listed here is not offered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from controlplane.operations.descriptions.field import (
+    PLAN_HASH,
+    REASON,
+    TABLE_NAME,
+    Choice,
+    Description,
+    Field,
+    FieldType,
+)
+from controlplane.operations.descriptions.write import MISSING
+from controlplane.tables.access import Permission
+
+PARAMETER_CHARS_MAX: Final = 4000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """A table service. A parameter that is left out is the engine's to choose."""
+
+    name: str
+    title: str
+    verb: str
+    """With its object, for a button."""
+    purpose: str
+    takes: str = ""
+    """What it removes permanently; empty where nothing is lost."""
+    permission: Permission = Permission.ADMINISTER
+    """Operators run services that keep every snapshot that readers were promised."""
+    action: str = ""
+    """Behind `manage.py table`, where that is not its name with dashes."""
+    fields: Sequence[Field] = ()
+
+    @property
+    def command(self) -> str:
+        """The words behind `manage.py`."""
+        return f"table {self.action or self.name.replace('_', '-')}"
+
+
+def list_choices(*values: str) -> tuple[Choice, ...]:
+    """Return choices that are shown by their values."""
+    return tuple(Choice(value=value) for value in values)
+
+
+_INSTANT = Field(
+    name="instant",
+    label="Instant",
+    help="17 digits, as on the timeline.",
+    is_needed=True,
+    argument="instant",
+)
+_FILE = (
+    Field(
+        name="path",
+        label="File with the rows",
+        help="Absolute path of a .csv or .parquet below a source root, 256 MB at most.",
+        is_needed=True,
+        argument="path",
+    ),
+    replace(MISSING, default="", help="The word for a missing value in a CSV; NA when empty."),
+)
+_CUSTOM = "For a custom key generator with a time."
+_SERVICES = (
+    Service(
+        name="compaction",
+        action="compact",
+        permission=Permission.OPERATE,
+        title="Compaction",
+        verb="Compact",
+        purpose="Merges log files into new base files, so that reads need not merge them again.",
+        fields=(
+            Field(
+                name="hoodie.compaction.strategy",
+                label="File groups in the order of",
+                choices=list_choices(
+                    "LogFileSizeBasedCompactionStrategy",
+                    "LogFileNumBasedCompactionStrategy",
+                    "BoundedIOCompactionStrategy",
+                    "UnBoundedCompactionStrategy",
+                ),
+            ),
+            Field(
+                name="hoodie.compaction.target.io", label="At most, in MB", type=FieldType.NUMBER
+            ),
+            Field(
+                name="hoodie.compaction.logfile.num.threshold",
+                label="With at least, logs",
+                type=FieldType.NUMBER,
+            ),
+        ),
+    ),
+    Service(
+        name="clustering",
+        action="cluster",
+        permission=Permission.OPERATE,
+        title="Clustering",
+        verb="Cluster",
+        purpose="Rewrites file groups with their rows in another order, so that reads skip more.",
+        fields=(
+            Field(
+                name="hoodie.clustering.plan.strategy.sort.columns",
+                label="Sort by",
+                help="Column names, separated by commas; a pending plan has its own.",
+            ),
+            Field(
+                name="hoodie.layout.optimize.strategy",
+                label="Layout",
+                choices=list_choices("linear", "z-order"),
+            ),
+            Field(
+                name="hoodie.clustering.plan.strategy.partition.selected",
+                label="Partitions",
+                help="Separated by commas; all when empty.",
+            ),
+        ),
+    ),
+    Service(
+        name="clean",
+        permission=Permission.OPERATE,
+        title="Cleaning",
+        verb="Clean",
+        purpose="Deletes file versions that no snapshot, savepoint or pending plan needs.",
+        takes="Time travel to before what is kept.",
+        fields=(
+            Field(
+                name="hoodie.clean.policy",
+                label="Keep by",
+                choices=list_choices(
+                    "KEEP_LATEST_COMMITS", "KEEP_LATEST_BY_HOURS", "KEEP_LATEST_FILE_VERSIONS"
+                ),
+            ),
+            Field(
+                name="hoodie.clean.commits.retained", label="Commits kept", type=FieldType.NUMBER
+            ),
+            Field(name="hoodie.clean.hours.retained", label="Hours kept", type=FieldType.NUMBER),
+            Field(
+                name="hoodie.clean.fileversions.retained",
+                label="Versions kept",
+                type=FieldType.NUMBER,
+            ),
+            Field(
+                name="sluice.reader.retention.minutes",
+                label="Longest reader, minutes",
+                type=FieldType.NUMBER,
+            ),
+        ),
+    ),
+    Service(
+        name="archive",
+        permission=Permission.OPERATE,
+        title="Archiving",
+        verb="Archive",
+        purpose="Moves old instants into the history, so that listings of the timeline stay short.",
+        fields=(
+            Field(name="hoodie.keep.min.commits", label="Commits that stay", type=FieldType.NUMBER),
+            Field(name="hoodie.keep.max.commits", label="Begin above", type=FieldType.NUMBER),
+        ),
+    ),
+    Service(
+        name="upgrade",
+        title="Upgrade",
+        verb="Upgrade the table",
+        purpose="Brings a table of version 6 or 8 to version 9, which Sluice writes: its timeline "
+        "and its properties change, no data file does.",
+        takes="The old version: engines that do not know version 9 no longer read the table.",
+        fields=(
+            Field(
+                name="hoodie.datasource.write.partitionpath.field",
+                label="Partition fields",
+                help="With types, such as place:SIMPLE,ts:TIMESTAMP; for a custom key generator.",
+            ),
+        ),
+    ),
+    Service(
+        name="adopt",
+        title="Adopt",
+        verb="Adopt the table",
+        purpose="Lets Sluice write into a table that another engine made: proves from its rows "
+        "where keys are, and stores that in the table's properties.",
+        fields=(
+            Field(
+                name="hoodie.index.type",
+                label="Index",
+                help="When it is not the bucket index: BLOOM, SIMPLE, GLOBAL_BLOOM, GLOBAL_SIMPLE.",
+            ),
+            Field(
+                name="hoodie.bucket.index.num.buckets",
+                label="Buckets",
+                help="Needed only if the rows do not show it.",
+                type=FieldType.NUMBER,
+            ),
+            Field(
+                name="hoodie.bucket.index.hash.field",
+                label="Hashed fields",
+                help="When not the whole key is hashed.",
+            ),
+            *(
+                Field(name=f"hoodie.keygen.timebased.{part}", label=label, help=_CUSTOM)
+                for part, label in (
+                    ("timestamp.type", "Type of times"),
+                    ("timestamp.scalar.time.unit", "Unit of times"),
+                    ("input.dateformat", "Pattern of texts"),
+                    ("output.dateformat", "Pattern of the path"),
+                    ("timezone", "Time zone"),
+                )
+            ),
+        ),
+    ),
+    Service(
+        name="savepoint",
+        permission=Permission.OPERATE,
+        title="Savepoint",
+        verb="Create the savepoint",
+        purpose="Keeps the files of one completed instant until the savepoint is deleted.",
+        fields=(_INSTANT, Field(name="comment", label="Comment", help="What it is kept for.")),
+    ),
+    Service(
+        name="delete_savepoint",
+        title="Delete a savepoint",
+        verb="Delete the savepoint",
+        purpose="Lets the cleaner take the files that only this savepoint keeps.",
+        takes="The way back to that state, once the cleaner has run.",
+        fields=(_INSTANT,),
+    ),
+    Service(
+        name="restore",
+        title="Restore",
+        verb="Restore",
+        purpose="Puts the table back to a savepoint by undoing every later instant, newest first.",
+        takes="Every write after that instant.",
+        fields=(_INSTANT,),
+    ),
+    Service(
+        name="rollback_several",
+        title="Roll several back",
+        verb="Roll back",
+        purpose="Undoes the instants that are chosen as one plan, newest first, each as a step of "
+        "its own, and stops at the first step that is refused.",
+        takes="What these instants wrote.",
+        fields=(
+            Field(
+                argument="instants",
+                name="instants",
+                label="Instants",
+                help="17 digits each, commas between them.",
+            ),
+            Field(name="after", label="Or all after", help="The commit that is the newest then."),
+        ),
+    ),
+    Service(
+        name="delete",
+        title="Delete rows",
+        verb="Delete the rows",
+        purpose="Deletes rows by condition, by key or by a file of keys, as one commit that can be "
+        "rolled back.",
+        takes="The rows it names.",
+        fields=(
+            Field(
+                argument="predicate",
+                name="predicate",
+                label="Condition",
+                help="Such as city = 'Oslo' and ts < 5.",
+            ),
+            Field(
+                name="keys",
+                label="Keys",
+                help='JSON: ["a", "b"], or [{"id": "a", "city": "Oslo"}] for keys of more columns',
+                type=FieldType.LINES,
+            ),
+            Field(
+                name="path",
+                label="File of keys",
+                help="Absolute path of a .csv or .parquet below a source root.",
+            ),
+        ),
+    ),
+    Service(
+        name="repair",
+        title="Repair",
+        verb="Delete what is left behind",
+        purpose="Finds leftover files, each with its evidence: temporary files of writes "
+        "that were cut off, data files of instants that will never count, a lock file that "
+        "Apache Hudi left.",
+        takes="The files of the plan. No committed file is among them.",
+    ),
+    Service(
+        name="delete_markers",
+        permission=Permission.OPERATE,
+        title="Delete orphaned markers",
+        verb="Delete the markers",
+        purpose="Deletes markers of instants that are not pending any more. No data file changes.",
+    ),
+    Service(
+        name="insert_overwrite",
+        title="Overwrite partitions",
+        verb="Overwrite the partitions",
+        purpose="Puts the rows of a file in the place of all that their partitions hold now.",
+        takes="Every row that is in these partitions now.",
+        fields=_FILE,
+    ),
+    Service(
+        name="insert_overwrite_table",
+        title="Overwrite the table",
+        verb="Overwrite the table",
+        purpose="Puts the rows of a file in the place of all that the table holds now.",
+        takes="Every row that is in the table now.",
+        fields=_FILE,
+    ),
+    Service(
+        name="delete_partition",
+        title="Delete partitions",
+        verb="Delete the partitions",
+        purpose="Takes whole partitions out of the table, as one commit that can be rolled back.",
+        takes="Every row of the partitions it names.",
+        fields=(
+            Field(
+                name="partitions",
+                label="Partitions",
+                help="Paths, separated by commas.",
+                is_needed=True,
+                argument="partitions",
+            ),
+        ),
+    ),
+)
+SERVICES: Final[Mapping[str, Service]] = {service.name: service for service in _SERVICES}
+_PARAMETERS: Final = Field(
+    name="parameters",
+    label="Parameters",
+    help="The service's own settings, all as text.",
+    type=FieldType.OPTIONS,
+    default=dict,
+    chars_max=PARAMETER_CHARS_MAX,
+    may_be_blank=True,
+    is_first=True,
+    in_form="",
+    argument="--set",
+)
+PLAN_SERVICE: Final = Description(
+    name="service.plan",
+    purpose="Plan a run of a table service. Nothing is changed.",
+    address="services/{service}/plan/",
+    call="plan_service",
+    answer="ServicePlanView",
+    permission=Permission.VIEW,
+    takes_key=False,
+    fields=(_PARAMETERS,),
+)
+SERVICE: Final = Description(
+    name="service",
+    purpose="Run a table service. One that takes data away needs its plan and a reason.",
+    address="services/{service}/",
+    call="run_service",
+    answer="OperationDetail",
+    permission=Permission.OPERATE,
+    plan="ServicePlanView",
+    fields=(_PARAMETERS, PLAN_HASH, REASON, TABLE_NAME),
+)
+
+
+def get_service(name: str) -> Service:
+    """Return the service, or one without parameters if the engine has gained it since."""
+    title = name.replace("_", " ").capitalize()
+    unknown = Service(name=name, title=title, verb=f"Run {title.lower()}", purpose="")
+    return SERVICES.get(name, unknown)
+
+
+def read_parameters(service: str, texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the parameters that a form brings, as the engine takes them."""
+    values = {
+        field.name: texts.get(field.name, "").strip() for field in get_service(service).fields
+    }
+    return {name: value[:PARAMETER_CHARS_MAX] for name, value in values.items() if value}
+
+
+def find_missing(service: str, parameters: Mapping[str, str]) -> list[Field]:
+    """Return the needed fields without a value."""
+    fields = get_service(service).fields
+    return [field for field in fields if field.is_needed and field.name not in parameters]
