@@ -24,6 +24,7 @@ from tests.web.conftest import (  # noqa: F401 - fixtures
     orders,
     root,
     trips,
+    trips_on_storage,
     viewer,
 )
 from tests.web.test_events import anyio_backend, bus, live  # noqa: F401 - fixtures

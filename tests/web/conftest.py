@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -102,15 +103,21 @@ def client_of(
     return clients
 
 
-@pytest.fixture
-def trips(root: Path, admin: User) -> Table:
-    """Three commits in storage, mirrored."""
-    created = create_table(
-        root / "trips", name="trips", schema=TRIPS, record_key=["id"], ordering=["ts"]
-    )
+@pytest.fixture(scope="session")
+def trips_on_storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three commits, made once; a test takes a copy."""
+    location = tmp_path_factory.mktemp("trips") / "trips"
+    created = create_table(location, name="trips", schema=TRIPS, record_key=["id"], ordering=["ts"])
     for batch in range(3):
         rows = [{"id": at, "city": "Oslo", "ts": batch} for at in range(9)]
         created.write(pa.Table.from_pylist(rows, schema=TRIPS))
+    return location
+
+
+@pytest.fixture
+def trips(root: Path, admin: User, trips_on_storage: Path) -> Table:
+    """Three commits in storage, mirrored."""
+    shutil.copytree(trips_on_storage, root / "trips")
     row = do_register_table(location=str(root / "trips"), slug="trips", name="trips", by=admin)
     sync_table(row)
     row.refresh_from_db()
