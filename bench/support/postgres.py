@@ -60,7 +60,7 @@ def postgres_cluster() -> Iterator[str]:
                 raise PostgresFailed(log.read_text() if log.exists() else error.stderr) from error
             return port
 
-        run(f"{bin_dir}/initdb", "-D", data, "-A", "trust", "-U", "sluice")
+        run(f"{bin_dir}/initdb", "--no-sync", "-D", data, "-A", "trust", "-U", "sluice")
         port = start_on_free_ports(start)
         try:
             yield f"postgres://sluice@127.0.0.1:{port}/postgres"
