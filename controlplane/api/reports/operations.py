@@ -52,6 +52,8 @@ class OperationReportApi(APIView):
         pid = serializers.IntegerField(
             min_value=1, max_value=INTEGER_MAX, required=False, allow_null=True
         )
+        host = serializers.CharField(max_length=255, required=False, allow_blank=True)
+        process = serializers.IntegerField(min_value=1, max_value=INTEGER_MAX, required=False)
         outcome = serializers.DictField(required=False, allow_null=True)
         settled = serializers.DictField(
             child=serializers.CharField(max_length=100_000), required=False, allow_null=True
