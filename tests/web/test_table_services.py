@@ -13,11 +13,13 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 from pytest_django import Settings
 
+from controlplane.audit.models import AuditEvent
 from controlplane.errors import ControlPlaneError
 from controlplane.operations.actions import ServiceKind, plan_service, service_kinds
 from controlplane.operations.descriptions.services import get_service
 from controlplane.operations.models import Operation, ServiceSetting
-from controlplane.tables.models import Table
+from controlplane.tables.masks import MASK
+from controlplane.tables.models import MaskedColumn, RowGrant, Table
 from tests.support.markup import compact
 from tests.web.conftest import TRIPS
 from workers import open_table
@@ -63,6 +65,50 @@ def test_plan_of_a_clean_names_its_files_and_changes_nothing(
     assert 'id="group-delete"' in html
     assert "Bytes to delete" in html
     assert open_table(trips.location).timeline() == before
+
+
+def test_a_delete_shows_what_goes_before_and_after_it_is_requested(
+    trips: Table, as_admin: Client, as_viewer: Client
+) -> None:
+    page = "/t/trips/services/run/delete?keys=%5B0,1%5D"
+    plan = compact(as_admin.get(page).content.decode())
+
+    status, there = ask(as_admin, page, typed_name="trips", reason="wrong rows")
+    RowGrant.objects.all().delete()
+
+    assert sorted(re.findall(r'<td data-label="id">(\d)</td>', plan)) == ["0", "1"]
+    assert "Sample rows" in plan
+    assert status == 302
+    asked = compact(as_admin.get(there).content.decode())
+    assert "delete 2 rows in" in asked
+    assert "<code>[0,1]</code>" in asked
+    event = AuditEvent.objects.get(what="service.delete", result="requested")
+    assert event.details["effect"]["figures"]["rows"] == 2
+    assert "sample" not in str(Operation.objects.get().plan)
+    assert "[0,1]" in as_admin.get(f"/audit/{event.pk}").content.decode()
+    masked = as_viewer.get(there).content.decode()
+    assert "delete 2 rows in" in masked
+    assert "[0,1]" not in masked
+
+
+@pytest.mark.parametrize(
+    ("right", "sample"), [("", []), ("rows", ["1", MASK]), ("masked", ["1", "2"])]
+)
+def test_sample_rows_are_masked_by_right(
+    right: str, sample: list[str], trips: Table, nobody: User, tmp_path: Path, settings: Settings
+) -> None:
+    settings.SLUICE_SOURCE_ROOTS = (str(tmp_path),)
+    (tmp_path / "new.csv").write_text("id,city,ts\n1,Oslo,7\n")
+    nobody.groups.add(Group.objects.get(name="operator"))
+    MaskedColumn.objects.create(table=trips, path="ts")
+    if right:
+        RowGrant.objects.create(user=nobody, right=right)
+
+    service, parameters = "insert_overwrite_table", {"path": f"{tmp_path}/new.csv"}
+    plan = plan_service(trips, service, parameters, None, reader=nobody)
+
+    rows = [row for row in plan.sample if row["id"] == "1"]
+    assert [value for row in rows for value in row.values()] == sample
 
 
 def test_operator_runs_a_clean_with_the_parameters_that_were_planned(

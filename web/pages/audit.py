@@ -27,6 +27,7 @@ from controlplane.audit.queries import (
 from controlplane.errors import InvalidRequest
 from controlplane.operations.queries import operation_detail
 from controlplane.tables.access import Permission, access_table
+from web.operation_plan import describe_plan
 from web.refusals import as_operation_id, page, person
 
 ROWS_SHOWN = 50
@@ -107,4 +108,9 @@ def _links(user: User, row: AuditRow) -> dict[str, Any]:
     operation_id = as_operation_id(str(row.details.get("operation", "")))
     operation = operation_detail(operation_id, user) if operation_id else None
     is_here = operation is not None and operation.row.table_slug == table.slug
-    return {"about_table": table, "operation_id": operation_id if is_here else None}
+    effect = describe_plan(operation) if operation is not None and is_here else None
+    return {
+        "about_table": table,
+        "operation_id": operation_id if is_here else None,
+        "effect": effect,
+    }

@@ -34,6 +34,7 @@ from controlplane.operations.query_sources import shown_whole
 from controlplane.operations.requesting import Given
 from controlplane.tables.access import Permission, access_table, may
 from web.operation_parameters import shown_parameters
+from web.operation_plan import describe_plan
 from web.pages.operation_log import log_context
 from web.pages.operations import wait_url
 from web.refusals import as_operation_id, page, person, refusal_of
@@ -155,6 +156,7 @@ def _context(request: HttpRequest, found: Operation, *, is_whole: bool) -> dict[
         "wait_url": wait_url(row),
         "table": table,
         "operation": operation,
+        "effect": describe_plan(operation),
         "phases": instant_phases(table, row.instant) if row.instant else [],
         "words": get_service(operation.row.service) if operation.row.service else None,
         "synced_at": table.synced_at,

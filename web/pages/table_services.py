@@ -164,7 +164,9 @@ def _plan(shown: _Shown) -> ServicePlanView | None:
         # Whoever may see the table may see what would be done to it.
         check_named_places(person(shown.request), {"parameters": shown.parameters})
         check_row_choice(person(shown.request), shown.table, shown.kind.name, shown.parameters)
-        return plan_service(shown.table, shown.kind.name, shown.parameters, None)
+        return plan_service(
+            shown.table, shown.kind.name, shown.parameters, None, reader=person(shown.request)
+        )
     except ControlPlaneError as error:
         is_first_look = isinstance(error, InvalidRequest) and not shown.parameters
         if not (is_first_look and get_service(shown.kind.name).fields):

@@ -21,6 +21,7 @@ from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.table_services.deletes.ending import committed
 from workers.table_services.given_rows import FILE_KEYS, PATH_KEY, digest_of_file, rows_of_file
+from workers.table_services.replaced_rows import add_sample
 from workers.table_services.service import (
     PlanItem,
     Progress,
@@ -70,7 +71,9 @@ class Overwrite:
         check_request(table, write_options({}), request)
         schema = writer_schema(table, write_options({}), request, incoming.rows.schema, known)
         touched = partition_paths_of(table.config, schema, incoming.rows)
-        return self._plan(table, incoming, touched, FileSystemView.load(table).slices)
+        slices = FileSystemView.load(table).slices
+        gone = [one for one in slices if self._replaces(one, touched)]
+        return add_sample(self._plan(table, incoming, touched, slices), table, gone)
 
     def run(
         self,
@@ -123,6 +126,13 @@ class Overwrite:
             raise
         return plan, transaction.commit(statuses)
 
+    @property
+    def _is_of_table(self) -> bool:
+        return self._operation == "insert_overwrite_table"
+
+    def _replaces(self, slice_: FileSlice, touched: Collection[str]) -> bool:
+        return self._is_of_table or slice_.partition in touched
+
     def _plan(
         self,
         table: Table,
@@ -130,9 +140,8 @@ class Overwrite:
         touched: Collection[str],
         slices: Iterable[FileSlice],
     ) -> ServicePlan:
-        is_whole_table = self._operation == "insert_overwrite_table"
         gone = sorted(
-            (one for one in slices if is_whole_table or one.partition in touched),
+            (one for one in slices if self._replaces(one, touched)),
             key=lambda file_slice: (file_slice.partition, file_slice.file_id),
         )
         files = tuple(
@@ -157,7 +166,7 @@ class Overwrite:
         }
         return ServicePlan(
             service=self.name,
-            summary=_summary(figures, is_whole_table=is_whole_table),
+            summary=_summary(figures, is_whole_table=self._is_of_table),
             items=(*files, arrival),
             blockers=() if table.write_refusal is None else (table.write_refusal,),
             warnings=("readers of older snapshots keep the files until they are cleaned",),

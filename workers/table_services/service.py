@@ -11,13 +11,18 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from workers.clock import InstantTime
 from workers.errors import PlanChanged, ServiceRefused
 from workers.options.write_options import WriteOptions
 from workers.table.table import Table
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SAMPLE_ROWS: Final = 10
+"""Of those that go."""
 Progress = Callable[[int, int], None]
 """(items done, items in all)."""
 
@@ -51,6 +56,10 @@ class ServicePlan:
     warnings: tuple[str, ...] = ()
     figures: Mapping[str, int] = field(default_factory=dict)
     """Backlog and sizes by name, for pages: `log_files`, `delta_commits`, `bytes`."""
+    sample: pa.Table | None = field(default=None, compare=False)
+    """Some of the rows that go, with the columns that say which rows they are. They are values:
+    whoever shows them checks who reads. They are not part of the plan's hash.
+    """
     is_done: bool = False
     """The table is already as the service would leave it: a run that comes again has succeeded."""
 

@@ -90,7 +90,8 @@ class ServicePlanApi(ApiView):
         table = access_table(request.user, slug, permission_to_plan(body["parameters"]))
         check_named_places(actor(request), body)
         check_row_choice(request.user, table, service, body["parameters"])
-        return Response(shown(plan_service(table, service, body["parameters"], None)))
+        plan = plan_service(table, service, body["parameters"], None, reader=request.user)
+        return Response(shown(plan))
 
 
 class ServiceRunApi(ApiView):

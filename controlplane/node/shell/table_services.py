@@ -74,6 +74,8 @@ def show_plan(view: ServicePlanView, say: Say) -> None:
         say(f"  {item.effect:<8} {item.bytes:>14,} B  {item.what}  {item.detail}".rstrip())
     if len(view.items) > len(shown):
         say(f"  ... and {len(view.items) - len(shown)} more")
+    for row in view.sample:
+        say(f"  sample row: {', '.join(f'{name}={value}' for name, value in row.items())}")
     for warning in view.warnings:
         say(f"  warning: {warning}")
     for blocker in view.blockers:

@@ -39,8 +39,10 @@ from controlplane.operations.source_places import checked_file_of_shell, checked
 from controlplane.operations.states import OPEN, OperationState
 from controlplane.operations.storage_settling import settled_by_storage
 from controlplane.operations.table_service_proof import service_proof
-from controlplane.tables.access import may
+from controlplane.tables.access import Caller, may
+from controlplane.tables.masks import masked_rows
 from controlplane.tables.models import Table
+from controlplane.tables.row_access import RowAccess, row_access, whole_access
 from workers.clock import InstantTime
 from workers.errors import InvalidInput, LakehouseError, NotFound, StorageFailed
 from workers.jobs import ServiceJob
@@ -49,6 +51,8 @@ from workers.table_services.given_rows import PATH_KEY
 from workers.table_services.service import ServicePlan
 
 STORED_ITEMS_MAX = 2000
+SAMPLE_CHARS_MAX = 200
+"""Of a value in a sample row."""
 PARAMETERS_MAX = 50
 SAVEPOINT = "savepoint"
 SCHEDULE = "schedule"
@@ -77,6 +81,10 @@ class ServicePlanView:
     blockers: list[str]
     """Why it cannot run now; empty when it can."""
     warnings: list[str]
+    sample: list[Mapping[str, Any]]
+    """Some of the rows that go, by column, each value as text or null. Empty for readers without
+    row access; masked columns have the mark. It is never stored.
+    """
     is_empty: bool
     """There is nothing to do."""
     is_destructive: bool
@@ -118,9 +126,10 @@ def plan_service(
     by: User | None,
     *,
     is_shell: bool = False,
+    reader: Caller | None = None,
 ) -> ServicePlanView:
     """What the service would do, now. Changes nothing. A shell may name any file of this machine
-    outside of tables.
+    outside of tables. `reader` gets sample rows as far as they may read them; a shell gets all.
 
     Raises InvalidRequest (unknown service or parameter), NotAllowedNow, StorageUnavailable,
     PermissionDenied.
@@ -137,7 +146,10 @@ def plan_service(
         raise InvalidRequest(error.message, **error.values) from error
     except LakehouseError as error:
         raise NotAllowedNow(error.message, **error.values) from error
-    return _view(plan)
+    access = whole_access("", table.slug) if is_shell else None
+    if reader is not None:
+        access = row_access(reader, table)
+    return _view(plan, access)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +215,15 @@ class ServiceAsk(Ask[ServicePlanView]):
                 "progress_unit": "items",
             },
             parameters={"service": self.service},
-            details={"parameters": parameters},
+            details={"parameters": parameters, **_describe_effect(plan)},
         )
+
+
+def _describe_effect(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the audit keeps of a plan. It has no values of rows."""
+    if not plan:
+        return {}
+    return {"effect": {"summary": plan["summary"], "figures": dict(plan["figures"])}}
 
 
 def do_request_service(
@@ -245,7 +264,20 @@ def do_schedule_service(
         return None
 
 
-def _view(plan: ServicePlan) -> ServicePlanView:
+def _read_sample(plan: ServicePlan, access: RowAccess | None) -> list[Mapping[str, Any]]:
+    if plan.sample is None or access is None or not access.may_read:
+        return []
+    rows = masked_rows(plan.sample, access.masked).to_pylist()
+    return [
+        {
+            name: None if value is None else str(value)[:SAMPLE_CHARS_MAX]
+            for name, value in row.items()
+        }
+        for row in rows
+    ]
+
+
+def _view(plan: ServicePlan, access: RowAccess | None) -> ServicePlanView:
     return ServicePlanView(
         service=plan.service,
         summary=plan.summary,
@@ -258,6 +290,7 @@ def _view(plan: ServicePlan) -> ServicePlanView:
         figures=dict(plan.figures),
         blockers=list(plan.blockers),
         warnings=list(plan.warnings),
+        sample=_read_sample(plan, access),
         is_empty=plan.is_empty,
         is_destructive=is_destructive(plan.service),
         plan_hash=plan.plan_hash,

@@ -169,3 +169,24 @@ def test_what_cannot_be_meant_is_refused_by_the_plan(
 ) -> None:
     with pytest.raises(InvalidInput):
         plan(table, service, parameters)
+
+
+@pytest.mark.parametrize(
+    ("service", "parameters", "sample"),
+    [
+        (
+            "delete",
+            {"predicate": "ts < 2"},
+            [{"id": "0", "city": "Oslo", "ts": 0}, {"id": "1", "city": "Oslo", "ts": 1}],
+        ),
+        ("delete", {"keys": '["2"]'}, [{"id": "2", "city": "Bergen"}]),
+        ("delete", {"predicate": "ts > 99"}, None),
+        ("delete_partition", {"partitions": "Turku"}, [{"id": "4", "city": "Turku", "ts": 4}]),
+    ],
+)
+def test_a_plan_has_rows_that_go(
+    service: str, parameters: Mapping[str, str], sample: list[Any] | None, table: LakehouseTable
+) -> None:
+    rows = plan(table, service, parameters).sample
+
+    assert (None if rows is None else sorted(rows.to_pylist(), key=str)) == sample

@@ -15,6 +15,7 @@ from workers.table.file_group import FileSlice
 from workers.table.table import Table
 from workers.table.view import FileSystemView
 from workers.table_services.deletes.ending import committed
+from workers.table_services.replaced_rows import add_sample
 from workers.table_services.service import (
     PlanItem,
     Progress,
@@ -39,7 +40,9 @@ class DeletePartition:
         """Parameter: `partitions`, paths with commas between them or a JSON list."""
         paths = _paths(parameters)
         check_request(table, write_options({}), WriteRequest(_NAME, partitions=paths))
-        return _plan(table, paths, FileSystemView.load(table).slices)
+        slices = FileSystemView.load(table).slices
+        gone = [one for one in slices if one.partition in paths]
+        return add_sample(_plan(table, paths, slices), table, gone)
 
     def run(
         self,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from workers.table_services.deletes.ending import committed
 from workers.table_services.deletes.selection import Selection, selection_of
 from workers.table_services.deletes.sought import sought_by_list
 from workers.table_services.service import (
+    SAMPLE_ROWS,
     PlanItem,
     Progress,
     ServiceOutcome,
@@ -55,7 +57,11 @@ class Delete:
         schema = _schema(table)
         selection = selection_of(table.config, schema, parameters)
         view = FileSystemView.load(table)
-        return _plan(table, list(_matching(table, schema, selection, view.slices)))
+        keys = _key_columns(table)
+        asked = sorted((selection.columns or frozenset()) & set(schema.arrow.names) - {*keys})
+        columns = (*keys, *asked)
+        matching_rows = list(_matching(table, schema, selection, view.slices, None, columns))
+        return replace(_plan(table, matching_rows), sample=_take_sample(matching_rows))
 
     def run(
         self,
@@ -180,6 +186,13 @@ def _plan(table: Table, matching_rows: _RowsBySlice) -> ServicePlan:
             "partitions": len({one.partition for one, _ in matching_rows}),
         },
     )
+
+
+def _take_sample(matching_rows: _RowsBySlice) -> pa.Table | None:
+    if not matching_rows:
+        return None
+    first = [rows.slice(0, SAMPLE_ROWS) for _, rows in matching_rows[:SAMPLE_ROWS]]
+    return pa.concat_tables(first).slice(0, SAMPLE_ROWS)
 
 
 def _digest(rows: pa.Table) -> str:

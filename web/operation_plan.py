@@ -1,0 +1,61 @@
+"""The plan that an operation is bound to, as its page and its audit rows show it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from controlplane.operations.queries import OperationDetail
+
+LINES_MAX: Final = 100
+_CHOICE_CHARS_MAX: Final = 2_000
+_CHOICES: Final[Mapping[str, str]] = {
+    "predicate": "Condition",
+    "keys": "Keys",
+    "path": "File",
+    "partitions": "Partitions",
+}
+"""Parameters that choose what is deleted, with their labels. Values are masked in the detail."""
+_OF_OVERWRITE: Final = ("partitions", "file_groups", "files", "bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedLine:
+    effect: str
+    what: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedEffect:
+    summary: str
+    choices: list[tuple[str, str]]
+    figures: list[tuple[str, int]]
+    lines: list[PlannedLine]
+    hidden: int
+    """How many more things the plan names."""
+
+
+def describe_plan(operation: OperationDetail) -> PlannedEffect | None:
+    """Return what the plan of the operation would do; None if it has no plan with a summary."""
+    plan = operation.plan
+    if not plan.get("summary"):
+        return None
+    job: Mapping[str, Any] = operation.parameters.get("job", {})
+    parameters = job.get("parameters", {})
+    items = plan.get("items", [])
+    figures = plan.get("figures") or {name: plan[name] for name in _OF_OVERWRITE if name in plan}
+    return PlannedEffect(
+        summary=plan["summary"],
+        choices=[
+            (label, str(parameters[name])[:_CHOICE_CHARS_MAX])
+            for name, label in _CHOICES.items()
+            if parameters.get(name)
+        ],
+        figures=list(figures.items()),
+        lines=[
+            PlannedLine(item["effect"], item["what"], item["bytes"]) for item in items[:LINES_MAX]
+        ],
+        hidden=max(0, plan.get("item_count", len(items)) - LINES_MAX),
+    )
