@@ -14,11 +14,11 @@ from controlplane.operations.models import ServiceSetting
 from controlplane.tables.models import Table as TableRow
 from controlplane.tables.scopes import Scope
 
-SERVICES = {"compaction": (60, 15), "clean": (120, 30)}
+SERVICES = {"compaction": (60, 15), "clean": (120, 30), "archive": (60, 30)}
 """Service -> (at most every so many seconds, after so many commits)."""
-DELTA_COMMITS_MAX = 60
-"""Before the table's health warns: three streams commit some 22 times a minute, and a visitor who
-has done nothing yet is to see nothing that needs a person.
+LIMITS = {"compaction-commits": 60, "active-commits": 200}
+"""Threshold -> commits before health warns. Three streams commit some 22 times a minute, and a
+visitor who has done nothing yet must see nothing that needs a person.
 """
 CANCEL_WAIT_S = 90.0
 POLL_S = 0.5
@@ -37,13 +37,14 @@ def keep_small(row: TableRow, by: User) -> None:
             trigger_commits=trigger_commits,
             by=by,
         )
-    do_set_threshold(
-        "compaction-commits",
-        DELTA_COMMITS_MAX,
-        scope=Scope(table=row),
-        by=by,
-        reason="the demo's streams commit every few seconds",
-    )
+    for name, commits in LIMITS.items():
+        do_set_threshold(
+            name,
+            commits,
+            scope=Scope(table=row),
+            by=by,
+            reason="the demo's streams commit every few seconds",
+        )
 
 
 def admin() -> User:

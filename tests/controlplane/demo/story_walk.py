@@ -92,9 +92,10 @@ def walk_step(page: Page, url: str, place: int) -> None:
     if ticked.count():
         return
     expect(step).to_have_attribute("aria-current", "step")
-    with page.expect_navigation():
+    with page.expect_navigation() as pressed:
         step.locator("button").click()
-    expect(page.locator(".message.tone-bad, .notice.tone-bad")).to_have_count(0)
+    assert pressed.value.ok, f"{pressed.value.status} for {page.url}"
+    expect(page.locator("main > .notice.tone-bad")).to_have_count(0)
     if page.locator("#id_typed_name").count():
         _roll_back(page)
     page.goto(url)

@@ -11,9 +11,9 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from pytest_django import Settings
 
-from controlplane.demo.upkeep import DELTA_COMMITS_MAX, SERVICES
+from controlplane.demo.upkeep import LIMITS, SERVICES
 from controlplane.monitoring.thresholds import threshold_row
-from controlplane.operations.models import Operation
+from controlplane.operations.models import Operation, ServiceSetting
 from controlplane.operations.states import OperationState
 from controlplane.tables.models import Table
 from controlplane.tables.scopes import Scope
@@ -142,13 +142,16 @@ def test_reset_deletes_the_brokers_data_of_its_own_node_only(
     assert (ours.exists(), theirs.exists()) == (False, True)
 
 
-def test_compaction_of_the_demo_comes_before_its_table_is_said_to_be_unwell(
+def test_upkeep_of_the_demo_comes_long_before_its_table_is_shown_as_unhealthy(
     root: Path, admin: User
 ) -> None:
     demo("--start")
 
-    row = threshold_row("compaction-commits", Scope(table=Table.objects.get()))
-    assert row.amount == DELTA_COMMITS_MAX > 2 * SERVICES["compaction"][1]
+    table = Table.objects.get()
+    for service, name in (("compaction", "compaction-commits"), ("archive", "active-commits")):
+        assert ServiceSetting.objects.get(table=table, service=service).is_enabled
+        row = threshold_row(name, Scope(table=table))
+        assert row.amount == LIMITS[name] > 2 * SERVICES[service][1]
 
 
 def ops() -> list[Operation]:
