@@ -12,6 +12,7 @@ from django.contrib.auth.models import User
 
 from controlplane.errors import InvalidRequest
 from controlplane.operations.kinds.table_service import do_request_service
+from controlplane.operations.load_defaults import with_kept_options
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from workers.loading.options import format_named, options_as_text
@@ -36,6 +37,7 @@ def do_request_planned_write(
 
     Raises what `do_request_service` raises.
     """
+    source = with_kept_options(table, source)
     parameters = planned_parameters(operation, source=source, partitions=partitions)
     return do_request_service(
         table, operation, parameters, plan_hash, reason, typed_name, by, idempotency_key

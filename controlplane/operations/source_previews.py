@@ -24,6 +24,7 @@ from controlplane.operations.connection_sources import (
     database_query,
     has_connection,
 )
+from controlplane.operations.load_defaults import with_kept_options
 from controlplane.operations.query_sources import SQL, checked_query
 from controlplane.operations.source_places import checked_rows_place
 from controlplane.operations.table_creation.suggesting import (
@@ -120,7 +121,7 @@ def _file_sample(source: Mapping[str, Any], table: Table, by: User) -> Sample:
     with TemporaryDirectory(prefix="sluice-preview-") as scratch:
         file = file_here(place, Path(scratch), bytes_max=COPIED_BYTES_MAX, connection=connection)
         known = current_schema(engine_table(table))
-        load = {**source, "format": source["kind"]}
+        load = {**with_kept_options(table, source), "format": source["kind"]}
         return sampled_rows(file, str(source["path"]), load, known.arrow if known else None)
 
 

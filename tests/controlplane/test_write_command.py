@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
+
+from workers.lakehouse import open_table
 
 
 @pytest.fixture
@@ -47,3 +49,51 @@ def test_the_summary_of_a_write_is_readable(
     assert re.search(r"load: committed \d{17} with 100 rows, in \d+\.\d s\n", printed)
     assert f"rows in the table: 100 ({root}/seen)" in printed
     assert "Committed(" not in printed
+
+
+def test_options_of_a_file_are_kept_for_the_next_one(
+    db: None, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "day1.csv").write_text("id;price\n7;1,5\n")
+    (tmp_path / "day2.csv").write_text("id;price\n8;2,25\n")
+    words = ["--name", "prices", "--no-spark"]
+
+    call_command(
+        "write", str(tmp_path / "day1.csv"), *words, "--delimiter=;", "--decimal-comma",
+        "--column-types=id=string",
+    )  # fmt: skip
+    call_command("write", str(tmp_path / "day2.csv"), *words)
+
+    assert "kept with the table: column_types=id=string, decimal_comma=true, delimiter=;" in (
+        capsys.readouterr().out
+    )
+    rows = open_table(f"{root}/prices").read(columns=["id", "price"]).to_pylist()
+    assert sorted(rows, key=str) == [{"id": "7", "price": 1.5}, {"id": "8", "price": 2.25}]
+
+
+def test_patterns_and_folders_are_loaded_in_one_commit(
+    db: None, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "drop"
+    folder.mkdir()
+    (folder / "0.csv").write_text("id,n\n1,1\n")
+    (folder / "1.csv").write_text("n,id\n2,2\n")
+    (folder / "notes.md").write_text("no rows\n")
+
+    call_command("write", str(folder), "--name", "both", "--no-spark")
+    call_command("write", f"{folder}/*.csv", "--no-spark")
+
+    printed = capsys.readouterr().out
+    assert printed.count("2 rows read, 0 merged away, 2 written") == 2
+    assert f"rows in the table: 2 ({root}/t_0)" in printed
+
+
+def test_a_table_is_gone_again_when_its_first_write_is_refused(
+    db: None, root: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "bad.csv").write_text("id,day\n1,a\\b\n")
+
+    with pytest.raises(CommandError, match="forbidden character"):
+        call_command("write", str(tmp_path / "bad.csv"), "--no-spark", "--partition-by", "day")
+
+    assert not (root / "bad").exists()

@@ -169,8 +169,9 @@ def value_of(text: str, kind: Any, options: LoadOptions) -> tuple[Any, str]:
 
 def have_leading_zeros(texts: ArrowColumn) -> ArrowColumn:
     """Return whether each text begins with a zero that is not all of it."""
+    one: Any = pa.scalar(1, pa.int32())
     lengths: ArrowColumn = pc.binary_length(texts)
-    return pc.and_(pc.starts_with(texts, "0"), pc.greater(lengths, 1))
+    return pc.and_(pc.starts_with(texts, "0"), pc.greater(lengths, one))
 
 
 def nulls(count: int, kind: Any) -> ArrowColumn:
@@ -287,14 +288,14 @@ def time_ticks(text: str, kind: Any, options: LoadOptions) -> int:
     except ValueError as error:
         raise Unfit("the value is no time of the calendar", advice) from error
     seconds = _seconds(naive, offset, kind, options)
-    digits = (fraction or "").rstrip("0")
+    digits: str = (fraction or "").rstrip("0")
     places = _UNITS[kind.unit]
     if len(digits) > places:
         raise Unfit(
             f"the time has more decimals than the column's unit {kind.unit} keeps",
             "round it, or load it into a text column",
         )
-    return seconds * 10**places + int(digits.ljust(places, "0") or 0)
+    return int(seconds * 10**places + int(digits.ljust(places, "0") or 0))
 
 
 def _seconds(naive: dt.datetime, offset: str | None, kind: Any, options: LoadOptions) -> int:

@@ -23,6 +23,7 @@ from controlplane.operations.descriptions.write import PLAN_OVERWRITE, PLANNED_O
 from controlplane.operations.drivers import driver_is_gone, take_ending
 from controlplane.operations.effect_proofs import WRITE_TITLES, write_checks
 from controlplane.operations.kinds.kind import Cancelling, Kind, Permitted
+from controlplane.operations.load_defaults import keep_options, with_kept_options
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move, send_cancel
 from controlplane.operations.overwrites import OVERWRITES, OverwritePlan, plan_overwrite
@@ -116,7 +117,9 @@ def do_request_write(
     given = Given(
         reason=reason, typed_name=typed_name, plan_hash=plan_hash, idempotency_key=idempotency_key
     )
-    return do_request(WriteAsk(table, parameters, restarts), Requester.person(by), given)
+    operation = do_request(WriteAsk(table, parameters, restarts), Requester.person(by), given)
+    keep_options(table, parameters.get("source") or {})
+    return operation
 
 
 def _with_query(
@@ -155,7 +158,7 @@ def _write_job(
     options = dict(parameters.get("options") or {})
     options.setdefault("sluice.operation.id", str(operation_id))
     spark_conf = dict(parameters.get("spark_conf") or {})
-    source = dict(parameters.get("source") or {})
+    source = with_kept_options(table, parameters.get("source") or {})
     check_source_kind(source, table.namespace)
     try:
         check_write_options(table, options)

@@ -38,6 +38,7 @@ from controlplane.operations.connection_sources import (
     database_query,
 )
 from controlplane.operations.descriptions.write import PLANNED_OPERATIONS, WRITE
+from controlplane.operations.load_defaults import keep_options, with_kept_options
 from controlplane.operations.source_places import checked_file_of_shell, checked_source
 from controlplane.tables.access import Permission
 from controlplane.tables.actions import do_register_table
@@ -196,7 +197,7 @@ class Command(BaseCommand):
 
         files = self._files(options, scratch)
         stem = table_name_of(files[0].name)
-        given = given_load_options(options)
+        given = self._load_options(options, stem)
         if options["operation"] in PLANNED_OPERATIONS:
             self._write_planned(options, files, given, stem)
             return
@@ -230,8 +231,35 @@ class Command(BaseCommand):
             self.stdout.write(f"    {sentence}")
         self._end(table, stem, options)
 
+    def _load_options(self, options: Mapping[str, Any], stem: str) -> dict[str, Any]:
+        """What was given, and how the last file of the table was read; without a node's database
+        the former alone.
+        """
+        given = given_load_options(options)
+        try:
+            row = TableRow.objects.filter(location=self._location(options, stem)).first()
+        except OperationalError:
+            return given
+        if row is None:
+            return given
+        found = with_kept_options(row, {"kind": "csv", **given})
+        del found["kind"]
+        if kept := sorted(set(found) - set(given)):
+            told = ", ".join(f"{name}={found[name]}" for name in kept)
+            self.stdout.write(f"options kept with the table: {told}")
+        return found
+
+    def _keep_options(self, options: Mapping[str, Any], location: str) -> None:
+        try:
+            row = TableRow.objects.filter(location=location).first()
+        except OperationalError:
+            return
+        if row is not None:
+            keep_options(row, {"kind": "csv", **given_load_options(options)})
+
     def _end(self, table: LakehouseTable, stem: str, options: Mapping[str, Any]) -> None:
         self._register(table.location, options["name"] or stem)
+        self._keep_options(options, table.location)
         self.stdout.write(f"rows in the table: {table.read().num_rows} ({table.location})")
 
     def _write_planned(
@@ -305,6 +333,9 @@ class Command(BaseCommand):
             yield table
         except (CommandError, LakehouseError):
             if remove_unwritten(table.table):
+                folder = Path(location)
+                if folder.is_dir() and not any(folder.iterdir()):
+                    folder.rmdir()
                 self.stderr.write(f"the new table at {location} is gone again: nothing got into it")
             raise
         self.stdout.write(f"created table {name} at {location}")

@@ -1,0 +1,52 @@
+"""How files of a table are read when a request does not say: as the last request said. A table
+whose files come with `;` gets them so each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from controlplane.errors import InvalidRequest
+from controlplane.tables.models import Table
+from workers.errors import InvalidInput
+from workers.loading.options import FORMATS, OPTION_KEYS, load_options, options_as_text
+
+_OF_ONE_FILE: Final = frozenset({"format", "compression", "columns"})
+_USUAL: Final = {"missing": "NA"}
+
+
+def with_kept_options(table: Table, source: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the source of a write with the options of the table's last file where it names none,
+    each as a text; sources of other kinds as they are.
+
+    Raises InvalidRequest for an option that is unknown or takes no such value.
+    """
+    if source.get("kind") not in FORMATS:
+        return dict(source)
+    given = options_as_text(source)
+    kept = {name: value for name, value in table.load_options.items() if name not in given}
+    for name, same in (("null_words", "missing"), ("missing", "null_words")):
+        if name in given:
+            kept.pop(same, None)
+    options = {**kept, **given}
+    try:
+        load_options({**options, "format": source["kind"]})
+    except InvalidInput as error:
+        raise InvalidRequest(error.message, **error.values) from error
+    return {**source, **options}
+
+
+def keep_options(table: Table, source: Mapping[str, Any]) -> None:
+    """Keep the options of a file that was asked for, for the next file of the table."""
+    if source.get("kind") not in FORMATS:
+        return
+    named = {
+        name: value
+        for name, value in options_as_text(source).items()
+        if name in OPTION_KEYS and name not in _OF_ONE_FILE and value != _USUAL.get(name)
+    }
+    if named and not named.items() <= table.load_options.items():
+        options = {**table.load_options, **named}
+        Table.objects.filter(pk=table.pk).update(load_options=options)
+        table.load_options = options
