@@ -25,13 +25,16 @@ _ZONED: Final = re.compile(r"(?:[Zz]|[+-]\d\d(?::?\d\d)?)$")
 _NTZ: Final = pa.timestamp("us")
 _UTC: Final = pa.timestamp("us", "UTC")
 _LONG_CHARS: Final = 16
+_SHORTEST_TIME: Final = len("2026-01-31T14:00")
 
 
 class Guess:
     """What the texts of one column, block after block, may be read as."""
 
-    def __init__(self, options: LoadOptions) -> None:
+    def __init__(self, options: LoadOptions, *, is_thorough: bool = False) -> None:
         self._options = options
+        self._is_thorough = is_thorough
+        self._has_skimmed = False
         self.has_quoted_words = False
         """A quoted text was there that would be a missing value in a column of numbers."""
         self._kind = ""
@@ -42,6 +45,11 @@ class Guess:
         self._is_plain = True
         """No exponent, and no text for infinity."""
         self._is_64_bits = True
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Only a thorough look at all blocks shows how many digits a decimal needs."""
+        return self._has_skimmed and self._kind == "number" and not self._is_exact_double
 
     @property
     def is_text(self) -> bool:
@@ -91,6 +99,9 @@ class Guess:
         if self._kind in ("", "whole") and self._are_64_bits(texts):
             self._kind = "whole"
             return
+        if not self._is_thorough and self._is_as_before(texts):
+            self._has_skimmed = True
+            return
         distinct = texts.unique().drop_null().to_pylist()
         self.look_at(distinct)
 
@@ -117,6 +128,26 @@ class Guess:
                 self._kind = wider
                 return
         self._kind = "text"
+
+    def _is_as_before(self, texts: ArrowColumn) -> bool:
+        """The fast look at a block that may be of the kind of those before; false where it takes a
+        closer one.
+        """
+        if self._options.decimal_comma or self._kind not in ("number", "ntz", "utc"):
+            return False
+        kind: Any = {"number": pa.float64(), "ntz": _NTZ, "utc": _UTC}[self._kind]
+        lengths: ArrowColumn = pc.binary_length(texts)
+        ends: Any = pc.min_max(lengths).as_py()
+        try:
+            values: Any = texts.cast(kind)
+        except pa.ArrowInvalid:
+            return False
+        if self._kind != "number":
+            return bool(ends["min"] >= _SHORTEST_TIME)
+        zeros = pc.and_not(have_leading_zeros(texts), pc.starts_with(texts, "0."))
+        signs = pc.or_(pc.starts_with(texts, "+"), pc.starts_with(texts, "-0"))
+        is_odd = pc.any(pc.or_(zeros, signs)).as_py() or not pc.all(pc.is_finite(values)).as_py()
+        return not is_odd and bool(ends["max"] < _LONG_CHARS)
 
     def _are_64_bits(self, texts: ArrowColumn) -> bool:
         """The fast look at a block; false where it takes a closer one."""
@@ -204,7 +235,7 @@ def _are_dates(distinct: list[str]) -> bool:
 
 
 def _are_times(distinct: list[str], kind: Any, options: LoadOptions, *, is_zoned: bool) -> bool:
-    if any(len(text) < len("2026-01-31T14:00") for text in distinct):
+    if any(len(text) < _SHORTEST_TIME for text in distinct):
         return False
     if any((_ZONED.search(text, len("2026-01-31")) is not None) != is_zoned for text in distinct):
         return False

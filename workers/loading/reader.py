@@ -128,6 +128,7 @@ class _CsvRows:
         self._keys = keys
         self.counts = LoadCounts()
         self.is_all_known = True
+        self._has_no_rows = False
         self._left_out: list[str] = []
         self._renamed: dict[str, str] = {}
         self._columns = [self._columns_of(file) for file in files]
@@ -190,13 +191,19 @@ class _CsvRows:
             given.setdefault(options.key, pa.string())
         new = [name for name in wanted if name not in given]
         if new:
-            types = self._guessed(new, look_bytes)
+            guesses = self._guessed(new, look_bytes)
+            if doubtful := [name for name, guess in guesses.items() if guess.is_doubtful]:
+                guesses |= self._guessed(doubtful, look_bytes, is_thorough=True)
+            empty_type = pa.string() if self._has_no_rows else self._empty_type
+            types = {name: guess.type or empty_type for name, guess in guesses.items()}
             self._left_out = [name for name, kind in types.items() if kind is None]
             given |= {name: kind for name, kind in types.items() if kind is not None}
         return pa.schema([pa.field(name, given[name]) for name in wanted if name in given])
 
-    def _guessed(self, names: Sequence[str], look_bytes: int) -> Mapping[str, Any]:
-        guesses = {name: Guess(self._options) for name in names}
+    def _guessed(
+        self, names: Sequence[str], look_bytes: int, *, is_thorough: bool = False
+    ) -> dict[str, Guess]:
+        guesses = {name: Guess(self._options, is_thorough=is_thorough) for name in names}
         looked = 0
         for file, columns in zip(self._files, self._columns, strict=True):
             places = [at for at in columns.read if columns.names[at] in guesses]
@@ -218,8 +225,8 @@ class _CsvRows:
                             column = bare
                         guess.look(column)
         # A file that has only a header shows no types.
-        empty_type = pa.string() if looked == 0 else self._empty_type
-        return {name: guess.type or empty_type for name, guess in guesses.items()}
+        self._has_no_rows = looked == 0
+        return guesses
 
     def _texts(
         self, block: TextBlock, columns: _Columns, places: Sequence[int]

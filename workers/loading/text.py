@@ -80,7 +80,7 @@ class Dialect:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TextBlock:
     """Whole records of a file, and where they begin."""
 
@@ -89,7 +89,7 @@ class TextBlock:
     line: int
     dialect: Dialect
 
-    @property
+    @cached_property
     def has_quotes(self) -> bool:
         """Whether a field may be quoted."""
         return bool(self.dialect.quote) and self.dialect.quote.encode() in self.data
@@ -125,9 +125,7 @@ class TextBlock:
         try:
             table = pa_csv.read_csv(
                 stored,
-                read_options=pa_csv.ReadOptions(
-                    column_names=names, block_size=len(self.data) + 1, use_threads=False
-                ),
+                read_options=pa_csv.ReadOptions(column_names=names, block_size=len(self.data) + 1),
                 parse_options=pa_csv.ParseOptions(
                     delimiter=self.dialect.delimiter,
                     quote_char=self.dialect.quote or False,
