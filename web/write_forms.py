@@ -16,6 +16,7 @@ from controlplane.operations.descriptions.services import get_service, read_para
 from controlplane.operations.descriptions.write import (
     BROKER_SECURITY,
     PLANNED_OPERATIONS,
+    READING,
     SECURITY,
     SOURCE,
     WRITE,
@@ -88,8 +89,12 @@ class WriteForm(RequestForm):
 
     @property
     def source_fields(self) -> list[forms.BoundField]:
-        """Those of this kind of source, but for what secures a broker."""
+        """Those of this kind of source, but for what secures a broker and how a file is read."""
         return self.group("From")
+
+    @property
+    def reading_fields(self) -> list[forms.BoundField]:
+        return self.group(READING)
 
     @property
     def security_fields(self) -> list[forms.BoundField]:

@@ -18,7 +18,7 @@ from controlplane.tables.models import Table
 from workers.loading.options import format_named, options_as_text
 from workers.table_services.given_rows import FILE_KEYS, PATH_KEY
 
-FILE_KINDS = ("csv", "json", "parquet")
+FILE_KINDS = ("csv", "parquet")
 
 
 def do_request_planned_write(

@@ -252,3 +252,24 @@ def test_whoever_may_not_write_sees_the_form_locked(
 
     assert "Writing needs the role" in page
     assert '<fieldset class="form-groups" disabled>' in page
+
+
+def test_a_preview_names_each_conversion_and_the_option_that_a_file_needs(
+    as_admin: Client, trips: Table, tmp_path: Path, settings: Settings
+) -> None:
+    settings.SLUICE_SOURCE_ROOTS = (str(tmp_path),)
+    (tmp_path / "new.csv").write_text("id;city;ts;Unit Price\n1;Oslo;7,0;1,5\n")
+    words = {"path": f"{tmp_path}/new.csv", "delimiter": ";", "decimal_comma": "true"}
+
+    _, page = sent(as_admin, "csv", deed="preview", **words)
+
+    assert "<code>names=clean</code>" in page
+    assert "1 value of ts: a whole number written with a fraction" in page
+    assert "Unit_Price" in page
+
+    status, _ = sent(as_admin, "csv", **words, names="clean")
+    again, _ = sent(as_admin, "csv", path=f"{tmp_path}/new.csv")
+    sources = [one.parameters["job"]["source"] for one in Operation.objects.order_by("pk")]
+    assert (status, again) == (302, 302)
+    assert {one["names"] for one in sources} == {"clean"}
+    assert {one["delimiter"] for one in sources} == {";"}

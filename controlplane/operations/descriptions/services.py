@@ -18,7 +18,7 @@ from controlplane.operations.descriptions.field import (
     Field,
     FieldType,
 )
-from controlplane.operations.descriptions.write import MISSING
+from controlplane.operations.descriptions.write import FILE_OPTIONS, MISSING
 from controlplane.tables.access import Permission
 
 PARAMETER_CHARS_MAX: Final = 4000
@@ -63,11 +63,12 @@ _FILE = (
     Field(
         name="path",
         label="File with the rows",
-        help="Absolute path of a .csv or .parquet below a source root, 256 MB at most.",
+        help="Absolute path of a CSV, JSON or Parquet file below a source root, 256 MB at most.",
         is_needed=True,
         argument="path",
     ),
     replace(MISSING, default="", help="The word for a missing value in a CSV; NA when empty."),
+    *(replace(option, argument="") for option in FILE_OPTIONS),
 )
 _CUSTOM = "For a custom key generator with a time."
 _SERVICES = (

@@ -25,6 +25,7 @@ _COLUMNS_CHARS_MAX: Final = 4000
 _INTO: Final = "Into the table"
 _FROM: Final = "From"
 SECURITY: Final = "Security of the broker"
+READING: Final = "How the file is read"
 
 CONNECTION: Final = Field(
     name="connection",
@@ -112,6 +113,79 @@ MISSING: Final = Field(
     of=("csv",),
     group=_FROM,
 )
+FILE_OPTIONS: Final = (
+    Field(
+        name="delimiter",
+        label="Delimiter",
+        help="A comma, or such as ; or tab.",
+        chars_max=8,
+        of=("csv",),
+        group=READING,
+    ),
+    Field(
+        name="encoding",
+        label="Encoding",
+        help="utf-8, or such as latin-1.",
+        chars_max=40,
+        of=("csv", "json"),
+        group=READING,
+    ),
+    Field(
+        name="null_words",
+        label="Words for missing values",
+        help="With commas, or none; they replace the one word above.",
+        chars_max=500,
+        of=("csv",),
+        group=READING,
+    ),
+    Field(
+        name="time_zone",
+        label="Time zone",
+        help="Of times that name none, such as Europe/Oslo.",
+        chars_max=80,
+        of=("csv", "json"),
+        group=READING,
+    ),
+    Field(
+        name="decimal_comma",
+        label="Decimal sign",
+        choices=(
+            Choice(value="", label="a point"),
+            Choice(value="true", label="a comma: 1.234,5"),
+        ),
+        of=("csv",),
+        group=READING,
+    ),
+    Field(
+        name="header",
+        label="First line",
+        choices=(
+            Choice(value="", label="names the columns"),
+            Choice(value="false", label="is data"),
+        ),
+        of=("csv",),
+        group=READING,
+    ),
+    Field(
+        name="column_types",
+        label="Types of new columns",
+        help="zip=string; price=decimal(10,2).",
+        chars_max=_COLUMNS_CHARS_MAX,
+        of=("csv", "json"),
+        group=READING,
+    ),
+    Field(
+        name="names",
+        label="Names of columns",
+        choices=(
+            Choice(value="", label="as they are"),
+            Choice(value="clean", label="made plain: Unit Price is Unit_Price"),
+        ),
+        of=FILES,
+        group=READING,
+    ),
+)
+"""Those of `workers.loading` that people need most; a request takes the others too."""
 _LOADED: Final = ("connection", "key_from", "table", "query")
 """The parts with an argument of `manage.py write`, which loads a file or rows of a database."""
 _PARTS: Final = (
@@ -143,6 +217,7 @@ _PARTS: Final = (
         of=("csv",),
         group=_FROM,
     ),
+    *FILE_OPTIONS,
     Field(
         name="statement",
         label="Statement",

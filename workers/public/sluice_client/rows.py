@@ -802,6 +802,7 @@ class ServicePlanView(TypedDict):
     figures: dict[str, Any]
     blockers: list[str]
     warnings: list[str]
+    sample: list[dict[str, Any]]
     is_empty: bool
     is_destructive: bool
     plan_hash: str
