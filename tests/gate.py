@@ -50,7 +50,8 @@ class Gate:
         """Run `make <name>`."""
         show_step(f"make {name}")
         if name not in PYTEST_STEPS:
-            if subprocess.run(["make", name], cwd=REPOSITORY, check=False).returncode != 0:
+            command = ["make", "--jobs=2", "--keep-going", "--output-sync=target", name]
+            if subprocess.run(command, cwd=REPOSITORY, check=False).returncode != 0:
                 self.broken_steps.append(f"make {name}")
             return
         report, returncode = run_pytest(["make", name])
