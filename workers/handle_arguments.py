@@ -5,7 +5,9 @@ Spark is loaded only for a session, or for a schema of Spark.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,6 +17,7 @@ from workers.errors import InvalidInput
 from workers.options.service_keys import INSTANT, SCHEDULE_ONLY
 from workers.schema.table_schema import TableSchema
 from workers.table_services.rewrite_execution import RunnerMaker, local_runner
+from workers.write.local import ArrowData
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +44,71 @@ def column_names(given: Sequence[str], what: str) -> tuple[str, ...]:
     if isinstance(given, str):
         raise InvalidInput(f"{what} is a list of column names", given=given)
     return tuple(given)
+
+
+def convert_to_arrow(data: Any) -> ArrowData:
+    """Return rows as Arrow: of Arrow, pandas, Polars, or another library that exports Arrow streams
+    (`__arrow_c_stream__`).
+
+    Raises InvalidInput if the data is none of these, or a column mixes types.
+    """
+    if isinstance(data, ArrowData):
+        return data
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(data, pandas.DataFrame):
+        return _convert_pandas(data)
+    if hasattr(data, "collect_schema") and hasattr(data, "collect"):
+        raise InvalidInput("a lazy frame has no rows yet; give frame.collect()", type=type(data))
+    if not hasattr(data, "__arrow_c_stream__"):
+        raise InvalidInput(
+            "data is neither Arrow nor a pandas, Polars or Spark frame", type=type(data)
+        )
+    polars = sys.modules.get("polars")
+    if polars is not None and isinstance(data, polars.DataFrame):
+        # Polars exports such a column as addresses of memory.
+        objects = [name for name, kind in data.schema.items() if kind == polars.Object]
+        if objects:
+            raise InvalidInput("columns of the frame hold Python objects", columns=objects)
+    try:
+        return pa.RecordBatchReader.from_stream(data).read_all()
+    except (pa.ArrowException, TypeError, ValueError, RuntimeError) as error:
+        raise InvalidInput(
+            "the frame does not export its rows as Arrow", type=type(data), why=error
+        ) from error
+
+
+def _convert_pandas(frame: Any) -> pa.Table:
+    """Return the columns and the named levels of the index."""
+    levels = [name for name in frame.index.names if name is not None]
+    names = [str(name) for name in (*levels, *frame.columns)]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InvalidInput("the frame has columns of the same name", columns=twice)
+    series = [frame.index.get_level_values(name).to_series() for name in levels]
+    series += [frame.iloc[:, at] for at in range(len(frame.columns))]
+    arrays: list[Any] = [
+        _convert_series(column, name) for name, column in zip(names, series, strict=True)
+    ]
+    return pa.table(dict(zip(names, arrays, strict=True)))
+
+
+def _convert_series(series: Any, name: str) -> Any:
+    refused = (pa.ArrowException, TypeError, ValueError, OverflowError)
+    try:
+        return pa.array(series, from_pandas=True)
+    except refused as error:
+        integers = [None if value is None or value != value else value for value in series]
+        if any(isinstance(value, bool) or not isinstance(value, int | None) for value in integers):
+            raise InvalidInput(
+                "column of the frame mixes types, or has one that Arrow lacks",
+                column=name,
+                why=str(error),
+            ) from error
+        try:
+            return pa.array([None if value is None else Decimal(value) for value in integers])
+        except refused as too_long:
+            raise InvalidInput(
+                "column holds integers of too many digits", column=name
+            ) from too_long
 
 
 def table_schema(schema: Any, name: str) -> TableSchema | None:

@@ -1,7 +1,7 @@
 """The table handle that users hold: a thin top layer over the engine (design 7).
 
-`create_table` and `open_table` take a path. Data is an Arrow table, batch or reader, or a Spark
-DataFrame; Spark is loaded only when a DataFrame or a session comes in.
+`create_table` and `open_table` take a path. Data is an Arrow table, batch or reader, or a pandas,
+Polars or Spark DataFrame; Spark is loaded only when its DataFrame or a session comes in.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ import pyarrow as pa
 from workers.clock import InstantTime
 from workers.concurrency.outcome import CommitOutcome
 from workers.errors import InvalidInput
-from workers.handle_arguments import column_names, runner_maker, service_parameters, table_schema
+from workers.handle_arguments import (
+    column_names,
+    convert_to_arrow,
+    runner_maker,
+    service_parameters,
+    table_schema,
+)
 from workers.options.column_groups import parse_groups
 from workers.options.service_keys import LAYOUT_KEY, SORT_COLUMNS_KEY
 from workers.options.table_keys import TableType
@@ -55,7 +61,7 @@ from workers.write.matching import delete_matching
 from workers.write.request import WriteRequest, partition_paths
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 __all__ = ["ArrowData", "LakehouseTable", "create_table", "open_table", "write_arrow"]
 
@@ -80,12 +86,13 @@ class LakehouseTable(ServedTable):
 
     def write(
         self,
-        data: ArrowData | DataFrame,
+        data: Any,
         operation: str = "upsert",
         stream: str | None = None,
         options: Mapping[str, str] | None = None,
     ) -> CommitOutcome:
-        """Write and commit one batch; then run the table services that `options` ask for inline.
+        """Write and commit one batch: Arrow data, a pandas, Polars or Spark frame, or an object
+        that exports an Arrow stream. Then run the table services that `options` ask for inline.
 
         Raises InvalidInput before anything is written, LockTimeout and MarkerRefused with
         everything rolled back.
@@ -95,23 +102,21 @@ class LakehouseTable(ServedTable):
 
     def _write(
         self,
-        data: ArrowData | DataFrame,
+        data: Any,
         operation: str,
         stream: str | None,
         options: Mapping[str, str],
     ) -> CommitOutcome:
         request = WriteRequest(operation, stream)  # type: ignore[arg-type]
-        if isinstance(data, ArrowData):
-            return write_arrow(self.table, data, request, options)
         if not hasattr(data, "mapInArrow"):
-            raise InvalidInput("data is neither Arrow nor a Spark DataFrame", type=type(data))
+            return write_arrow(self.table, convert_to_arrow(data), request, options)
         from workers.spark.write import write_frame
 
         return write_frame(self.table, data, operation, stream, options)
 
     def delete(
         self,
-        keys: ArrowData | DataFrame | None = None,
+        keys: Any = None,
         *,
         predicate: Any = None,
         options: Mapping[str, str] | None = None,

@@ -67,77 +67,79 @@ def _loose(given: Any) -> pa.DataType:
     return given
 
 
-def unwrap_type(given: Any) -> pa.DataType:
+def unwrap_type(source: Any) -> pa.DataType:
     """Return the type of the values without encoding (dictionary, run-end) and extension type."""
     while True:
-        if isinstance(given, pa.UuidType):
+        if isinstance(source, pa.UuidType):
             return pa.string()
-        if isinstance(given, pa.BaseExtensionType):
-            given = pa.bool_() if given == pa.bool8() else given.storage_type
-        elif pa.types.is_dictionary(given) or pa.types.is_run_end_encoded(given):
-            given = given.value_type
+        if isinstance(source, pa.BaseExtensionType):
+            source = pa.bool_() if source == pa.bool8() else source.storage_type
+        elif pa.types.is_dictionary(source) or pa.types.is_run_end_encoded(source):
+            source = source.value_type
         else:
-            assert isinstance(given, pa.DataType), given
-            return given
+            assert isinstance(source, pa.DataType), source
+            return source
 
 
-def is_list(given: pa.DataType) -> bool:
+def is_list(source: pa.DataType) -> bool:
     """Check whether this is a list type of any layout."""
     types = pa.types
-    is_plain = types.is_list(given) or types.is_large_list(given) or types.is_fixed_size_list(given)
-    return is_plain or types.is_list_view(given) or types.is_large_list_view(given)
+    is_plain = (
+        types.is_list(source) or types.is_large_list(source) or types.is_fixed_size_list(source)
+    )
+    return is_plain or types.is_list_view(source) or types.is_large_list_view(source)
 
 
-def has_no_value(given: Any) -> bool:
+def has_no_value(source: Any) -> bool:
     """Check whether columns of the type hold only nulls, `[]` and `{}`."""
-    given = unwrap_type(given)
-    if is_list(given):
-        return has_no_value(given.value_type)
-    if pa.types.is_map(given):
-        return has_no_value(given.key_type)
-    if pa.types.is_struct(given):
-        return all(has_no_value(child.type) for child in given)
-    return bool(pa.types.is_null(given))
+    source = unwrap_type(source)
+    if is_list(source):
+        return has_no_value(source.value_type)
+    if pa.types.is_map(source):
+        return has_no_value(source.key_type)
+    if pa.types.is_struct(source):
+        return all(has_no_value(child.type) for child in source)
+    return bool(pa.types.is_null(source))
 
 
-def normal_type(given: pa.DataType, *, column: str) -> pa.DataType:
+def normal_type(source: pa.DataType, *, column: str) -> pa.DataType:
     """The plain type with the same values: no large, view, dictionary or fixed-size variants, no
     unsigned integers, and no field of a struct that has no value in any row.
 
     Raises InvalidInput for a type that the format cannot hold.
     """
     types = pa.types
-    given = unwrap_type(given)
-    plain: Any = given
-    if types.is_large_string(given) or types.is_string_view(given):
+    source = unwrap_type(source)
+    plain: Any = source
+    if types.is_large_string(source) or types.is_string_view(source):
         return pa.string()
-    if types.is_large_binary(given) or types.is_fixed_size_binary(given):
+    if types.is_large_binary(source) or types.is_fixed_size_binary(source):
         return pa.binary()
-    if types.is_binary_view(given):
+    if types.is_binary_view(source):
         return pa.binary()
-    if given in _WIDER:
-        return _WIDER[given]
-    if types.is_date64(given):
+    if source in _WIDER:
+        return _WIDER[source]
+    if types.is_date64(source):
         return pa.date32()
-    if types.is_timestamp(given):
+    if types.is_timestamp(source):
         # Nanoseconds are pandas' habit; a value that needs them is refused when it is cast.
-        unit: Literal["ms", "us"] = "ms" if given.unit in ("s", "ms") else "us"
-        return pa.timestamp(unit, "UTC" if given.tz else None)
-    if types.is_decimal(given):
-        return _normal_decimal(given, column=column)
-    if is_list(given):
+        unit: Literal["ms", "us"] = "ms" if source.unit in ("s", "ms") else "us"
+        return pa.timestamp(unit, "UTC" if source.tz else None)
+    if types.is_decimal(source):
+        return _normal_decimal(source, column=column)
+    if is_list(source):
         element = normal_type(plain.value_type, column=column)
         return pa.list_(pa.field("element", element, nullable=plain.value_field.nullable))
-    if types.is_map(given):
-        return _normal_map(given, column=column)
-    if types.is_struct(given):
-        return _normal_struct(given, column=column)
-    if given in _PRIMITIVES or given == pa.date32():
-        return given
+    if types.is_map(source):
+        return _normal_map(source, column=column)
+    if types.is_struct(source):
+        return _normal_struct(source, column=column)
+    if source in _PRIMITIVES or source == pa.date32():
+        return source
     raise InvalidInput(
         "column has a type that the table cannot hold; bring it as text or as a number",
         column=column,
-        type=given,
+        type=source,
     )
 
 

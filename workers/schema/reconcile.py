@@ -19,7 +19,7 @@ from workers.files.avro_schema import Field, ListOf, MapOf, Place, Struct, arrow
 from workers.files.meta_columns import META_COLUMNS
 from workers.schema.bad_rows import refuse_rows
 from workers.schema.column_names import check_new_columns
-from workers.schema.fitting import can_fit, fit_column
+from workers.schema.conversion import can_fit, fit_column
 from workers.schema.from_arrow import has_no_value, is_list, normal_type, optional, unwrap_type
 from workers.schema.promotion import promoted, promotes
 from workers.schema.required import lacking_rows
@@ -76,62 +76,60 @@ def select_changed_columns(
     """
     fields_by_name = {field.name: field for field in table.tree.fields}
     fields: list[pa.Field[Any]] = []
-    for one in batch:
-        known = fields_by_name.get(one.name)
-        if known is None:
-            fields.append(one)
+    for column in batch:
+        table_field = fields_by_name.get(column.name)
+        if table_field is None:
+            fields.append(column)
             continue
 
-        def is_kept(wider: Place, place: Place = known.place, name: str = one.name) -> bool:
-            if not evolution or name in pinned:
+        def is_kept(wider: Place, field: Field = table_field) -> bool:
+            if not evolution or field.name in pinned:
                 return True
-            return name in ordering and not orders_alike(place, wider)
+            return field.name in ordering and not orders_alike(field.place, wider)
 
-        met = _settle_type(one.type, known.place, is_kept)
-        if met != arrow_type(known.place.type):
-            fields.append(one.with_type(met))
+        met = _settle_type(column.type, table_field.place, is_kept)
+        if met != arrow_type(table_field.place.type):
+            fields.append(column.with_type(met))
     return pa.schema(fields)
 
 
-def _settle_type(given: Any, table: Place, is_kept: Callable[[Place], bool]) -> pa.DataType:
+def _settle_type(source: Any, table: Place, is_kept: Callable[[Place], bool]) -> pa.DataType:
     """Return the table's type if values of the batch are converted to it one by one; the batch's
     own type if it widens the table's, or has no value in common with it. `is_kept` is True for a
     wider type that the column must not get.
     """
-    given = unwrap_type(given)
-    wanted: Any = arrow_type(table.type)
-    known: pa.DataType = wanted
-    if given == wanted:
-        return known
+    source = unwrap_type(source)
+    target: Any = arrow_type(table.type)
+    if source == target:
+        return cast("pa.DataType", target)
     match table.type:
-        case Struct() as struct if pa.types.is_struct(given):
+        case Struct() as struct if pa.types.is_struct(source):
             fields = {field.name: field for field in struct.fields}
             met: list[pa.Field[Any]] = []
-            for child in given:
+            for child in source:
                 if (field := fields.get(child.name)) is not None:
                     met.append(child.with_type(_settle_type(child.type, field.place, is_kept)))
                 elif not has_no_value(child.type):
                     met.append(child)
-            if any(
-                one.name not in fields or one.type != wanted.field(one.name).type for one in met
-            ):
+            types = {child.name: child.type for child in target}
+            if any(child.type != types.get(child.name) for child in met):
                 return pa.struct(met)
-        case ListOf(element) if is_list(given):
-            inner = _settle_type(given.value_type, element, is_kept)
-            if inner != wanted.value_type:
+        case ListOf(element) if is_list(source):
+            inner = _settle_type(source.value_type, element, is_kept)
+            if inner != target.value_type:
                 return pa.list_(pa.field("element", inner))
-        case MapOf(value) if pa.types.is_map(given):
-            inner = _settle_type(given.item_type, value, is_kept)
-            if inner != wanted.item_type:
-                return pa.map_(given.key_type, inner)
-        case _ if can_fit(given, wanted) and not has_no_value(given):
-            brought_one = TableSchema.from_arrow(pa.schema([("one", given)]), table_name="batch")
-            wider = joined_places(table, brought_one.tree.fields[0].place)
+        case MapOf(value) if pa.types.is_map(source):
+            inner = _settle_type(source.item_type, value, is_kept)
+            if inner != target.item_type:
+                return pa.map_(source.key_type, inner)
+        case _ if can_fit(source, target) and not has_no_value(source):
+            batch_schema = TableSchema.from_arrow(pa.schema([("n", source)]), table_name="batch")
+            wider = joined_places(table, batch_schema.tree.fields[0].place)
             if wider is not None and wider != table and not is_kept(wider):
-                return cast("pa.DataType", given)
+                return cast("pa.DataType", source)
         case _:
             pass
-    return known if can_fit(given, wanted) else cast("pa.DataType", given)
+    return cast("pa.DataType", target if can_fit(source, target) else source)
 
 
 def _wider(table: Field, batch: Field, evolution: bool, pinned: Collection[str]) -> Field | None:
@@ -220,9 +218,9 @@ def conform(
     """
     batch = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
     known = {*schema.field_names, *META_COLUMNS}
-    for one in batch.schema:
-        if one.name not in known and not has_no_value(one.type):
-            raise InvalidInput("table has no such column", column=one.name)
+    for column in batch.schema:
+        if column.name not in known and not has_no_value(column.type):
+            raise InvalidInput("table has no such column", column=column.name)
     if columns is not None and (strange := set(columns) - known):
         raise InvalidInput("table has no such column", column=min(strange))
     chosen = [field for field in schema.tree.fields if columns is None or field.name in columns]
@@ -253,7 +251,7 @@ def _conformed(
     if pa.types.is_null(column.type):
         return _nulls(len(column), target)
     if are_stored:
-        return _stored(column, field, target)
+        return _convert_stored(column, field, target)
     if not can_fit(column.type, target):
         raise InvalidInput(
             "column has an incompatible type",
@@ -264,15 +262,15 @@ def _conformed(
     return fit_column(column, target, name=name)
 
 
-def _stored(
+def _convert_stored(
     column: pa.ChunkedArray[Any], field: Field, target: pa.DataType
 ) -> pa.ChunkedArray[Any]:
     """Convert values of a data file to the type that the column has now."""
     name = field.name
     if normal_type(column.type, column=name) == arrow_type(field.place.type):
         return column.cast(target)
-    brought = optional(pa.schema([(name, column.type)]))
-    (source,) = TableSchema.from_arrow(brought, table_name="batch").tree.fields
+    batch_schema = optional(pa.schema([(name, column.type)]))
+    (source,) = TableSchema.from_arrow(batch_schema, table_name="batch").tree.fields
     if holds(field.place.type, source.place.type):
         return column.cast(target)
     if promotes(field.place.type, source.place.type):

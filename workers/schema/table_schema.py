@@ -63,9 +63,9 @@ class TableSchema:
             repeated = sorted({name for name in schema.names if schema.names.count(name) > 1})
             raise InvalidInput("two columns have one name", column=repeated[0])
         names = [
-            one.name
-            for one in schema
-            if one.name not in META_COLUMNS and not has_no_value(one.type)
+            column.name
+            for column in schema
+            if column.name not in META_COLUMNS and not has_no_value(column.type)
         ]
         avro_name = re.sub(r"[^A-Za-z0-9_]", "_", table_name)
         record, namespace = f"{avro_name}_record", f"hoodie.{avro_name}"

@@ -16,6 +16,7 @@ from workers.recovery.failed_writes import (
     clean_before_write,
     delete_late_files,
 )
+from workers.schema.conversion import find_left_out_columns
 from workers.schema.strategies import check_strategy
 from workers.table.schema_history import current_schema
 from workers.table.table import Table
@@ -71,6 +72,9 @@ class WriteClient:
         except Exception as error:
             attempt.fail(error)
             raise
+        if batch_schema is not None and request.operation != "delete":
+            schema = attempt.context.schema
+            attempt.left_out = tuple(find_left_out_columns(batch_schema, schema.arrow))
         return attempt
 
 

@@ -58,7 +58,7 @@ def writer_schema(
         raise InvalidInput("columns to sort by are not in the batch", missing=unknown)
     if request.is_inferred and known is not None:
         batch = optional(batch)
-    schema = _met_schema(config, options, batch, known)
+    schema = _reconcile_schema(config, options, batch, known)
     is_blocking = options.mode is not ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
     # Who never loses may meet a row that is gone.
     if not (request.only_updates and (is_blocking or request.needs_rows)):
@@ -71,25 +71,29 @@ def writer_schema(
     return schema
 
 
-def _met_schema(
-    config: TableConfig, options: WriteOptions, batch: pa.Schema, known: TableSchema | None
+def _reconcile_schema(
+    config: TableConfig, options: WriteOptions, batch: pa.Schema, table_schema: TableSchema | None
 ) -> TableSchema:
     """The schema under which table and batch meet. Raises InvalidInput naming the column."""
     evolution, pinned = options.allows_evolution, config.pinned_columns
-    if known is not None:
+    if table_schema is not None:
         batch = select_changed_columns(
-            batch, known, evolution=evolution, pinned=pinned, ordering=config.ordering_columns
+            batch,
+            table_schema,
+            evolution=evolution,
+            pinned=pinned,
+            ordering=config.ordering_columns,
         )
     new = TableSchema.from_arrow(batch, table_name=config.name)
-    there = {*new.field_names, *(known.field_names if known is not None else ())}
-    if lacking := [name for name in config.required_columns if name not in there]:
+    names = {*new.field_names, *(table_schema.field_names if table_schema is not None else ())}
+    if empty := [name for name in config.required_columns if name not in names]:
         raise InvalidInput(
-            "key, partition or ordering columns have no value in any row", columns=lacking
+            "key, partition or ordering columns have no value in any row", columns=empty
         )
-    if known is not None and not new.field_names:
-        return known
+    if table_schema is not None and not new.field_names:
+        return table_schema
     return reconcile(
-        known, new, evolution=evolution, pinned=pinned, ordering=config.ordering_columns
+        table_schema, new, evolution=evolution, pinned=pinned, ordering=config.ordering_columns
     )
 
 

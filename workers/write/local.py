@@ -14,6 +14,7 @@ from workers.concurrency.proposal import Condition
 from workers.concurrency.read_set import ReadSet
 from workers.errors import EarlyConflict
 from workers.options.write_options import WriteOptions, write_options
+from workers.schema.conversion import decode_columns
 from workers.table.table import Table
 from workers.write.client import WriteClient
 from workers.write.context import WriteContext
@@ -43,6 +44,7 @@ def write_arrow(
     """
     rows = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
     batch = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+    batch = decode_columns(batch) if batch is not None else None
     schema = batch.schema if batch is not None else None
     typed = write_options(options, table.config.mode_of(request.operation))
     outcome = write_rows_from(table, schema, request, typed, lambda _: batch, condition)

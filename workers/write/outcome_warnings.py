@@ -11,12 +11,26 @@ from workers.timeline.group_facts import added
 from workers.write.exhausted_lists import with_exhausted
 from workers.write.status import WriteStatus
 
+_NAMED_MAX = 10
+
 
 def with_warnings(
-    table: Table, outcome: CommitOutcome, written: Sequence[WriteStatus]
+    table: Table,
+    outcome: CommitOutcome,
+    written: Sequence[WriteStatus],
+    left_out: Sequence[str] = (),
 ) -> CommitOutcome:
-    """Return `outcome` with its warnings; call it before files are tidied away."""
-    return _with_silence(with_exhausted(table, outcome, written), written)
+    """Return `outcome` with its warnings; call it before files are tidied away. The columns
+    `left_out` have no value.
+    """
+    outcome = _with_silence(with_exhausted(table, outcome, written), written)
+    if not left_out or not isinstance(outcome, Committed):
+        return outcome
+    warning = (
+        "new columns without any value have no type and are left out: "
+        f"columns={len(left_out)} first={','.join(left_out[:_NAMED_MAX])}"
+    )
+    return replace(outcome, warnings=(*outcome.warnings, warning))
 
 
 def _with_silence(outcome: CommitOutcome, written: Sequence[WriteStatus]) -> CommitOutcome:

@@ -69,6 +69,8 @@ class Transaction:
         self._left = LeftFiles(table.storage, self._instant, options.dead_letter_path)
         self._reads: ReadSet | None = None
         self._is_over = False
+        self.left_out: tuple[str, ...] = ()
+        """Columns of the batch without any value that the table lacks."""
         self._committing_since_s = 0.0
 
     @property
@@ -133,7 +135,7 @@ class Transaction:
             size = sum(one.stat.bytes for one in written)
             groups = {(one.stat.partition_path, one.stat.file_id) for one in written}
             outcome = self._lost(outcome.conflict, groups, len(written), size)
-        outcome = with_warnings(self._table, outcome, written)
+        outcome = with_warnings(self._table, outcome, written, self.left_out)
         self._tidy(outcome, written)
         return outcome
 

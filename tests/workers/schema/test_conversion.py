@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from workers.errors import BadRows, InvalidInput
-from workers.schema.fitting import can_fit, fit_column
+from workers.schema.conversion import can_fit, fit_column
 from workers.schema.from_arrow import has_no_value, normal_type
 from workers.schema.reconcile import select_changed_columns
 from workers.schema.table_schema import TableSchema
@@ -37,20 +37,20 @@ def fit(values: Any, target: pa.DataType) -> list[Any]:
     return result.to_pylist()
 
 
-def numbers_of(kind: Any, dice: random.Random) -> list[Any]:
+def make_numbers(kind: Any, dice: random.Random) -> list[Any]:
     """Numbers that this type holds, most of them near a border of another type."""
     borders = [0, 1, -1, 255, 2**15, 2**24, 2**31, 2**53, 2**63, 2**64 - 1, 10**20]
-    near = [one + dice.randint(-2, 2) for one in borders]
+    near = [number + dice.randint(-2, 2) for number in borders]
     if pa.types.is_integer(kind):
         low, high = (-(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1)
         if kind in _UNSIGNED:
             low, high = 0, 2**kind.bit_width - 1
-        return [one for one in (*near, low, high) if low <= one <= high]
+        return [number for number in (*near, low, high) if low <= number <= high]
     if pa.types.is_floating(kind):
         odd = [0.5, 0.1, 9.99, 1e-7, -2.25, 1e300, math.inf, -math.inf, math.nan]
         if kind == pa.float64():
             return [*map(float, near), *odd]
-        return [np.float32(one) for one in (*near, *odd) if one != 1e300]
+        return [np.float32(number) for number in (*near, *odd) if number != 1e300]
     texts = ["0", "9.99", "-1.5", "0.125", "0.000000001", *map(str, near)]
     with_digits = []
     for text in texts:
@@ -63,7 +63,7 @@ def numbers_of(kind: Any, dice: random.Random) -> list[Any]:
     return with_digits
 
 
-def is_same(before: Any, after: Any, given: Any, target: Any) -> bool:
+def is_equal(before: Any, after: Any, source: Any, target: Any) -> bool:
     """By exact fractions; a float and a decimal are the same when they are spelled alike."""
     if isinstance(before, float | np.floating) and math.isnan(before):
         return isinstance(after, float) and math.isnan(after)
@@ -71,10 +71,10 @@ def is_same(before: Any, after: Any, given: Any, target: Any) -> bool:
         return bool(before == after)
     if math.isinf(after):
         return False
-    if pa.types.is_decimal(given) and pa.types.is_floating(target):
+    if pa.types.is_decimal(source) and pa.types.is_floating(target):
         single = np.float32(after) if target == pa.float32() else after
         return bool(Decimal(str(single)) == before)
-    if pa.types.is_floating(given) and pa.types.is_decimal(target):
+    if pa.types.is_floating(source) and pa.types.is_decimal(target):
         return bool(Decimal(str(before)) == after)
     return bool(_fraction(before) == _fraction(after))
 
@@ -86,20 +86,20 @@ def _fraction(value: Any) -> Fraction:
 @pytest.mark.parametrize("target", _TARGETS, ids=str)
 def test_numbers_fit_exactly_when_the_type_can_say_the_same(target: pa.DataType) -> None:
     dice = random.Random(40)
-    for given in (*_INTEGERS, *_UNSIGNED, *_FLOATS, *_DECIMALS):
-        for value in numbers_of(given, dice):
-            (there,) = pa.array([value], given).to_pylist()
-            original = value if pa.types.is_floating(given) else there
-            if _has_the_same(original, given, target):
-                (after,) = fit(pa.array([value], given), target)
-                assert is_same(original, after, given, target), (value, given, after)
+    for source in (*_INTEGERS, *_UNSIGNED, *_FLOATS, *_DECIMALS):
+        for value in make_numbers(source, dice):
+            (there,) = pa.array([value], source).to_pylist()
+            original = value if pa.types.is_floating(source) else there
+            if has_equal(original, source, target):
+                (after,) = fit(pa.array([value], source), target)
+                assert is_equal(original, after, source, target), (value, source, after)
             else:
                 with pytest.raises(BadRows, match="column=n"):
-                    fit(pa.array([value], given), target)
+                    fit(pa.array([value], source), target)
 
 
-def _has_the_same(value: Any, given: Any, target: Any) -> bool:
-    """Whether Python finds a value of the target that says the same."""
+def has_equal(value: Any, source: Any, target: Any) -> bool:
+    """Check by Python whether the target has an equal value."""
     is_float = isinstance(value, float | np.floating)
     if is_float and not math.isfinite(value):
         return bool(pa.types.is_floating(target))
@@ -112,8 +112,8 @@ def _has_the_same(value: Any, given: Any, target: Any) -> bool:
         digits = abs(Fraction(exact)) * 10**target.scale
         return bool(digits.denominator == 1 and digits < 10**target.precision)
     single = np.float32 if target == pa.float32() else np.float64
-    nearest = single(str(value)) if pa.types.is_decimal(given) else single(value)
-    return is_same(value, nearest.item() if single is np.float64 else nearest, given, target)
+    nearest = single(str(value)) if pa.types.is_decimal(source) else single(value)
+    return is_equal(value, nearest.item() if single is np.float64 else nearest, source, target)
 
 
 _DAY = dt.datetime(2026, 5, 17)  # noqa: DTZ001
@@ -216,7 +216,7 @@ def test_rows_are_counted_over_all_chunks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "target"),
+    ("source", "target"),
     [
         (pa.string(), pa.binary()),
         (pa.binary(), pa.string()),
@@ -236,13 +236,13 @@ def test_rows_are_counted_over_all_chunks() -> None:
     ids=str,
 )
 def test_types_that_mean_different_things_never_fit(
-    given: pa.DataType, target: pa.DataType
+    source: pa.DataType, target: pa.DataType
 ) -> None:
-    assert not can_fit(given, target)
+    assert not can_fit(source, target)
 
 
 @pytest.mark.parametrize(
-    "given",
+    "source",
     [
         pa.duration("us"),
         pa.month_day_nano_interval(),
@@ -253,9 +253,9 @@ def test_types_that_mean_different_things_never_fit(
     ],
     ids=str,
 )
-def test_types_that_the_format_has_not_are_refused_by_name(given: pa.DataType) -> None:
+def test_types_that_the_format_has_not_are_refused_by_name(source: pa.DataType) -> None:
     with pytest.raises(InvalidInput, match="column=n"):
-        normal_type(given, column="n")
+        normal_type(source, column="n")
 
 
 def test_a_type_says_whether_it_has_any_value() -> None:
@@ -272,9 +272,9 @@ def test_a_new_column_comes_without_what_has_no_value() -> None:
         "nothing": pa.null(),
         "some": pa.struct([("a", pa.null()), ("b", pa.uint32())]),
     }
-    given = pa.schema(columns)
+    source = pa.schema(columns)
 
-    schema = TableSchema.from_arrow(given, table_name="t")
+    schema = TableSchema.from_arrow(source, table_name="t")
 
     assert schema.arrow == pa.schema(
         [("id", pa.string()), ("some", pa.struct([("b", pa.int64())]))]
@@ -286,7 +286,7 @@ def schema(**columns: pa.DataType) -> TableSchema:
 
 
 @pytest.mark.parametrize(
-    ("table", "batch", "met"),
+    ("table", "batch", "result"),
     [
         (pa.int64(), pa.float64(), None),
         (pa.float64(), pa.int64(), None),
@@ -314,9 +314,9 @@ def schema(**columns: pa.DataType) -> TableSchema:
     ids=str,
 )
 def test_a_column_meets_the_tables_as_that_unless_it_widens_it(
-    table: pa.DataType, batch: pa.DataType, met: pa.DataType | None
+    table: pa.DataType, batch: pa.DataType, result: pa.DataType | None
 ) -> None:
-    expected = pa.schema([] if met is None else [("n", met)])
+    expected = pa.schema([] if result is None else [("n", result)])
 
     assert select_changed_columns(pa.schema([("n", batch)]), schema(n=table)) == expected
 
@@ -332,7 +332,7 @@ def test_columns_that_must_keep_their_type_take_wider_ones_value_by_value() -> N
 
 
 def test_a_type_fits_its_normal_type() -> None:
-    given = (*_INTEGERS, *_UNSIGNED, *_FLOATS, pa.float16(), pa.date64(), pa.timestamp("s", "UTC"))
-    for one, wrap in itertools.product(given, (lambda kind: kind, pa.list_)):
-        kind = wrap(one)
+    source = (*_INTEGERS, *_UNSIGNED, *_FLOATS, pa.float16(), pa.date64(), pa.timestamp("s", "UTC"))
+    for number, wrap in itertools.product(source, (lambda kind: kind, pa.list_)):
+        kind = wrap(number)
         assert can_fit(kind, normal_type(kind, column="n")), kind

@@ -7,7 +7,7 @@ A value that does not fit is refused with its row. It is never rounded, cut off 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workers.errors import BadRows
 from workers.schema.bad_rows import bad_rows, failing_rows
 from workers.schema.from_arrow import has_no_value, is_list, unwrap_type
 
@@ -27,27 +28,28 @@ _Convert = Callable[[_Array, pa.DataType], _Array]
 """Raises ArrowException if one of the values does not fit."""
 
 
-def can_fit(given: Any, target: Any) -> bool:
+def can_fit(source: Any, target: Any) -> bool:
     """Check whether two types have values in common, so that `fit_column` converts them."""
-    given = unwrap_type(given)
-    if given == target or pa.types.is_null(given):
+    source = unwrap_type(source)
+    if source == target or pa.types.is_null(source):
         return True
     if is_list(target):
-        return is_list(given) and can_fit(given.value_type, target.value_type)
+        return is_list(source) and can_fit(source.value_type, target.value_type)
     if pa.types.is_map(target):
-        if pa.types.is_struct(given):
-            return has_no_value(given)
-        return pa.types.is_map(given) and (
-            can_fit(given.key_type, target.key_type) and can_fit(given.item_type, target.item_type)
+        if pa.types.is_struct(source):
+            return has_no_value(source)
+        return pa.types.is_map(source) and (
+            can_fit(source.key_type, target.key_type)
+            and can_fit(source.item_type, target.item_type)
         )
     if pa.types.is_struct(target):
-        return pa.types.is_struct(given) and all(
+        return pa.types.is_struct(source) and all(
             has_no_value(child.type)
             if (at := target.get_field_index(child.name)) < 0
             else can_fit(child.type, target.field(at).type)
-            for child in given
+            for child in source
         )
-    return _find_converter(given, target) is not None
+    return _find_converter(source, target) is not None
 
 
 def fit_column(
@@ -72,6 +74,64 @@ def fit_column(
     return cast("pa.ChunkedArray[Any]", result)
 
 
+def decode_columns(batch: pa.Table) -> pa.Table:
+    """Return a batch without extension types, run-end encoding and views, for which Arrow lacks
+    functions, and with `int64` in place of `uint64` if all values of the column fit.
+    """
+    for at, field in enumerate(batch.schema):
+        plain = _rebuild(field.type, _PLAIN)
+        signed = _rebuild(plain, {pa.uint64(): pa.int64()})
+        column: Any = batch.column(at)
+        try:
+            column = fit_column(column, signed, name=field.name)
+        except BadRows:
+            column = fit_column(column, plain, name=field.name)
+        if column.type != field.type:
+            batch = batch.set_column(at, field.with_type(column.type), column)
+    return batch
+
+
+_PLAIN: Final[Mapping[pa.DataType, pa.DataType]] = {
+    pa.string_view(): pa.string(),
+    pa.binary_view(): pa.binary(),
+}
+
+
+def _rebuild(source: Any, types: Mapping[pa.DataType, pa.DataType]) -> Any:
+    """Replace types at every depth. A dictionary keeps its encoding if its values stay."""
+    plain: Any = unwrap_type(source)
+    result: pa.DataType = types.get(plain, plain)
+    if is_list(plain):
+        result = pa.list_(plain.value_field.with_type(_rebuild(plain.value_type, types)))
+        is_same = pa.types.is_list(plain) and result == plain
+        result = plain if is_same else result
+    elif pa.types.is_map(plain):
+        item: Any = plain.item_field.with_type(_rebuild(plain.item_type, types))
+        result = pa.map_(_rebuild(plain.key_type, types), item)
+    elif pa.types.is_struct(plain):
+        result = pa.struct([child.with_type(_rebuild(child.type, types)) for child in plain])
+    return source if pa.types.is_dictionary(source) and result == source.value_type else result
+
+
+def find_left_out_columns(batch: pa.Schema, table: pa.Schema) -> list[str]:
+    """Return the paths of columns and nested fields without any value that the table lacks."""
+    return list(_find_left_out(batch, {field.name: field.type for field in table}, ""))
+
+
+def _find_left_out(source: Any, types_by_name: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    for field in source:
+        path, target = prefix + field.name, types_by_name.get(field.name)
+        kind: Any = unwrap_type(field.type)
+        if target is None and has_no_value(kind):
+            yield path
+        while target is not None and is_list(kind) and pa.types.is_list(target):
+            path, kind, target = f"{path}.element", unwrap_type(kind.value_type), target.value_type
+        if target is not None and pa.types.is_struct(kind) and pa.types.is_struct(target):
+            yield from _find_left_out(
+                kind, {child.name: child.type for child in target}, f"{path}."
+            )
+
+
 def _split(column: pa.ChunkedArray[Any]) -> Iterator[_Array]:
     for chunk in column.chunks:
         count = 1 + chunk.nbytes // _PIECE_BYTES_MAX
@@ -93,44 +153,44 @@ class _Fitting:
     def __init__(self) -> None:
         self._misfits: list[_Misfit] = []
 
-    def check(self, given: pa.DataType, target: pa.DataType) -> None:
+    def check(self, source: pa.DataType, target: pa.DataType) -> None:
         """Raises BadRows if there are misfits."""
         if not self._misfits:
             return
         first = self._misfits[0]
-        rows = [one.rows for one in self._misfits if one.path == first.path]
+        rows = [misfit.rows for misfit in self._misfits if misfit.path == first.path]
         raise bad_rows(
             np.unique(np.concatenate(rows)).tolist(),
             "column holds a value that the table cannot hold",
             first.path,
             why=first.why,
-            batch=given,
+            batch=source,
             table=target,
         )
 
     def fit(self, values: _Array, target: Any, path: str, rows: np.ndarray[Any, Any]) -> _Array:
         """Convert values. `rows` holds the row of the column for each value."""
         values = _decode(values, target)
-        given = values.type
-        if given == target:
+        source = values.type
+        if source == target:
             return values
-        if pa.types.is_null(given):
+        if pa.types.is_null(source):
             return pa.nulls(len(values), target)
         if is_list(target):
-            return self._list(values, target, path, rows)
+            return self._convert_list(values, target, path, rows)
         if pa.types.is_map(target):
-            return self._map(values, target, path, rows)
+            return self._convert_map(values, target, path, rows)
         if pa.types.is_struct(target):
-            return self._struct(values, target, path, rows)
-        convert = _find_converter(given, target)
-        assert convert is not None, (path, given, target)
+            return self._convert_struct(values, target, path, rows)
+        convert = _find_converter(source, target)
+        assert convert is not None, (path, source, target)
         try:
             return convert(values, target)
         except pa.ArrowException:
             bad = self._find_misfits(values, target, path, rows, convert)
             is_good = np.ones(len(values), np.bool_)
             is_good[bad] = False
-            return convert(pc.if_else(pa.array(is_good), values, pa.scalar(None, given)), target)
+            return convert(pc.if_else(pa.array(is_good), values, pa.scalar(None, source)), target)
 
     def _find_misfits(
         self, values: _Array, target: Any, path: str, rows: np.ndarray[Any, Any], convert: _Convert
@@ -149,12 +209,16 @@ class _Fitting:
             self.check(values.type, target)
         return bad
 
-    def _list(self, values: _Array, target: Any, path: str, rows: np.ndarray[Any, Any]) -> _Array:
+    def _convert_list(
+        self, values: _Array, target: Any, path: str, rows: np.ndarray[Any, Any]
+    ) -> _Array:
         offsets, inner, parents = _flatten(values)
         inside = self.fit(inner, target.value_type, f"{path}.element", rows[parents])
-        return pa.ListArray.from_arrays(offsets, inside, type=target, mask=_null_mask(values))
+        return pa.ListArray.from_arrays(offsets, inside, type=target, mask=_find_nulls(values))
 
-    def _map(self, values: _Array, target: Any, path: str, rows: np.ndarray[Any, Any]) -> _Array:
+    def _convert_map(
+        self, values: _Array, target: Any, path: str, rows: np.ndarray[Any, Any]
+    ) -> _Array:
         if pa.types.is_struct(values.type):  # `{}` from a library without maps.
             empty = pa.array([[]], target)[0]
             return pc.if_else(pc.is_valid(values), empty, pa.scalar(None, target))
@@ -170,22 +234,24 @@ class _Fitting:
             self.fit(keys, target.key_type, f"{path}.key", rows[parents]),
             self.fit(items, target.item_type, f"{path}.value", rows[parents]),
             type=target,
-            mask=_null_mask(values),
+            mask=_find_nulls(values),
         )
 
-    def _struct(self, values: _Array, target: Any, path: str, rows: np.ndarray[Any, Any]) -> _Array:
-        brought = {child.name: at for at, child in enumerate(values.type)}
+    def _convert_struct(
+        self, values: _Array, target: Any, path: str, rows: np.ndarray[Any, Any]
+    ) -> _Array:
+        place_by_name = {child.name: at for at, child in enumerate(values.type)}
         children = values.flatten()  # Null below a null struct.
         inside = [
-            self.fit(children[brought[child.name]], child.type, f"{path}.{child.name}", rows)
-            if child.name in brought
+            self.fit(children[place_by_name[child.name]], child.type, f"{path}.{child.name}", rows)
+            if child.name in place_by_name
             else pa.nulls(len(values), child.type)
             for child in target
         ]
-        return pa.StructArray.from_arrays(inside, fields=list(target), mask=_null_mask(values))
+        return pa.StructArray.from_arrays(inside, fields=list(target), mask=_find_nulls(values))
 
 
-def _null_mask(values: _Array) -> _Array:
+def _find_nulls(values: _Array) -> _Array:
     return pc.is_null(values) if values.null_count else None
 
 
@@ -205,77 +271,84 @@ def _decode(values: _Array, target: pa.DataType) -> _Array:
     while True:
         kind = values.type
         if isinstance(kind, pa.UuidType) and pa.types.is_string(target):
-            texts = [None if one is None else str(one) for one in values.to_pylist()]
+            texts = [None if value is None else str(value) for value in values.to_pylist()]
             return pa.array(texts, pa.string())
         if isinstance(kind, pa.BaseExtensionType):
             values = values.cast(pa.bool_()) if kind == pa.bool8() else values.storage
         elif pa.types.is_dictionary(kind):
-            values = values.dictionary_decode()
+            words = _cast_view(values.dictionary)
+            values = pa.DictionaryArray.from_arrays(values.indices, words).dictionary_decode()
         elif pa.types.is_run_end_encoded(kind):
-            decode: Any = pc.run_end_decode  # type: ignore[attr-defined] # The stubs lack it.
-            values = decode(values)
+            at = np.arange(values.offset, values.offset + len(values))
+            runs = np.searchsorted(values.run_ends.to_numpy(), at, side="right")
+            values = _cast_view(values.values).take(pa.array(runs))
         else:
             return values
 
 
-def _find_converter(given: Any, target: Any) -> _Convert | None:
+def _cast_view(values: _Array) -> _Array:
+    """Convert text and bytes for which Arrow lacks functions."""
+    return values.cast(_PLAIN.get(values.type, values.type))
+
+
+def _find_converter(source: Any, target: Any) -> _Convert | None:
     """Return the conversion between two plain types; None if they mean different things."""
     types = pa.types
-    if given == target:
+    if source == target:
         return _cast_safely
     if types.is_string(target):
-        is_text = types.is_large_string(given) or types.is_string_view(given)
+        is_text = types.is_large_string(source) or types.is_string_view(source)
         return _cast_safely if is_text else None
     if types.is_binary(target):
-        is_bytes = types.is_large_binary(given) or types.is_binary_view(given)
-        return _cast_safely if is_bytes or types.is_fixed_size_binary(given) else None
+        is_bytes = types.is_large_binary(source) or types.is_binary_view(source)
+        return _cast_safely if is_bytes or types.is_fixed_size_binary(source) else None
     if types.is_timestamp(target):
-        if types.is_date(given):
+        if types.is_date(source):
             return None if target.tz else _cast_safely
-        is_alike = types.is_timestamp(given) and bool(given.tz) == bool(target.tz)
+        is_alike = types.is_timestamp(source) and bool(source.tz) == bool(target.tz)
         return _cast_safely if is_alike else None
     if types.is_date32(target):
-        return _to_date if types.is_date64(given) or _is_zoneless(given) else None
+        return _convert_to_date if types.is_date64(source) or _is_zoneless(source) else None
     if types.is_time(target):
-        return _cast_safely if types.is_time(given) else None
-    return _find_number_converter(given, target)
+        return _cast_safely if types.is_time(source) else None
+    return _find_number_converter(source, target)
 
 
-def _find_number_converter(given: Any, target: Any) -> _Convert | None:
+def _find_number_converter(source: Any, target: Any) -> _Convert | None:
     types = pa.types
-    is_decimal = types.is_decimal(given)
+    is_decimal = types.is_decimal(source)
     if types.is_integer(target):
-        if types.is_integer(given) or is_decimal:
+        if types.is_integer(source) or is_decimal:
             return _cast_safely
-        return _to_integer if types.is_floating(given) else None
+        return _convert_to_integer if types.is_floating(source) else None
     if types.is_floating(target):
         if is_decimal:
-            return _decimal_to_float
-        return _to_float if types.is_integer(given) or types.is_floating(given) else None
+            return _convert_decimal
+        return _convert_to_float if types.is_integer(source) or types.is_floating(source) else None
     if types.is_decimal(target):
-        if types.is_integer(given):
-            return _integer_to_decimal
-        if types.is_floating(given):
-            return _float_to_decimal
+        if types.is_integer(source):
+            return _convert_integer
+        if types.is_floating(source):
+            return _convert_float
         return _rescale if is_decimal else None
     return None
 
 
-def _is_zoneless(given: Any) -> bool:
-    return bool(pa.types.is_timestamp(given) and not given.tz)
+def _is_zoneless(source: Any) -> bool:
+    return bool(pa.types.is_timestamp(source) and not source.tz)
 
 
 def _cast_safely(values: _Array, target: pa.DataType) -> _Array:
     return values.cast(target)
 
 
-def _to_date(values: _Array, target: pa.DataType) -> _Array:
+def _convert_to_date(values: _Array, target: pa.DataType) -> _Array:
     dates = values.cast(target)
     _require(pc.equal(dates.cast(values.type), values))
     return dates
 
 
-def _to_integer(values: _Array, target: Any) -> _Array:
+def _convert_to_integer(values: _Array, target: Any) -> _Array:
     """Convert floats to integers."""
     floats = values.cast(pa.float64())
     limit = 2.0 ** (target.bit_width - 1)  # Exact as a float; limit - 1 is not.
@@ -288,7 +361,7 @@ def _to_integer(values: _Array, target: Any) -> _Array:
     return floats.cast(target, safe=False)
 
 
-def _to_float(values: _Array, target: Any) -> _Array:
+def _convert_to_float(values: _Array, target: Any) -> _Array:
     """Convert integers and other floats to floats."""
     result = values.cast(target, safe=False)
     if pa.types.is_floating(values.type):
@@ -308,7 +381,7 @@ _INTEGER_DIGITS: Final = 20
 _DECIMAL128_DIGITS: Final = 38
 
 
-def _integer_to_decimal(values: _Array, target: Any) -> _Array:
+def _convert_integer(values: _Array, target: Any) -> _Array:
     is_narrow = target.scale + _INTEGER_DIGITS <= _DECIMAL128_DIGITS
     wide = pa.decimal128(38, target.scale) if is_narrow else pa.decimal256(76, target.scale)
     return values.cast(wide).cast(target)
@@ -321,7 +394,7 @@ def _rescale(values: _Array, target: pa.DataType) -> _Array:
     return decimals
 
 
-def _float_to_decimal(values: _Array, target: pa.DataType) -> _Array:
+def _convert_float(values: _Array, target: pa.DataType) -> _Array:
     """Convert by the shortest spelling, such as 9.99, which reads back as the same float."""
     if pa.types.is_float16(values.type):
         values = values.cast(pa.float32())
@@ -331,7 +404,7 @@ def _float_to_decimal(values: _Array, target: pa.DataType) -> _Array:
     return decimals
 
 
-def _decimal_to_float(values: _Array, target: pa.DataType) -> _Array:
+def _convert_decimal(values: _Array, target: pa.DataType) -> _Array:
     """Convert if the float is spelled like the decimal."""
     floats = values.cast(pa.string()).cast(target)
     _require(pc.equal(floats.cast(pa.string()).cast(values.type), values))
@@ -344,12 +417,12 @@ def _require(is_right: _Array) -> None:
         raise pa.ArrowInvalid("a value does not fit")
 
 
-def _explain(given: Any, target: Any) -> str:
+def _explain(source: Any, target: Any) -> str:
     types = pa.types
     if types.is_integer(target):
-        if types.is_integer(given):
+        if types.is_integer(source):
             return f"it is outside the range of {target}"
-        return f"it is no whole number in the range of {target}"
+        return f"it is not a whole number in the range of {target}"
     if types.is_floating(target):
         return f"no {target} is exactly it"
     if types.is_decimal(target):
@@ -358,4 +431,4 @@ def _explain(given: Any, target: Any) -> str:
         return "it has a time of day"
     if types.is_temporal(target):
         return f"it is finer than {target}, or outside its range"
-    return f"it is no {target}"
+    return f"it is not a {target}"
