@@ -22,11 +22,11 @@ _DESCRIPTORS: Final = Path("/proc/self/fd")
 """A file of the system by its open descriptor, whatever its name leads to by now."""
 
 
-def parquet_file(stream: Any, footer: pq.FileMetaData | None = None) -> OpenParquet:
+def parquet_file(stream: Any, footer: pq.FileMetaData | None = None, **options: Any) -> OpenParquet:
     """Whoever reads from it has to say `use_threads=False`. A `footer` that is known is not read
-    again.
+    again. `options` are more arguments of `pyarrow.parquet.ParquetFile`.
     """
-    return pq.ParquetFile(stream, metadata=footer, pre_buffer=False)
+    return pq.ParquetFile(stream, metadata=footer, pre_buffer=False, **options)
 
 
 def native(stream: Any) -> Any:

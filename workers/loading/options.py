@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from workers.errors import InvalidInput
 
-FORMATS: Final = ("csv", "json", "parquet")
+FORMATS: Final = ("csv", "json", "parquet", "arrow")
 COMPRESSIONS: Final = ("none", "gzip", "zstd")
 NAMES: Final = ("as_is", "clean")
 _BY_SUFFIX: Final = {
@@ -26,6 +26,9 @@ _BY_SUFFIX: Final = {
     ".jsonl": "json",
     ".ndjson": "json",
     ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
 }
 _COMPRESSION_BY_SUFFIX: Final = {".gz": "gzip", ".zst": "zstd"}
 _SWITCHES: Final = {"true": True, "yes": True, "false": False, "no": False}

@@ -1,20 +1,49 @@
-"""Parquet files as rows of the table's types."""
+"""Parquet and Arrow files of other tools as rows of the table's types, in bounded memory.
+
+Each error of Arrow becomes one sentence with the file and the first column that cannot be read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from workers.errors import InvalidInput
-from workers.files.arrow_streams import parquet_file
+from workers.errors import BadRows, InvalidInput
+from workers.files.arrow_streams import arrow_stream, parquet_file
 from workers.loading.bad_row import BadRow
 from workers.loading.content import InputFile
 from workers.loading.counts import LoadCounts
 from workers.loading.names import stored_names
 from workers.loading.options import LoadOptions
+from workers.schema.conversion import can_fit, decode_columns, find_left_out_columns, fit_column
+from workers.schema.reconcile import reconcile, select_changed_columns
+from workers.schema.table_schema import TableSchema
 
-_BATCH_ROWS = 65_536
+_BATCH_ROWS: Final = 65_536
+_BATCH_BYTES: Final = 64 << 20
+_PROBE_ROWS: Final = 64
+"""The first rows show how large a row is."""
+DECODED_BYTES_MAX: Final = 1 << 30
+DECODED_RATIO_MAX: Final = 1000
+"""A file that decodes to more than both is rejected: a few KB can stand for any number of bytes."""
+_READ_ERRORS: Final = (
+    pa.ArrowException,
+    OSError,
+    MemoryError,
+    OverflowError,
+    UnicodeError,
+    ValueError,
+)
+_ARROW_MAGIC: Final = b"ARROW1"
+_STREAM_MAGIC: Final = b"\xff\xff\xff\xff"
+_STREAM_START: Final = 8
+"""An Arrow file is an Arrow stream behind its magic number and padding."""
+_WHY_CHARS_MAX: Final = 160
 
 
 class ParquetRows:
@@ -31,31 +60,318 @@ class ParquetRows:
     ) -> None:
         self._files = files
         self._options = options
+        self._keys = keys
+        self._table = known
+        self._left_out: list[str] = []
+        self._names: list[list[str]] = []
         self.counts = LoadCounts()
-        schemas = []
-        for file in files:
-            with file.opened() as stored:
-                try:
-                    schemas.append(parquet_file(stored).schema_arrow)
-                except pa.ArrowInvalid as error:
-                    raise InvalidInput(
-                        "file is not read as Parquet", path=file.name, why=error
-                    ) from error
-        self.schema = schemas[0]
-        stored_names(
-            self.schema.names,
-            known=known.names,
-            is_clean=options.names == "clean",
-            file=files[0].name,
-        )
+        self.schema = self._find_schema()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        self.counts = LoadCounts()
+        self.counts = counts = LoadCounts()
+        counts.left_out = list(self._left_out)
+        bytes_before = 0
+        for file, names in zip(self._files, self._names, strict=True):
+            rows_before = counts.rows
+            for batch in _read_batches(file):
+                counts.bytes_read = bytes_before
+                row = counts.rows - rows_before
+                yield self._fit(batch.rename_columns(names), file.name, row)
+                counts.rows += batch.num_rows
+            counts.renamed |= {
+                old: new
+                for old, new in zip(_read_schema(file).names, names, strict=True)
+                if old != new
+            }
+            bytes_before += file.size
+            counts.bytes_read = bytes_before
+
+    def _find_schema(self) -> pa.Schema:
+        """Return the columns of all files with the table's types, widened where a file needs it."""
+        schema: TableSchema | None = None
+        present: dict[str, None] = {}
         for file in self._files:
-            with file.opened() as stored:
-                for batch in parquet_file(stored).iter_batches(_BATCH_ROWS, use_threads=False):
-                    self.counts.rows += batch.num_rows
-                    yield batch
+            source = _read_schema(file)
+            names = stored_names(
+                source.names,
+                known=self._table.names,
+                is_clean=self._options.names == "clean",
+                file=file.name,
+            )
+            self._names.append(names)
+            present |= dict.fromkeys(names)
+            source = pa.schema(
+                [field.with_name(name) for field, name in zip(source, names, strict=True)]
+            )
+            if schema is None:
+                table = [field for field in self._table if field.name in names]
+                schema = TableSchema.from_arrow(pa.schema(table), table_name="table")
+            schema = self._extend(schema, source, file)
+        assert schema is not None
+        chosen = self._options.columns or tuple(present)
+        if missing := [name for name in chosen if name not in present]:
+            raise InvalidInput("file lacks columns", path=self._files[0].name, missing=missing)
+        types = {field.name: field.type for field in schema.arrow}
+        return pa.schema([pa.field(name, types[name]) for name in chosen if name in types])
+
+    def _extend(self, schema: TableSchema, source: pa.Schema, file: InputFile) -> TableSchema:
+        for name, kind in self._options.column_types.items():
+            at = source.get_field_index(name)
+            if at >= 0 and can_fit(source.field(at).type, kind):
+                source = source.set(at, pa.field(name, kind))
+        source = _sign_integers(source, schema, file)
+        self._left_out += [
+            path
+            for path in find_left_out_columns(source, schema.arrow)
+            if path not in self._left_out
+        ]
+        changed = select_changed_columns(source, schema)
+        try:
+            new = TableSchema.from_arrow(changed, table_name="file")
+            return reconcile(schema, new) if new.field_names else schema
+        except InvalidInput as error:
+            raise InvalidInput(error.message, file=file.name, **error.values) from error
+
+    def _fit(self, batch: pa.RecordBatch, file: str, row: int) -> pa.RecordBatch:
+        columns: list[Any] = []
+        for field in self.schema:
+            at = batch.schema.get_field_index(field.name)
+            if at < 0:
+                columns.append(pa.nulls(batch.num_rows, field.type))
+                continue
+            if not can_fit(batch.schema.field(at).type, field.type):
+                raise InvalidInput(
+                    "column has an incompatible type",
+                    file=file,
+                    column=field.name,
+                    table=field.type,
+                    batch=batch.schema.field(at).type,
+                )
+            column = pa.chunked_array([batch.column(at)])
+            try:
+                fitted = fit_column(column, field.type, name=field.name)
+            except BadRows as error:
+                raise BadRow(
+                    f"the value does not fit {field.type}: {error.values['why']}",
+                    file=file,
+                    row=row + error.positions[0] + 1,
+                    column=str(error.values["column"]),
+                ) from error
+            if field.name in self._keys and fitted.null_count:
+                at = pc.index(pc.is_null(fitted), True).as_py()
+                raise BadRow(
+                    "the key column has no value", file=file, row=row + at + 1, column=field.name
+                )
+            columns.append(fitted.combine_chunks() if fitted.num_chunks != 1 else fitted.chunk(0))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
-__all__ = ["BadRow", "ParquetRows"]
+def _sign_integers(source: pa.Schema, table: TableSchema, file: InputFile) -> pa.Schema:
+    """Replace `uint64` by `int64` in new columns all of whose values fit."""
+    for at, field in enumerate(source):
+        if field.name in table.field_names or "uint64" not in str(field.type):
+            continue
+        types = {
+            decode_columns(pa.table([batch.column(at)], names=["column"])).schema.field(0).type
+            for batch in _read_batches(file)
+        }
+        if len(types) == 1:
+            source = source.set(at, field.with_type(types.pop()))
+    return source
+
+
+def _read_schema(file: InputFile) -> pa.Schema:
+    with file.opened() as stored, _reading(file):
+        if _is_arrow(stored, file):
+            return _open_arrow(stored).schema
+        return _open_parquet(stored, file).schema_arrow
+
+
+def _read_batches(file: InputFile) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file. Raises InvalidInput if they cannot be read, or are too many for
+    the size of the file.
+    """
+    with file.opened() as stored, _reading(file):
+        if _is_arrow(stored, file):
+            batches: Iterator[pa.RecordBatch] = iter(_open_arrow(stored))
+        else:
+            batches = _read_parquet(stored, file)
+        decoded = 0
+        for batch in batches:
+            batch.validate(full=True)
+            decoded += batch.nbytes
+            _check_size(file, decoded)
+            for start in range(0, batch.num_rows, _BATCH_ROWS):
+                yield batch.slice(start, _BATCH_ROWS)
+
+
+@contextmanager
+def _reading(file: InputFile) -> Iterator[None]:
+    """Raise errors of Arrow as InvalidInput."""
+    try:
+        yield
+    except _READ_ERRORS as error:
+        why = " ".join(str(error).split())[:_WHY_CHARS_MAX]
+        if "crypt" in why.lower():
+            raise InvalidInput("the file is encrypted; decrypt it first", file=file.name) from error
+        named: dict[str, object] = {"file": file.name}
+        if column := _find_damaged_column(file):
+            named["column"] = column
+        raise InvalidInput(
+            "the file is damaged, or in a form that is not supported", **named, why=why
+        ) from error
+
+
+def _is_arrow(stored: Any, file: InputFile) -> bool:
+    """Check the magic numbers. Raises InvalidInput if it is neither Parquet nor Arrow."""
+    head = stored.read(_STREAM_START)
+    stored.seek(0)
+    if head.startswith((_ARROW_MAGIC, _STREAM_MAGIC)):
+        return True
+    if not head:
+        raise InvalidInput("the file is empty", file=file.name)
+    if head.startswith(b"FEA1"):
+        raise InvalidInput("the file is Feather of version 1; write version 2", file=file.name)
+    stored.seek(max(0, file.size - 4))
+    tail = stored.read(4)
+    stored.seek(0)
+    if b"PARE" in (head[:4], tail):
+        raise InvalidInput("the file is encrypted; decrypt it first", file=file.name)
+    if head[:4] != b"PAR1":
+        raise InvalidInput("the file is not Parquet, whatever its name is", file=file.name)
+    if tail != b"PAR1":
+        raise InvalidInput("the file is cut off: its footer is missing", file=file.name)
+    return False
+
+
+def _open_arrow(stored: Any) -> pa.RecordBatchStreamReader:
+    if stored.read(_STREAM_START).startswith(_ARROW_MAGIC):
+        return arrow_stream(stored)
+    stored.seek(0)
+    return arrow_stream(stored)
+
+
+def _open_parquet(stored: Any, file: InputFile, **options: Any) -> Any:
+    opened = parquet_file(
+        stored,
+        page_checksum_verification=True,
+        **{"coerce_int96_timestamp_unit": "us", **options},
+    )
+    _check_footer(opened, stored, file)
+    return opened
+
+
+def _check_footer(opened: Any, stored: Any, file: InputFile) -> None:
+    """Raises InvalidInput if the footer promises too many bytes for the size of the file."""
+    footer = opened.metadata
+    stored.seek(file.size - 8)
+    if footer.serialized_size != int.from_bytes(stored.read(4), "little"):
+        # A signature follows. Arrow ends the process if it is asked for such a column's metadata.
+        raise InvalidInput("the file is encrypted; decrypt it first", file=file.name)
+    decoded = 0
+    for group in range(footer.num_row_groups):
+        chunks = footer.row_group(group)
+        for at in range(chunks.num_columns):
+            chunk = chunks.column(at)
+            width = {"BOOLEAN": 1, "INT32": 32, "FLOAT": 32, "INT96": 64}.get(
+                chunk.physical_type, 64
+            )
+            decoded += max(chunk.total_uncompressed_size, chunk.num_values * width // 8)
+    _check_size(file, decoded)
+
+
+def _check_size(file: InputFile, decoded: int) -> None:
+    if decoded > DECODED_BYTES_MAX and decoded > DECODED_RATIO_MAX * file.size:
+        raise InvalidInput(
+            "the file stands for far more data than it has bytes; write it anew with less "
+            "repetition, or as CSV",
+            file=file.name,
+            bytes=file.size,
+            decoded=decoded,
+        )
+
+
+def _read_parquet(stored: Any, file: InputFile) -> Iterator[pa.RecordBatch]:
+    opened = _open_parquet(stored, file)
+    rows = _BATCH_ROWS
+    probe = next(opened.iter_batches(_PROBE_ROWS, use_threads=False), None)
+    if probe is not None and probe.num_rows:
+        rows = max(1, min(rows, _BATCH_BYTES * probe.num_rows // max(probe.nbytes, 1)))
+    batches = opened.iter_batches(rows, use_threads=False)
+    names = _find_int96(opened)
+    if not names:
+        yield from batches
+        return
+    with file.opened() as again, file.opened() as once_more:
+        units = [(again, "ns"), (once_more, "s")]
+        nanos, seconds = (
+            _open_parquet(stream, file, coerce_int96_timestamp_unit=unit).iter_batches(
+                rows, columns=names, use_threads=False
+            )
+            for stream, unit in units
+        )
+        row = 0
+        for batch, fine, coarse in zip(batches, nanos, seconds, strict=True):
+            for name in names:
+                _check_int96(*(one.column(name) for one in (batch, fine, coarse)), file, name, row)
+            row += batch.num_rows
+            yield batch
+
+
+def _find_int96(opened: Any) -> list[str]:
+    schema = opened.schema
+    columns = [schema.column(at) for at in range(len(schema.names))]
+    return [one.path for one in columns if one.physical_type == "INT96" and "." not in one.path]
+
+
+def _check_int96(
+    micros: Any, nanos: Any, seconds: Any, file: InputFile, name: str, row: int
+) -> None:
+    """Raises BadRow for a time with nanoseconds, or beyond the range of microseconds, where Arrow
+    wraps around. Nanoseconds beyond year 2262 wrap around in both numbers that are compared.
+    """
+    valid = pc.is_valid(micros).to_numpy(zero_copy_only=False)
+    whole, fine, coarse = (
+        pc.fill_null(values.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+        for values in (micros, nanos, seconds)
+    )
+    lost = fine - whole * 1000
+    is_bad = ((lost > 0) & (lost < 1000)) | (whole // 1_000_000 != coarse)
+    if (positions := np.flatnonzero(is_bad & valid)).size:
+        raise BadRow(
+            "the time has nanoseconds or a year that the table cannot hold",
+            file=file.name,
+            row=row + int(positions[0]) + 1,
+            column=name,
+        )
+
+
+def _find_damaged_column(file: InputFile) -> str:
+    """Return the first column that cannot be read by itself; empty if there is none."""
+    try:
+        with file.opened() as stored:
+            opened = parquet_file(stored, page_checksum_verification=True)
+            names = list(dict.fromkeys(path.split(".")[0] for path in _find_paths(opened)))
+    except _READ_ERRORS:
+        return ""
+    for name in names:
+        if not _can_read(file, name):
+            return name
+    return ""
+
+
+def _find_paths(opened: Any) -> list[str]:
+    return [opened.schema.column(at).path for at in range(len(opened.schema.names))]
+
+
+def _can_read(file: InputFile, name: str) -> bool:
+    rows = 0
+    try:
+        with file.opened() as stored:
+            opened = parquet_file(stored, page_checksum_verification=True)
+            for batch in opened.iter_batches(_PROBE_ROWS, columns=[name], use_threads=False):
+                batch.validate(full=True)
+                rows += batch.num_rows
+            return rows == opened.metadata.num_rows
+    except _READ_ERRORS:
+        return False
