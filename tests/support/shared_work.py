@@ -49,13 +49,17 @@ class SharedWork(LoadScopeScheduling):  # type: ignore[misc]
     (xdist's own groups need an attribute of tests that pytest 9.2 does not have any more.)
     """
 
+    _is_ordered = False
+
     def _split_scope(self, nodeid: str) -> str:
         return part_of(nodeid)
 
     def _assign_work_unit(self, node: object) -> None:
-        for beginning in reversed(FIRST):
-            for part in [one for one in self.workqueue if one.startswith(beginning)]:
-                self.workqueue.move_to_end(part, last=False)
+        if not self._is_ordered:
+            for beginning in reversed(FIRST):
+                for part in [name for name in self.workqueue if name.startswith(beginning)]:
+                    self.workqueue.move_to_end(part, last=False)
+            self._is_ordered = True
         super()._assign_work_unit(node)
 
 
