@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from controlplane.mirror.queries.sinks import SILENCE_SHOWN_FOR
 from controlplane.operations.stream_rounds import StreamRounds
-from controlplane.writers.queries import WriterRow, writers_board
+from controlplane.writers.queries import WriterRow
 from web.refusals import as_operation_id
 from web.templatetags.lake import age
 
@@ -39,11 +39,13 @@ class BoardLine:
         return self.row.state == "gone"
 
 
-def board(table: Table, rounds: list[StreamRounds], now: datetime) -> dict[str, Any]:
-    """What the panel of writers shows: what beats or has just ended, and beside it the streams that
-    have nothing pending and go on. One query.
+def board(
+    table: Table, rows: list[WriterRow], rounds: list[StreamRounds], now: datetime
+) -> dict[str, Any]:
+    """Build the context of the panel of writers: active and just ended ones, and streams between
+    two rounds.
     """
-    lines = [line(table, row) for row in writers_board(table, now)]
+    lines = [line(table, row) for row in rows]
     pending = {one.row.stream for one in lines if not one.is_ended}
     between = [one for one in rounds if one.stream not in pending and _is_shown(one, now)]
     names = {one.stream for one in between}

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from django.db.models import QuerySet
+
 from controlplane.mirror.event_times import bounded, event_time, is_later
 from controlplane.mirror.models import InstantRecord
 from controlplane.tables.models import Table
@@ -80,15 +82,22 @@ class GroupCommits:
         return 1000 * rows / (newest[0].arrived_ms - newest[-1].arrived_ms)
 
 
-def group_commits(table: Table) -> dict[str, GroupCommits]:
-    """By group, from the newest commits that tell of groups."""
-    records = (
-        InstantRecord.objects.filter(table=table, state="completed", metadata__has_key="groups")
-        .order_by("-completed_at")
-        .values_list("requested_at", "completed_at", "writer_name", "stream", "metadata__groups")[
-            :COMMITS_LOOKED_AT
-        ]
-    )
+def commits_query(table: Table) -> QuerySet[InstantRecord, Any]:
+    """Return the query of the newest commits with facts about groups."""
+    commits = InstantRecord.objects.filter(
+        table=table, state="completed", metadata__has_key="groups"
+    ).order_by("-completed_at")
+    columns = ("requested_at", "completed_at", "writer_name", "stream", "metadata__groups")
+    return commits.values_list(*columns)[:COMMITS_LOOKED_AT]
+
+
+def group_commits(
+    table: Table, commits: QuerySet[InstantRecord, Any] | None = None
+) -> dict[str, GroupCommits]:
+    """Summarize the newest commits by group. One query, or none where `commits`, which
+    `commits_query` made, was read before.
+    """
+    records = commits_query(table) if commits is None else commits
     units = _units_by_group(table)
     by_group: dict[str, GroupCommits] = {}
     for requested_at, completed_at, writer, stream, groups in records:

@@ -220,9 +220,14 @@ def instants_in(
     return window
 
 
-def newest_undone(table: Table, limit: int) -> list[InstantRow]:
-    """What was taken back last. One query."""
-    return [_undone_row(one) for one in undone_in(table).order_by("-ended_at")[:limit]]
+def undone_query(table: Table, limit: int) -> QuerySet[UndoneRecord]:
+    """Return the query of the newest rolled back instants."""
+    return undone_in(table).order_by("-ended_at")[:limit]
+
+
+def undone_rows(records: Iterable[UndoneRecord]) -> list[InstantRow]:
+    """List what `undone_query` found."""
+    return [_undone_row(record) for record in records]
 
 
 def instant_row(record: InstantRecord | _Read) -> InstantRow:

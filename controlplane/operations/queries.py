@@ -26,6 +26,7 @@ from controlplane.operations.spark_stages import StageRow, left_ms, spark_ui_url
 from controlplane.operations.states import FINAL, OPEN, OperationState
 from controlplane.operations.waiting import Wait, waits_of
 from controlplane.paging import PAGE_ROWS, Page, chosen_order, in_order, newest_first
+from controlplane.read_together import read_together
 from controlplane.tables.access import Caller, Permission, access_table, visible_tables
 from controlplane.tables.masks import without_row_choices
 from controlplane.tables.messages import select_message
@@ -311,16 +312,32 @@ def _page(
     return in_order(operations, order, cursor=cursor, limit=limit)
 
 
+def recent_query(table: Table, limit: int = 20) -> QuerySet[Operation]:
+    """Return the query of the newest requests."""
+    return _operations().filter(table=table).order_by("-requested_at")[:limit]
+
+
 def recent_operations(table: Table, user: Caller | None, limit: int = 20) -> list[OperationRow]:
     """The newest requests first."""
-    newest_operations = _operations().filter(table=table).order_by("-requested_at")[:limit]
-    return operation_rows(newest_operations, user)
+    return operation_rows(recent_query(table, limit), user)
 
 
-def marker_server_status() -> MarkerServerStatus:
-    """The marker server and its last five minutes. Two queries."""
-    server = MarkerServer.objects.order_by(F("started_at").desc(nulls_last=True)).first()
+def server_queries() -> tuple[QuerySet[MarkerServer], QuerySet[ServerSample]]:
+    """Build the queries of the marker server and of its last five minutes."""
+    servers = MarkerServer.objects.order_by(F("started_at").desc(nulls_last=True))
     since = timezone.now() - SAMPLES_SHOWN_FOR
+    return servers[:1], ServerSample.objects.filter(at__gte=since).order_by("at")
+
+
+def marker_server_status(
+    queries: tuple[QuerySet[MarkerServer], QuerySet[ServerSample]] | None = None,
+) -> MarkerServerStatus:
+    """Return the marker server and its last five minutes. One query, or none where `queries`, which
+    `server_queries` made, were read before.
+    """
+    servers, newest = queries or server_queries()
+    read_together(servers, newest)
+    server = next(iter(servers), None)
     samples = [
         SampleRow(
             at=sample.at,
@@ -333,7 +350,7 @@ def marker_server_status() -> MarkerServerStatus:
             p50_ms=sample.p50_ms,
             p95_ms=sample.p95_ms,
         )
-        for sample in ServerSample.objects.filter(at__gte=since).order_by("at")
+        for sample in newest
     ]
     return MarkerServerStatus(
         state=server.state if server else MarkerServer.State.DOWN.value,

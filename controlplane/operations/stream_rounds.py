@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -24,6 +24,7 @@ from controlplane.mirror.queries.sinks import SILENT_AFTER
 from controlplane.operations.kinds import write
 from controlplane.operations.models import Operation
 from controlplane.operations.states import FINAL, OperationState
+from controlplane.read_together import read_together
 from controlplane.tables.models import Table
 from workers.clock import InstantTime, parse_instant
 
@@ -103,17 +104,34 @@ class _Seen:
     operations: list[Operation] = field(default_factory=list)
 
 
-def stream_rounds(table: Table, now: datetime | None = None) -> list[StreamRounds]:
-    """Rounds of every stream that commits, heartbeats or operations name, by its name. Three
-    queries; what a sink writes is told with the sink.
+class RoundQueries(NamedTuple):
+    """What `stream_rounds` reads."""
+
+    commits: QuerySet[InstantRecord]
+    beats: QuerySet[HeartbeatRecord]
+    operations: QuerySet[Operation]
+
+
+def round_queries(table: Table) -> RoundQueries:
+    """Build the queries, for a page that reads them together with others."""
+    return RoundQueries(_commits(table), _beats(table), _operations(table))
+
+
+def stream_rounds(
+    table: Table, now: datetime | None = None, queries: RoundQueries | None = None
+) -> list[StreamRounds]:
+    """List the rounds of every stream that commits, heartbeats or operations name, by its name. One
+    query, or none where `queries` were read before. Streams of a sink are listed with the sink.
     """
     at = now or timezone.now()
+    queries = queries or round_queries(table)
+    read_together(*queries)
     seen: dict[str, _Seen] = {}
-    for commit in _commits(table):
+    for commit in queries.commits:
         seen.setdefault(commit.stream, _Seen()).commits.append(commit)
-    for beat in _beats(table):
+    for beat in queries.beats:
         seen.setdefault(beat.stream, _Seen()).beats.append(beat)
-    for operation in _operations(table):
+    for operation in queries.operations:
         stream = str(operation.parameters.get("stream") or "")
         if stream:
             seen.setdefault(stream, _Seen()).operations.append(operation)

@@ -10,6 +10,7 @@ from datetime import datetime
 from uuid import UUID
 
 from django.contrib.auth.models import User
+from django.db.models import QuerySet
 
 from controlplane.errors import InvalidRequest
 from controlplane.operations.cancels import is_cancellable
@@ -40,18 +41,17 @@ class StreamWrite:
     is_stoppable: bool
 
 
-def stream_writes(table: Table, user: Caller) -> list[StreamWrite]:
-    """The newest writes that were asked for here and name a stream, newest first, as `user` sees
-    them.
-    """
-    writes = list(
-        Operation.objects.filter(table=table, kind=write.KIND.name)
-        .exclude(parameters__stream="")
-        .select_related("requested_by")
-        .order_by("-requested_at")[:SHOWN_MAX]
-    )
-    whole = shown_whole(user, (one for one in writes if one.message))
-    return [_row(one, is_whole=one.pk in whole) for one in writes]
+def writes_query(table: Table) -> QuerySet[Operation]:
+    """Return the query of the newest writes that were requested here and name a stream."""
+    writes = Operation.objects.filter(table=table, kind=write.KIND.name)
+    named = writes.exclude(parameters__stream="").select_related("table", "requested_by")
+    return named.order_by("-requested_at")[:SHOWN_MAX]
+
+
+def stream_writes(user: Caller, writes: QuerySet[Operation]) -> list[StreamWrite]:
+    """List what `writes_query` found as `user` sees it."""
+    whole = shown_whole(user, (operation for operation in writes if operation.message))
+    return [_row(operation, is_whole=operation.pk in whole) for operation in writes]
 
 
 def do_launch_stream(

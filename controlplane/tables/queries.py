@@ -108,19 +108,28 @@ def namespaces_of(user: AbstractBaseUser | AnonymousUser) -> list[NamespaceRow]:
     ]
 
 
-def table_row(
-    table: Table, *, now: datetime | None = None, active_writers: int | None = None
-) -> TableRow:
-    """The same figures for one table. One query for whoever knows how many writers are active, else
-    two; one more for a table that cannot be read.
-    """
-    at = now or timezone.now()
+def counts_query(table: Table, at: datetime) -> QuerySet[Table, Any]:
+    """Return the query of what `table_row` counts."""
     counted = Table.objects.filter(pk=table.pk).annotate(
         last_commit_at=_last_commit(),
         recent=_count_of("writers", "Conflict", decided_at__gte=at - timedelta(days=1)),
         pending=_count_of("mirror", "InstantRecord", completed_at__isnull=True),
     )
-    last, recent, pending = counted.values_list("last_commit_at", "recent", "pending").get()
+    return counted.values_list("last_commit_at", "recent", "pending")
+
+
+def table_row(
+    table: Table,
+    *,
+    now: datetime | None = None,
+    active_writers: int | None = None,
+    counts: QuerySet[Table, Any] | None = None,
+) -> TableRow:
+    """Return the same figures for one table. A query each for the active writers, for the counts
+    and for a table that cannot be read, as far as the caller has not read them before.
+    """
+    at = now or timezone.now()
+    [(last, recent, pending)] = counts_query(table, at) if counts is None else counts
     return TableRow(
         slug=table.slug,
         name=table.name,

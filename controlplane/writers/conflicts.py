@@ -119,10 +119,10 @@ class ConflictDetail:
     """Further conflicts that the same winner won."""
 
 
-def recent_conflicts(table: Table, access: RowAccess, limit: int = 20) -> list[ConflictRow]:
-    """The newest decisions first."""
+def recent_query(table: Table, limit: int = 20) -> QuerySet[Conflict]:
+    """Return the query of the newest decisions."""
     conflicts = Conflict.objects.filter(table=table).order_by("-decided_at", "-loser_instant")
-    return [conflict_row(conflict, access) for conflict in conflicts[:limit]]
+    return conflicts[:limit]
 
 
 def conflicts_page(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from django.db.models import Exists, OuterRef, Q, Subquery, Sum
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery, Sum
 
 from controlplane.mirror.models import HeartbeatRecord, InstantRecord, Liveness, MarkerCount
 from controlplane.tables.models import Table
@@ -52,12 +52,12 @@ class WriterRow:
     """
 
 
-def writers_board(table: Table, now: datetime) -> list[WriterRow]:
-    """Who writes now, who stopped beating, who just ended; what needs a look first. One query."""
+def beats_query(table: Table, now: datetime) -> QuerySet[HeartbeatRecord]:
+    """Return the query of heartbeats that `writers_board` shows."""
     of_instant = {"table": table, "requested_at": OuterRef("instant")}
     instants = InstantRecord.objects.filter(**of_instant).exclude(action="savepoint")
     markers = MarkerCount.objects.filter(table=table, instant=OuterRef("instant"))
-    beats = (
+    return (
         HeartbeatRecord.objects.filter(table=table)
         .filter(Q(is_gone=False) | Q(last_seen__gte=now - GONE_SHOWN_FOR))
         .annotate(
@@ -69,16 +69,24 @@ def writers_board(table: Table, now: datetime) -> list[WriterRow]:
             ),
         )
     )
+
+
+def writers_board(
+    table: Table, now: datetime, beats: QuerySet[HeartbeatRecord] | None = None
+) -> list[WriterRow]:
+    """List active, expired and just ended writers, problems first. One query, or none where
+    `beats`, which `beats_query` made, was read before.
+    """
     rows = [
         _writer_row(
             beat,
             now,
-            markers=beat.marked or 0,
-            operation=beat.operation or beat.instant_operation or "",
-            instant_state=beat.instant_state or "",
-            ending=_ending(beat.instant_state, has_lost=beat.has_lost),
+            markers=vars(beat)["marked"] or 0,
+            operation=beat.operation or vars(beat)["instant_operation"] or "",
+            instant_state=vars(beat)["instant_state"] or "",
+            ending=_ending(vars(beat)["instant_state"], has_lost=vars(beat)["has_lost"]),
         )
-        for beat in beats
+        for beat in (beats_query(table, now) if beats is None else beats)
     ]
     kept = [row for row in rows if row.state != "gone"] + _last_of_each_ended(rows)
     return sorted(kept, key=lambda row: (_ORDER[row.state], row.writer, row.instant))

@@ -53,8 +53,8 @@ whose checks say it as well).
 """
 OVERVIEW_QUERIES_MAX = QUERIES_MAX + 2
 """Its checks ask which thresholds hold for the table, and what commits say of hosts' clocks."""
-LIVE_QUERIES_MAX = 23
-"""It shows ten parts, each with its own; two of them share the three of the streams' rounds."""
+LIVE_QUERIES_MAX = 12
+"""Its ten parts are read by one statement."""
 
 
 @pytest.mark.parametrize("path", PAGES + FRAGMENTS)

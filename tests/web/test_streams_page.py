@@ -33,7 +33,7 @@ from workers import open_table
 from workers.clock import parse_instant
 from workers.options.time_units import AHEAD_MAX_MS
 
-QUERIES_MAX = 25
+QUERIES_MAX = 12
 """Five of them put into the audit that somebody asked about a key."""
 NOON_MS = 1_777_636_800_000
 STREAMS = ["shop", "ship"]

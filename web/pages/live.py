@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,16 +12,28 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from controlplane.mirror.queries.table_details import join_status, pending_markers
-from controlplane.mirror.timeline_rows import newest_undone
-from controlplane.operations.queries import marker_server_status, recent_operations
-from controlplane.operations.stream_rounds import StreamRounds, stream_rounds
+from controlplane.mirror.queries.table_details import (
+    join_status,
+    markers_query,
+    pending_markers,
+    statuses_query,
+)
+from controlplane.mirror.timeline_rows import undone_query, undone_rows
+from controlplane.operations.queries import (
+    marker_server_status,
+    operation_rows,
+    recent_query,
+    server_queries,
+)
+from controlplane.operations.stream_rounds import StreamRounds, round_queries, stream_rounds
+from controlplane.read_together import read_together
 from controlplane.tables.access import Permission, access_table
 from controlplane.tables.freshness import freshness
-from controlplane.tables.queries import table_row
+from controlplane.tables.queries import counts_query, table_row
 from controlplane.tables.row_access import RowAccess, row_access
-from controlplane.writers.conflicts import recent_conflicts
-from controlplane.writers.queries import writers_board
+from controlplane.writers.conflicts import conflict_row
+from controlplane.writers.conflicts import recent_query as conflicts_query
+from controlplane.writers.queries import WriterRow, beats_query, writers_board
 from web.additions import head_parts
 from web.advice import explain
 from web.board import board
@@ -41,19 +52,41 @@ UNDONE_SHOWN = 8
 _SPARK_WIDTH, _SPARK_HEIGHT = 300, 40
 
 
-@dataclass
 class _Look:
-    """One person's look at one table, as of one moment."""
+    """One person's look at one table, as of one moment. What its parts read is read by one
+    statement for the whole page, and by each part alone for a part.
+    """
 
-    user: User
-    table: Table
-    now: datetime
-    known: dict[str, Any] = field(default_factory=dict)
-    """What the parts before have made of it."""
+    def __init__(self, user: User, table: Table, now: datetime) -> None:
+        self.user, self.table, self.now = user, table, now
+        self.beats = beats_query(table, now)
+        self.rounds_queries = round_queries(table)
+        self.counts = counts_query(table, now)
+        self.statuses = statuses_query(table)
+        self.marker_counts = markers_query(table)
+        self.server_queries = server_queries()
+        self.newest_operations = recent_query(table, OPERATIONS_SHOWN)
+        self.newest_conflicts = conflicts_query(table, CONFLICTS_SHOWN)
+        self.newest_undone = undone_query(table, UNDONE_SHOWN)
+
+    def read_all(self) -> None:
+        """Read what the whole page shows."""
+        read_together(
+            self.beats, *self.rounds_queries, self.counts, self.statuses, self.marker_counts,
+            *self.server_queries, self.newest_operations, self.newest_conflicts, self.newest_undone,
+        )  # fmt: skip
 
     @cached_property
     def access(self) -> RowAccess:
         return row_access(self.user, self.table)
+
+    @cached_property
+    def writers(self) -> list[WriterRow]:
+        return writers_board(self.table, self.now, self.beats)
+
+    @cached_property
+    def rounds(self) -> list[StreamRounds]:
+        return stream_rounds(self.table, self.now, self.rounds_queries)
 
 
 @require_safe
@@ -61,7 +94,8 @@ class _Look:
 def live(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
     context: dict[str, Any] = {"page": "live", "table": table, "wall": wall_of(request, table)}
-    look = _Look(person(request), table, timezone.now(), context)
+    look = _Look(person(request), table, timezone.now())
+    look.read_all()
     for build in _PARTS.values():
         context |= build(look)
     for head_part in head_parts().values():
@@ -98,37 +132,38 @@ def as_of(request: HttpRequest, slug: str, part: str) -> HttpResponse:
 
 
 def _writers(look: _Look) -> dict[str, Any]:
-    rounds = stream_rounds(look.table, look.now)
-    return {"rounds": rounds, **board(look.table, rounds, look.now)}
+    read_together(look.beats, *look.rounds_queries)
+    return {
+        "rounds": look.rounds,
+        **board(look.table, look.writers, look.rounds, look.now),
+    }
 
 
 def _figures(look: _Look) -> dict[str, Any]:
-    table, now = look.table, look.now
-    writers = look.known.get("writers")
-    rows = [line.row for line in writers] if writers is not None else writers_board(table, now)
-    active = sum(row.state in ("alive", "suspect") for row in rows)
+    table = look.table
+    read_together(look.beats, look.counts)
+    active = sum(row.state in ("alive", "suspect") for row in look.writers)
     return {
-        "row": table_row(table, now=now, active_writers=active),
-        "at_risk": sum(row.state in ("suspect", "expired") for row in rows),
+        "row": table_row(table, now=look.now, active_writers=active, counts=look.counts),
+        "at_risk": sum(row.state in ("suspect", "expired") for row in look.writers),
         "synced_ms": int(table.synced_at.timestamp() * 1000) if table.synced_at else None,
     }
 
 
 def _streams(look: _Look) -> dict[str, Any]:
-    known = look.known.get("rounds")
-    rounds: list[StreamRounds] = stream_rounds(look.table, look.now) if known is None else known
-    by_stream = {one.stream: one for one in rounds}
-    join = join_status(look.table, look.access)
+    read_together(look.statuses, *look.rounds_queries)
+    by_stream = {rounds.stream: rounds for rounds in look.rounds}
+    join = join_status(look.table, look.access, look.statuses)
     return {"join": join, "joined": [(row, by_stream.get(row.stream)) for row in join.streams]}
 
 
 def _markers(look: _Look) -> dict[str, Any]:
-    rows = pending_markers(look.table)
+    rows = pending_markers(look.table, look.marker_counts)
     return {"markers": rows, "markers_total": sum(row.count for row in rows)}
 
 
-def _server(_look: _Look) -> dict[str, Any]:
-    status = marker_server_status()
+def _server(look: _Look) -> dict[str, Any]:
+    status = marker_server_status(look.server_queries)
     # Counted since the server started.
     batches, requests = (status.latest.batches, status.latest.requests) if status.latest else (0, 0)
     return {
@@ -143,19 +178,18 @@ def _server(_look: _Look) -> dict[str, Any]:
 
 
 def _operations(look: _Look) -> dict[str, Any]:
-    return {"operations": recent_operations(look.table, look.user, OPERATIONS_SHOWN)}
+    return {"operations": operation_rows(look.newest_operations, look.user)}
 
 
 def _conflicts(look: _Look) -> dict[str, Any]:
-    conflicts = recent_conflicts(look.table, look.access, CONFLICTS_SHOWN)
-    return {"stories": [explain(row) for row in conflicts]}
+    rows = [conflict_row(conflict, look.access) for conflict in look.newest_conflicts]
+    return {"stories": [explain(row) for row in rows]}
 
 
 def _undone(look: _Look) -> dict[str, Any]:
-    return {"undone": newest_undone(look.table, UNDONE_SHOWN)}
+    return {"undone": undone_rows(look.newest_undone)}
 
 
-# In this order: figures and streams reuse what the writers have read.
 _PARTS: dict[str, Callable[[_Look], dict[str, Any]]] = {
     "writers": _writers,
     "figures": _figures,

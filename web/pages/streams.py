@@ -20,11 +20,17 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.cell_stories import explain
 from controlplane.mirror.group_rows import GroupCommitRow
-from controlplane.mirror.queries.streams import StreamsBoard, commit_rows, streams_board
+from controlplane.mirror.queries.streams import (
+    StreamsBoard,
+    board_queries,
+    commit_rows,
+    streams_board,
+)
 from controlplane.operations.actions import do_declare_stream, do_launch_stream
 from controlplane.operations.declaring import TYPES
-from controlplane.operations.stream_rounds import stream_rounds
-from controlplane.operations.stream_writes import stream_writes
+from controlplane.operations.stream_rounds import round_queries, stream_rounds
+from controlplane.operations.stream_writes import stream_writes, writes_query
+from controlplane.read_together import read_together
 from controlplane.tables.access import Permission, access_table, may
 from controlplane.tables.row_access import row_access
 from web import stream_figures as figures
@@ -122,7 +128,7 @@ class StreamForm(forms.Form):
 def streams(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
     context = _context(request, table)
-    arrivals = commit_rows(table, context["access"])
+    arrivals = commit_rows(table, context["access"], context["queries"].commits)
     context |= {**_charts(context, arrivals), **_answers(request, table)}
     context |= _as_of(request, context["stream_names"], arrivals)
     context["columns"] = [
@@ -212,13 +218,16 @@ def launch(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
     access = row_access(person(request), table)
-    board = streams_board(table, access)
-    rounds = {one.stream: one for one in stream_rounds(table)}
+    queries, signs, writes = board_queries(table), round_queries(table), writes_query(table)
+    read_together(*queries.all(), *signs, writes)
+    board = streams_board(table, access, queries=queries)
+    rounds = {of_stream.stream: of_stream for of_stream in stream_rounds(table, queries=signs)}
     return {
         "page": "streams",
         "table": table,
         "board": board,
         "access": access,
+        "queries": queries,
         "lined": [
             # A group's rows may come with a stream of another name.
             (row, rounds.get(row.name) or rounds.get(row.last_writer))
@@ -226,7 +235,7 @@ def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
         ],
         "matrix": _matrix(board),
         "waiting": _waiting(board),
-        "writes": stream_writes(table, person(request)),
+        "writes": stream_writes(person(request), writes),
         "sources": SOURCES,
         "may_operate": may(person(request), Permission.OPERATE, table),
     }

@@ -7,13 +7,14 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from django.db.models import Count, Max, Min, Q, QuerySet, Sum
 
 from controlplane.errors import InvalidRequest
 from controlplane.mirror.models import FileGroupRecord, InstantRecord, SyncMark
 from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX, Page
+from controlplane.read_together import read_together
 from controlplane.tables.models import Table
 from controlplane.tables.queries import DATA_ACTIONS
 from workers.clock import InstantTime
@@ -173,11 +174,27 @@ def partitions(table: Table) -> list[PartitionRow]:
     ]
 
 
-def backlog(table: Table) -> Backlog:
-    """Four queries."""
+_OF_GROUPS: Final = (
+    "n_file_groups", "n_partitions", "n_bytes", "n_log_files", "n_log_bytes",
+    "n_file_groups_with_logs", "n_old_files", "n_old_bytes", "n_replaced_file_groups",
+    "n_small_files",
+)  # fmt: skip
+
+
+class BacklogQueries(NamedTuple):
+    """What `backlog` reads first; each has one row or none."""
+
+    groups: QuerySet[FileGroupRecord, Any]
+    marks: QuerySet[InstantRecord, Any]
+    mark: QuerySet[SyncMark, Any]
+
+
+def backlog_queries(table: Table) -> BacklogQueries:
+    """Build the queries, for a page that reads them together with others."""
     live = Q(is_replaced=False)
     # An aggregate must not be named like a column that another one reads.
-    groups = FileGroupRecord.objects.filter(table=table).aggregate(
+    groups = FileGroupRecord.objects.filter(table=table).order_by().values("table")
+    summed = groups.annotate(
         n_file_groups=Count("pk", filter=live),
         n_partitions=Count("partition", distinct=True),
         n_bytes=Sum("bytes", filter=live, default=0),
@@ -189,12 +206,25 @@ def backlog(table: Table) -> Backlog:
         n_replaced_file_groups=Count("pk", filter=Q(is_replaced=True)),
         n_small_files=Count("pk", filter=live & _is_small()),
     )
-    done = InstantRecord.objects.filter(table=table, state="completed")
-    marks = done.aggregate(
+    done = InstantRecord.objects.filter(table=table, state="completed").order_by().values("table")
+    marks = done.annotate(
         compacted=Max("requested_at", filter=Q(action="commit")),
         cleaned=Max("requested_at", filter=Q(action="clean")),
         archived=Count("pk", filter=Q(is_archived=True)),
     )
+    mark = SyncMark.objects.filter(table=table).values_list("file_groups_left_out", flat=True)
+    return BacklogQueries(summed, marks, mark)
+
+
+def backlog(table: Table, queries: BacklogQueries | None = None) -> Backlog:
+    """Count what waits for table services. Two queries, one of them the caller's where it has read
+    `queries` before.
+    """
+    queries = queries or backlog_queries(table)
+    read_together(*queries)
+    groups: dict[str, Any] = next(iter(queries.groups), dict.fromkeys(_OF_GROUPS, 0))
+    nothing = {"compacted": None, "cleaned": None, "archived": 0}
+    marks: dict[str, Any] = next(iter(queries.marks), nothing)
     since_compaction = Q(action="deltacommit", requested_at__gt=marks["compacted"] or "")
     since_clean = Q(action__in=DATA_ACTIONS, requested_at__gt=marks["cleaned"] or "")
     unmerged = since_compaction & Q(state="completed", files__gt=0)
@@ -204,12 +234,11 @@ def backlog(table: Table) -> Backlog:
         commits_since_clean=Count("pk", filter=since_clean & Q(state="completed", files__gt=0)),
         active_instants=Count("pk", filter=Q(is_archived=False)),
     )
-    mark = SyncMark.objects.filter(table=table).values_list("file_groups_left_out", flat=True)
     return Backlog(
-        **{name.removeprefix("n_"): count for name, count in groups.items()},
+        **{name.removeprefix("n_"): groups[name] for name in _OF_GROUPS},
         **counts,
         archived_instants=marks["archived"],
-        left_out=mark.first() or 0,
+        left_out=next(iter(queries.mark), 0),
     )
 
 

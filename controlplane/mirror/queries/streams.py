@@ -7,21 +7,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from controlplane.mirror.event_times import ahead_s, event_time, event_time_text
 from controlplane.mirror.group_rows import (
     GroupCommitRow,
     GroupCommits,
+    commits_query,
     group_commits,
 )
-from controlplane.mirror.models import FileGroupRecord, JoinMeasure, JoinPoint, StreamStatus
-from controlplane.mirror.queries.files import backlog
-from controlplane.mirror.queries.table_services import PendingPlanRow, pending_plans
+from controlplane.mirror.models import (
+    FileGroupRecord,
+    InstantRecord,
+    JoinMeasure,
+    JoinPoint,
+    StreamStatus,
+)
+from controlplane.mirror.queries.files import BacklogQueries, backlog, backlog_queries
+from controlplane.mirror.queries.table_services import PendingPlanRow, pending_plans, plans_query
 from controlplane.mirror.stream_lags import event_of, processing_lag_s
 from controlplane.mirror.stream_sight import seen_commit, seen_coverage, seen_group, seen_keys
+from controlplane.read_together import read_together
 from controlplane.tables.models import Table
 from controlplane.tables.row_access import RowAccess
 from workers.clock import InstantTime
@@ -185,14 +194,52 @@ class _Known:
         return self.measure.sample if self.measure else {}
 
 
-def streams_board(table: Table, access: RowAccess, now: datetime | None = None) -> StreamsBoard:
-    """A bounded number of queries, whatever the table holds. The audit says who saw its keys."""
+class BoardQueries(NamedTuple):
+    """What `streams_board` reads first."""
+
+    commits: QuerySet[InstantRecord, Any]
+    statuses: QuerySet[StreamStatus]
+    measure: QuerySet[JoinMeasure]
+    points: QuerySet[JoinPoint]
+    largest: QuerySet[FileGroupRecord]
+    plans: QuerySet[InstantRecord]
+    backlog: BacklogQueries
+
+    def all(self) -> tuple[QuerySet[Any, Any], ...]:
+        return (*self[:-1], *self.backlog)
+
+
+def board_queries(table: Table) -> BoardQueries:
+    """Build the queries, for a page that reads them together with others."""
+    logs = FileGroupRecord.objects.filter(table=table, log_files__gt=0, is_replaced=False)
+    return BoardQueries(
+        commits_query(table),
+        StreamStatus.objects.filter(table=table).order_by("stream"),
+        JoinMeasure.objects.filter(table=table),
+        JoinPoint.objects.filter(table=table).order_by("-at")[:POINTS_SHOWN],
+        logs.order_by("-log_bytes")[:LOG_GROUPS_SHOWN],
+        plans_query(table),
+        backlog_queries(table),
+    )
+
+
+def streams_board(
+    table: Table,
+    access: RowAccess,
+    now: datetime | None = None,
+    queries: BoardQueries | None = None,
+) -> StreamsBoard:
+    """Build the board of a table's streams. Two queries, one where `queries` were read before. The
+    audit records who saw its keys.
+    """
+    queries = queries or board_queries(table)
+    read_together(*queries.all())
     known = _Known(
         table,
         access,
-        group_commits(table) if table.groups else {},
-        {one.stream: one for one in StreamStatus.objects.filter(table=table).order_by("stream")},
-        JoinMeasure.objects.filter(table=table).first(),
+        group_commits(table, queries.commits) if table.groups else {},
+        {status.stream: status for status in queries.statuses},
+        next(iter(queries.measure), None),
     )
     sample = known.sample
     keys = int(sample.get("keys", 0))
@@ -213,14 +260,18 @@ def streams_board(table: Table, access: RowAccess, now: datetime | None = None) 
         presence=_presence(sample) if is_joined else [],
         oldest=seen_keys(table, access, oldest, late_keys=late_keys),
         coverage=seen_coverage(table, access, _coverage(sample.get("coverage"))),
-        points=_points(table),
-        uncompacted=_uncompacted(table),
+        points=_points(queries),
+        uncompacted=_uncompacted(table, queries),
     )
 
 
-def commit_rows(table: Table, access: RowAccess) -> list[GroupCommitRow]:
-    """What the newest commits brought to each group, oldest first."""
-    every = [row for one in group_commits(table).values() for row in one.rows]
+def commit_rows(
+    table: Table, access: RowAccess, commits: QuerySet[InstantRecord, Any] | None = None
+) -> list[GroupCommitRow]:
+    """List what the newest commits wrote to each group, oldest first. `commits` as `group_commits`
+    takes them.
+    """
+    every = [row for group in group_commits(table, commits).values() for row in group.rows]
     rows = [seen_commit(table, access, row) for row in every]
     return sorted(rows, key=lambda row: row.arrived_ms)[-COMMITS_SHOWN:]
 
@@ -364,27 +415,27 @@ def _coverage(coverage: Mapping[str, Any] | None) -> CoverageMap | None:
     )
 
 
-def _points(table: Table) -> list[CompletenessPoint]:
-    newest = JoinPoint.objects.filter(table=table).order_by("-at")[:POINTS_SHOWN]
+def _points(queries: BoardQueries) -> list[CompletenessPoint]:
     return [
         CompletenessPoint(
             at=one.at, keys=one.keys, complete_pct=one.complete_pct, by_group=one.by_group
         )
-        for one in reversed(newest)
+        for one in reversed(queries.points)
     ]
 
 
-def _uncompacted(table: Table) -> Uncompacted:
-    waits = backlog(table)
-    largest = FileGroupRecord.objects.filter(table=table, log_files__gt=0, is_replaced=False)
+def _uncompacted(table: Table, queries: BoardQueries) -> Uncompacted:
+    waits = backlog(table, queries.backlog)
     return Uncompacted(
         log_files=waits.log_files,
         log_bytes=waits.log_bytes,
         file_groups=waits.file_groups_with_logs,
         delta_commits=waits.delta_commits,
         oldest_at=waits.oldest_log_at,
-        largest=[_log_group(one) for one in largest.order_by("-log_bytes")[:LOG_GROUPS_SHOWN]],
-        pending=[one for one in pending_plans(table) if one.action == "compaction"],
+        largest=[_log_group(record) for record in queries.largest],
+        pending=[
+            plan for plan in pending_plans(table, queries.plans) if plan.action == "compaction"
+        ],
     )
 
 

@@ -125,7 +125,9 @@ def instant_detail(
         operation_ref=record.operation_ref,
         phases=phases_of(record),
         metadata=seen_metadata(table, access, _without_phases(record.metadata)),
-        markers=_marker_rows(table, MarkerCount.objects.filter(table=table, instant=requested_at)),
+        markers=_marker_rows(
+            _marker_counts(table, MarkerCount.objects.filter(table=table, instant=requested_at))
+        ),
     )
 
 
@@ -145,7 +147,7 @@ def _undone_detail(table: Table, requested_at: InstantTime) -> InstantDetail | N
         operation_ref=record.operation_ref,
         phases=undone_phases(requested_at),
         metadata={},
-        markers=_marker_rows(table, markers),
+        markers=_marker_rows(_marker_counts(table, markers)),
     )
 
 
@@ -190,49 +192,67 @@ def field_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[F
     ]
 
 
-def pending_markers(table: Table) -> list[MarkerRow]:
-    """Markers that wait for their instants to end, and those left behind; oldest instant first."""
-    return _marker_rows(table, MarkerCount.objects.filter(table=table))
+def markers_query(table: Table) -> QuerySet[MarkerCount]:
+    """Return the query of the markers of all instants."""
+    return _marker_counts(table, MarkerCount.objects.filter(table=table))
 
 
-def join_status(table: Table, access: RowAccess) -> JoinStatus:
-    """How many rows have each stream's columns, as last measured. `total_rows` counts the joined
-    rows.
+def pending_markers(table: Table, counts: QuerySet[MarkerCount] | None = None) -> list[MarkerRow]:
+    """List the markers of pending instants and orphaned ones; oldest instant first. One query, or
+    none where `counts`, which `markers_query` made, was read before.
     """
-    now = timezone.now()
+    return _marker_rows(markers_query(table) if counts is None else counts)
+
+
+def statuses_query(table: Table) -> QuerySet[StreamStatus]:
+    """Return the query of the streams as last measured, with how many commits came since."""
     later = InstantRecord.objects.filter(
         table=table, state="completed", completed_at__gt=OuterRef("sampled_instant")
     )
     counted = later.order_by().values("table").annotate(count=Count("pk")).values("count")
     measured = StreamStatus.objects.filter(table=table).annotate(later=Subquery(counted))
-    records = list(measured.order_by("stream"))
+    return measured.order_by("stream")
+
+
+def join_status(
+    table: Table, access: RowAccess, statuses: QuerySet[StreamStatus] | None = None
+) -> JoinStatus:
+    """Count the rows that have each stream's columns, as last measured. `total_rows` counts the
+    joined rows. One query, or none where `statuses`, which `statuses_query` made, was read before.
+    """
+    now = timezone.now()
+    records = list(statuses_query(table) if statuses is None else statuses)
     return JoinStatus(
         streams=[seen_stream(table, access, _stream_row(record, now)) for record in records],
         total_rows=max((record.rows_with + record.rows_without for record in records), default=0),
         sampled_at=max((record.sampled_at for record in records), default=None),
-        commits_since=max((record.later or 0 for record in records), default=0),
+        commits_since=max((vars(record)["later"] or 0 for record in records), default=0),
     )
 
 
-def _marker_rows(table: Table, counts: QuerySet[MarkerCount]) -> list[MarkerRow]:
-    now_ms = timezone.now().timestamp() * 1000
+def _marker_counts(table: Table, counts: QuerySet[MarkerCount]) -> QuerySet[MarkerCount]:
     beats = HeartbeatRecord.objects.filter(table=table, instant=OuterRef("instant"))
     pending = InstantRecord.objects.filter(table=table, requested_at=OuterRef("instant"))
-    counts = counts.annotate(
+    annotated = counts.annotate(
         writer=Subquery(beats.values("writer_name")[:1]),
         is_pending=Exists(pending.exclude(state="completed")),
     )
+    return annotated.order_by("instant", "kind")
+
+
+def _marker_rows(counts: QuerySet[MarkerCount]) -> list[MarkerRow]:
+    now_ms = timezone.now().timestamp() * 1000
     return [
         MarkerRow(
             instant=record.instant,
             kind=record.kind,
             count=record.count,
-            writer=record.writer or "",
+            writer=vars(record)["writer"] or "",
             age_s=(now_ms - parse_instant(record.instant)) / 1000,
             sample=[str(name) for name in record.sample],
-            is_orphan=not record.is_pending,
+            is_orphan=not vars(record)["is_pending"],
         )
-        for record in counts.order_by("instant", "kind")
+        for record in counts
     ]
 
 

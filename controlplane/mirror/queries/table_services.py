@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 
 from controlplane.mirror.models import InstantRecord
 from controlplane.tables.models import Table
@@ -89,12 +89,21 @@ def savepoints(table: Table) -> list[SavepointRow]:
     ]
 
 
-def pending_plans(table: Table) -> list[PendingPlanRow]:
-    """Plans that are durable on the timeline and not carried out, oldest first. One query."""
-    records = InstantRecord.objects.filter(table=table, action__in=_PLANNED).exclude(
-        state="completed"
-    )
-    return [_pending(record) for record in records.order_by("requested_at")]
+def plans_query(table: Table) -> QuerySet[InstantRecord]:
+    """Return the query of plans that are durable on the timeline and not carried out, the oldest
+    first.
+    """
+    records = InstantRecord.objects.filter(table=table, action__in=_PLANNED)
+    return records.exclude(state="completed").order_by("requested_at")
+
+
+def pending_plans(
+    table: Table, plans: QuerySet[InstantRecord] | None = None
+) -> list[PendingPlanRow]:
+    """List pending plans. One query, or none where `plans`, which `plans_query` made, was read
+    before.
+    """
+    return [_pending(record) for record in (plans_query(table) if plans is None else plans)]
 
 
 def service_history(table: Table, limit: int = 50) -> list[ServiceRunRow]:
