@@ -10,6 +10,7 @@ from django.apps import apps
 from django.conf import settings
 from django.utils import timezone
 
+from controlplane.tables.messages import mask_message
 from controlplane.tables.models import Table
 from controlplane.tables.problems import Problem, words_of
 
@@ -34,7 +35,7 @@ class Freshness:
     title: str
     """The same for a reader, after the table's name."""
     reason: str
-    """What the attempt to read it was answered."""
+    """The error of the attempt, without values of rows: every reader and channel gets it."""
     advice: str
     """What to do; a sentence."""
     failing_since: datetime | None
@@ -78,7 +79,7 @@ def freshness_of(table: Table, now: datetime, failing: tuple[str, datetime | Non
         age_s=age_s,
         problem=problem,
         title=words.title if words else "",
-        reason=table.sync_error,
+        reason=mask_message(table.sync_error),
         advice=words.advice if words else "",
         failing_since=since,
     )

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from controlplane.mirror.models import SyncMark
+from controlplane.tables.freshness import freshness
 from controlplane.tables.models import Table
 from controlplane.tables.problems import Problem
 from tests.support.markup import compact
@@ -82,3 +83,15 @@ def test_parts_of_the_frame_are_fetched_anew(lost: Table, as_viewer: Client) -> 
     notice = as_viewer.get(reverse("freshness", args=[lost.slug, "mirror_notice"]))
     assert _FOLDER in notice.content.decode()
     assert as_viewer.get(reverse("freshness", args=[lost.slug, "nothing"])).status_code == 404
+
+
+def test_no_value_of_a_row_is_in_what_readers_get_of_the_error(lost: Table) -> None:
+    Table.objects.filter(pk=lost.pk).update(
+        sync_error="schema is not readable: table=/lake/trips value=Bergen"
+    )
+    lost.refresh_from_db()
+
+    reason = freshness(lost).reason
+
+    assert "schema is not readable: table=/lake/trips" in reason
+    assert "Bergen" not in reason
