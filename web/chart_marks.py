@@ -131,8 +131,7 @@ def _hover(word: str) -> str:
 def _hover_values(mark: Mark, now_ms: int) -> list[str]:
     # Names come from tables, and Plotly reads a little HTML in its labels.
     who = (
-        " · ".join(escape(name) for name in (mark.writer, mark.stream) if name)
-        or "writer not named"
+        " · ".join(escape(name) for name in (mark.writer, mark.stream) if name) or "unnamed writer"
     )
     rows = f", {mark.rows:,} rows" if mark.rows is not None else ""
     return [escape(mark.requested_at), escape(mark.action), who, _took(mark, now_ms) + rows]
@@ -140,14 +139,14 @@ def _hover_values(mark: Mark, now_ms: int) -> list[str]:
 
 def _took(mark: Mark, now_ms: int) -> str:
     if mark.is_point:
-        return "keeps this instant" if mark.ended_ms is not None else "is being made"
+        return "protects this instant" if mark.ended_ms is not None else "being created"
     took_s = (end_ms(mark, now_ms) - began_ms(mark, now_ms)) / 1000
     if mark.ended_ms is None:
         return f"pending for {took_s:.0f} s"
     if not mark.is_undone:
         return f"{took_s:.1f} s"
     by = f" by {escape(mark.undone_by)}" if mark.undone_by else ""
-    return f"taken back after {took_s:.1f} s{by}"
+    return f"rolled back after {took_s:.1f} s{by}"
 
 
 def utc(milliseconds: int) -> str:

@@ -84,7 +84,7 @@ class Cell:
 _STATE_ORDER = (
     "archived", "completed", "inflight", "requested", "rolled_back", "conflicted", "failed",
 )  # fmt: skip
-NO_LANE = {LaneBy.WRITER: "writer not named", LaneBy.STREAM: "no stream", LaneBy.ACTION: "?"}
+NO_LANE = {LaneBy.WRITER: "unnamed writer", LaneBy.STREAM: "no stream", LaneBy.ACTION: "?"}
 
 
 def lane_of(mark: Mark, by: LaneBy) -> str:

@@ -62,15 +62,15 @@ def ask_first(request: HttpRequest, question: Question) -> HttpResponse:
 def build_dependent_facts(dependents: Dependents) -> list[tuple[str, str]]:
     """Return the lines of a question about the dependents of a role."""
     pending = (
-        f"{dependents.pending:,} not begun: refused as they begin, unless another role allows them"
+        f"{dependents.pending:,} queued: rejected when they start, unless another role allows them"
     )
     owned = _join_names(dependents.schedules, dependents.schedule_count)
-    schedules = f"{owned}: their next runs are refused, unless another role allows them"
+    schedules = f"{owned}: their next runs are rejected, unless another role allows them"
     return [
-        ("Tables", _join_names(dependents.tables, dependents.table_count) or "none yet"),
-        ("Operations", pending if dependents.pending else "none waits to begin"),
-        ("Schedules", schedules if dependents.schedule_count else "none runs in this name"),
-        ("What stays", "roles of other groups and places, and everything that was written"),
+        ("Tables", _join_names(dependents.tables, dependents.table_count) or "none"),
+        ("Operations", pending if dependents.pending else "none queued"),
+        ("Schedules", schedules if dependents.schedule_count else "none with this owner"),
+        ("Kept", "roles of other groups and scopes, and all data"),
     ]
 
 

@@ -14,9 +14,9 @@ _ADDRESS_CHARS: Final = 60
 
 
 _WITHOUT: Final = {
-    "kafka": "none: the broker named here",
-    "s3": "none: a file below a source root",
-    "postgresql": "choose one",
+    "kafka": "none: use the broker below",
+    "s3": "none: a file in a source root",
+    "postgresql": "Choose a connection",
 }
 """The empty choice of the field, by kind."""
 
@@ -33,7 +33,7 @@ def connection_field(namespace: str, kind: str = "kafka") -> forms.ChoiceField:
         label="Connection",
         required=kind == "postgresql",
         choices=[("", _WITHOUT[kind]), *names],
-        error_messages={"required": "Choose a connection; an admin grants them to namespaces."},
+        error_messages={"required": "Choose a connection. Admins grant connections to namespaces."},
     )
 
 
@@ -49,6 +49,6 @@ def check_broker(form: forms.Form, words: Mapping[str, Any], others: Sequence[st
     own = [address] if address not in ("", BROKER) else []
     if own or any(words.get(name) for name in others):
         form.add_error(
-            "connection", "A connection brings its broker and who connects: leave those empty."
+            "connection", "A connection includes broker and credentials: leave those fields empty."
         )
     return ""

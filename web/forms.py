@@ -66,28 +66,28 @@ class SilenceForm(forms.Form):
         choices=[(1, "an hour"), (4, "4 hours"), (24, "a day"), (72, "3 days"), (168, "a week")],
         initial=4,
         error_messages={
-            "required": "Choose for how long.",
-            "invalid_choice": "Choose one of these.",
+            "required": "Choose a duration.",
+            "invalid_choice": "Choose one of the listed values.",
         },
     )
     reach = forms.ChoiceField(
         choices=[
-            ("table", "on this table"),
-            ("namespace", "on all tables of its namespace"),
-            ("everywhere", "on all tables"),
+            ("table", "this table"),
+            ("namespace", "all tables of its namespace"),
+            ("everywhere", "all tables"),
         ],
         required=False,
         initial="table",
-        help_text="where you are an operator",
+        help_text="limited to tables where you are an operator",
     )
     what = forms.ChoiceField(
-        choices=[("check", "this check"), ("all", "every check")], required=False, initial="check"
+        choices=[("check", "this check"), ("all", "all checks")], required=False, initial="check"
     )
     reason = forms.CharField(
         max_length=REASON_CHARS_MAX,
         error_messages={
-            "required": "Say why; others see it beside the alert.",
-            "max_length": "Keep it under 500 characters.",
+            "required": "Enter a reason; other users see it with the alert.",
+            "max_length": "Enter at most 500 characters.",
         },
     )
 

@@ -20,7 +20,7 @@ _NAMES = (
     "100 ms to 1 s",
     "1 to 10 s",
     "10 s to 1 min",
-    "1 min and more",
+    "over 1 min",
 )
 WIDTH = 1000.0
 ROW_HEIGHT = 28
@@ -146,13 +146,15 @@ def _spans(wait: LockWait) -> Iterable[_Span]:
     yield _Span(wait.writer, begun_ms, wait.had_it_ms, "waited", wait.instant)
     if wait.held_ms is not None:
         until_ms = wait.had_it_ms + wait.held_ms
-        yield _Span(wait.writer, wait.had_it_ms, until_ms, "held it at least", wait.instant)
+        yield _Span(
+            wait.writer, wait.had_it_ms, until_ms, "held the lock for at least", wait.instant
+        )
 
 
 def _seen(holders: Iterable[LockHold]) -> Iterable[_Span]:
     for hold in holders:
         if hold.since_ms is not None:
-            yield _Span(hold.writer, hold.since_ms, hold.seen_ms, "was seen holding it for")
+            yield _Span(hold.writer, hold.since_ms, hold.seen_ms, "held the lock in samples for")
 
 
 def _strip(span: _Span, rows: tuple[str, ...], window: tuple[int, int]) -> Strip:
@@ -160,7 +162,7 @@ def _strip(span: _Span, rows: tuple[str, ...], window: tuple[int, int]) -> Strip
     left = max(0.0, (span.since_ms - window[0]) * scale)
     right = min(WIDTH, (span.until_ms - window[0]) * scale)
     width = max(_LEAST, right - left)
-    words = f"{span.writer or 'not named'} {span.verb} {took(span.until_ms - span.since_ms)}"
+    words = f"{span.writer or 'unnamed'} {span.verb} {took(span.until_ms - span.since_ms)}"
     return Strip(
         x=round(min(left, WIDTH - width), 1),
         width=round(width, 1),

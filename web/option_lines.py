@@ -14,7 +14,7 @@ def options_of(lines: str) -> dict[str, str]:
         key, equals, text = line.partition("=")
         if not equals or not key.strip():
             raise forms.ValidationError(
-                f"Write each option as key=value. “{line.strip()[:60]}” is not."
+                f"Write each option as key=value. “{line.strip()[:60]}” is not an option."
             )
         options[key.strip()] = text.strip()
     return options

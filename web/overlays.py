@@ -102,15 +102,17 @@ def _shape(line: OverlayLine, since_ms: int, until_ms: int) -> Figure:
 def _retained(table: Table) -> list[OverlayLine]:
     kept = retained_range(table)
     if kept is None:
-        words = "The active timeline has no clean: nothing says that older files were taken away."
+        words = "The active timeline has no clean, so older files were not deleted."
         return [OverlayLine(overlay="retained", words=words, since_ms=None)]
     if kept.since_ms is None:
-        words = "The newest clean kept versions of files, not commits: it names no first one."
+        words = (
+            "The newest clean retained file versions, not commits, so none is the earliest."
+        )
         return [OverlayLine(overlay="retained", words=words, since_ms=None, instant=kept.clean)]
     return [
         OverlayLine(
             overlay="retained",
-            words="Every state since this commit can be read; the newest clean kept its files.",
+            words="The newest clean retained every state since this commit.",
             since_ms=kept.since_ms,
             is_range=True,
             instant=kept.clean,
@@ -122,7 +124,7 @@ def _retained(table: Table) -> list[OverlayLine]:
 def _savepoints(table: Table) -> list[OverlayLine]:
     moments = kept_moments(table)
     if not moments:
-        return [OverlayLine(overlay="savepoints", words="None is there.", since_ms=None)]
+        return [OverlayLine(overlay="savepoints", words="No savepoints.", since_ms=None)]
     return [
         OverlayLine(
             overlay="savepoints",
@@ -142,7 +144,7 @@ def _by(who: str, comment: str) -> str:
 def _archive(table: Table) -> list[OverlayLine]:
     border = archive_border(table)
     if border is None:
-        words = "Nothing was archived: all instants are on the active timeline."
+        words = "No archived instants: all are on the active timeline."
         return [OverlayLine(overlay="archive", words=words, since_ms=None)]
     return [
         OverlayLine(
@@ -151,7 +153,7 @@ def _archive(table: Table) -> list[OverlayLine]:
             " something held it on the active timeline.",
             since_ms=border.completed_ms,
             instant=border.newest,
-            label="archive up to here",
+            label="archived up to here",
         )
     ]
 

@@ -49,11 +49,9 @@ _OF_SINK: Final = {"sink": ""}
 LISTS: Final[Mapping[str, tuple[PageList, ...]]] = {
     "home": (PageList("Alerts", "alerts", _NONE),),
     "approvals": (PageList("Approvals", "approvals", _NONE),),
-    "approval-rules": (
-        PageList("Rules of approval", "approval_rules", {"namespace": "namespace"}),
-    ),
+    "approval-rules": (PageList("Approval rules", "approval_rules", {"namespace": "namespace"}),),
     "alerts": (PageList("Alerts", "alerts", _NONE),),
-    "alert-rules": (PageList("Rules of alerts", "alert_rules", _NONE),),
+    "alert-rules": (PageList("Alert rules", "alert_rules", _NONE),),
     "thresholds": (PageList("Thresholds", "thresholds", {"namespace": "namespace"}),),
     "channels": (
         PageList("Channels", "channels", _NONE),
@@ -61,18 +59,18 @@ LISTS: Final[Mapping[str, tuple[PageList, ...]]] = {
     ),
     "connections": (PageList("Connections", "connections", _NONE),),
     "access": (PageList("Roles", "grants", _NONE),),
-    "access-rows": (PageList("Rights to rows", "row_grants", _NONE),),
+    "access-rows": (PageList("Row access", "row_grants", _NONE),),
     "people": (
         PageList("Users", "users", {"q": "search", "after": "after"}),
         PageList("Groups", "groups", _NONE),
     ),
-    "tokens": (PageList("Tokens", "tokens", _NONE),),
+    "tokens": (PageList("API tokens", "tokens", _NONE),),
     "sql": (PageList("Saved queries", "saved_queries", _NONE),),
     "overview": (PageList("Health checks", "table_health", _NONE), _INSTANTS),
     "live": (_WRITERS, _CONFLICTS, _INSTANTS),
     "timeline": (_INSTANTS,),
-    "writers": (_WRITERS, PageList("Writes, open and ended", "writers_activity", _NONE)),
-    "locks": (PageList("Waits for the lock", "lock_waits", _NONE),),
+    "writers": (_WRITERS, PageList("Active and ended writes", "writers_activity", _NONE)),
+    "locks": (PageList("Lock waits", "lock_waits", _NONE),),
     "markers": (
         PageList("Marker directories", "marker_directories", _NONE),
         PageList("Markers by kind", "markers", _NONE),
@@ -87,8 +85,8 @@ LISTS: Final[Mapping[str, tuple[PageList, ...]]] = {
         PageList("Partitions", "partitions", _NONE),
     ),
     "streams": (
-        PageList("Rounds of streams", "stream_rounds", _NONE),
-        PageList("Commits of streams", "stream_commits", _NONE),
+        PageList("Stream batches", "stream_rounds", _NONE),
+        PageList("Stream commits", "stream_commits", _NONE),
     ),
     "sinks": (
         PageList("Sinks", "sinks", _NONE),
@@ -98,11 +96,11 @@ LISTS: Final[Mapping[str, tuple[PageList, ...]]] = {
         PageList("Dead letters", "sink_letters", _OF_SINK, "sink"),
     ),
     "schema": (PageList("Schemas", "schemas", _NONE),),
-    "services": (PageList("Runs of services", "service_runs", _NONE),),
+    "services": (PageList("Service runs", "service_runs", _NONE),),
     "schedules": (PageList("Schedules", "table_schedules", _NONE),),
     "savepoints": (PageList("Savepoints", "savepoints", _NONE),),
     "table-thresholds": (PageList("Thresholds", "table_thresholds", _NONE),),
-    "table-approval-rules": (PageList("Rules of approval", "table_approval_rules", _NONE),),
+    "table-approval-rules": (PageList("Approval rules", "table_approval_rules", _NONE),),
 }
 """By the name of a page's address. *Tables*, *Operations*, *Audit*, *Data* and the answer of a
 statement have files of their own, beside the list.

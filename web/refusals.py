@@ -31,12 +31,12 @@ View = Callable[..., HttpResponse]
 """Takes the request, then what the address names."""
 
 _TITLES: dict[type[ControlPlaneError], tuple[int, str]] = {
-    InvalidRequest: (400, "That cannot be understood"),
-    KeyReused: (422, "This form was sent before with other words"),
-    NotAllowedNow: (409, "Not possible at the moment"),
-    QueueUnavailable: (503, "The queue does not answer"),
-    PlanVoid: (409, "The table changed since the plan was shown"),
-    StorageUnavailable: (503, "Table storage does not answer"),
+    InvalidRequest: (400, "Bad request"),
+    KeyReused: (422, "Form already submitted"),
+    NotAllowedNow: (409, "Not possible now"),
+    QueueUnavailable: (503, "Queue unavailable"),
+    PlanVoid: (409, "The table changed after the plan was computed"),
+    StorageUnavailable: (503, "Table storage unavailable"),
 }
 
 
@@ -104,7 +104,7 @@ def sentence_of(error: PermissionDenied) -> str:
 
 def refusal_of(error: ControlPlaneError) -> Refusal:
     """What a person may see of an error. An error that nobody named gets status 400."""
-    status, title = _TITLES.get(type(error), (400, "This was refused"))
+    status, title = _TITLES.get(type(error), (400, "Request rejected"))
     text = error.message[:1].upper() + error.message[1:]
     blockers = error.values.get("blockers")
     if isinstance(blockers, list):

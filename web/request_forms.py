@@ -74,7 +74,7 @@ def to_form_field(field: Field) -> forms.Field:
         case FieldType.OPTIONS:
             return OptionLines(max_length=LINES_CHARS_MAX, widget=forms.Textarea, **words)
         case _:
-            errors["max_length"] = f"Keep it under {field.chars_max} characters."
+            errors["max_length"] = f"Enter at most {field.chars_max} characters."
             is_lines = field.type is FieldType.LINES or field.name == "reason"
             return forms.CharField(
                 max_length=field.chars_max,

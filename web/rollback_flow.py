@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _WORDS: dict[StepState, tuple[str, str]] = {
     "waiting": ("requested", "waiting"),
-    "running": ("inflight", "under way"),
+    "running": ("inflight", "running"),
     "done": ("completed", "done"),
     "left": ("failed", "not done"),
     "unknown": ("inflight", "checking"),

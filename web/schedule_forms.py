@@ -23,8 +23,8 @@ _SOURCE = {"source": {"kind": "parquet", "path": "/data/new.parquet"}, "operatio
 class ScheduleForm(forms.Form):
     name = forms.CharField(
         max_length=64,
-        help_text="letters, digits, spaces, _, . and -",
-        error_messages={"required": "Name the schedule."},
+        help_text="a-z, A-Z, 0-9, spaces, _, . and -",
+        error_messages={"required": "Enter a name."},
     )
     what = forms.ChoiceField()
     parameters = forms.CharField(max_length=20_000, required=False)
@@ -36,7 +36,7 @@ class ScheduleForm(forms.Form):
         max_value=EVERY_S_MAX // 60,
         required=False,
         initial=60,
-        help_text="counted from when it is saved",
+        help_text="starting when the schedule is saved",
     )
     cron = forms.CharField(
         max_length=CRON_CHARS_MAX,
@@ -44,7 +44,7 @@ class ScheduleForm(forms.Form):
         help_text="minute, hour, day of the month, month, day of the week: 30 2 * * 1-5",
     )
     time_zone = forms.CharField(
-        max_length=64, required=False, initial="UTC", help_text="whose clocks count: Europe/Oslo"
+        max_length=64, required=False, initial="UTC", help_text="such as Europe/Oslo"
     )
     after = forms.ChoiceField(required=False)
     reason = forms.CharField(max_length=REASON_CHARS_MAX, required=False)
@@ -85,9 +85,9 @@ class ScheduleForm(forms.Form):
         try:
             parameters = json.loads(text)
         except ValueError as error:
-            raise forms.ValidationError(f"This is no JSON: {error}.") from error
+            raise forms.ValidationError(f"Invalid JSON: {error}.") from error
         if not isinstance(parameters, dict):
-            raise forms.ValidationError("Give a JSON object: {...}.")
+            raise forms.ValidationError("Enter a JSON object: {...}.")
         return parameters
 
     def clean(self) -> dict[str, Any]:
@@ -95,7 +95,7 @@ class ScheduleForm(forms.Form):
         needed = {"every": "every_minutes", "cron": "cron", "after": "after"}
         field = needed.get(str(words.get("trigger")))
         if field is not None and field not in self.errors and not words.get(field):
-            self.add_error(field, "Say when it is due.")
+            self.add_error(field, "Enter when the schedule is due.")
         if words.get("what", WRITE) != WRITE and "source" in words.get("parameters", {}):
             service = get_service(words["what"]).title
             self.add_error(

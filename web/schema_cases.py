@@ -68,7 +68,7 @@ class SchemaCase:
 
     @property
     def write(self) -> Stretch:
-        """The write itself: it ends where it commits, or where it is refused."""
+        """The write itself: it ends where it commits, or where rejected."""
         end = _VALIDATED if self.is_refused else _COMMITTED
         return Stretch(_BEGIN, end - _BEGIN, self.writer)
 
@@ -77,7 +77,7 @@ class SchemaCase:
         """The drawing in words."""
         start = self.at_start or "no schema"
         now = self.at_validation or "no schema"
-        end = "it is refused" if self.is_refused else f"the table then has {self.committed}"
+        end = "rejected" if self.is_refused else f"the table then has {self.committed}"
         return (
             f"Case {self.number}: at the start {start}, at validation {now}, "
             f"the write has {self.writer}; {end}."
@@ -85,14 +85,16 @@ class SchemaCase:
 
 
 CASES = (
-    SchemaCase(1, "", "", "S1", "S1", "the first commit ever gives the table its schema"),
-    SchemaCase(2, "", "S1", "S1", "S1", "another was first, with the same schema"),
-    SchemaCase(3, "", "S2", "S3", "", "another was first, with a different schema"),
-    SchemaCase(4, "S1", "S1", "S1", "S1", "nobody changes the schema"),
-    SchemaCase(5, "S1", "S1", "S2", "S2", "this write alone changes it"),
-    SchemaCase(6, "S1", "S2", "S1", "S2", "another changed it; this write has the older one"),
-    SchemaCase(7, "S1", "S2", "S2", "S2", "both change it in the same way"),
-    SchemaCase(8, "S1", "S2", "S3", "", "both change it, each in its own way"),
+    SchemaCase(1, "", "", "S1", "S1", "the first commit sets the schema"),
+    SchemaCase(2, "", "S1", "S1", "S1", "another first commit completed with the same schema"),
+    SchemaCase(3, "", "S2", "S3", "", "another first commit completed with a different schema"),
+    SchemaCase(4, "S1", "S1", "S1", "S1", "no schema change"),
+    SchemaCase(5, "S1", "S1", "S2", "S2", "only this write changes the schema"),
+    SchemaCase(
+        6, "S1", "S2", "S1", "S2", "another write changed the schema; this write has the older one"
+    ),
+    SchemaCase(7, "S1", "S2", "S2", "S2", "both change the schema in the same way"),
+    SchemaCase(8, "S1", "S2", "S3", "", "both change the schema differently"),
 )
 
 

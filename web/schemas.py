@@ -81,7 +81,7 @@ class SchemaStory:
     @property
     def title(self) -> str:
         """The case, by RFC-82's number where the record has it."""
-        return "The schemas differ" if self.scenario is None else f"RFC-82 case {self.scenario}"
+        return "Incompatible schemas" if self.scenario is None else f"RFC-82 case {self.scenario}"
 
     @property
     def rule(self) -> str:

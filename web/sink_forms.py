@@ -111,7 +111,7 @@ class SinkForm(forms.Form):
     reason = forms.CharField(
         max_length=REASON_CHARS_MAX,
         required=False,
-        error_messages={"max_length": "Keep it under 500 characters."},
+        error_messages={"max_length": "Enter at most 500 characters."},
     )
 
     def __init__(self, *args: Any, namespace: str, **kwargs: Any) -> None:

@@ -16,8 +16,8 @@ REASON_CHARS_MAX = 500
 _REASON = forms.CharField(
     max_length=REASON_CHARS_MAX,
     error_messages={
-        "required": "Say why; it is kept in the audit record.",
-        "max_length": "Keep it under 500 characters.",
+        "required": "Enter a reason (stored in the audit log).",
+        "max_length": "Enter at most 500 characters.",
     },
 )
 
@@ -29,21 +29,21 @@ LABELS = ("owner", "tags")
 class PlaceForm(forms.Form):
     """What a table is called, and where it lies."""
 
-    name = forms.CharField(max_length=200, required=False, help_text="for people")
+    name = forms.CharField(max_length=200, required=False, help_text="display name")
     slug = forms.CharField(
         max_length=64,
-        help_text="for addresses: lower-case letters, digits and dashes",
-        error_messages={"required": "Say under which slug its addresses are."},
+        help_text="used in addresses: a-z, 0-9 and dashes",
+        error_messages={"required": "Enter a slug."},
     )
     namespace = forms.CharField(
         max_length=64,
-        help_text="the group of tables in which people have roles",
-        error_messages={"required": "Say in which namespace it stands."},
+        help_text="group of tables; roles can be granted per namespace",
+        error_messages={"required": "Enter a namespace."},
     )
     location = forms.CharField(
         max_length=700,
         help_text="an absolute path below a table root, or s3://bucket/prefix",
-        error_messages={"required": "Say where the table lies."},
+        error_messages={"required": "Enter the location of the table."},
     )
 
     def refuse(self, error: ControlPlaneError) -> str:
@@ -63,7 +63,7 @@ class MaskForm(forms.Form):
     """The columns of a table that are masked, one a line."""
 
     columns = forms.CharField(
-        max_length=100_000, required=False, help_text="one a line; fields of structs behind dots"
+        max_length=100_000, required=False, help_text="one per line; fields of structs after dots"
     )
     reason = _REASON
 
@@ -83,15 +83,17 @@ class CreateForm(PlaceForm):
     columns = forms.CharField(
         max_length=200_000,
         help_text="One “name type” a line, as in CREATE TABLE, and “not null” to require a value.",
-        error_messages={"required": "Name at least one column, each with a type."},
+        error_messages={"required": "Enter at least one column with a type."},
     )
     record_key = forms.CharField(
         max_length=2000,
-        help_text="the columns that tell rows apart, with commas between them",
-        error_messages={"required": "Name the columns that tell rows apart."},
+        help_text="columns that identify a row, separated by commas",
+        error_messages={"required": "Enter the record key columns."},
     )
     partition_by = forms.CharField(
-        max_length=2000, required=False, help_text="columns, with commas; none when empty"
+        max_length=2000,
+        required=False,
+        help_text="columns, separated by commas; empty: not partitioned",
     )
     ordering = forms.CharField(
         max_length=255,
@@ -100,8 +102,8 @@ class CreateForm(PlaceForm):
     )
     table_type = forms.ChoiceField(
         choices=[
-            ("COPY_ON_WRITE", "copy on write: reads are quick"),
-            ("MERGE_ON_READ", "merge on read: writes are quick"),
+            ("COPY_ON_WRITE", "copy on write: fast reads"),
+            ("MERGE_ON_READ", "merge on read: fast writes"),
         ]
     )
     groups = forms.CharField(
@@ -148,9 +150,9 @@ class CreateForm(PlaceForm):
 class SettingsForm(PlaceForm):
     """What is to be registered of a table instead of what is."""
 
-    owner = forms.CharField(max_length=150, required=False, help_text="whom to ask about it")
+    owner = forms.CharField(max_length=150, required=False, help_text="contact for questions")
     tags = forms.CharField(
-        max_length=300, required=False, help_text="words to filter by, with spaces between them"
+        max_length=300, required=False, help_text="words to filter by, separated by spaces"
     )
     reason = _REASON
     idempotency_key = forms.UUIDField(initial=uuid.uuid4)
@@ -158,7 +160,7 @@ class SettingsForm(PlaceForm):
 
 class UnregisterForm(forms.Form):
     typed_name = forms.CharField(
-        max_length=200, error_messages={"required": "Type the table's name."}
+        max_length=200, error_messages={"required": "Enter the table name."}
     )
     reason = _REASON
     idempotency_key = forms.UUIDField(initial=uuid.uuid4)

@@ -105,26 +105,26 @@ def _figures(name: str, left: Backlog, plans: Sequence[PendingPlanRow]) -> list[
     match name:
         case "compaction":
             return [
-                Figures(label="Plans waiting", value=count(len(waiting))),
+                Figures(label="Pending plans", value=count(len(waiting))),
                 Figures(
-                    label="Oldest log",
+                    label="Oldest log file",
                     value=_since(left.oldest_log_at) or "none",
                 ),
                 Figures(
-                    label="Writes behind",
+                    label="Writes since",
                     value=count(left.delta_commits),
                     note=f"{count(left.log_files)} logs, {size(left.log_bytes)}",
                 ),
             ]
         case "clustering":
             return [
-                Figures(label="Plans waiting", value=count(len(waiting))),
+                Figures(label="Pending plans", value=count(len(waiting))),
                 Figures(label="File groups", value=count(left.file_groups)),
                 Figures(label="Small base files", value=count(left.small_files)),
             ]
         case "clean":
             return [
-                Figures(label="Plans waiting", value=count(len(waiting))),
+                Figures(label="Pending plans", value=count(len(waiting))),
                 Figures(label="Commits since", value=count(left.commits_since_clean)),
                 Figures(label="Old files", value=count(left.old_files), note=size(left.old_bytes)),
             ]
@@ -132,7 +132,7 @@ def _figures(name: str, left: Backlog, plans: Sequence[PendingPlanRow]) -> list[
             return [
                 Figures(label="Active instants", value=count(left.active_instants)),
                 Figures(label="Archived", value=count(left.archived_instants)),
-                Figures(label="Plans in the way", value=count(len(plans))),
+                Figures(label="Blocking plans", value=count(len(plans))),
             ]
 
 
@@ -140,7 +140,7 @@ def _blocked(table: Table, name: str, plans: Sequence[PendingPlanRow]) -> str:
     if name == "compaction" and table.table_type == "COPY_ON_WRITE":
         return "A copy-on-write table has no log files to compact"
     if name == "archive" and plans:
-        return f"Nothing after the pending {plans[0].action} of {plans[0].instant} is archived"
+        return f"Nothing after the pending {plans[0].action} of {plans[0].instant} can be archived"
     old = [plan for plan in plans if plan.action == name and _age_s(plan.instant) > _PLAN_OLD_S]
     if old:
         return f"The plan {old[0].instant} waits since {age(_age_s(old[0].instant))}: carry it out"

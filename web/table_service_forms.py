@@ -13,13 +13,16 @@ class SettingForm(forms.Form):
         min_value=1,
         max_value=7 * 24 * 60,
         error_messages={
-            "required": "Say how often.",
-            "min_value": "At least a minute.",
-            "max_value": "At most a week.",
+            "required": "Enter an interval.",
+            "min_value": "Enter at least 1 minute.",
+            "max_value": "Enter at most one week (10,080 minutes).",
         },
     )
     trigger_commits = forms.IntegerField(
         min_value=0,
         max_value=100_000,
-        error_messages={"required": "0 waits for no commits.", "min_value": "0 or more."},
+        error_messages={
+            "required": "Enter a number; 0 does not wait for commits.",
+            "min_value": "Enter 0 or more.",
+        },
     )

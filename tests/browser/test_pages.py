@@ -185,7 +185,7 @@ def problems(page: Page) -> list[str]:
 
 def test_wizard_and_operation_are_accessible(page: Page, site: Site, seen: Seen) -> None:
     page.goto(f"{site.url}/t/trips/rollback")
-    page.get_by_role("link", name="Plan the rollback").first.click()
+    page.get_by_role("link", name="Plan rollback").first.click()
     page.wait_for_selector("#id_reason")
     assert problems(page) == []
 

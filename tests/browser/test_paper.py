@@ -40,7 +40,7 @@ def check_paper(page: Page) -> None:
 
 def test_plan_of_a_rollback_on_paper(page: Page, site: Site, seen: Seen, tmp_path: Path) -> None:
     page.goto(f"{site.url}/t/trips/rollback")
-    page.get_by_role("link", name="Plan the rollback").first.click()
+    page.get_by_role("link", name="Plan rollback").first.click()
     page.wait_for_selector("#id_reason")
     files = page.locator(".files tbody tr").count()
     assert files

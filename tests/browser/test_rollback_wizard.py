@@ -14,8 +14,8 @@ pytestmark = pytest.mark.browser
 
 def test_rollback_from_choice_to_proof(page: Page, site: Site, seen: Seen) -> None:
     page.goto(f"{site.url}/t/trips/rollback")
-    expect(page.get_by_text("yes, it is the newest")).to_have_count(1)
-    page.get_by_role("link", name="Plan the rollback").first.click()
+    expect(page.get_by_text("possible: newest write")).to_have_count(1)
+    page.get_by_role("link", name="Plan rollback").first.click()
 
     page.wait_for_selector("#id_typed_name")
     instant = page.url.rsplit("/", 1)[1]
@@ -50,7 +50,7 @@ def test_rollback_from_choice_to_proof(page: Page, site: Site, seen: Seen) -> No
 
 def test_older_instant_names_what_has_to_go_first(page: Page, site: Site) -> None:
     page.goto(f"{site.url}/t/trips/rollback")
-    newest = page.locator("tr", has_text="it is the newest").locator("code").inner_text()
+    newest = page.locator("tr", has_text="newest write").locator("code").inner_text()
     page.locator("tr", has_text="newer one").first.get_by_text("Show plan").click()
 
     expect(page.locator(".notice.tone-bad").first).to_contain_text(newest)
@@ -78,21 +78,23 @@ def test_ticked_instants_are_planned_together_in_their_order(page: Page, site: S
 def test_writers_are_paused_for_a_rollback_and_resumed_after_it(page: Page, site: Site) -> None:
     stream = site.change("running_stream", table="trips", stream="clicks")
     page.goto(f"{site.url}/t/trips/rollback")
-    page.get_by_role("link", name="Plan the rollback").first.click()
+    page.get_by_role("link", name="Plan rollback").first.click()
     page.fill("#id_typed_name", "trips")
     page.fill("#id_reason", "loaded the wrong day")
     site.change("commit", table="trips")
     page.locator("button.danger").click()
-    expect(page.locator(".notice.tone-bad").first).to_contain_text("The table changed since")
+    expect(page.locator(".notice.tone-bad").first).to_contain_text("The table changed after")
     expect(page.locator("#id_reason")).to_have_value("loaded the wrong day")
-    expect(page.locator(".pause")).to_contain_text("1 writer may commit at any moment: clicks")
+    expect(page.locator(".pause")).to_contain_text(
+        "1 running writer may commit at any time: clicks"
+    )
 
     page.get_by_role("button", name="Pause writers").click()
     expect(page.locator(".pause")).to_contain_text("Still stopping: clicks")
     expect(page.get_by_role("button", name="Resume writers")).to_be_disabled()
     site.change("operation", table="trips", pk=stream, state="cancelled")
     page.goto(f"{site.url}/t/trips/rollback")
-    page.get_by_role("link", name="Plan the rollback").first.click()
+    page.get_by_role("link", name="Plan rollback").first.click()
     page.wait_for_selector("#id_typed_name")
     instant = page.url.rsplit("/", 1)[1]
     page.fill("#id_typed_name", "trips")
@@ -105,5 +107,5 @@ def test_writers_are_paused_for_a_rollback_and_resumed_after_it(page: Page, site
     expect(page.locator(".checks .tone-good")).to_have_count(3, timeout=20_000)
 
     page.get_by_role("button", name="Resume writers").click()
-    expect(page.locator(".notice.tone-good").first).to_contain_text("Writers are starting again")
+    expect(page.locator(".notice.tone-good").first).to_contain_text("Writers are restarting")
     expect(page.get_by_role("button", name="Resume writers")).to_have_count(0)

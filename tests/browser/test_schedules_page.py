@@ -29,7 +29,7 @@ def test_schedule_is_made_shown_and_paused(page: Page, site: Site, seen: Seen) -
     page.fill("#id_cron", "30 2 * * 1-5")
     page.fill("#id_time_zone", "Europe/Oslo")
     page.get_by_role("button", name="Save schedule").click()
-    expect(page.locator("main")).to_contain_text("it runs in your name")
+    expect(page.locator("main")).to_contain_text("It runs as you")
     expect(page.locator(".due-times li")).to_have_count(5)
 
     page.get_by_role("link", name="Schedules").first.click()

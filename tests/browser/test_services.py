@@ -87,7 +87,7 @@ def test_restore_wants_the_name_and_a_reason_then_undoes_what_came_later(
     page.get_by_role("link", name="Plan a restore").first.click()
     expect(page.locator("#group-undo")).to_be_visible()
     page.locator("button.danger").click()
-    expect(page.locator("#typed-problem")).to_contain_text("Type the table's name")
+    expect(page.locator("#typed-problem")).to_contain_text("Enter the table name")
     page.fill("#id_typed_name", "fares")
     page.fill("#id_reason", "the backfill doubled the fares")
     page.locator("button.danger").click()

@@ -102,7 +102,7 @@ def test_page_gives_and_takes(people: dict[str, User]) -> None:
     client.post(take, {"confirmed": "yes"})
 
     assert (neither.status_code, given.status_code, may_read) == (422, 302, True)
-    assert "or choose everywhere" in neither.content.decode()
+    assert "or choose all tables" in neither.content.decode()
     assert not row_access(pia, deals).may_read
     assert AuditEvent.objects.get(what="rows.take").details["user"] == "pia"
 

@@ -195,10 +195,10 @@ def test_state_of_another_session_is_refused(provider: OidcProvider) -> None:
     fresh, other = Client(), Client()
     begun(other)
 
-    assert "this login was not begun here" in refusal(fresh, back)
-    assert "this login was not begun here" in refusal(other, back)
-    assert "this login was not begun here" in refusal(other, "/login/oidc/callback/?code=1&state=2")
-    assert "this login was not begun here" in refusal(other, "/login/oidc/callback/")
+    assert "this sign-in has expired" in refusal(fresh, back)
+    assert "this sign-in has expired" in refusal(other, back)
+    assert "this sign-in has expired" in refusal(other, "/login/oidc/callback/?code=1&state=2")
+    assert "this sign-in has expired" in refusal(other, "/login/oidc/callback/")
     assert not provider.tokens
 
 
@@ -209,7 +209,7 @@ def test_code_that_comes_again_is_refused(provider: OidcProvider) -> None:
     assert who(client) == "pia"
     client.post("/logout/")
 
-    assert "this login was not begun here" in refusal(client, back)
+    assert "this sign-in has expired" in refusal(client, back)
     used = parse_qs(urlsplit(back).query)["code"][0]
     state = parse_qs(urlsplit(begun(client)).query)["state"][0]
     assert "cannot be believed" in refusal(

@@ -47,10 +47,10 @@ def test_role_is_given_and_taken_by_the_page(nina: User, as_nina: Client) -> Non
 @pytest.mark.parametrize(
     ("form", "status", "words"),
     [
-        ({"user": "pia"}, 422, "Name a namespace or a table"),
-        ({"user": "pia", "group": "g", "table": "deals"}, 422, "Name a user or a group"),
-        ({"user": "pia", "table": "wages"}, 422, "There is no table of this slug."),
-        ({"user": "pia", "table": "none"}, 422, "There is no table of this slug."),
+        ({"user": "pia"}, 422, "Enter either a namespace or a table"),
+        ({"user": "pia", "group": "g", "table": "deals"}, 422, "Enter either a user or a group"),
+        ({"user": "pia", "table": "wages"}, 422, "No table has this slug."),
+        ({"user": "pia", "table": "none"}, 422, "No table has this slug."),
         ({"user": "nobody", "table": "deals"}, 400, "There is no such user"),
         ({"user": "pia", "namespace": "hr"}, 403, "the namespace hr"),
     ],

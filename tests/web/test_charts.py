@@ -125,7 +125,7 @@ def test_lanes_follow_the_chosen_property_and_nameless_come_last() -> None:
         by=LaneBy.WRITER,
     )  # fmt: skip
 
-    assert figure["layout"]["yaxis"]["ticktext"] == ["b", "ingest", "writer not named"]  # type: ignore[index]
+    assert figure["layout"]["yaxis"]["ticktext"] == ["b", "ingest", "unnamed writer"]  # type: ignore[index]
 
 
 def test_names_from_a_table_are_escaped_before_plotly_reads_them_as_markup() -> None:

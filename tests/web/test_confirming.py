@@ -68,7 +68,7 @@ def addresses(trips: Table, admin: User) -> dict[str, str]:
     }
 
 
-ROLE_GOES = ("trips", "1 not begun", "trips/nightly")
+ROLE_GOES = ("trips", "1 queued", "trips/nightly")
 CASES = {
     "role": (("pia", "role operator", *ROLE_GOES), "pia: operator"),
     "rows": (("pia", "reads rows", *ROLE_GOES), "pia: rows"),

@@ -29,7 +29,7 @@ def test_case_of_rfc_82_is_the_engines_and_is_not_guessed_where_a_record_does_no
     bare = schema_story(schemas)
 
     assert decided.rule == "RFC-82 case 8: both changed it"
-    assert (bare.scenario, bare.rule) == (None, "The schemas differ")
+    assert (bare.scenario, bare.rule) == (None, "Incompatible schemas")
 
 
 def test_schemas_are_read_from_the_text_of_a_decision_object() -> None:

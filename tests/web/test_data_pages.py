@@ -149,7 +149,7 @@ def test_statement_runs_within_limits_and_errors_keep_it(as_admin: Client, trips
     assert ">9<" in answer.replace("\n", "").replace(" ", "")
     assert "<!DOCTYPE" not in answer
     assert "SELECT nothing FROM trips</textarea>" in wrong
-    assert "This was refused" in wrong
+    assert "Request rejected" in wrong
     assert file.content.decode().splitlines() == ["city,n", "Oslo,9"]
 
 

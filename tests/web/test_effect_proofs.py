@@ -34,6 +34,6 @@ def test_page_of_a_write_proves_it_from_storage_until_a_file_is_gone(
     tampered = compact(as_viewer.get(page).content.decode())
 
     assert waiting.count("</svg> waiting<") == 3
-    assert (proved.count("</svg> proved<"), proved.count("not proved")) == (3, 0)
+    assert (proved.count("</svg> verified<"), proved.count("not verified")) == (3, 0)
     assert "with 1 row and carries" in proved
-    assert (tampered.count("</svg> proved<"), tampered.count("</svg> not proved<")) == (1, 1)
+    assert (tampered.count("</svg> verified<"), tampered.count("</svg> not verified<")) == (1, 1)

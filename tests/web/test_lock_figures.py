@@ -39,7 +39,7 @@ def test_hold_begins_where_the_wait_ends() -> None:
     assert (held.x, held.width) == (750.0, 250.0)
     assert held.y > waited.y
     assert waited.words == "a waited 300 ms"
-    assert held.words == "a held it at least 100 ms"
+    assert held.words == "a held the lock for at least 100 ms"
 
 
 def test_one_decision_is_drawn_with_what_was_near_it() -> None:

@@ -240,7 +240,7 @@ def test_quiet_table_shows_its_latest_instants_instead_of_an_empty_day(
 
     html = as_viewer.get("/t/ads/timeline").content.decode()
 
-    assert "nothing in the last 24 h" in html
+    assert "none in the last 24 h" in html
     assert "20200101000000000" in html
 
 

@@ -73,7 +73,7 @@ def test_second_click_asks_for_nothing_more(newest: str, as_admin: Client) -> No
     ("words", "problem"),
     [
         ({"typed_name": "trip"}, "not the table&#x27;s name"),
-        ({"typed_name": ""}, "Type the table&#x27;s name"),
+        ({"typed_name": ""}, "Enter the table name"),
         ({"reason": "  "}, "Enter a reason"),
         ({"reason": "x" * 501}, "under 500"),
     ],
@@ -100,7 +100,7 @@ def test_table_that_moved_on_voids_the_plan_and_shows_the_new_one(
     status, html = confirm(as_admin, newest, **old)
 
     assert status == 409
-    assert "The table changed since the plan was shown" in html
+    assert "The table changed after the plan was computed" in html
     assert 'value="trips"' in html
     assert "Blocked:" in html
     assert old["plan_hash"] not in html

@@ -34,7 +34,7 @@ def test_form_makes_and_changes_one(trips: Table, as_admin: Client) -> None:
     changes = {"trigger": "cron", "cron": "0 4 * * *", "time_zone": "Asia/Tokyo"}
     changed = as_admin.post(f"/t/trips/schedules/{schedule.pk}", {**FORM, **changes}, follow=True)
 
-    assert "it runs in your name" in made.content.decode()
+    assert "It runs as you" in made.content.decode()
     assert changed.content.decode().count("19:00:00<small>") == 5
     schedule.refresh_from_db()
     assert (schedule.trigger, schedule.every_s, schedule.time_zone) == ("cron", 0, "Asia/Tokyo")
@@ -44,11 +44,11 @@ def test_form_makes_and_changes_one(trips: Table, as_admin: Client) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"parameters": "{"}, "This is no JSON"),
-        ({"parameters": "[]"}, "Give a JSON object"),
-        ({"every_minutes": ""}, "Say when it is due."),
+        ({"parameters": "{"}, "Invalid JSON"),
+        ({"parameters": "[]"}, "Enter a JSON object"),
+        ({"every_minutes": ""}, "Enter when the schedule is due."),
         ({"trigger": "cron", "cron": "every day"}, "A cron expression has five fields"),
-        ({"trigger": "after"}, "Say when it is due."),
+        ({"trigger": "after"}, "Enter when the schedule is due."),
         ({"what": "restore"}, "Select a valid choice"),
         ({"parameters": '{"source": {"kind": "csv", "path": "/etc/passwd"}}'}, "outside the"),
     ],

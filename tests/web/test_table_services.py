@@ -142,7 +142,7 @@ def test_restore_is_an_admins_with_the_name_and_a_reason(
     status, there = ask(as_admin, path, typed_name="trips", reason="wrong day")
 
     assert (refused, nameless, status) == (403, 422, 302)
-    assert "Type the table&#x27;s name" in html
+    assert "Enter the table name" in html
     assert "wrong" in html
     assert Operation.objects.get().reason == "wrong day"
     assert there.startswith("/t/trips/operations/")
@@ -170,7 +170,7 @@ def test_table_that_moved_on_voids_the_plan_and_shows_the_new_one(
 
     html = answer.content.decode()
     assert answer.status_code == 409
-    assert "The table changed since the plan was shown" in html
+    assert "The table changed after the plan was computed" in html
     assert "kept while the plan is not" in html
     assert old["plan_hash"] not in html
 
@@ -277,7 +277,7 @@ def test_schedule_is_an_admins_and_keeps_what_was_typed(
     saved = as_admin.post(path, {**form, "hoodie.clean.commits.retained": "7"})
 
     assert (refused.status_code, wrong.status_code, saved.status_code) == (403, 422, 302)
-    assert b"At least a minute" in wrong.content
+    assert b"Enter at least 1 minute" in wrong.content
     setting = ServiceSetting.objects.get()
     assert (setting.every_s, setting.trigger_commits, setting.is_enabled) == (1800, 5, True)
     assert setting.parameters == {"hoodie.clean.commits.retained": "7"}

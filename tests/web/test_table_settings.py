@@ -79,7 +79,7 @@ def test_unregistering_shows_what_goes_and_needs_the_name_typed(
     assert "instants" in shown
     assert wrong.status_code == 422
     assert "This is not the table" in wrong.content.decode()
-    assert f"Its files stay: {root}/trips" in done.content.decode()
+    assert f"Files kept: {root}/trips" in done.content.decode()
     assert not Table.objects.exists()
     assert (root / "trips" / ".hoodie" / "hoodie.properties").exists()
 
@@ -138,7 +138,7 @@ def test_a_file_fills_the_form_and_the_table_is_made_of_what_the_form_says(
     assert "id bigint\ncity string</textarea>" in shown
     assert re.search(r'name="record_key"[^>]*value="id"', shown)
     assert made.redirect_chain == [("/t/rides/", 302)]
-    assert "is made, and empty" in made.content.decode()
+    assert "created. It is empty" in made.content.decode()
     assert (root / "rides" / ".hoodie" / "hoodie.properties").exists()
 
 

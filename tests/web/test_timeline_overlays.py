@@ -75,7 +75,7 @@ def test_each_overlay_stands_in_the_chart_and_in_its_twin(
     assert drawn["overlay-savepoints"]["x0"] < drawn["overlay-retained"]["x0"]
     for page in (html, twin):
         assert "kept by ada: before &lt;b&gt;the&lt;/b&gt; reload" in page
-        assert "the newest clean kept its files" in page
+        assert "The newest clean retained every state" in page
         assert "The newest that was archived" in page
 
 
@@ -94,8 +94,8 @@ def test_table_without_any_of_it_says_so_in_the_twin(cleaned: Table, as_viewer: 
     twin = as_viewer.get("/t/logs/timeline/rows", ALL).content.decode()
 
     assert "The active timeline has no clean" in twin
-    assert "None is there." in twin
-    assert "Nothing was archived" in twin
+    assert "No savepoints." in twin
+    assert "No archived instants" in twin
 
 
 def test_clean_that_kept_versions_names_no_first_commit(cleaned: Table, as_viewer: Client) -> None:
@@ -103,7 +103,7 @@ def test_clean_that_kept_versions_names_no_first_commit(cleaned: Table, as_viewe
 
     twin = as_viewer.get("/t/logs/timeline/rows", ALL).content.decode()
 
-    assert "kept versions of files" in twin
+    assert "retained file versions" in twin
     assert "overlay-retained" not in overlays(as_viewer, ALL)
 
 

@@ -55,5 +55,5 @@ def test_what_is_wrong_is_said_and_makes_nothing(as_viewer: Client) -> None:
     assert {name: answer.status_code for name, answer in answers.items()} == {
         "name": 422, "days": 400, "tables": 422, "scope": 422,
     }  # fmt: skip
-    assert "You see no table of one of these slugs." in answers["tables"].content.decode()
+    assert "Unknown table slug." in answers["tables"].content.decode()
     assert not Token.objects.exists()

@@ -49,22 +49,24 @@ from web.confirmation import (
 from web.refusals import explained, page, person, refusal_of
 
 _PLACES = ("user", "group", "namespace", "table")
-_RIGHTS = {"rows": "reads rows", "masked": "reads rows and masked columns"}
+_RIGHTS = {"rows": "reads rows", "masked": "row access with masked columns"}
 
 
 class _HolderForm(forms.Form):
     """One user or group, and a place."""
 
-    user = forms.CharField(max_length=150, required=False, help_text="the name to sign in with")
-    group = forms.CharField(max_length=150, required=False, help_text="of people, not of a role")
-    namespace = forms.CharField(max_length=64, required=False, help_text="all tables in it")
-    table = forms.CharField(max_length=64, required=False, help_text="the slug of one table")
-    reason = forms.CharField(max_length=500, required=False, help_text="for the audit")
+    user = forms.CharField(max_length=150, required=False, help_text="user name")
+    group = forms.CharField(max_length=150, required=False, help_text="user group")
+    namespace = forms.CharField(
+        max_length=64, required=False, help_text="applies to all its tables"
+    )
+    table = forms.CharField(max_length=64, required=False, help_text="slug of one table")
+    reason = forms.CharField(max_length=500, required=False, help_text="stored in the audit log")
 
     def clean(self) -> dict[str, Any]:
         words = dict(super().clean() or {})
         if bool(words.get("user")) == bool(words.get("group")):
-            self.add_error("user", "Name a user or a group, one of the two.")
+            self.add_error("user", "Enter either a user or a group.")
         return words
 
 
@@ -76,7 +78,7 @@ class GrantForm(_HolderForm):
     def clean(self) -> dict[str, Any]:
         words = super().clean()
         if bool(words.get("namespace")) == bool(words.get("table")):
-            self.add_error("namespace", "Name a namespace or a table, one of the two.")
+            self.add_error("namespace", "Enter either a namespace or a table.")
         return words
 
 
@@ -89,7 +91,7 @@ class RowGrantForm(_HolderForm):
     def clean(self) -> dict[str, Any]:
         words = super().clean()
         if sum(bool(words.get(name)) for name in ("namespace", "table", "everywhere")) != 1:
-            self.add_error("namespace", "Name a namespace or a table, or choose everywhere.")
+            self.add_error("namespace", "Enter a namespace or a table, or choose all tables.")
         return words
 
 
@@ -106,7 +108,7 @@ def access(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         refusal = _give(form, user)
         if refusal is None:
-            messages.success(request, "The role was given. It holds from now on.")
+            messages.success(request, "Role granted.")
             return redirect("access")
         status, problem = refusal
     elif request.method == "POST":
@@ -137,7 +139,7 @@ def access_rows(request: HttpRequest) -> HttpResponse:
     if is_posted and form.is_valid():
         refusal = _give_rows(form, user)
         if refusal is None:
-            messages.success(request, "The right to read rows was given. It holds from now on.")
+            messages.success(request, "Row access granted.")
             return redirect("access")
         status, problem = refusal
     context = {
@@ -162,7 +164,7 @@ def access_rows_take(request: HttpRequest, grant_id: int) -> HttpResponse:
     taken = do_take_rows(grant_id, by=by, reason=_reason(request))
     where = "" if taken.place == "everywhere" else "in "
     holder = taken.user or taken.group
-    messages.success(request, f"{holder} no longer reads rows {where}{taken.place}.")
+    messages.success(request, f"{holder} no longer has row access {where}{taken.place}.")
     return redirect("access")
 
 
@@ -192,7 +194,7 @@ def _question(row: GrantRow | RowGrantRow, right: str) -> Question:
         page="access",
         title=f"Take “{right}” from {holder}?",
         facts=[("Who", holder), *build_dependent_facts(dependents)],
-        button=f"Take it from {holder}",
+        button=f"Revoke from {holder}",
         back=reverse("access"),
     )
 
@@ -208,7 +210,7 @@ def _give_rows(form: RowGrantForm, user: User) -> tuple[int, str] | None:
     try:
         do_give_rows(RowGrantRequest(**words), by=Granter.person(user), reason=reason)
     except Http404:
-        form.add_error("table", "There is no table of this slug.")
+        form.add_error("table", "No table has this slug.")
         return 422, ""
     except ControlPlaneError as error:
         return refusal_of(error).status, explained(error)
@@ -222,7 +224,7 @@ def _give(form: GrantForm, user: User) -> tuple[int, str] | None:
     try:
         do_grant(wanted, by=Granter.person(user), reason=words["reason"])
     except Http404:
-        form.add_error("table", "There is no table of this slug.")
+        form.add_error("table", "No table has this slug.")
         return 422, ""
     except ControlPlaneError as error:
         return refusal_of(error).status, explained(error)

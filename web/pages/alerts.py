@@ -98,7 +98,7 @@ def alert_rule(request: HttpRequest, check: str) -> HttpResponse:
     if not form.is_valid():
         messages.error(
             request,
-            "A rule waits 0 to 1,440 minutes, and an event stays for 1 to 10,080.",
+            "The delay must be 0 to 1,440 minutes; events stay open 1 to 10,080 minutes.",
         )
         return redirect("alert-rules")
     wanted = {name: given for name, given in form.cleaned_data.items() if given is not None}

@@ -34,7 +34,7 @@ from web.forms import REASON_CHARS_MAX
 from web.refusals import page, person, refusal_of
 
 LINES_SHOWN = 500
-_NO_REASON = "Say why; it is kept in the audit record."
+_NO_REASON = "Enter a reason (stored in the audit log)."
 
 
 class VerdictForm(forms.Form):

@@ -39,7 +39,7 @@ from web.refusals import explained, page, person, refusal_of
 class ChannelForm(forms.Form):
     """A channel; the control plane checks the address."""
 
-    name = forms.CharField(max_length=NAME_CHARS_MAX, help_text="as messages and the log call it")
+    name = forms.CharField(max_length=NAME_CHARS_MAX, help_text="shown in messages and logs")
     kind = forms.ChoiceField(choices=list(KINDS.items()))
     address = forms.CharField(
         max_length=2_000,
@@ -54,7 +54,7 @@ class ChannelForm(forms.Form):
     )
     checks = forms.MultipleChoiceField(choices=list(TITLES.items()), required=False)
     namespaces = forms.CharField(
-        max_length=1_000, required=False, help_text="with commas between; empty means all"
+        max_length=1_000, required=False, help_text="separated by commas; empty: all"
     )
     group_s = forms.IntegerField(
         min_value=0,
@@ -109,7 +109,7 @@ def channel_change(request: HttpRequest, channel_id: int) -> HttpResponse:
 @page
 def channel_test(request: HttpRequest, channel_id: int) -> HttpResponse:
     do_test_channel(channel_id, by=person(request))
-    messages.success(request, "A message is on its way. The log below says how it went.")
+    messages.success(request, "Test message queued. The result is listed below.")
     return redirect("channels")
 
 
@@ -123,17 +123,17 @@ def channel_delete(request: HttpRequest, channel_id: int) -> HttpResponse:
             page="alerts",
             title=f"Delete the channel {row.name}?",
             facts=[
-                ("What stops", "alerts are no longer sent there; those that wait are not sent"),
-                ("What goes", "its address, its secret, and the log of its messages"),
-                ("What stays", "alerts, their rules, and other channels"),
+                ("Stops", "alerts are no longer sent to this channel, including waiting messages"),
+                ("Deleted", "its address, its secret and its message log"),
+                ("Kept", "alerts, alert rules and other channels"),
             ],
-            button="Delete the channel",
+            button="Delete channel",
             back=reverse("channels"),
             takes_reason=False,
         )
         return ask_first(request, question)
     do_delete_channel(channel_id, by=person(request))
-    messages.success(request, "The channel is gone, with its messages.")
+    messages.success(request, "Channel and messages deleted.")
     return redirect("channels")
 
 
@@ -153,7 +153,7 @@ def _edited(request: HttpRequest, form: ChannelForm, row: ChannelRow | None) -> 
             context["problem"], status = explained(error), refusal_of(error).status
         else:
             if not saved.secret:
-                messages.success(request, f"{saved.channel.name} is saved.")
+                messages.success(request, f"{saved.channel.name} saved.")
                 return redirect("channels")
             shown = {"page": "alerts", "saved": saved}
             return render(request, "pages/channel_secret.html", shown)

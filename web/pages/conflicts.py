@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ROWS_SHOWN = 50
 WRITER_CHARS_MAX = 200
 KINDS = ("write", "schema")
-DETECTED = {"early": "while it wrote", "commit": "at its commit"}
+DETECTED = {"early": "while writing", "commit": "at commit"}
 
 
 @require_safe
@@ -109,7 +109,7 @@ def _story(request: HttpRequest, table: Table, instant: str) -> dict[str, Any]:
     access = row_access(person(request), table)
     conflict = conflict_detail(table, access, instant)
     if conflict is None:
-        raise Http404(f"{instant} lost no conflict that is known here")
+        raise Http404(f"{instant} has no recorded conflict")
     conflict_story = story(conflict)
     return {
         "story": conflict_story,
@@ -133,12 +133,14 @@ def _page(table: Table, conflict: ConflictDetail, step: Step) -> tuple[str, str]
         case "":
             return "", ""
         case "operation":
-            return _operation(table, conflict.loser.operation_id), "The failed operation"
+            return _operation(table, conflict.loser.operation_id), "Show failed operation"
         case "schema":
-            return reverse("schema", args=[table.slug]), "The table's schema"
+            return reverse("schema", args=[table.slug]), "Show table schema"
         case text if text.startswith("instant "):
-            return f"{reverse('timeline', args=[table.slug])}?sel={text[8:]}", "That attempt"
+            return f"{reverse('timeline', args=[table.slug])}?sel={text[8:]}", "Show next attempt"
         case text if text.startswith("conflict "):
-            return reverse("conflict", args=[table.slug, text[9:]]), "Why that one lost"
+            return reverse(
+                "conflict", args=[table.slug, text[9:]]
+            ), "Show conflict of the next attempt"
         case service:
-            return reverse("service-setting", args=[table.slug, service]), "Its schedule"
+            return reverse("service-setting", args=[table.slug, service]), "Show schedule"

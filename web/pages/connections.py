@@ -39,8 +39,8 @@ class ConnectionForm(forms.Form):
 
     name = forms.CharField(
         max_length=64,
-        help_text="requests name it so, and it never changes",
-        error_messages={"required": "Give it a name."},
+        help_text="used in requests; cannot be changed",
+        error_messages={"required": "Enter a name."},
     )
     drops_secrets = forms.BooleanField(required=False)
 
@@ -52,7 +52,7 @@ class ConnectionForm(forms.Form):
             del self.fields["name"]
         for setting in self.settings:
             stored = row is not None and setting.name in row.secrets
-            hint = "stored; empty leaves it as it is" if stored else setting.hint
+            hint = "stored; leave empty to keep" if stored else setting.hint
             self.fields[setting.name] = (
                 forms.ChoiceField(
                     label=setting.label,
@@ -158,7 +158,7 @@ def connection_grants(request: HttpRequest, name: str) -> HttpResponse:
 def connection_test(request: HttpRequest, name: str) -> HttpResponse:
     test = do_test_connection(name, by=person(request))
     if test.is_reached:
-        messages.success(request, f"{name} was reached, and signed in to.")
+        messages.success(request, f"{name} is reachable; sign-in succeeded.")
     else:
         messages.error(request, f"{name} was not reached: {test.problem}")
     return redirect("connections")
@@ -172,7 +172,7 @@ def connection_delete(request: HttpRequest, name: str) -> HttpResponse:
     except ControlPlaneError as error:
         messages.error(request, explained(error))
         return redirect("connection-change", name)
-    messages.success(request, f"The connection {name} is deleted.")
+    messages.success(request, f"Connection {name} deleted.")
     return redirect("connections")
 
 
@@ -187,7 +187,7 @@ def _answer(request: HttpRequest, form: ConnectionForm) -> HttpResponse:
         except ControlPlaneError as error:
             problem, status = form.show_error(error), refusal_of(error).status
         else:
-            messages.success(request, f"{row.name} is saved. Test it, and grant it to namespaces.")
+            messages.success(request, f"{row.name} saved. Test it, and grant it to namespaces.")
             return redirect("connection-change", row.name)
     elif request.method == "POST":
         status = 422

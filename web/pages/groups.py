@@ -38,7 +38,7 @@ from web.refusals import explained, page, person, refusal_of
 def group_create(request: HttpRequest) -> HttpResponse:
     """An empty group."""
     row = do_create_group(request.POST.get("name", ""), by=Granter.person(person(request)))
-    messages.success(request, f"The group {row.name} was made. Give it members, and roles.")
+    messages.success(request, f"Group {row.name} created. Add members and grant roles.")
     return redirect("group", row.id)
 
 
@@ -62,7 +62,7 @@ def group_remove(request: HttpRequest, group_key: int) -> HttpResponse:
     """A member less, after a question."""
     if not is_confirmed(request):
         row, name = _to_change(request, group_key), request.POST.get("user", "").strip()[:150]
-        title, button = f"Take {name} out of the group {row.name}?", f"Take {name} out"
+        title, button = f"Remove {name} from the group {row.name}?", f"Take {name} out"
         question = Question(
             page="people",
             title=title,
@@ -85,16 +85,16 @@ def group_delete(request: HttpRequest, group_key: int) -> HttpResponse:
             title=f"Delete the group {group.name}?",
             facts=[
                 ("Members", ", ".join(group.members) or "none"),
-                ("They lose", _rights(group)),
+                ("Members lose", _rights(group)),
                 *build_dependent_facts(find_dependents(group=group.name)),
             ],
-            button="Delete the group",
+            button="Delete group",
             back=reverse("group", args=[group_key]),
         )
         return ask_first(request, question)
     reason = request.POST.get("reason", "")[:REASON_CHARS_MAX]
     row = do_delete_group(group_key, by=Granter.person(person(request)), reason=reason)
-    messages.success(request, f"The group {row.name} is gone, and what it gave its members.")
+    messages.success(request, f"Group {row.name} deleted.")
     return redirect("people")
 
 
@@ -107,7 +107,7 @@ def _changed(
         change(group_key, name, by=Granter.person(person(request)), reason=reason)
     except ControlPlaneError as error:
         return _shown(request, group_key, explained(error), refusal_of(error).status)
-    messages.success(request, "Changed. What the group gives holds from now on.")
+    messages.success(request, "Group updated.")
     return redirect("group", group_key)
 
 

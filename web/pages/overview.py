@@ -74,9 +74,9 @@ def _line(table: Table, check: Check) -> CheckLine:
             return CheckLine(check, "", "")
         case "rollback" if check.instant:
             url = reverse("rollback-plan", args=[table.slug, check.instant])
-            return CheckLine(check, "Plan the rollback", url)
+            return CheckLine(check, "Plan rollback", url)
         case "delete_savepoint":
-            return CheckLine(check, "See savepoints", reverse("savepoints", args=[table.slug]))
+            return CheckLine(check, "Show savepoints", reverse("savepoints", args=[table.slug]))
         case service:
             return CheckLine(
                 check, f"Plan {service}", reverse("service", args=[table.slug, service])

@@ -31,7 +31,7 @@ class PasswordView(PasswordResetConfirmView):
             form.add_error(None, error.message)
             return self.form_invalid(form)
         del self.request.session["_password_reset_token"]
-        messages.success(self.request, "The password is set. Sign in with it.")
+        messages.success(self.request, "Password set. Sign in with it.")
         return redirect("login")
 
 

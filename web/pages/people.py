@@ -46,9 +46,9 @@ _ROLES = [(role, role) for role in ROLES]
 
 
 class ReasonForm(forms.Form):
-    """Why, for the audit."""
+    """Why, stored in the audit log."""
 
-    reason = forms.CharField(max_length=500, required=False, help_text="for the audit")
+    reason = forms.CharField(max_length=500, required=False, help_text="stored in the audit log")
 
 
 class RolesForm(ReasonForm):
@@ -62,7 +62,7 @@ class RolesForm(ReasonForm):
 class PersonForm(RolesForm):
     """Somebody new."""
 
-    name = forms.CharField(max_length=150, help_text="to sign in with; it stays for good")
+    name = forms.CharField(max_length=150, help_text="user name; cannot be changed")
     email = forms.CharField(max_length=254, required=False)
 
 
@@ -89,7 +89,7 @@ def people_page(request: HttpRequest) -> HttpResponse:
         except ControlPlaneError as error:
             status, problem = refusal_of(error).status, explained(error)
         else:
-            messages.success(request, f"{row.name} was made. Make a link for the password.")
+            messages.success(request, f"{row.name} created. Create a password link next.")
             return redirect("person", row.id)
     elif request.method == "POST":
         status = 422
@@ -122,19 +122,19 @@ def person_roles(request: HttpRequest, user_key: int) -> HttpResponse:
     """The roles that hold everywhere."""
     form = RolesForm(request.POST)
     if not form.is_valid():
-        return _shown(request, user_key, problem="There is no such role.", status=422)
+        return _shown(request, user_key, problem="Unknown role.", status=422)
     words = form.cleaned_data
     check_keeper(Granter.person(person(request)))
     held = person_detail(name_of(user_key)).person
     if not is_confirmed(request) and (lost := sorted(set(held.roles) - set(words["roles"]))):
         question = Question(
             page="people",
-            title=f"Take the role {', '.join(lost)} from {held.name}?",
+            title=f"Revoke the role {', '.join(lost)} of {held.name}?",
             facts=[
-                ("Then has", ", ".join(words["roles"]) or "no role that holds everywhere"),
+                ("Remaining roles", ", ".join(words["roles"]) or "no global roles"),
                 *build_dependent_facts(find_dependents(user=held.name)),
             ],
-            button="Set these roles",
+            button="Save roles",
             back=reverse("person", args=[user_key]),
         )
         return ask_first(request, question)
@@ -142,7 +142,7 @@ def person_roles(request: HttpRequest, user_key: int) -> HttpResponse:
         request,
         user_key,
         lambda name, by: do_set_roles(name, words["roles"], by=by, reason=words["reason"]),
-        "The roles hold from now on.",
+        "Roles saved.",
     )
 
 
@@ -157,7 +157,7 @@ def person_lock(request: HttpRequest, user_key: int) -> HttpResponse:
             page="people",
             title=f"Lock {name} out?",
             facts=[
-                ("What stops", f"sessions and tokens ({len(tokens_named(name)):,}), for good"),
+                ("Ends", f"sessions and tokens ({len(tokens_named(name)):,}), permanently"),
                 *build_dependent_facts(find_dependents(user=name)),
             ],
             button=f"Lock {name} out",
@@ -169,7 +169,7 @@ def person_lock(request: HttpRequest, user_key: int) -> HttpResponse:
         request,
         user_key,
         lambda name, by: do_deactivate_user(name, by=by, reason=reason),
-        "Locked out: sessions and tokens have ended.",
+        "User deactivated.",
     )
 
 
@@ -182,7 +182,7 @@ def person_unlock(request: HttpRequest, user_key: int) -> HttpResponse:
         request,
         user_key,
         lambda name, by: do_activate_user(name, by=by, reason=reason),
-        "Let in again. A new password is needed: make a link.",
+        "User reactivated. Create a password link next.",
     )
 
 

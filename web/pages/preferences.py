@@ -33,7 +33,7 @@ def preferences(request: HttpRequest) -> HttpResponse:
         choice = request.POST.get("name", "").strip() if way == NAMED else way
         do_choose_time_zone(person(request), choice)
         remember_choice(request, choice)
-        messages.success(request, "Pages write times so from now on.")
+        messages.success(request, "Time zone saved.")
         return redirect("preferences")
     choices = choices_of(person(request))
     context = {
@@ -55,8 +55,8 @@ def view_delete(request: HttpRequest) -> HttpResponse:
         question = Question(
             page="preferences",
             title=f"Delete the view {name[:80]}?",
-            facts=[("What goes", "its filters, columns and order; tables stay as they are")],
-            button="Delete the view",
+            facts=[("Deleted", "its filters, columns and order; no tables")],
+            button="Delete view",
             back=back,
             takes_reason=False,
         )

@@ -79,7 +79,7 @@ class StartView(OIDCAuthenticationRequestView):
         """Http404 where there is no provider."""
         oidc = oidc_settings()
         if oidc is None:
-            raise Http404("nobody signs in by a provider here")
+            raise Http404("single sign-on is not configured")
         try:
             self.OIDC_OP_AUTH_ENDPOINT = provider_of(oidc).authorization
             self.OIDC_RP_CLIENT_ID = oidc.client_id
@@ -105,10 +105,10 @@ class CallbackView(OIDCAuthenticationCallbackView):
         """Signs in, or says on the login page why not. An error of the provider ends no session."""
         oidc = oidc_settings()
         if oidc is None:
-            raise Http404("nobody signs in by a provider here")
+            raise Http404("single sign-on is not configured")
         if said := request.GET.get("error", ""):
             log.warning("the provider refused a login: error=%s", said[:100])
-            return _refused(request, f"{oidc.name} did not let you in")
+            return _refused(request, f"{oidc.name} rejected the sign-in")
         try:
             answer: HttpResponse = super().get(request)
         except LoginRefused as error:
@@ -127,7 +127,9 @@ class CallbackView(OIDCAuthenticationCallbackView):
 
     def login_failure(self) -> HttpResponse:
         """Nothing that this session waits for: begun elsewhere, finished before, or too old."""
-        return _refused(self.request, "this login was not begun here, or it is over; begin again")
+        return _refused(
+            self.request, "this sign-in has expired or was started elsewhere; try again"
+        )
 
 
 @require_safe
@@ -136,13 +138,13 @@ def leave_provider(request: HttpRequest) -> HttpResponse:
     """To where the provider ends its own session; back to the login page where it has no such."""
     oidc = oidc_settings()
     if oidc is None:
-        raise Http404("nobody signs in by a provider here")
+        raise Http404("single sign-on is not configured")
     try:
         end = provider_of(oidc).end_session
     except LoginRefused as error:
         return _refused(request, error.message)
     if not end:
-        return _refused(request, f"{oidc.name} has no address that signs out")
+        return _refused(request, f"{oidc.name} has no sign-out address")
     back = f"{settings.SLUICE_PUBLIC_URL.rstrip('/')}{reverse('login')}"
     words = {"client_id": oidc.client_id, "post_logout_redirect_uri": back}
     if id_token := request.session.pop(ID_TOKEN, ""):

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _PAUSING = {
     "pause": (do_pause_writers, "Writers are pausing. Streams end their current batch first."),
-    "resume": (do_resume_writers, "Writers are starting again, from their last commit."),
+    "resume": (do_resume_writers, "Writers are restarting from their last commit."),
 }
 CHOICES_SHOWN = 40
 PAST_SHOWN = 10
@@ -221,10 +221,10 @@ def choose(rows: Sequence[InstantRow], *, alive: frozenset[str]) -> list[_Choice
 def _choice(row: InstantRow, newer: list[str] | None, is_alive: bool) -> _Choice:
     if newer is None:
         if is_alive:
-            return _Choice(row, "alive", "its writer is alive")
-        return _Choice(row, "ready", "yes, its writer is gone")
+            return _Choice(row, "alive", "writer is active")
+        return _Choice(row, "ready", "possible: writer ended")
     if not newer:
-        return _Choice(row, "ready", "yes, it is the newest")
+        return _Choice(row, "ready", "possible: newest write")
     words = f"after {len(newer)} newer one{'' if len(newer) == 1 else 's'}"
     return _Choice(row, "later", words, ",".join([*newer, row.requested_at]))
 

@@ -73,8 +73,8 @@ def schedule_pause(request: HttpRequest, slug: str, schedule_id: UUID) -> HttpRe
     reason = request.POST.get("reason", "")[:REASON_CHARS_MAX]
     by = Requester.person(person(request))
     do_pause_schedule(known, is_paused=is_paused, by=by, reason=reason)
-    words = "is paused" if is_paused else "goes on from now"
-    messages.success(request, f"The schedule {known.name} {words}.")
+    words = "paused" if is_paused else "resumed"
+    messages.success(request, f"Schedule {known.name} {words}.")
     return redirect("schedules", slug)
 
 
@@ -91,27 +91,27 @@ def schedule_delete(request: HttpRequest, slug: str, schedule_id: UUID) -> HttpR
     except ControlPlaneError as error:
         messages.error(request, explained(error))
         return redirect("schedule", slug, schedule_id)
-    messages.success(request, f"The schedule {known.name} is deleted; its operations stay.")
+    messages.success(request, f"Schedule {known.name} deleted. Its operations are kept.")
     return redirect("schedules", slug)
 
 
 def _question(row: ScheduleRow) -> Question:
     due = [f"{at.astimezone(shown_zone()):%Y-%m-%d %H:%M %Z}" for at in row.next_due]
-    follows = "each time that the schedule or operation before it succeeds"
-    paused = "none, it is paused" if row.is_paused else follows
+    follows = "after each success of its predecessor"
+    paused = "none (paused)" if row.is_paused else follows
     return Question(
         page="schedules",
         title=f"Delete the schedule {row.name}?",
         facts=[
             (
-                "It runs",
-                f"{row.service or row.kind} of {row.table_name}, as {row.owner or 'nobody'}",
+                "Runs",
+                f"{row.service or row.kind} of {row.table_name}, as {row.owner or 'deleted user'}",
             ),
             ("Next runs", ", ".join(due) or paused),
-            ("Running now", "its last run, which goes on" if row.waits_for else "nothing"),
-            ("What stays", "the operations that it requested, and the audit"),
+            ("Running now", "its last run, which continues" if row.waits_for else "nothing"),
+            ("Kept", "its operations and the audit log"),
         ],
-        button="Delete the schedule",
+        button="Delete schedule",
         back=reverse("schedule", args=[row.table_slug, row.id]),
     )
 
@@ -153,7 +153,7 @@ def _form(request: HttpRequest, slug: str, schedule_id: UUID | None) -> HttpResp
         except ControlPlaneError as error:
             status, problem = refusal_of(error).status, explained(error)
         else:
-            messages.success(request, f"The schedule {stored.name} is saved; it runs in your name.")
+            messages.success(request, f"Schedule {stored.name} saved. It runs as you.")
             return redirect("schedule", table.slug, stored.pk)
     context = {
         "page": "schedules",

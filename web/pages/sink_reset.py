@@ -53,7 +53,7 @@ def reset(request: HttpRequest, slug: str, sink_id: str) -> HttpResponse:
                 by=person(request).get_username(),
                 idempotency_key=str(context["key"]),
             )
-            messages.success(request, f"{sink_id} goes on there: commit {done.instant}")
+            messages.success(request, f"Offsets of {sink_id} reset in commit {done.instant}.")
             return redirect(f"{reverse('sinks', args=[table.slug])}?sink={sink_id}")
     except ControlPlaneError as error:
         status, context["problem"] = refusal_of(error).status, explained(error)

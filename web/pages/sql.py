@@ -96,7 +96,7 @@ def save(request: HttpRequest) -> HttpResponse:
             "save_field": str(error.values.get("field", "")),
         }
         return render(request, "pages/sql.html", context, status=422)
-    messages.success(request, f"The query {query.name} is kept.")
+    messages.success(request, f"Query {query.name} saved.")
     return redirect(f"{reverse('sql')}?saved={query.id}")
 
 
@@ -107,18 +107,18 @@ def delete(request: HttpRequest, query_id: int) -> HttpResponse:
     _check_role(request)
     query = saved_query(person(request), query_id)
     if not is_confirmed(request):
-        shared = f"users who see a table of {query.namespace}" if query.namespace else "no one else"
+        shared = f"users of the namespace {query.namespace}" if query.namespace else "only you"
         question = Question(
             page="sql",
             title=f"Delete the query {query.name}?",
             facts=[("Owner", query.owner), ("Shared with", shared)],
-            button="Delete the query",
+            button="Delete query",
             back=f"{reverse('sql')}?saved={query_id}",
             takes_reason=False,
         )
         return ask_first(request, question)
     do_delete_query(query_id, by=person(request))
-    messages.success(request, "The query is deleted.")
+    messages.success(request, "Query deleted.")
     return redirect("sql")
 
 
@@ -201,5 +201,5 @@ def _answer(request: HttpRequest, statement: str) -> dict[str, Any]:
 
 def _problem(error: ControlPlaneError | PermissionDenied) -> dict[str, str]:
     if isinstance(error, PermissionDenied):
-        return {"title": "You may not read this", "text": sentence_of(error)}
+        return {"title": "No row access", "text": sentence_of(error)}
     return {"title": refusal_of(error).title, "text": explained(error)}

@@ -77,13 +77,13 @@ class StreamForm(forms.Form):
         choices=[("group", "this stream's columns"), ("row", "the whole row")]
     )
     typed_name = forms.CharField(
-        max_length=200, error_messages={"required": "Type the table's name."}
+        max_length=200, error_messages={"required": "Enter the table name."}
     )
     reason = forms.CharField(
         max_length=REASON_CHARS_MAX,
         error_messages={
-            "required": "Say why; it is kept in the audit record.",
-            "max_length": "Keep it under 500 characters.",
+            "required": "Enter a reason (stored in the audit log).",
+            "max_length": "Enter at most 500 characters.",
         },
     )
 

@@ -59,7 +59,7 @@ def _make(request: HttpRequest) -> HttpResponse:
     except ControlPlaneError as error:
         problem = form.refuse(error)
         return _shown(request, form, request.POST, status=refusal_of(error).status, problem=problem)
-    messages.success(request, f"{table.name} is made, and empty: write into it now.")
+    messages.success(request, f"{table.name} created. It is empty: write to it next.")
     if source := _source_of(request.POST):
         return redirect(f"{reverse('table-write', args=[table.slug])}?{source}")
     return redirect("overview", table.slug)

@@ -48,9 +48,8 @@ def setting(request: HttpRequest, slug: str, service: str) -> HttpResponse:
             status, title, text = refusal_of(error)
             problem = f"{title}. {text}"
         else:
-            messages.success(
-                request, f"The schedule of {get_service(service).title.lower()} is saved."
-            )
+            title = get_service(service).title.lower()
+            messages.success(request, f"Schedule of {title} saved.")
             return redirect("services", table.slug)
     elif request.method == "POST":
         status = 422

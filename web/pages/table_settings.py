@@ -58,7 +58,7 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
         except ControlPlaneError as error:
             status, problem = refusal_of(error).status, form.refuse(error)
         else:
-            messages.success(request, f"{changed.name} is registered so now.")
+            messages.success(request, f"{changed.name} updated.")
             return redirect("settings", changed.slug)
     elif request.method == "POST":
         status = 422
@@ -96,7 +96,9 @@ def masks(request: HttpRequest, slug: str) -> HttpResponse:
             status = refusal_of(error).status
             form.add_error("columns", explained(error))
         else:
-            messages.success(request, f"Masked in {table.name}: {len(masked.columns)} column(s).")
+            messages.success(
+                request, f"Masked columns of {table.name} saved: {len(masked.columns)}."
+            )
             return redirect("settings", table.slug)
     context = {
         "page": "settings",
@@ -132,9 +134,7 @@ def unregister(request: HttpRequest, slug: str) -> HttpResponse:
             status, title, text = refusal_of(error)
             problem = f"{title}. {text}"
         else:
-            messages.success(
-                request, f"{table.name} is off the register. Its files stay: {done.location}"
-            )
+            messages.success(request, f"Unregistered {table.name}. Files kept: {done.location}")
             return redirect("tables")
     elif request.method == "POST":
         status = 422
@@ -170,7 +170,7 @@ def register(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(
                 request,
-                f"{table.name} is registered. It is read with the next round of the mirror.",
+                f"{table.name} registered. The mirror reads it in its next cycle.",
             )
             return redirect("overview", table.slug)
     elif request.method == "POST":

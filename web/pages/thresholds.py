@@ -67,7 +67,7 @@ def _answered(request: HttpRequest, scope: Scope, back: str) -> HttpResponse:
 def _set(request: HttpRequest, scope: Scope) -> None:
     form = ThresholdForm(request.POST)
     if not form.is_valid():
-        messages.error(request, "A threshold is a number.")
+        messages.error(request, "A threshold must be a number.")
         return
     words = form.cleaned_data
     try:
@@ -81,4 +81,4 @@ def _set(request: HttpRequest, scope: Scope) -> None:
     except ControlPlaneError as error:
         messages.error(request, refusal_of(error).text)
     else:
-        messages.success(request, f"{row.title}: {row.amount:g} {row.unit} hold here.")
+        messages.success(request, f"{row.title}: set to {row.amount:g} {row.unit}.")

@@ -297,11 +297,13 @@ def _instants_figure(query: TimelineQuery, shown: _Shown) -> Figure:
 
 def _summary(shown: _Shown) -> str:
     if shown.is_older:
-        return f"the latest {len(shown.window.rows):,}; nothing in the last 24 h"
+        return f"the latest {len(shown.window.rows):,}; none in the last 24 h"
     if shown.counted is not None:
         each = age(shown.bin_ms / 1000)
-        return f"{shown.counted.total:,} in this window, counted by {each}; zoom in for single ones"
-    return f"{len(shown.window.rows):,} in this window"
+        return (
+            f"{shown.counted.total:,} in this range, counted by {each}; zoom in for single instants"
+        )
+    return f"{len(shown.window.rows):,} in this range"
 
 
 def _rows(table: Table, query: TimelineQuery, shown: _Shown) -> dict[str, Any]:

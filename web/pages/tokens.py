@@ -34,9 +34,9 @@ from web.refusals import explained, page, person, refusal_of
 from web.time_zones import shown_zone
 
 _SCOPES = [
-    (READ, "read: looks at everything, changes nothing"),
-    (OPERATE, "operate: also writes and looks after tables"),
-    (ADMINISTER, "administer: all that you may"),
+    (READ, "read: read-only"),
+    (OPERATE, "operate: also write and run table services"),
+    (ADMINISTER, "administer: all of your roles"),
 ]
 
 
@@ -45,22 +45,22 @@ class TokenForm(forms.Form):
 
     name = forms.CharField(
         max_length=NAME_CHARS_MAX,
-        help_text="what it is for",
-        error_messages={"required": "Say what it is for, so that you know it again."},
+        help_text="purpose of the token",
+        error_messages={"required": "Enter a name."},
     )
     scope = forms.ChoiceField(choices=_SCOPES, initial=READ)
     namespaces = forms.CharField(
-        max_length=3_300, required=False, help_text="with blanks between; empty: all of yours"
+        max_length=3_300, required=False, help_text="separated by spaces; empty: all"
     )
     tables = forms.CharField(
-        max_length=4_100, required=False, help_text="slugs with blanks between; empty: all of yours"
+        max_length=4_100, required=False, help_text="slugs separated by spaces; empty: all"
     )
     days = forms.IntegerField(min_value=1, initial=settings.SLUICE_TOKEN_DAYS)
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # handed on as they came
         days_max = settings.SLUICE_TOKEN_DAYS_MAX
-        self.fields["days"].help_text = f"it ends by itself; {days_max} at most"
+        self.fields["days"].help_text = f"expires automatically; at most {days_max}"
 
     def wanted(self) -> TokenRequest:
         words = self.cleaned_data
@@ -81,7 +81,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
     """A POST makes a token. Its answer is the only page that shows it, and no cache keeps that."""
     user = person(request)
     if not may_see_some(user):
-        raise PermissionDenied("a token of yours would open nothing: you have no role")
+        raise PermissionDenied("you have no role, so a token would have no access")
     form = TokenForm(request.POST if request.method == "POST" else None)
     status, problem, secret = 200, "", ""
     if request.method == "POST" and form.is_valid():
@@ -108,24 +108,24 @@ def token_revoke(request: HttpRequest, token_key: str) -> HttpResponse:
         return ask_first(request, _question(token_to_revoke(token_key, by=by)))
     reason = request.POST.get("reason", "")[:REASON_CHARS_MAX]
     ended = do_revoke_token(token_key, by=by, reason=reason)
-    messages.success(request, f"The token {ended.id} of {ended.user} opens nothing any more.")
+    messages.success(request, f"Token {ended.id} of {ended.user} revoked.")
     return redirect("tokens")
 
 
 def _question(row: TokenRow) -> Question:
     at = row.last_used_at
-    last = f"{at.astimezone(shown_zone()):%Y-%m-%d %H:%M %Z}" if at else "never, as far as is known"
+    last = f"{at.astimezone(shown_zone()):%Y-%m-%d %H:%M %Z}" if at else "never"
     places = [*row.namespaces, *row.tables]
     return Question(
         page="tokens",
         title=f"Revoke the token {row.id} of {row.user}?",
         facts=[
-            ("Name", row.name or "it has none"),
+            ("Name", row.name or "unnamed"),
             ("Last used", last),
-            ("It opens", f"{row.scope}, {', '.join(places) if places else 'everywhere'}"),
-            ("What stops", "each program that signs in with it, at its next request"),
+            ("Access", f"{row.scope}, {', '.join(places) if places else 'everywhere'}"),
+            ("Stops", "programs that use it, from their next request"),
         ],
-        button="Revoke the token",
+        button="Revoke token",
         back=reverse("tokens"),
     )
 
@@ -136,7 +136,7 @@ def _make(form: TokenForm, user: User) -> tuple[int, str, str]:
     try:
         _, secret = do_create_token(user, form.wanted(), by=user.get_username())
     except Http404:
-        form.add_error("tables", "You see no table of one of these slugs.")
+        form.add_error("tables", "Unknown table slug.")
         return 422, "", ""
     except ControlPlaneError as error:
         return refusal_of(error).status, explained(error), ""

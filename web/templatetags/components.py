@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 register = template.Library()
 
-_KEPT = "Kept in the audit record with your name."
-_KEPT_WITH_PLAN = "Kept in the audit record with your name and the plan's hash."
+_KEPT = "Stored in the audit log with your name."
+_KEPT_WITH_PLAN = "Stored in the audit log with your name and the plan's hash."
 _RENDERED_KEPT = 4_096
 _TWINS = {"table": "The table below"}
 _EXPLAINED = {
@@ -49,7 +49,7 @@ _EXPLAINED = {
         "comes."
     ),
     "no_event_time": (
-        "Its ordering is no time: a column of timestamps is one, numbers are with "
+        "The ordering column is not a time: a column of timestamps is one, numbers are with "
         "sluice.event.time.unit."
     ),
 }
@@ -326,7 +326,7 @@ def chart(
     """Where a chart is drawn, what it draws, and what it says to those who do not see it: also
     where its numbers stand, in its `twin`.
     """
-    stands = f" {_TWINS.get(twin, twin)} holds the same numbers." if twin else ""
+    stands = f" {_TWINS.get(twin, twin)} lists the same numbers." if twin else ""
     return {
         "id": f"{name}-figure", "traces": traces, "label": f"{label}{stands}", "height": height
     }  # fmt: skip

@@ -148,9 +148,9 @@ class Description:
 REASON: Final = Field(
     name="reason",
     label="Reason",
-    help="Kept in the audit record with your name.",
+    help="Stored in the audit log with your name.",
     chars_max=REASON_CHARS_MAX,
-    refusal="Enter a reason; the audit record keeps it.",
+    refusal="Enter a reason (stored in the audit log).",
 )
 NEEDED_REASON: Final = replace(REASON, is_needed=True)
 PLAN_HASH: Final = Field(
@@ -168,7 +168,7 @@ TABLE_NAME: Final = Field(
     is_of_plan=True,
     in_form="typed_name",
     argument="",  # The command names the table already.
-    refusal="Type the table's name.",
+    refusal="Enter the table name.",
 )
 CONFIRMED: Final = (
     replace(PLAN_HASH, is_needed=True, help="The hash of the plan that was shown."),

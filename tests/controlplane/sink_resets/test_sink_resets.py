@@ -215,9 +215,9 @@ def test_the_page_shows_the_plan_before_it_sets_anything(
     assert refused.status_code == 403
     assert page not in hidden.content.decode()
     assert page in shown
-    assert "2 records passed over" in ahead
+    assert "2 records skipped" in ahead
     assert (wrong.status_code, "typed name" in wrong.content.decode()) == (400, True)
-    assert "goes on there: commit" in done.content.decode()
+    assert "reset in commit" in done.content.decode()
     assert committed_offsets(sink) == {0: 6}
 
 
@@ -239,7 +239,7 @@ def test_the_shell_resets_by_the_same_checks_and_with_the_same_audit(
     done = shell(*reset, "--plan-hash", plan_hash, "--reason", "read it again")
 
     assert "4 records are read again" in shown
-    assert "goes on there: commit" in done
+    assert "reset in commit" in done
     assert (before, committed_offsets(sink)) == ({0: 4}, {0: 0})
     events = AuditEvent.objects.filter(what="sink.reset").order_by("id")
     assert [one.result for one in events] == ["requested", "succeeded"]
