@@ -46,12 +46,11 @@ setup: ## Create .venv and install the pinned requirements (again only when they
 	echo "setup: creating $(VENV) and installing the pinned requirements (a few minutes, once)"; \
 	[ -x $(RUN) ] || "$$python_bin" -m venv $(VENV) || \
 		{ echo "setup: Python cannot create an environment; install its venv module (Debian: python3.11-venv)" >&2; exit 1; }; \
-	install() { \
-		grep --no-filename --invert-match '^-r ' "$$@" | $(RUN) -m pip install --quiet --disable-pip-version-check \
-			--no-deps --no-compile --requirement /dev/stdin; \
-	}; \
-	install $(filter-out requirements-dev.txt,$(REQUIREMENTS)) & runtime=$$!; \
-	has_development=0; install requirements-dev.txt || has_development=$$?; \
+	pins() { grep --no-filename --invert-match '^-r ' "$$@"; }; \
+	install=($(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --requirement); \
+	"$${install[@]}" <(pins $(filter-out requirements-dev.txt,$(REQUIREMENTS))) & runtime=$$!; \
+	trap 'kill $$runtime 2>/dev/null || true' EXIT; \
+	has_development=0; "$${install[@]}" <(pins requirements-dev.txt) || has_development=$$?; \
 	{ wait $$runtime && [ $$has_development = 0 ] && $(RUN) -m pip check > /dev/null; } || \
 		{ echo "setup: installing the requirements failed; the lines above say why, and 'make setup' tries again" >&2; exit 1; }; \
 	find_us; \
