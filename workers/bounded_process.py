@@ -105,7 +105,7 @@ def run_bounded(
     }
     run = _Run(limits, work, _CLOCK.monotonic_s() + limits.wall_s)
     process = subprocess.Popen(
-        [sys.executable, "-m", module],
+        [sys.executable, "-m", "workers.bounded_start", module],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""Work in a process with limits ends with the process that asked for it."""
+"""Work in a process with limits ends with the process that asked for it, and imports little."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import time
 
 import psutil
 import pytest
+
+from workers.bounded_process import ProcessLimits, run_bounded
 
 CHILD = "workers.sql.child"
 DRIVER = f"""
@@ -34,6 +36,15 @@ def test_process_ends_with_the_group_of_the_driver_that_started_it() -> None:
 
     gone, alive = psutil.wait_procs([child], timeout=30)
     assert (gone, alive) == ([child], [])
+
+
+def test_process_makes_arrays_of_lists_without_pandas() -> None:
+    """Arrow would import it, for half a second of each statement and each page of rows."""
+    answer = run_bounded(
+        "tests.support.listing_child", {}, limits=ProcessLimits(), work="it", environ=os.environ
+    )
+
+    assert answer.head == {"has_pandas": False}
 
 
 def _child_of(driver: psutil.Process) -> psutil.Process:
