@@ -14,9 +14,9 @@ _ADDRESS_CHARS: Final = 60
 
 
 _WITHOUT: Final = {
-    "kafka": "none: use the broker below",
-    "s3": "none: a file in a source root",
-    "postgresql": "Choose a connection",
+    "kafka": "none (broker below)",
+    "s3": "none (file in a source root)",
+    "postgresql": "choose a connection",
 }
 """The empty choice of the field, by kind."""
 

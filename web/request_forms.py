@@ -69,7 +69,7 @@ def to_form_field(field: Field) -> forms.Field:
         case FieldType.FLAG:
             return forms.BooleanField(**words)
         case FieldType.MOMENT:
-            errors = {**errors, "invalid": "Write a time as 2026-01-31 14:00."}
+            errors = {**errors, "invalid": "Enter a time as 2026-01-31 14:00."}
             return forms.DateTimeField(error_messages=errors, **words)
         case FieldType.OPTIONS:
             return OptionLines(max_length=LINES_CHARS_MAX, widget=forms.Textarea, **words)

@@ -111,10 +111,10 @@ class WriteForm(RequestForm):
                 self, words, [field.name for field in BROKER_SECURITY]
             )
         if self.kind == "postgresql" and bool(words.get("table")) == bool(words.get("query")):
-            self.add_error("table", "Name a table or write a query, one of the two.")
+            self.add_error("table", "Enter either a table or a query.")
         needed = {"offsets": "start", "time": "start_at"}.get(str(words.get("begins")))
         if needed is not None and needed not in self.errors and not words.get(needed):
-            self.add_error(needed, "Say where the read begins.")
+            self.add_error(needed, "Enter where the read starts.")
         if words.get("operation") in PLANNED_OPERATIONS and self.data.get("deed") != "schedule":
             self._check_plan_takes(words)
         return words
@@ -123,7 +123,7 @@ class WriteForm(RequestForm):
         """The page of a plan has fewer fields; what it would leave out is refused here."""
         if self.kind not in _PLANNED_FROM:
             if self.data.get("deed") != "preview":
-                refusal = "Rows of this source overwrite by a schedule, or over REST with a plan."
+                refusal = "This source can overwrite only by a schedule, or over REST with a plan."
                 self.add_error("operation", refusal)
             return
         taken = set(read_parameters(str(words["operation"]), dict.fromkeys(self.parts, "x")))
@@ -179,10 +179,10 @@ class WriteForm(RequestForm):
 def _operations(kind: str) -> list[tuple[str, str]]:
     """Return what the table may do with the rows of such a source."""
     is_planned_here = kind in _PLANNED_FROM
-    how = "planned first" if is_planned_here else "by a schedule"
+    how = "plan first" if is_planned_here else "schedule only"
     left_out = {"delete_partition"} if is_planned_here else {"delete_partition", "delete"}
     return [
-        (choice.value, f"{choice.label}: {how}" if choice.is_planned else choice.label)
+        (choice.value, f"{choice.label} ({how})" if choice.is_planned else choice.label)
         for choice in WRITE["operation"].choices
         if choice.value not in left_out
     ]

@@ -45,8 +45,8 @@ class _Seen:
 
 WRITE_TITLES = {
     "timeline": "Done on the timeline",
-    "files": "Its files stand",
-    "rows": "Its rows are in them",
+    "files": "Files exist",
+    "rows": "Row counts match",
 }
 REPLAY_TITLES = {
     "letters": "Letters are marked as sent",

@@ -76,8 +76,8 @@ def test_a_statement_is_looked_at_and_written(as_admin: Client, trips: Table) ->
     status, _ = sent(as_admin, "sql", statement="SELECT id, city, ts FROM trips")
 
     assert looked == 200
-    assert "9 rows looked at" in page
-    assert "a new column" in page
+    assert "the whole source" in page
+    assert "new column" in page
     assert AuditEvent.objects.filter(what="rows.read", object="trips").exists()
     assert status == 302
     assert Operation.objects.get().parameters["job"]["source"]["kind"] == "sql"
@@ -103,7 +103,7 @@ def test_files_and_rows_are_asked_for_by_a_connection(
     ] * 2
     refused = {
         "Choose a connection": {"query": "SELECT 1"},
-        "one of the two": {**query, "table": "public.orders"},
+        "either a table or a query": {**query, "table": "public.orders"},
         "Select a valid choice": {**query, "connection": "drop"},
         "the database did not let the connection in": {**query, "deed": "preview"},
     }
@@ -122,7 +122,7 @@ def test_files_and_rows_are_asked_for_by_a_connection(
 @pytest.mark.parametrize(
     ("kind", "words", "status", "said"),
     [
-        ("csv", {}, 422, "Name the file."),
+        ("csv", {}, 422, "Enter the path of the file."),
         ("csv", {"path": "/etc/passwd"}, 400, "outside the configured roots"),
         ("csv", {"path": "/data/none.csv", "deed": "preview"}, 400, "no such file"),
         ("csv", {"path": "/data/a.csv", "more": "nonsense"}, 422, "as key=value"),
@@ -133,8 +133,8 @@ def test_files_and_rows_are_asked_for_by_a_connection(
         ("sql", {"statement": "DROP TABLE trips"}, 400, "statement-problem"),
         ("sql", {"statement": "SELECT * FROM nowhere"}, 400, "statement-problem"),
         ("sql", {"statement": "SELECT 1 AS a, 2 AS a", "deed": "preview"}, 400, "one name"),
-        ("kafka", {**KAFKA, "begins": "offsets"}, 422, "Say where the read begins."),
-        ("kafka", {**KAFKA, "begins": "time", "start_at": "now"}, 422, "Write a time as"),
+        ("kafka", {**KAFKA, "begins": "offsets"}, 422, "Enter where the read starts."),
+        ("kafka", {**KAFKA, "begins": "time", "start_at": "now"}, 422, "Enter a time as"),
         ("kafka", {**KAFKA, "begins": "offsets", "start": "x"}, 400, "offsets"),
     ],
 )
@@ -166,8 +166,8 @@ def test_a_file_is_shown_beside_the_table(
     status, page = sent(as_admin, "csv", deed="preview", path=f"{tmp_path}/new.csv")
 
     assert status == 200
-    assert "Nothing in its columns stands against it" in page
-    assert page.count("a new column") == 1
+    assert "The columns fit the table" in page
+    assert page.count("new column") == 1
     assert f'value="{tmp_path}/new.csv"' in page
 
 
