@@ -30,15 +30,29 @@ COLUMNS: Final = (
     Column("conflicts", "Conflicts", lambda row: row.conflicts_24h, True, about="in 24 hours"),
     Column("commits", "Commits, 24 h", lambda row: row.commits_24h, True, about="by hour"),
     Column(
-        "backlog", "Backlog", lambda row: row.log_files, True,
+        "backlog", "Backlog", lambda row: row.log_files, True, False,
         about="log files that wait for a compaction, and plans of services",
+    ),
+    Column(
+        "small", "Small files", lambda row: row.small_files, True, about="base files below 100 MB"
+    ),
+    Column(
+        "deltas", "Since compaction", lambda row: row.delta_commits, True,
+        about="delta commits",
+    ),
+    Column(
+        "compaction", "Last compaction", lambda row: row.last_compaction_at, is_shown=False,
+        about="of a merge-on-read table",
     ),
     Column("pending", "Pending", lambda row: row.pending, True, False, "writes not completed"),
     Column("size", "Size", lambda row: row.bytes, True, about="of the newest slices, in bytes"),
-    Column("rows", "Rows, 24 h", lambda row: row.rows_24h, True, about="that commits wrote"),
+    Column("rows", "Rows, 24 h", lambda row: row.rows_24h, True, False, "that commits wrote"),
     Column("owner", "Owner", lambda row: row.line.owner),
     Column("tags", "Tags", lambda row: " ".join(row.line.tags)),
-    Column("mirror", "Read", lambda row: row.line.synced_at, about="when storage was last read"),
+    Column(
+        "mirror", "Synced", lambda row: row.line.synced_at, is_shown=False,
+        about="when storage was last read",
+    ),
     Column("type", "Type", lambda row: row.line.table_type, is_shown=False),
     Column("namespace", "Namespace", lambda row: row.line.namespace, is_shown=False),
     Column("location", "Location", lambda row: row.line.location, is_shown=False),

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from django.contrib.auth.models import User
-from django.db.models import Count, Sum
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery, Sum, Value
+from django.db.models.functions import Coalesce
 
 from controlplane.errors import InvalidRequest
 from controlplane.home.hours import (
@@ -27,11 +28,14 @@ from controlplane.home.hours import (
 from controlplane.home.lines import TableLine, table_lines
 from controlplane.home.work import WriterLine, beats_query, writers_of
 from controlplane.mirror.models import FileGroupRecord, InstantRecord
+from controlplane.mirror.queries.files import SMALL_FILE_BYTES
 from controlplane.monitoring.alert_rules import CHECKS
 from controlplane.read_together import read_together
 from controlplane.tables.access import visible_tables
 from controlplane.tables.listing import Wanted, wanted_tables
+from controlplane.tables.models import Table
 from controlplane.tables.queries import DATA_ACTIONS
+from workers.clock import InstantTime
 
 PAGE_ROWS: Final = 50
 EXPORT_ROWS_MAX: Final = 10_000
@@ -57,6 +61,11 @@ class Listed:
     """Of the newest slices: what a compaction merges."""
     bytes: int
     """Of the newest slices."""
+    small_files: int
+    """File groups whose base file is smaller than `SMALL_FILE_BYTES`."""
+    last_compaction_at: InstantTime | None
+    delta_commits: int
+    """Completed since the last compaction, or since the table began."""
     commits: Sequence[int]
     """By hour, the oldest first."""
     rows_24h: int
@@ -119,8 +128,9 @@ class _Known:
     losses: Mapping[int, Losses]
     pending: Mapping[int, tuple[int, int]]
     pins: frozenset[int]
-    files: Mapping[int, tuple[int, int]]
+    files: Mapping[int, tuple[int, int, int]]
     commits: Mapping[int, Hourly]
+    compactions: Mapping[int, tuple[InstantTime | None, int]]
 
 
 def table_list(
@@ -167,7 +177,7 @@ def _known(user: User, pins: frozenset[int], now: datetime) -> _Known:
         writes, plans = pending.get(key, (0, 0))
         is_write = action in DATA_ACTIONS
         pending[key] = (writes + count * is_write, plans + count * (not is_write))
-    return _Known(now, writers, losses_by_hour(lost, starts), pending, pins, {}, {})
+    return _Known(now, writers, losses_by_hour(lost, starts), pending, pins, {}, {}, {})
 
 
 def _with_more(known: _Known, keys: Sequence[int]) -> _Known:
@@ -175,10 +185,31 @@ def _with_more(known: _Known, keys: Sequence[int]) -> _Known:
     if not keys:
         return known
     groups = FileGroupRecord.objects.filter(table__in=keys, is_replaced=False).order_by()
-    summed = groups.values_list("table").annotate(size=Sum("bytes"), logs=Sum("log_files"))
-    files = {key: (size or 0, logs or 0) for key, size, logs in summed}
+    is_small = Q(base_bytes__gt=0, base_bytes__lt=SMALL_FILE_BYTES)
+    summed = groups.values_list("table").annotate(
+        size=Sum("bytes"), logs=Sum("log_files"), small=Count("pk", filter=is_small)
+    )
+    compacted = _compactions(keys)
+    read_together(summed, compacted)
+    files = {key: (size or 0, logs or 0, small) for key, size, logs, small in summed}
+    compactions = {key: (last_at, deltas or 0) for key, last_at, deltas in compacted}
     commits = commits_by_hour(keys, hour_starts(known.now))
-    return _Known(known.now, known.writers, known.losses, known.pending, known.pins, files, commits)
+    return replace(known, files=files, commits=commits, compactions=compactions)
+
+
+def _compactions(keys: Sequence[int]) -> QuerySet[Table, Any]:
+    """When each merge-on-read table was compacted last, and its delta commits since. Both read the
+    index of completion times.
+    """
+    of_table = InstantRecord.objects.filter(table=OuterRef("pk"), state="completed")
+    compactions = of_table.filter(action="commit").order_by("-completed_at")
+    last_at = Subquery(compactions.values("completed_at")[:1])
+    deltas = of_table.filter(action="deltacommit", completed_at__gt=OuterRef("last_at"))
+    count = deltas.order_by().values("table").annotate(n=Count("pk")).values("n")
+    tables = Table.objects.filter(pk__in=keys, table_type="MERGE_ON_READ").order_by()
+    return tables.annotate(
+        compacted_at=last_at, last_at=Coalesce("compacted_at", Value("0"))
+    ).values_list("pk", "compacted_at", Subquery(count))
 
 
 def _is_active(line: TableLine, known: _Known) -> bool:
@@ -187,7 +218,7 @@ def _is_active(line: TableLine, known: _Known) -> bool:
 
 SHOWN: Final[Mapping[str, tuple[str, Callable[[TableLine, _Known], bool]]]] = {
     "late": ("late", lambda line, _: line.is_late),
-    "unread": ("not up to date", lambda line, _: line.is_unread),
+    "unread": ("out of sync", lambda line, _: line.is_unread),
     "conflicts": (
         "open conflicts",
         lambda line, known: line.key in known.losses and known.losses[line.key].open > 0,
@@ -197,8 +228,8 @@ SHOWN: Final[Mapping[str, tuple[str, Callable[[TableLine, _Known], bool]]]] = {
         lambda line, known: any(one.is_suspect for one in known.writers.get(line.key, ())),
     ),
     "archiving": ("archiving blocked", lambda line, _: line.is_archiving_blocked),
-    "unwell": ("unwell", lambda line, _: line.health in ("bad", "warn") or line.is_unread),
-    "writing": ("written now", _is_active),
+    "unwell": ("failing checks", lambda line, _: line.health in ("bad", "warn") or line.is_unread),
+    "writing": ("active writers", _is_active),
     "pinned": ("pinned", lambda line, known: line.key in known.pins),
 }
 """What the list may be narrowed to, in words."""
@@ -220,7 +251,7 @@ def shown_words(show: str) -> str:
     """What the list is narrowed to."""
     if show.startswith(OF_CHECK):
         check = show.removeprefix(OF_CHECK)
-        return f"not well: {CHECKS.get(check, check)}"
+        return f"failing check: {CHECKS.get(check, check)}"
     return SHOWN[show][0] if show in SHOWN else ""
 
 
@@ -239,6 +270,9 @@ SORTED_BY: Final[Mapping[str, _Key]] = {
     "conflicts": lambda row: (row.conflicts_24h, row.open_conflicts),
     "backlog": lambda row: (row.log_files, row.plans),
     "size": lambda row: row.bytes,
+    "small": lambda row: row.small_files,
+    "deltas": lambda row: row.delta_commits,
+    "compaction": lambda row: row.last_compaction_at or "",
     "rows": lambda row: row.rows_24h,
     "commits": lambda row: row.commits_24h,
     "pending": lambda row: row.pending,
@@ -249,7 +283,7 @@ SORTED_BY: Final[Mapping[str, _Key]] = {
     "location": lambda row: row.line.location,
 }
 """What the list may be sorted by: the keys of its columns."""
-_BY_MUCH: Final = ("backlog", "size", "rows", "commits")
+_BY_MUCH: Final = ("backlog", "size", "small", "deltas", "compaction", "rows", "commits")
 
 
 def _is_by_much(sort: str) -> bool:
@@ -271,7 +305,8 @@ def _listed(line: TableLine, known: _Known) -> Listed:
     writers = known.writers.get(line.key, [])
     lost = known.losses.get(line.key) or Losses()
     writes, plans = known.pending.get(line.key, (0, 0))
-    size, logs = known.files.get(line.key, (0, 0))
+    size, logs, small = known.files.get(line.key, (0, 0, 0))
+    last_compaction_at, deltas = known.compactions.get(line.key, (None, 0))
     hourly = known.commits.get(line.key)
     return Listed(
         line=line,
@@ -283,6 +318,9 @@ def _listed(line: TableLine, known: _Known) -> Listed:
         plans=plans,
         log_files=logs,
         bytes=size,
+        small_files=small,
+        last_compaction_at=last_compaction_at,
+        delta_commits=deltas,
         commits=hourly.counts if hourly else [0] * HOURS,
         rows_24h=hourly.rows if hourly else 0,
         is_pinned=line.key in known.pins,

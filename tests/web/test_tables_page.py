@@ -21,11 +21,14 @@ from django.utils import timezone
 
 from controlplane.audit.models import AuditEvent
 from controlplane.home.tables import EXPORT_ROWS_MAX, SORTED_BY
+from controlplane.mirror.models import FileGroupRecord, InstantRecord
+from controlplane.mirror.queries.files import SMALL_FILE_BYTES
 from controlplane.mirror.sync import sync_table
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from tests.support.many_tables import many_tables
 from tests.support.markup import compact
+from tests.web.conftest import instant
 from workers import open_table
 
 QUERIES_MAX = 12
@@ -168,7 +171,7 @@ def test_one_service_runs_on_several_and_what_is_refused_holds_up_no_other(
     assert "There is no such table." in page
     assert list(Operation.objects.values_list("table__slug", flat=True)) == ["orders"]
     assert AuditEvent.objects.filter(what="service.compaction", reason="spring").count() >= 1
-    assert "2 of them refused it" in page
+    assert "2 rejected" in page
     assert "needs the role operator" in refused
 
 
@@ -216,3 +219,22 @@ def test_times_are_written_in_the_zone_that_a_person_chose(
     assert "UTC</small>" in compact(again.get("/operations").content.decode())
     nowhere = {"zone": "named", "name": "Mars/Base"}
     assert as_viewer.post("/preferences", nowhere).status_code == 400
+
+
+def test_columns_of_files_and_compactions_count_what_the_mirror_has(as_viewer: Client) -> None:
+    now = timezone.now()
+    first, second = many_tables(2, now)
+    InstantRecord.objects.create(
+        table=first, requested_at=instant(now, seconds=9_000), action="commit", state="completed",
+        completed_at=instant(now, seconds=2.5 * 3_600),
+    )  # fmt: skip
+    FileGroupRecord.objects.filter(table=first).update(base_bytes=5)
+    FileGroupRecord.objects.filter(table=second).update(base_bytes=SMALL_FILE_BYTES)
+
+    rows = as_viewer.get("/tables/export?as=json&sort=-deltas").json()["rows"]
+
+    counts = {row["slug"]: (row["small"], row["deltas"]) for row in rows}
+    assert counts == {"lake-0000": (1, 2), "lake-0001": (0, 4)}
+    assert [row["slug"] for row in rows] == ["lake-0001", "lake-0000"]
+    assert rows[0]["compaction"] is None
+    assert rows[1]["compaction"]
