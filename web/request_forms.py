@@ -72,6 +72,7 @@ def to_form_field(field: Field) -> forms.Field:
             errors = {**errors, "invalid": "Enter a time as 2026-01-31 14:00."}
             return forms.DateTimeField(error_messages=errors, **words)
         case FieldType.OPTIONS:
+            words["required"] = False  # The parts have fields of their own.
             return OptionLines(max_length=LINES_CHARS_MAX, widget=forms.Textarea, **words)
         case _:
             errors["max_length"] = f"Enter at most {field.chars_max} characters."

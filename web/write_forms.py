@@ -90,7 +90,7 @@ class WriteForm(RequestForm):
     @property
     def source_fields(self) -> list[forms.BoundField]:
         """Those of this kind of source, but for what secures a broker and how a file is read."""
-        return self.group("From")
+        return self.group("Source")
 
     @property
     def reading_fields(self) -> list[forms.BoundField]:

@@ -19,6 +19,7 @@ from controlplane.errors import InvalidRequest, NotAllowedNow, PlanVoid, Storage
 from controlplane.mirror.storage import engine_table
 from controlplane.operations.brokers import check_brokers
 from controlplane.operations.confirmation import check_words
+from controlplane.operations.descriptions.sinks import TO_CHARS_MAX
 from controlplane.operations.named_connections import build_environment
 from controlplane.operations.sink_stops import newest_operation, open_operation, own_options
 from controlplane.tables.messages import mask_message
@@ -38,7 +39,6 @@ from workers.sink.reset import PartitionReset, ResetPlan, plan_reset, reset_offs
 from workers.table.table import Table as EngineTable
 
 WHAT = "sink.reset"
-TO_CHARS_MAX = 60_000
 BROKER_WAIT_S = 5.0
 """A person waits."""
 

@@ -21,6 +21,7 @@ from controlplane.operations.descriptions.services import SERVICES
 from controlplane.operations.descriptions.write import SOURCE, WRITE, part_names
 from controlplane.operations.kinds.kind import kinds
 from web.forms import RollbackForm, ServiceForm
+from web.sink_forms import SinkForm
 from web.write_forms import SOURCES, WriteForm
 from workers.public.sluice_client import Client
 from workers.sink.bounded import FIELDS, OFFSETS
@@ -31,6 +32,7 @@ PAGE = REPOSITORY / "docs" / "requests.md"
 FORMS: Final[Mapping[str, Callable[[], list[forms.Form]]]] = {
     "rollback": lambda: [RollbackForm()],
     "service": lambda: [ServiceForm()],
+    "sink": lambda: [SinkForm(namespace="")],
     "write": lambda: [WriteForm(kind=kind, namespace="") for kind in SOURCES],
 }
 """By request; those that are not listed have no form."""

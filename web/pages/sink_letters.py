@@ -16,11 +16,11 @@ from controlplane.errors import ControlPlaneError
 from controlplane.mirror.queries.sinks import letter_commits
 from controlplane.mirror.sink_letters import LetterPage, sink_letters
 from controlplane.operations.actions import do_request_replay, plan_replay
+from controlplane.operations.confirmation import REASON_CHARS_MAX
 from controlplane.operations.sink_board import SinkSummary, letters_directory, sink_summary
 from controlplane.tables.access import Permission, access_table
 from controlplane.tables.row_access import row_access
 from web.refusals import explained, page, person, sentence_of
-from web.sink_forms import REASON_CHARS_MAX
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table

@@ -13,10 +13,10 @@ from django.views.decorators.http import require_http_methods
 
 from controlplane.errors import ControlPlaneError
 from controlplane.operations.actions import do_reset_sink, plan_sink_reset
+from controlplane.operations.confirmation import REASON_CHARS_MAX
 from controlplane.operations.sink_board import sink_summary
 from controlplane.tables.access import Permission, access_table
 from web.refusals import explained, page, person, refusal_of
-from web.sink_forms import REASON_CHARS_MAX
 
 OFFSETS_CHARS_MAX = 60_000
 

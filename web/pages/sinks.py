@@ -26,6 +26,7 @@ from controlplane.mirror.queries.sinks import (
     transactions,
 )
 from controlplane.operations.actions import do_relaunch_sink, do_start_sink, do_stop_sink
+from controlplane.operations.confirmation import REASON_CHARS_MAX
 from controlplane.operations.sink_board import (
     SinkSummary,
     sink_summary,
@@ -36,7 +37,7 @@ from controlplane.tables.row_access import row_access
 from web import sink_figures as figures
 from web.pages.sink_letters import letters_context
 from web.refusals import explained, page, person, refusal_of
-from web.sink_forms import REASON_CHARS_MAX, SinkForm
+from web.sink_forms import SinkForm
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table

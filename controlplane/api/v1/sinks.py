@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from controlplane.api.auth import IsAdmin, IsOperator, IsOperatorToWrite
 from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated, validated_query
+from controlplane.api.request_bodies import RequestBody
 from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
 from controlplane.api.views import ApiView
 from controlplane.mirror.queries.sinks import (
@@ -35,7 +36,14 @@ from controlplane.operations.actions import (
     do_stop_sink,
     plan_sink_reset,
 )
-from controlplane.operations.kinds.sink import RELAUNCHES_MAX
+from controlplane.operations.descriptions.sinks import (
+    PLAN_RESET,
+    RELAUNCH_SINK,
+    REPLAY,
+    RESET_SINK,
+    START_SINK,
+    STOP_SINK,
+)
 from controlplane.operations.queries import OperationDetail, operation_detail
 from controlplane.operations.sink_board import (
     SinkSummary,
@@ -43,13 +51,12 @@ from controlplane.operations.sink_board import (
     sink_summary,
     sinks_board,
 )
-from controlplane.operations.sink_resets import TO_CHARS_MAX, SinkReset, SinkResetPlan
+from controlplane.operations.sink_resets import SinkReset, SinkResetPlan
 from controlplane.tables.access import Permission, access_table
 from controlplane.tables.models import Table
 from controlplane.tables.row_access import row_access
 
 PARTICIPANTS_MAX = 1_000
-NAMED_MAX = 1_000
 _KEY = OpenApiParameter(IDEMPOTENCY_KEY, str, OpenApiParameter.HEADER)
 
 
@@ -57,20 +64,8 @@ class SinkListApi(ApiView):
     permission_classes = [IsOperatorToWrite]
     sort_keys = ("sink_id", "phase")
 
-    class SinkStart(Strict):
-        sink_options = serializers.DictField(
-            child=serializers.CharField(max_length=4_000, allow_blank=True),
-            help_text="As `hoodie.kafka.topic`; a password by the name of its variable.",
-        )
-        application = serializers.ChoiceField(choices=["own", "connect"], default="own")
-        spark_conf = serializers.DictField(child=serializers.CharField(), required=False)
-        relaunches_max = serializers.IntegerField(
-            min_value=0,
-            max_value=RELAUNCHES_MAX,
-            default=0,
-            help_text="How often in a row it is launched again by itself when it dies.",
-        )
-        reason = serializers.CharField(max_length=500, required=False, default="")
+    class SinkStart(RequestBody):
+        description = START_SINK
 
     @extend_schema(operation_id="sinks_list", responses=output(SinkSummary)(many=True))
     def get(self, request: Request, slug: str) -> Response:
@@ -177,21 +172,8 @@ class SinkReplayApi(ApiView):
 
     permission_classes = [IsAdmin]
 
-    class SinkReplay(Strict):
-        instant = serializers.CharField(
-            max_length=17, required=False, default="", help_text="Those that this commit left out."
-        )
-        letters = serializers.ListField(
-            child=serializers.CharField(max_length=30),
-            max_length=NAMED_MAX,
-            required=False,
-            default=list,
-            help_text="`partition:offset` of each.",
-        )
-        cause = serializers.CharField(
-            max_length=2_000, required=False, default="", help_text="Exactly as the letters say it."
-        )
-        reason = serializers.CharField(max_length=500)
+    class SinkReplay(RequestBody):
+        description = REPLAY
 
     @extend_schema(
         operation_id="sinks_dead_letters_replay",
@@ -213,11 +195,8 @@ class SinkResetPlanApi(ApiView):
 
     permission_classes = [IsAdmin]
 
-    class SinkResetTarget(Strict):
-        to = serializers.CharField(
-            max_length=TO_CHARS_MAX,
-            help_text='earliest, latest, or {"0": 17} with the next offset of each partition.',
-        )
+    class SinkResetTarget(RequestBody):
+        description = PLAN_RESET
 
     @extend_schema(
         operation_id="sinks_reset_plan",
@@ -235,11 +214,8 @@ class SinkResetApi(ApiView):
 
     permission_classes = [IsAdmin]
 
-    class SinkResetRequest(Strict):
-        to = serializers.CharField(max_length=TO_CHARS_MAX, help_text="As the plan tells it.")
-        plan_hash = serializers.CharField(max_length=64)
-        reason = serializers.CharField(max_length=500)
-        table_name = serializers.CharField(max_length=200, help_text="The table's name, typed.")
+    class SinkResetRequest(RequestBody):
+        description = RESET_SINK
 
     @extend_schema(
         operation_id="sinks_reset",
@@ -268,13 +244,8 @@ class SinkStopApi(ApiView):
 
     permission_classes = [IsOperator]
 
-    class SinkStop(Strict):
-        kind = serializers.ChoiceField(
-            choices=["graceful", "hard"],
-            default="graceful",
-            help_text="graceful commits the transaction at hand first, hard gives it up.",
-        )
-        reason = serializers.CharField(max_length=500, required=False, default="")
+    class SinkStop(RequestBody):
+        description = STOP_SINK
 
     @extend_schema(
         operation_id="sinks_stop", request=SinkStop, responses={202: output(SinkSummary)}
@@ -294,8 +265,8 @@ class SinkRelaunchApi(ApiView):
 
     permission_classes = [IsOperator]
 
-    class SinkRelaunch(Strict):
-        reason = serializers.CharField(max_length=500, required=False, default="")
+    class SinkRelaunch(RequestBody):
+        description = RELAUNCH_SINK
 
     @extend_schema(
         operation_id="sinks_relaunch",

@@ -34,7 +34,7 @@ def add_yes(parser: ArgumentParser) -> None:
 def read_texts(options: Mapping[str, Any], fields: Iterable[Field]) -> dict[str, str]:
     """Return the values of these arguments by their keys, without empty ones."""
     texts = {field.body_key: options.get(_destination(field)) for field in fields if field.flag}
-    return {key: text for key, text in texts.items() if text}
+    return {key: str(text) for key, text in texts.items() if text}
 
 
 def parse_pair(text: str) -> tuple[str, str]:
@@ -56,7 +56,7 @@ def _add_field(parser: ArgumentParser, field: Field) -> None:
     else:
         # Options have defaults of their own.
         has_default = isinstance(field.default, str | int) and not field.key
-        words["default"] = field.default if has_default else ""
+        words["default"] = field.default if has_default else None if field.key else ""
         words["type"] = _TYPES.get(field.type, str)
     if not field.flag.startswith("-"):
         words["nargs"] = None if field.is_needed else "?"

@@ -9,6 +9,14 @@ from typing import Final
 from controlplane.operations.descriptions.field import Description, Field, FieldType
 from controlplane.operations.descriptions.rollback import PLAN_ROLLBACK, ROLLBACK
 from controlplane.operations.descriptions.services import PLAN_SERVICE, SERVICE, SERVICES, Service
+from controlplane.operations.descriptions.sinks import (
+    PLAN_RESET,
+    RELAUNCH_SINK,
+    REPLAY,
+    RESET_SINK,
+    START_SINK,
+    STOP_SINK,
+)
 from controlplane.operations.descriptions.write import PLAN_OVERWRITE, WRITE
 
 DESCRIPTIONS: Final[Sequence[Description]] = (
@@ -18,6 +26,12 @@ DESCRIPTIONS: Final[Sequence[Description]] = (
     ROLLBACK,
     PLAN_SERVICE,
     SERVICE,
+    START_SINK,
+    STOP_SINK,
+    RELAUNCH_SINK,
+    PLAN_RESET,
+    RESET_SINK,
+    REPLAY,
 )
 
 _HEAD: Final = """# Requests
@@ -82,7 +96,9 @@ def _type(field: Field) -> str:
     if values := [f"`{value}`" for value in field.values if value]:
         return ", ".join(values)
     limits = {
-        FieldType.NUMBER: f", {field.least:,} to {field.most:,}" if field.most is not None else "",
+        FieldType.NUMBER: f", {field.least or 0:,} to {field.most:,}"
+        if field.most is not None
+        else "",
         FieldType.LIST: f", {field.most} at most" if field.most is not None else "",
     }
     secret = ", names a secret" if field.is_secret else ""

@@ -22,10 +22,10 @@ STATEMENT_CHARS_MAX: Final = 20_000
 BROKER: Final = "localhost:9092"
 """What the field of an address begins with."""
 _COLUMNS_CHARS_MAX: Final = 4000
-_INTO: Final = "Into the table"
-_FROM: Final = "From"
-SECURITY: Final = "Security of the broker"
-READING: Final = "How the file is read"
+_INTO: Final = "Table"
+_FROM: Final = "Source"
+SECURITY: Final = "Broker security"
+READING: Final = "File options"
 
 CONNECTION: Final = Field(
     name="connection",

@@ -20,6 +20,14 @@ from controlplane.errors import InvalidRequest, NotAllowedNow
 from controlplane.operations.ask import Ask, Request, Requester, Wanted
 from controlplane.operations.brokers import check_brokers
 from controlplane.operations.cancels import SPARK_USER
+from controlplane.operations.descriptions.sinks import (
+    PLAN_RESET,
+    RELAUNCH_SINK,
+    RELAUNCHES_MAX,
+    RESET_SINK,
+    START_SINK,
+    STOP_SINK,
+)
 from controlplane.operations.effect_proofs import SINK_TITLES, sink_checks
 from controlplane.operations.kinds.kind import Cancelling, Kind
 from controlplane.operations.models import Operation
@@ -43,8 +51,6 @@ from workers.options.write_options import write_options
 from workers.sink.config import SinkConfig, sink_config
 from workers.spark.settings import checked_settings
 from workers.table_services.inline import own_options as options_of_writes
-
-RELAUNCHES_MAX = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,6 +217,7 @@ KIND = Kind(
     job=SinkJob,
     permission=lambda _: Permission.OPERATE,
     confirm=confirm_sink,
+    descriptions=(START_SINK, STOP_SINK, RELAUNCH_SINK, PLAN_RESET, RESET_SINK),
     titles=SINK_TITLES,
     checks=sink_checks,
     is_gone=sink_is_gone,

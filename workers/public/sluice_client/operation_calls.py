@@ -11,6 +11,9 @@ from .rows import (
     OverwritePlan,
     PlanView,
     ServicePlanView,
+    SinkReset,
+    SinkResetPlan,
+    SinkSummary,
 )
 
 
@@ -133,6 +136,121 @@ class OperationCalls:
             body["plan_hash"] = plan["plan_hash"]
             body["table_name"] = self._table_name(slug)
         path = f"{table_path(slug)}services/{segment(service)}/"
+        answer: OperationDetail = self._connection.send("POST", path, drop_empty(body), key=key)
+        return answer
+
+    def start_sink(
+        self,
+        slug: str,
+        sink_options: Mapping[str, str],
+        *,
+        application: str = "own",
+        spark_conf: Mapping[str, str] | None = None,
+        relaunches_max: int = 0,
+        reason: str = "",
+        key: str | None = None,
+    ) -> OperationDetail:
+        """Run a sink into the table until it is stopped, with the options of docs/options.md."""
+        body: dict[str, Any] = {
+            "sink_options": dict(sink_options or {}),
+            "application": application,
+            "spark_conf": dict(spark_conf or {}),
+            "relaunches_max": relaunches_max,
+            "reason": reason,
+        }
+        path = f"{table_path(slug)}sinks/"
+        answer: OperationDetail = self._connection.send("POST", path, drop_empty(body), key=key)
+        return answer
+
+    def stop_sink(
+        self,
+        slug: str,
+        sink_id: str,
+        kind: str = "graceful",
+        *,
+        reason: str = "",
+    ) -> SinkSummary:
+        """Ask a sink to stop, whether or not the node runs it."""
+        body: dict[str, Any] = {
+            "kind": kind,
+            "reason": reason,
+        }
+        path = f"{table_path(slug)}sinks/{segment(sink_id)}/stop/"
+        answer: SinkSummary = self._connection.send("POST", path, drop_empty(body))
+        return answer
+
+    def relaunch_sink(
+        self,
+        slug: str,
+        sink_id: str,
+        *,
+        reason: str = "",
+        key: str | None = None,
+    ) -> OperationDetail:
+        """Run the newest operation of a sink again, with the same options."""
+        body: dict[str, Any] = {
+            "reason": reason,
+        }
+        path = f"{table_path(slug)}sinks/{segment(sink_id)}/relaunch/"
+        answer: OperationDetail = self._connection.send("POST", path, drop_empty(body), key=key)
+        return answer
+
+    def plan_sink_reset(
+        self,
+        slug: str,
+        sink_id: str,
+        to: str,
+    ) -> SinkResetPlan:
+        """Plan a reset: what a sink reads again or passes over from there. Nothing is changed."""
+        body: dict[str, Any] = {
+            "to": to,
+        }
+        path = f"{table_path(slug)}sinks/{segment(sink_id)}/reset/plan/"
+        answer: SinkResetPlan = self._connection.send("POST", path, drop_empty(body))
+        return answer
+
+    def reset_sink(
+        self,
+        slug: str,
+        sink_id: str,
+        plan: SinkResetPlan,
+        *,
+        reason: str,
+        table_name: str,
+        key: str | None = None,
+    ) -> SinkReset:
+        """Set the offsets of a sink as planned, in one commit without rows. A person types
+        `table_name`."""
+        body: dict[str, Any] = {
+            "reason": reason,
+            "table_name": table_name,
+            "to": plan["to"],
+            "plan_hash": plan["plan_hash"],
+        }
+        path = f"{table_path(slug)}sinks/{segment(sink_id)}/reset/"
+        answer: SinkReset = self._connection.send("POST", path, drop_empty(body), key=key)
+        return answer
+
+    def replay_letters(
+        self,
+        slug: str,
+        sink_id: str,
+        *,
+        instant: str = "",
+        letters: Sequence[str] = (),
+        cause: str = "",
+        reason: str,
+        key: str | None = None,
+    ) -> OperationDetail:
+        """Send dead letters to their topic again, each once: those of one commit, of one cause, or
+        by name."""
+        body: dict[str, Any] = {
+            "instant": instant,
+            "letters": list(letters),
+            "cause": cause,
+            "reason": reason,
+        }
+        path = f"{table_path(slug)}sinks/{segment(sink_id)}/dead-letters/replay/"
         answer: OperationDetail = self._connection.send("POST", path, drop_empty(body), key=key)
         return answer
 

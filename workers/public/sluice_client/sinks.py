@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from .connection import Connection, segment, table_path
 from .rows import (
     CellAnswer,
     GroupCommitRow,
     JoinStatus,
     LetterCommitRow,
-    OperationDetail,
     ParticipantRow,
-    SinkReset,
-    SinkResetPlan,
     SinkSummary,
     StreamRounds,
     StreamsBoard,
@@ -63,76 +57,6 @@ class SinkCalls:
         path = f"{_sink(slug, sink_id)}dead-letters/"
         rows: list[LetterCommitRow] = self._connection.get(path)
         return rows
-
-    def replay_letters(
-        self,
-        slug: str,
-        sink_id: str,
-        *,
-        reason: str,
-        instant: str = "",
-        letters: Sequence[str] = (),
-        cause: str = "",
-        key: str | None = None,
-    ) -> OperationDetail:
-        """Send dead letters to their topic again: those of one commit, of one cause, or each that
-        is named as `partition:offset`.
-        """
-        body: dict[str, Any] = {"reason": reason, "letters": list(letters)}
-        body |= {name: text for name, text in (("instant", instant), ("cause", cause)) if text}
-        path = f"{_sink(slug, sink_id)}dead-letters/replay/"
-        detail: OperationDetail = self._connection.send("POST", path, body, key=key)
-        return detail
-
-    def start_sink(
-        self,
-        slug: str,
-        sink_options: Mapping[str, str],
-        *,
-        reason: str = "",
-        key: str | None = None,
-    ) -> OperationDetail:
-        """Have the node run a sink into the table, with the options of docs/options.md."""
-        body = {"sink_options": dict(sink_options), "reason": reason}
-        path = f"{table_path(slug)}sinks/"
-        detail: OperationDetail = self._connection.send(
-            "POST", path, {name: given for name, given in body.items() if given}, key=key
-        )
-        return detail
-
-    def stop_sink(self, slug: str, sink_id: str, kind: str, *, reason: str = "") -> SinkSummary:
-        """Ask it to stop; the document has the kinds. It ends by itself."""
-        body = {"kind": kind, **({"reason": reason} if reason else {})}
-        row: SinkSummary = self._connection.send("POST", f"{_sink(slug, sink_id)}stop/", body)
-        return row
-
-    def plan_sink_reset(self, slug: str, sink_id: str, to: str) -> SinkResetPlan:
-        """What is read again or passed over where it goes on from `to`; nothing is changed."""
-        path = f"{_sink(slug, sink_id)}reset/plan/"
-        plan: SinkResetPlan = self._connection.send("POST", path, {"to": to})
-        return plan
-
-    def reset_sink(
-        self,
-        slug: str,
-        sink_id: str,
-        plan: SinkResetPlan,
-        *,
-        reason: str,
-        table_name: str,
-        key: str | None = None,
-    ) -> SinkReset:
-        """Carry out the plan that was looked at; `table_name` is the table's, typed by a person."""
-        body = {
-            "to": plan["to"],
-            "plan_hash": plan["plan_hash"],
-            "reason": reason,
-            "table_name": table_name,
-        }
-        done: SinkReset = self._connection.send(
-            "POST", f"{_sink(slug, sink_id)}reset/", body, key=key
-        )
-        return done
 
     # Streams
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -16,10 +17,24 @@ from controlplane.errors import ControlPlaneError
 from controlplane.mirror.storage import engine_table
 from controlplane.mirror.sync import sync_table
 from controlplane.node.shell import sink_replay, sink_reset, sinks
-from controlplane.node.shell.arguments import add_confirmation
+from controlplane.node.shell.arguments import (
+    add_confirmation,
+    add_fields,
+    add_yes,
+    parse_pair,
+    read_texts,
+)
 from controlplane.node.shell.identity import check_role
 from controlplane.node.shell.sinks import Place
 from controlplane.operations.actions import do_relaunch_sink
+from controlplane.operations.descriptions.field import REASON
+from controlplane.operations.descriptions.sinks import (
+    RELAUNCH_SINK,
+    REPLAY,
+    RESET_SINK,
+    SINK_PARTS,
+    STOP_SINK,
+)
 from controlplane.tables.access import Permission
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table
@@ -37,18 +52,6 @@ examples:
   python manage.py sink stop orders orders --wait 90
   python manage.py sink reset orders --topic orders --to earliest
 """
-_FLAGS = {
-    "topic": ("hoodie.kafka.topic", "the topic to read"),
-    "bootstrap": ("bootstrap.servers", "brokers, host:port (localhost:9092)"),
-    "id": ("hoodie.sink.id", "which sink of the table this is (the topic's name)"),
-    "control-topic": ("hoodie.kafka.control.topic", "for messages (hudi-control-topic)"),
-    "mode": ("hoodie.sink.mode", "append or upsert (append)"),
-    "format": ("hoodie.sink.format", "json, avro or csv (json)"),
-    "interval": ("hoodie.kafka.commit.interval.secs", "seconds between commits (60)"),
-    "start-offsets": ("hoodie.kafka.start.offsets", 'earliest, latest or {"0": 17}'),
-}
-
-
 _ROLES = {
     "run": Permission.OPERATE,
     "stop": Permission.OPERATE,
@@ -84,29 +87,19 @@ class Command(BaseCommand):
         stop = _action(actions, "stop", "after its transaction, or at once")
         stop.add_argument("--hard", action="store_true", help="give its transaction up")
         stop.add_argument("--wait", type=float, default=0, help="so many seconds for its end")
-        stop.add_argument("--reason", default="", help="for the audit")
+        add_fields(stop, [STOP_SINK["reason"]])
         relaunch = _action(actions, "relaunch", "one that was launched by the node, as it was")
-        relaunch.add_argument("--reason", default="", help="for the audit")
+        add_fields(relaunch, RELAUNCH_SINK.fields)
         relaunch.add_argument("--user", default="admin", help="whose operation it is (admin)")
         reset = _action(actions, "reset", "where it goes on: a plan first", sink=False)
         _add_options(reset)
-        reset.add_argument(
-            "--to", required=True, help='earliest, latest or {"0": 17} of each partition'
-        )
+        add_fields(reset, [RESET_SINK["to"]])
         add_confirmation(reset)
         replay = _action(actions, "replay", "produce its dead letters again", sink=False)
         _add_options(replay)
         replay.add_argument("--directory", default="", help="of the letters (<table>-dead-letters)")
-        replay.add_argument(
-            "--letter",
-            action="append",
-            default=[],
-            metavar="PARTITION:OFFSET",
-            help="only this one; may be repeated",
-        )
-        replay.add_argument("--cause", default="", help="only letters with exactly this cause")
-        replay.add_argument("--yes", action="store_true", help="produce them")
-        replay.add_argument("--reason", default="", help="for the audit")
+        add_fields(replay, [REPLAY["letters"], REPLAY["cause"], REASON])
+        add_yes(replay)
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -177,8 +170,8 @@ def _action(actions: Any, name: str, text: str, *, sink: bool = True) -> Argumen
 
 
 def _add_options(parser: ArgumentParser) -> None:
-    for flag, (key, text) in _FLAGS.items():
-        parser.add_argument(f"--{flag}", default="", help=f"{text}: {key}")
+    # A reset and a replay name a sink by its id as well.
+    add_fields(parser, [replace(part, is_needed=False) for part in SINK_PARTS])
     parser.add_argument(
         "--set",
         action="append",
@@ -189,14 +182,7 @@ def _add_options(parser: ArgumentParser) -> None:
 
 
 def _given(options: Mapping[str, Any]) -> dict[str, str]:
-    flags = {key: options[flag.replace("-", "_")] for flag, (key, _) in _FLAGS.items()}
-    given = {key: value for key, value in flags.items() if value}
-    for text in options["set"]:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise CommandError(f"--set takes KEY=VALUE, not {text!r}")
-        given[key] = value
-    return given
+    return read_texts(options, SINK_PARTS) | dict(map(parse_pair, options["set"]))
 
 
 def _place(named: str) -> Place:
