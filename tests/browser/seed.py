@@ -24,6 +24,7 @@ django.setup()
 import pyarrow as pa  # noqa: E402
 from django.conf import settings  # noqa: E402
 from django.contrib.auth.models import Group, User  # noqa: E402
+from django.core.management import call_command  # noqa: E402
 
 from controlplane.connections.actions import (  # noqa: E402
     ConnectionWish,
@@ -372,6 +373,7 @@ def connections(now: datetime, admin: User) -> None:
 
 
 def main() -> None:
+    call_command("migrate", verbosity=0)
     now = datetime.now(UTC)
     admin = users()
     busy_table(now, admin)

@@ -58,8 +58,6 @@ def served(home: Path) -> Iterator[Site]:
         "SLUICE_WORKER_TOKEN": WORKER_TOKEN,
         "PYTHONPATH": str(ROOT),
     }
-    migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
-    subprocess.run(migrate, check=True, cwd=ROOT, env=environment)
     with ExitStack() as stack:
         stack.callback(server.shutdown)
         web = start_listener(partial(_start_web, environment), home / "web.log")

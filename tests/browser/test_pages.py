@@ -163,10 +163,12 @@ def test_page_is_clean_accessible_and_never_wider_than_the_screen(
         density = random.Random(f"{SEED} {name} {width} {theme}").choice(DENSITIES)
         choose(page, site, theme=theme, density=density)
         visit(page, site, path)
-        page.screenshot(path=tmp_path / f"{name}-{theme}-{width}.png", full_page=True)
+        of_page = [f"{name}: {problem}" for problem in problems(page)]
         if (wide := page.evaluate("document.documentElement.scrollWidth")) > width:
-            faults.append(f"{name}: {wide} pixels wide")
-        faults += [f"{name}: {problem}" for problem in problems(page)]
+            of_page.append(f"{name}: {wide} pixels wide")
+        if of_page:
+            page.screenshot(path=tmp_path / f"{name}-{theme}-{width}.png", full_page=True)
+        faults += of_page
 
     assert not faults, "\n".join(faults)
     assert seen.console == []
