@@ -267,7 +267,7 @@ def shortened(text: str, *, length_max: int = LABEL_CHARS_MAX) -> str:
 
 
 def figure_layout(*, height: int) -> dict[str, Any]:
-    """What the figures of this module and of others have in common."""
+    """Return the layout that all figures share."""
     return {
         "height": height,
         "margin": {"l": 8, "r": 12, "t": 8, "b": 36},

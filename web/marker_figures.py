@@ -17,14 +17,14 @@ INSTANTS_MAX = 12
 
 
 def queue_depth(samples: Sequence[SampleRow]) -> Figure:
-    """A moment without an answer is a gap."""
+    """Draw a line with a gap at each moment without an answer."""
     depths = [sample.queue_depth if sample.up else None for sample in samples]
     line = _line(samples, depths, "queue depth", "busy", "%{y} names waiting")
     return _over_time([line] if samples else [], "names waiting")
 
 
 def latencies(samples: Sequence[SampleRow]) -> Figure:
-    """Two lines, once the server has answered a request."""
+    """Draw p50 and p95 once the server has answered a request."""
     lines = [
         _line(samples, values, name, tone, f"{name} %{{y:.1f}} ms")
         for name, tone, values in (
@@ -37,9 +37,9 @@ def latencies(samples: Sequence[SampleRow]) -> Figure:
 
 
 def batch_sizes(status: MarkerServerStatus) -> list[tuple[str, int]]:
-    """How many batches had how many markers, the smallest first."""
+    """Count batches by their number of markers, the smallest first."""
     counts = status.latest.batch_sizes if status.latest else {}
-    return sorted(counts.items(), key=lambda counted: _least(counted[0]))
+    return sorted(counts.items(), key=lambda size: _least(size[0]))
 
 
 def size_bars(sizes: Sequence[tuple[str, int]]) -> Figure:
@@ -48,45 +48,51 @@ def size_bars(sizes: Sequence[tuple[str, int]]) -> Figure:
     return _bars([bar] if sizes else [], "markers per batch", "batches")
 
 
-def saved_bars(periods: Sequence[tuple[str, BatchTotals]]) -> Figure:
-    """Per period the batches beside the files that direct markers would have created."""
+def compare_batches(periods: Sequence[tuple[str, BatchTotals]]) -> Figure:
+    """Draw batches next to the files that direct markers would have created, by period."""
     names = [name for name, _ in periods]
     bars = [
-        _bar(names, [one.batches for _, one in periods], "%{y:,} batches", "busy", "batches"),
-        _bar(names, [one.markers for _, one in periods], "%{y:,} files", "quiet", "direct markers"),
+        _bar(names, [totals.batches for _, totals in periods], "%{y:,} batches", "busy", "batches"),
+        _bar(
+            names,
+            [totals.markers for _, totals in periods],
+            "%{y:,} files",
+            "quiet",
+            "direct markers",
+        ),
     ]
     return _bars(bars if periods else [], "", "writes to storage", has_legend=True)
 
 
 def pending_markers(directories: Sequence[MarkerDirectoryRow]) -> Figure:
-    """One bar per instant, named by its writer; a click leads to its markers."""
-    shown = sorted(directories, key=lambda one: -one.markers)[:INSTANTS_MAX]
-    names = [f"{shortened(one.writer or 'not named')}, {_clock(one.instant)}" for one in shown]
+    """Draw one bar per instant, named by its writer and start."""
+    largest = sorted(directories, key=lambda row: -row.markers)[:INSTANTS_MAX]
+    names = [f"{shortened(row.writer or 'not named')}, {_clock(row.instant)}" for row in largest]
     bar: dict[str, Any] = {
         "type": "bar",
         "orientation": "h",
         "y": [escape(name) for name in names],
-        "x": [one.markers for one in shown],
-        "customdata": [[one.instant, one.layout] for one in shown],
+        "x": [row.markers for row in largest],
+        "customdata": [[row.instant, row.layout] for row in largest],
         "hovertemplate": "%{x:,} markers, %{customdata[1]}<br>%{customdata[0]}<extra></extra>",
         "meta": {"tone": "busy"},
     }
-    layout = figure_layout(height=max(FIGURE_PX, 26 * len(shown) + 60))
+    layout = figure_layout(height=max(FIGURE_PX, 26 * len(largest) + 60))
     layout["xaxis"] |= {"rangemode": "tozero", "title": {"text": "markers"}}
     layout["yaxis"] |= {"type": "category", "autorange": "reversed", "showgrid": False}
-    return {"data": [bar] if shown else [], "layout": layout}
+    return {"data": [bar] if largest else [], "layout": layout}
 
 
 def fill_of_files(directories: Sequence[MarkerDirectoryRow]) -> Figure:
-    """Markers in MARKERS0, MARKERS1, …: one colour per instant, stacked."""
-    shown = sorted((one for one in directories if one.files), key=lambda one: -one.markers)
+    """Draw the markers in MARKERS0, MARKERS1, …, stacked by instant."""
+    largest = sorted((row for row in directories if row.files), key=lambda row: -row.markers)
     bars = [
         _bar(
-            [file.name.removeprefix("MARKERS") for file in one.files],
-            [file.markers for file in one.files],
-            f"MARKERS%{{x}}: %{{y}}<br>{escape(shortened(one.writer))}, {one.instant}",
+            [file.name.removeprefix("MARKERS") for file in row.files],
+            [file.markers for file in row.files],
+            f"MARKERS%{{x}}: %{{y}}<br>{escape(shortened(row.writer))}, {row.instant}",
         )
-        for one in shown[:INSTANTS_MAX]
+        for row in largest[:INSTANTS_MAX]
     ]
     figure = _bars(bars, "number of the MARKERS file", "markers")
     figure["layout"]["barmode"] = "stack"
@@ -115,7 +121,7 @@ def _bar(
     return {
         "type": "bar",
         "name": name,
-        "x": [escape(one) for one in names],
+        "x": [escape(name) for name in names],
         "y": list(counts),
         "hovertemplate": f"{hover}<extra></extra>",
         "meta": {"tone": tone},
@@ -123,19 +129,19 @@ def _bar(
 
 
 def _over_time(data: list[dict[str, Any]], unit: str, *, has_legend: bool = False) -> Figure:
-    layout = _titled("UTC", unit, has_legend=has_legend)
+    layout = _build_layout("UTC", unit, has_legend=has_legend)
     layout["xaxis"] |= {"type": "date", "tickformat": "%H:%M:%S", "nticks": 6}
     return {"data": data, "layout": layout}
 
 
 def _bars(data: list[dict[str, Any]], across: str, up: str, *, has_legend: bool = False) -> Figure:
-    layout = _titled(across, up, has_legend=has_legend)
+    layout = _build_layout(across, up, has_legend=has_legend)
     layout["xaxis"] |= {"type": "category"}
     layout["bargap"] = 0.3
     return {"data": data, "layout": layout}
 
 
-def _titled(across: str, up: str, *, has_legend: bool) -> dict[str, Any]:
+def _build_layout(across: str, up: str, *, has_legend: bool) -> dict[str, Any]:
     layout = figure_layout(height=FIGURE_PX)
     layout["margin"]["b"] = 44
     layout["showlegend"] = has_legend

@@ -20,7 +20,7 @@ from controlplane.operations.states import OPEN, OperationState
 from controlplane.tables.models import Table as TableRow
 from workers.clock import Clock
 
-Say = Callable[[str], object]
+Report = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,16 +34,16 @@ class StartedDemo:
     """Why it has no Kafka sink; empty with one."""
 
 
-def start_all(by: User, wanted: DemoRun, clock: Clock, say: Say) -> StartedDemo:
-    """Start streams, their upkeep, and orders where there is a Kafka. Safe to run again. `say` gets
-    a line before a download that may take minutes.
+def start_all(by: User, wanted: DemoRun, clock: Clock, report: Report) -> StartedDemo:
+    """Start streams, their upkeep, and orders where there is a Kafka. Safe to run again.
+    `report` gets a line before a download that may take minutes.
 
     Raises ControlPlaneError, LakehouseError.
     """
     started = start_streams(by, wanted)
     keep_small(started.table, by)
     try:
-        bootstrap = start_orders(by, clock, say)
+        bootstrap = start_orders(by, clock, report)
     except NoKafka as error:
         return StartedDemo(streams=started, bootstrap="", problem=str(error))
     return StartedDemo(streams=started, bootstrap=bootstrap, problem="")

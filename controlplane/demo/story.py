@@ -103,7 +103,7 @@ class _Look:
         began = self.marks.get(BEGAN)
         return began.at if began else self.ads.registered_at
 
-    def killed(self, what: str) -> AuditEvent | None:
+    def find_kill(self, what: str) -> AuditEvent | None:
         """The last kill of this kind since the story began."""
         event = self.marks.get(what)
         return event if event is not None and event.at >= self.since else None
@@ -142,7 +142,7 @@ def _is_open(operations: list[Operation]) -> bool:
 
 def _meet(look: _Look) -> Progress:
     """One of the two lost, whether early detection stopped it or its commit was rejected."""
-    lost = [one for one in look.conflicts if one.kind == Conflict.Kind.WRITE]
+    lost = [conflict for conflict in look.conflicts if conflict.kind == Conflict.Kind.WRITE]
     subject = lost[0].loser_instant if lost else ""
     is_open = _is_open(look.of_source(BACKFILL))
     return Progress("meet", bool(lost), is_open, subject, look.obstacle_of(BACKFILL))
@@ -157,7 +157,7 @@ def _schema(look: _Look) -> Progress:
 
 def _kill(look: _Look) -> Progress:
     """The instant of the killed writer was rolled back."""
-    killed = look.killed(KILLED_WRITER)
+    killed = look.find_kill(KILLED_WRITER)
     if killed is None:
         return Progress("kill")
     instant: InstantTime = str(killed.details.get("instant", ""))
@@ -174,7 +174,7 @@ def _participant(look: _Look) -> Progress:
     coordinator's too, nobody is left to say that it was given up.
     """
     obstacle = _sink_obstacle(look.tables.get(sink.SLUG))
-    killed = look.killed(KILLED)
+    killed = look.find_kill(KILLED)
     if killed is None or sink.SLUG not in look.tables:
         return Progress("participant", obstacle=obstacle)
     killed_ms = int(killed.at.timestamp() * 1000)

@@ -74,7 +74,9 @@ def _lock_given_back(effect: Effect) -> list[str]:
 
 
 def _markers_gone(effect: Effect) -> list[str]:
-    marked = {markers_directory(one) for one in pending_marker_instants(effect.table.storage)}
+    marked = {
+        markers_directory(instant) for instant in pending_marker_instants(effect.table.storage)
+    }
     return [f"{path} is still there" for path in effect.planned("delete") if path in marked]
 
 

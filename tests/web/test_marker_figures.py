@@ -1,4 +1,4 @@
-"""Figures of the page Markers, and what the page says of direct and of orphaned markers."""
+"""Figures of the page Markers, and how the page shows direct and orphaned markers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from controlplane.tables.models import Table
 from controlplane.writers.markers import marker_directories
 from web.marker_figures import (
     batch_sizes,
+    compare_batches,
     fill_of_files,
     latencies,
     pending_markers,
     queue_depth,
-    saved_bars,
     size_bars,
 )
 from workers.clock import format_instant
@@ -37,11 +37,11 @@ def test_moment_without_an_answer_is_a_gap_and_axes_name_time_and_unit() -> None
 
     depth, latency = queue_depth([SAMPLE, silent]), latencies([SAMPLE, silent])
 
-    [line] = depth["data"]
-    assert (line["x"], line["y"]) == (["2026-09-21 12:00:00", "2026-09-21 12:00:05"], [4, None])
+    [depths] = depth["data"]
+    assert (depths["x"], depths["y"]) == (["2026-09-21 12:00:00", "2026-09-21 12:00:05"], [4, None])
     assert depth["layout"]["xaxis"]["title"]["text"] == "UTC"
     assert depth["layout"]["yaxis"]["title"]["text"] == "names waiting"
-    assert [(one["name"], one["y"]) for one in latency["data"]] == [
+    assert [(line["name"], line["y"]) for line in latency["data"]] == [
         ("p50", [1.5, None]),
         ("p95", [4.0, None]),
     ]
@@ -67,7 +67,7 @@ def test_saved_writes_are_markers_less_batches_in_both_periods() -> None:
     assert status.total is not None
     assert (status.recent.batches, status.recent.saved, status.total.saved) == (20, 180, 270)
     assert (status.recent.markers_per_batch, status.recent.requests_per_batch) == (10.0, 3.0)
-    batched, direct = saved_bars([("last 5 minutes", status.recent)])["data"]
+    batched, direct = compare_batches([("last 5 minutes", status.recent)])["data"]
     assert (batched["y"], direct["y"]) == ([20], [200])
     assert batch_sizes(status) == [("2-3", 30), ("16-31", 1)]
     assert size_bars(batch_sizes(status))["data"][0]["x"] == ["2 to 3", "16 to 31"]

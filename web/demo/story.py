@@ -62,7 +62,7 @@ def _conflict(progress: Progress) -> str:
     return _page("live", streams.SLUG) + "#conflicts"
 
 
-def _killed(progress: Progress) -> str:
+def _show_kill(progress: Progress) -> str:
     if progress.subject:
         return f"{_page('timeline', streams.SLUG)}?sel={progress.subject}"
     return _page("live", streams.SLUG)
@@ -118,7 +118,7 @@ STEPS: Final = (
         slug=streams.SLUG,
         permission=Permission.ADMINISTER,
         do=lambda table, by: streams.do_kill_stream(by),
-        show=_killed,
+        show=_show_kill,
     ),
     Step(
         name="participant",
@@ -193,7 +193,7 @@ class ShownStory:
     @property
     def following(self) -> ShownStep | None:
         """The first step that is not done."""
-        return next((one for one in self.steps if one.is_next), None)
+        return next((step for step in self.steps if step.is_next), None)
 
 
 def strip_of(request: HttpRequest) -> ShownStory | None:

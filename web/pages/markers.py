@@ -19,11 +19,11 @@ from controlplane.tables.access import Permission, access_table
 from controlplane.writers.markers import marker_directories
 from web.marker_figures import (
     batch_sizes,
+    compare_batches,
     fill_of_files,
     latencies,
     pending_markers,
     queue_depth,
-    saved_bars,
     size_bars,
 )
 from web.refusals import page, person, refusal_of
@@ -86,7 +86,7 @@ def _server() -> dict[str, Any]:
         "queue_figure": queue_depth(status.samples),
         "latency_figure": latencies(status.samples),
         "sizes_figure": size_bars(sizes),
-        "saved_figure": saved_bars([(one.period, one.totals) for one in saved]),
+        "saved_figure": compare_batches([(row.period, row.totals) for row in saved]),
     }
 
 
@@ -94,10 +94,10 @@ def _directories(table: Table) -> dict[str, Any]:
     directories = marker_directories(table, timezone.now())
     return {
         "directories": directories,
-        "markers_total": sum(one.markers for one in directories),
-        "orphans": [one for one in directories if one.is_orphan],
-        "direct": [one for one in directories if one.layout == "direct"],
-        "by_server": [one for one in directories if one.files],
+        "markers_total": sum(row.markers for row in directories),
+        "orphans": [row for row in directories if row.is_orphan],
+        "direct": [row for row in directories if row.layout == "direct"],
+        "by_server": [row for row in directories if row.files],
         "pending_figure": pending_markers(directories),
         "fill_figure": fill_of_files(directories),
     }

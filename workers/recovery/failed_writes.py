@@ -110,21 +110,23 @@ def finish_decided(table: Table, options: WriteOptions) -> None:
             return
 
 
-def orphaned_markers(table: Table) -> tuple[InstantTime, ...]:
+def find_orphaned_markers(table: Table) -> tuple[InstantTime, ...]:
     """Return the instants that have markers and are not pending, sorted. One with a live heartbeat
     is not among them: its writer may be deleting its markers now.
     """
-    return _orphaned(_Traces.now(table), table.ports.clock.now_ms())
+    return _find_orphaned(_Traces.now(table), table.ports.clock.now_ms())
 
 
-def _orphaned(traces: _Traces, now_ms: int) -> tuple[InstantTime, ...]:
+def _find_orphaned(traces: _Traces, now_ms: int) -> tuple[InstantTime, ...]:
     pending = {instant.requested_at for instant in traces.timeline.pending()}
 
     def is_live(instant: InstantTime) -> bool:
         beat = traces.beats.get(instant)
         return beat is not None and not beat.is_expired(now_ms)
 
-    return tuple(one for one in traces.marked if one not in pending and not is_live(one))
+    return tuple(
+        instant for instant in traces.marked if instant not in pending and not is_live(instant)
+    )
 
 
 def _drop_half_made_savepoints(table: Table, options: WriteOptions) -> None:
@@ -225,7 +227,7 @@ def _sweep(table: Table, traces: _Traces) -> None:
             if is_unknown and not (beat.is_given_up or decisions.is_settled(storage, instant)):
                 note_beginner(storage, instant, beat.process)  # Asleep before it had begun.
             heartbeats.delete_heartbeat(storage, instant)
-    for instant in _orphaned(traces, now_ms):
+    for instant in _find_orphaned(traces, now_ms):
         delete_markers(storage, instant)
     for file in traces.waiting:
         if _instant_of(file) not in pending:

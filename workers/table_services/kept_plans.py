@@ -18,7 +18,7 @@ def check_or_resume(storage: Storage, plan: ServicePlan, request: ServiceRequest
     ServiceRefused, MalformedTable.
     """
     confirmed = request.expected_plan_hash
-    if confirmed is None or not _is_rest_of(plan, _kept(storage, confirmed)):
+    if confirmed is None or not _is_rest(plan, _read_kept(storage, confirmed)):
         plan.check(request)
 
 
@@ -37,7 +37,7 @@ def forget(storage: Storage) -> None:
     storage.delete_tree(REPAIR.path)
 
 
-def _kept(storage: Storage, plan_hash: str) -> frozenset[str]:
+def _read_kept(storage: Storage, plan_hash: str) -> frozenset[str]:
     """Return what the kept plan of this hash names; nothing without one. Raises MalformedTable."""
     if not plan_hash.isalnum():
         return frozenset()
@@ -54,5 +54,5 @@ def _path(plan_hash: str) -> str:
     return f"{REPAIR.path}/{plan_hash}.json"
 
 
-def _is_rest_of(plan: ServicePlan, confirmed: frozenset[str]) -> bool:
+def _is_rest(plan: ServicePlan, confirmed: frozenset[str]) -> bool:
     return not plan.blockers and not plan.is_empty and {i.what for i in plan.items} <= confirmed

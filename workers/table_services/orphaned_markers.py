@@ -1,4 +1,4 @@
-"""Delete orphaned markers: marker directories of instants that are not pending any more.
+"""Delete orphaned markers: marker directories of instants that are no longer pending.
 
 A writer deletes its markers after its commit, a rollback those of a dead writer. A crash in between
 leaves them, and every listing of pending markers reads them again. The next writer deletes them as
@@ -14,7 +14,7 @@ from workers.errors import InvalidInput
 from workers.markers.marker import markers_directory
 from workers.markers.store import delete_markers, read_names
 from workers.options.write_options import WriteOptions
-from workers.recovery.failed_writes import orphaned_markers
+from workers.recovery.failed_writes import find_orphaned_markers
 from workers.table.table import Table
 from workers.table_services.kept_plans import check_or_resume, forget, keep
 from workers.table_services.left_behind import age
@@ -33,9 +33,9 @@ class DeleteMarkers:
     name = "delete_markers"
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
-        """There are no parameters."""
+        """Plan the deletion; parameters are refused."""
         _check_parameters(parameters)
-        return _plan(table, orphaned_markers(table))
+        return _plan(table, find_orphaned_markers(table))
 
     def run(
         self,
@@ -47,7 +47,7 @@ class DeleteMarkers:
         """Holds no lock: an instant that is over does not become pending again. See Service."""
         _check_parameters(request.parameters)
         table.check_writable()
-        instants = orphaned_markers(table)
+        instants = find_orphaned_markers(table)
         plan = _plan(table, instants)
         check_or_resume(table.storage, plan, request)
         if not plan.is_empty:

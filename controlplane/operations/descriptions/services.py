@@ -299,7 +299,7 @@ _SERVICES = (
         permission=Permission.OPERATE,
         title="Delete orphaned markers",
         verb="Delete the markers",
-        purpose="Deletes markers of instants that are not pending any more. No data file changes.",
+        purpose="Deletes markers of instants that are no longer pending. No data file changes.",
     ),
     Service(
         name="insert_overwrite",

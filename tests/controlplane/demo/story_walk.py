@@ -45,9 +45,7 @@ _SEEN = "() => Object.entries(seenAt).filter(([instant]) => !seenBefore.includes
 
 @contextmanager
 def visitor(url: str, *, name: str, password: str) -> Iterator[tuple[Page, list[str]]]:
-    """A page of somebody who signed in at `url` (with a slash at its end), and what its console
-    complains about.
-    """
+    """Sign in at `url`, which ends with a slash; give the page and the errors of its console."""
     complaints: list[str] = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=CHROMIUM_ARGS)

@@ -236,36 +236,36 @@ def test_wrong_load_is_planned_undone_proved_and_ticked(
 
 
 def test_strip_is_one_line_that_unfolds_and_can_be_hidden(ads: Table, as_viewer: Client) -> None:
-    def shown(address: str) -> str:
+    def read_page(address: str) -> str:
         return as_viewer.get(address).content.decode()
 
     def choose(shape: str, back: str = "") -> str:
         answer = as_viewer.post(f"/demo/story/{shape}", {"back": back})
         return answer.headers.get("Location", "")
 
-    one_line = shown("/t/ad-requests/live")
+    one_line = read_page("/t/ad-requests/live")
     assert 'aria-label="Guided demo"' in one_line
     assert one_line.count('needs the role admin; you are viewer"') == 1, "its current step alone"
     assert 'class="demo-steps"' not in one_line
-    assert shown("/").count('needs the role admin; you are viewer"') >= len(STEPS)
+    assert read_page("/").count('needs the role admin; you are viewer"') >= len(STEPS)
     assert press(as_viewer, "meet") == ""
 
     assert choose("full", "/t/ad-requests/schema") == "/t/ad-requests/schema"
-    assert 'class="demo-steps"' in shown("/t/ad-requests/live")
+    assert 'class="demo-steps"' in read_page("/t/ad-requests/live")
     choose("line")
-    assert 'class="demo-steps"' not in shown("/t/ad-requests/live")
-    assert 'class="demo-steps"' in shown("/")
+    assert 'class="demo-steps"' not in read_page("/t/ad-requests/live")
+    assert 'class="demo-steps"' in read_page("/")
     assert choose("hidden", "//elsewhere.example/x") == "/t/ad-requests/live"
-    assert 'aria-label="Guided demo"' not in shown("/t/ad-requests/live") + shown("/")
+    assert 'aria-label="Guided demo"' not in read_page("/t/ad-requests/live") + read_page("/")
     assert as_viewer.post("/demo/story/wide").status_code == 404
 
 
 def test_fresh_strip_keeps_the_shape_of_its_page(ads: Table, as_viewer: Client) -> None:
-    def fetched(back: str) -> str:
+    def fetch_strip(back: str) -> str:
         return as_viewer.get("/demo/story", {"back": back}).content.decode()
 
-    assert 'class="demo-steps"' not in fetched("/t/ad-requests/live?wall")
-    assert 'class="demo-steps"' in fetched("/")
+    assert 'class="demo-steps"' not in fetch_strip("/t/ad-requests/live?wall")
+    assert 'class="demo-steps"' in fetch_strip("/")
 
 
 def test_other_tables_have_no_strip(trips: Table, as_admin: Client) -> None:

@@ -30,17 +30,17 @@ def lake(table: ScenarioTable) -> ScenarioTable:
 
 
 def test_markers_of_a_completed_instant_go_and_of_a_pending_one_stay(lake: ScenarioTable) -> None:
-    [completed] = [one.requested_at for one in lake.instants() if one.is_completed][-1:]
+    instant = next(row.requested_at for row in lake.instants() if row.is_completed)
     at_work = lake.writer("at-work").upsert({"id": 2, "city": "Rome"})
-    leave_markers(lake, completed, "a", "b")
+    leave_markers(lake, instant, "a", "b")
 
-    shown = plan(lake.table, SERVICE)
-    outcome = run(lake.table, SERVICE, expected_plan_hash=shown.plan_hash)
+    first_plan = plan(lake.table, SERVICE)
+    outcome = run(lake.table, SERVICE, expected_plan_hash=first_plan.plan_hash)
 
-    assert [(item.what, item.effect) for item in shown.items] == [
-        (markers_directory(completed), "delete")
+    assert [(item.what, item.effect) for item in first_plan.items] == [
+        (markers_directory(instant), "delete")
     ]
-    assert shown.items[0].detail.startswith("2 markers of an instant that is not pending")
+    assert first_plan.items[0].detail.startswith("2 markers of an instant that is not pending")
     assert outcome.figures["instants"] == 1
     assert pending_marker_instants(lake.storage) == (at_work.last_instant,)
     at_work.wins()
@@ -61,11 +61,11 @@ def test_markers_stay_while_the_heartbeat_of_their_instant_lives(lake: ScenarioT
 
 def test_more_orphans_than_were_confirmed_are_refused(lake: ScenarioTable) -> None:
     leave_markers(lake, "20200101000000000", "a")
-    shown = plan(lake.table, SERVICE)
+    first_plan = plan(lake.table, SERVICE)
     leave_markers(lake, "20200101000000001", "b")
 
     with pytest.raises(PlanChanged):
-        run(lake.table, SERVICE, expected_plan_hash=shown.plan_hash)
+        run(lake.table, SERVICE, expected_plan_hash=first_plan.plan_hash)
 
     assert len(pending_marker_instants(lake.storage)) == 2
 
@@ -73,17 +73,17 @@ def test_more_orphans_than_were_confirmed_are_refused(lake: ScenarioTable) -> No
 def test_run_that_died_midway_continues_with_the_rest(lake: ScenarioTable) -> None:
     for number in range(3):
         leave_markers(lake, f"2020010100000000{number}", "a")
-    shown = plan(lake.table, SERVICE)
-    dying = WatchedStorage(lake.location, before=At("delete_tree", "0001", fails(Died())))
+    first_plan = plan(lake.table, SERVICE)
+    storage = WatchedStorage(lake.location, before=At("delete_tree", "0001", fails(Died())))
     with pytest.raises(Died):
         run(
-            open_table(lake.location, storage=dying).table,
+            open_table(lake.location, storage=storage).table,
             SERVICE,
-            expected_plan_hash=shown.plan_hash,
+            expected_plan_hash=first_plan.plan_hash,
         )
     assert len(pending_marker_instants(lake.storage)) == 2
 
-    run(lake.table, SERVICE, expected_plan_hash=shown.plan_hash)
+    run(lake.table, SERVICE, expected_plan_hash=first_plan.plan_hash)
 
     assert pending_marker_instants(lake.storage) == ()
 
