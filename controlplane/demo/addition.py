@@ -45,7 +45,7 @@ def check_kafka(places: Places) -> Finding:
 
 
 def start(say: Callable[[str], object]) -> str:
-    """Raises CommandError where streams cannot start."""
+    """Start the demo; return a sentence on it. Raises CommandError where streams cannot start."""
     try:
         started = start_all(admin(), DemoRun(), SystemClock(), say)
     except (ControlPlaneError, LakehouseError) as error:

@@ -152,12 +152,12 @@ class Kills:
     def kill_stream(self) -> None:
         """A stream's writer dies with files written; the next one rolls its instant back."""
         do_kill_stream(self.admin)
-        asked = Operation.objects.filter(state="queued").order_by("requested_at").first()
-        assert asked is not None
-        self.driver(asked)
+        request = Operation.objects.filter(state="queued").order_by("requested_at").first()
+        assert request is not None
+        self.driver(request)
         ports = Ports(SystemClock(), RandomIds(), MortalScheduler(), MortalProcess())
-        transaction = write_files(self.ads, asked, ports)
-        assert kill_in_the_middle(self.ads, by=self.admin.get_username()) == asked
+        transaction = write_files(self.ads, request, ports)
+        assert kill_in_the_middle(self.ads, by=self.admin.get_username()) == request
         assert isinstance(ports.scheduler, MortalScheduler)
         assert isinstance(ports.processes, MortalProcess)
         ports.scheduler.stop_all()

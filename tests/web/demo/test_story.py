@@ -122,8 +122,8 @@ def test_kill_starts_streams_that_have_ended_and_spares_those_that_write_nothing
     assert press(as_admin, "kill") == "/t/ad-requests/live"
 
     assert Operation.objects.filter(state="queued").count() == len(STREAMS)
-    asked = AuditEvent.objects.get(what=KILLED_WRITER)
-    assert (asked.who, asked.result) == (admin.get_username(), "requested")
+    request = AuditEvent.objects.get(what=KILLED_WRITER)
+    assert (request.who, request.result) == (admin.get_username(), "requested")
     assert kill_in_the_middle(ads, wait_s=0, spares_idle=True) is None
 
 
