@@ -16,22 +16,6 @@ from web.shell import PLACES, shell
 
 TABLES: Final = "Tables"
 _CHARS_MIN: Final = 3
-_PAGES: Final = (
-    ("home", "Home"),
-    ("tables", "Tables"),
-    ("operations", "Operations"),
-    ("sql", "SQL"),
-    ("approvals", "Approvals"),
-    ("tokens", "Tokens"),
-    ("alerts", "Alerts"),
-    ("preferences", "Preferences"),
-)
-_PAGES_OF_AUDITORS: Final = (("people", "People"), ("audit", "Audit"))
-_PAGES_OF_ADMINS: Final = (
-    ("channels", "Channels"),
-    ("connections", "Connections"),
-    ("node-settings", "Settings of the node"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +71,7 @@ def build_groups(hits: SearchHits, pages: list[SearchLink]) -> list[SearchGroup]
             ],
         ),
         SearchGroup(
-            "People",
+            "Users",
             [
                 SearchLink(hit.name, ", ".join(hit.roles), reverse("person", args=[hit.id]))
                 for hit in hits.people
@@ -103,16 +87,11 @@ def pages_named(request: HttpRequest, slug: str, text: str) -> list[SearchLink]:
     if len(text) < _CHARS_MIN:
         return []
     reader = shell(request)["shell"]
-    named = [
-        *_PAGES,
-        *(_PAGES_OF_AUDITORS if reader.is_auditor else ()),
-        *(_PAGES_OF_ADMINS if reader.is_admin_everywhere else ()),
-        *([("access", "Access")] if reader.shows_access else ()),
-    ]
     links = [
-        SearchLink(title, "of this node", reverse(page))
-        for page, title in named
-        if text.lower() in title.lower()
+        SearchLink(place.title, "of this node", reverse(place.page))
+        for group in reader.node_groups
+        for place in group.places
+        if text.lower() in place.title.lower()
     ]
     places = [place for place in PLACES if text.lower() in f"{place.title} {place.words}".lower()]
     if slug and places and may_see_some(person(request)):

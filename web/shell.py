@@ -4,8 +4,8 @@ was let through it asks the database nothing of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.http import HttpRequest
@@ -37,36 +37,112 @@ _DENSITIES = ("comfortable", "compact")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A page of every table, as the rail and the list of keys name it."""
+    """A page, as the navigation, the search and the list of keys name it."""
 
     page: str
     """The name of its address."""
     key: str
-    """Pressed behind `g`."""
+    """Pressed behind `g`; empty for pages without a key."""
     icon: str
     title: str
     words: str
+    needs: str = ""
+    """The property of `Shell` that must hold; empty for pages of every user."""
+    is_in_rail: bool = True
 
 
-PLACES = (
-    Place("overview", "o", "overview", "Overview", "Overview of this table"),
-    Place("live", "l", "live", "Live", "Its live view"),
-    Place("writers", "w", "play", "Writers", "Its writers"),
-    Place("locks", "h", "lock", "Locks", "Who holds its lock"),
-    Place("markers", "m", "marker", "Markers", "Its markers"),
-    Place("conflicts", "c", "conflict", "Conflicts", "Its conflicts"),
-    Place("timeline", "t", "timeline", "Timeline", "Its timeline"),
-    Place("files", "f", "files", "File groups", "Its file groups"),
-    Place("streams", "j", "streams", "Streams", "Its streams and their join"),
-    Place("sinks", "i", "sink", "Sinks", "Its Kafka sinks"),
-    Place("data", "z", "rows", "Data", "Its rows, of any moment"),
-    Place("schema", "s", "schema", "Schema", "Its schema"),
-    Place("services", "v", "services", "Services", "Its services"),
-    Place("schedules", "d", "clock", "Schedules", "What is scheduled on it"),
-    Place("savepoints", "k", "savepoint", "Savepoints", "Its savepoints"),
-    Place("rollback", "r", "undone", "Roll back", "Roll back in it"),
-    Place("settings", "e", "settings", "Settings", "Its settings"),
+@dataclass(frozen=True, slots=True)
+class PlaceGroup:
+    """Pages under one heading of the navigation."""
+
+    title: str
+    places: tuple[Place, ...]
+    is_folded: bool = False
+
+    @property
+    def pages(self) -> list[str]:
+        return [place.page for place in self.places]
+
+
+NODE_GROUPS: Final = (
+    PlaceGroup(
+        "",
+        (
+            Place("home", "g", "overview", "Home", "Home: problems and activity of all tables"),
+            Place("tables", "a", "tables", "Tables", "All tables"),
+            Place("operations", "q", "operations", "Operations", "Operations of all tables"),
+            Place("alerts", "b", "warning", "Alerts", "Alerts"),
+            Place("sql", ";", "sql", "SQL", "SQL over tables with row access"),
+        ),
+    ),
+    PlaceGroup(
+        "Administration",
+        (
+            Place("approvals", "x", "check", "Approvals", "Requests that need approval"),
+            Place("access", "n", "lock", "Access", "Roles and row access", "shows_access"),
+            Place("people", "p", "people", "Users", "Users and groups", "is_auditor"),
+            Place("audit", "u", "audit", "Audit", "Audit log", "is_auditor"),
+            Place("tokens", "y", "key", "API tokens", "API tokens"),
+            Place(
+                "connections", ".", "streams", "Connections", "Connections", "is_admin_everywhere"
+            ),
+            Place(
+                "channels", "", "warning", "Channels", "Alert channels", "is_admin_everywhere",
+                is_in_rail=False,
+            ),
+            Place(
+                "node-settings", ",", "settings", "Node settings", "Node settings",
+                "is_admin_everywhere",
+            ),
+            Place(
+                "preferences", "", "clock", "Preferences", "Time zone and saved views",
+                is_in_rail=False,
+            ),
+        ),
+        is_folded=True,
+    ),
+)  # fmt: skip
+TABLE_GROUPS: Final = (
+    PlaceGroup("", (Place("overview", "o", "overview", "Overview", "Overview of the table"),)),
+    PlaceGroup(
+        "Now",
+        (
+            Place("live", "l", "live", "Live", "Live view"),
+            Place("writers", "w", "play", "Writers", "Writers"),
+            Place("locks", "h", "lock", "Locks", "Lock"),
+            Place("markers", "m", "marker", "Markers", "Markers"),
+            Place("conflicts", "c", "conflict", "Conflicts", "Conflicts"),
+        ),
+    ),
+    PlaceGroup(
+        "Data",
+        (
+            Place("data", "z", "rows", "Data", "Rows at any time"),
+            Place("schema", "s", "schema", "Schema", "Schema"),
+            Place("files", "f", "files", "File groups", "File groups"),
+            Place("streams", "j", "streams", "Streams", "Streams and their join"),
+            Place("sinks", "i", "sink", "Sinks", "Kafka sinks"),
+        ),
+    ),
+    PlaceGroup(
+        "History",
+        (
+            Place("timeline", "t", "timeline", "Timeline", "Timeline"),
+            Place("savepoints", "k", "savepoint", "Savepoints", "Savepoints"),
+            Place("rollback", "r", "undone", "Rollback", "Rollback"),
+        ),
+    ),
+    PlaceGroup(
+        "Run",
+        (
+            Place("services", "v", "services", "Services", "Table services"),
+            Place("schedules", "d", "clock", "Schedules", "Schedules"),
+            Place("settings", "e", "settings", "Settings", "Table settings"),
+        ),
+    ),
 )
+"""Groups of the pages that every table has."""
+PLACES: Final = tuple(place for group in TABLE_GROUPS for place in group.places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +185,14 @@ class Shell:
         return page_files(self.request)
 
     @property
-    def places(self) -> tuple[Place, ...]:
-        return PLACES
+    def node_groups(self) -> list[PlaceGroup]:
+        """Pages of the node that this user may see, without groups that have none."""
+        groups = [replace(group, places=self._allow(group.places)) for group in NODE_GROUPS]
+        return [group for group in groups if group.places]
+
+    @property
+    def table_groups(self) -> tuple[PlaceGroup, ...]:
+        return TABLE_GROUPS
 
     @property
     def is_admin(self) -> bool:
@@ -144,6 +226,9 @@ class Shell:
         if everywhere:
             return greatest(*everywhere)
         return "roles on some tables" if may_see_some(self.user) else "no role"
+
+    def _allow(self, places: tuple[Place, ...]) -> tuple[Place, ...]:
+        return tuple(place for place in places if not place.needs or getattr(self, place.needs))
 
     def _may(self, permission: Permission) -> bool:
         if self.table is not None:

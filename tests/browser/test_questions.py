@@ -44,7 +44,7 @@ QUESTIONS = (
     Question(
         "What would this rollback delete?",
         "/t/trips/",
-        (rail("Roll back"), 'a[aria-label^="Plan the rollback"]'),
+        (rail("Rollback"), 'a[aria-label^="Plan rollback"]'),
         r"/t/trips/rollback/\d{17}$",
         (".parquet",),
     ),

@@ -55,6 +55,7 @@ OF_NO_TABLE = {
     "query_id": "1",
     "group_id": "1",
     "group_key": "1",
+    "manual_page": "streams",
     "name": "rollback",
     "threshold": "skew",
     "token": "set-password",

@@ -34,6 +34,7 @@ from workers.table_services import registry
 # may be asked for. Each request finds what the others found.
 MATRIX = f"""{DATA_PAGES}
 node-settings                          GET  in  403 403 403 200 403 403 403 403 403 403
+manual                                 GET  in  200 200 200 200 200 200 200 200 200 200
 preferences                            GET  in  200 200 200 200 200 200 200 200 200 200
 preferences                            POST in  302 302 302 302 302 302 302 302 302 302
 view-delete                            POST in 200 200 200 200 200 200 200 200 200 200
@@ -315,6 +316,7 @@ def places(trips: Table, admin: User) -> dict[str, str]:
         "uidb64": "MQ",
         "token": "set-password",
         "grant_id": "70000001",
+        "manual_page": "streams",
         "lost": busy.conflicts.get(kind="write").loser_instant,
         "event_id": str(AuditEvent.objects.latest("pk").pk),
         "schedule_id": str(nightly(trips, admin).pk),

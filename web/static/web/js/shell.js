@@ -48,10 +48,10 @@ if (densitySwitch) {
   });
 }
 
-// On a phone the rail is a strip: the page that one is on is in its middle.
+// A tall rail scrolls to the page that one is on.
 const rail = document.querySelector(".rail");
 const current = rail?.querySelector("[aria-current]");
-if (current && rail.scrollWidth > rail.clientWidth) rail.scrollLeft = current.offsetLeft - (rail.clientWidth - current.offsetWidth) / 2;
+if (current && rail.scrollHeight > rail.clientHeight) rail.scrollTop = current.offsetTop - rail.clientHeight / 2;
 
 const helpButton = document.querySelector("[data-help]");
 if (helpButton) {
