@@ -253,6 +253,12 @@ def fact(name: str, words: object) -> dict[str, Any]:
     return {"name": name, "words": words}
 
 
+@register.inclusion_tag("components/copy.html")
+def copy(value: object, name: str) -> dict[str, Any]:
+    """Return a button that copies the value in full; `name` says what it is."""
+    return {"value": value, "name": name}
+
+
 @register.inclusion_tag("components/figure.html")
 def figure(name: str, words: object, note: object = "") -> dict[str, Any]:
     """Return one number of the row at a page's head, with a smaller note."""

@@ -59,10 +59,21 @@ if (helpButton) {
   helpButton.addEventListener("click", () => help.showModal());
 }
 
+// Browsers offer the clipboard to https and to this machine only; elsewhere a field that is selected does it.
+async function copy(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const field = Object.assign(document.createElement("textarea"), { value: text });
+  document.body.append(field);
+  field.select();
+  document.execCommand("copy");
+  field.remove();
+}
+
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
-  if (!button || !navigator.clipboard) return;
-  await navigator.clipboard.writeText(button.dataset.copy);
+  if (!button) return;
+  await copy(button.dataset.copy);
+  button.focus();
   announce("Copied");
   button.dataset.done = "";
   setTimeout(() => delete button.dataset.done, 1200);
