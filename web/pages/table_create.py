@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -29,11 +29,13 @@ from controlplane.operations.table_creation.suggesting import (
 )
 from controlplane.tables.access import Permission, may_everywhere
 from controlplane.tables.queries import namespaces_of
+from web.option_lines import options_of
 from web.refusals import explained, page, person, refusal_of, sentence_of
 from web.table_forms import CreateForm
 from web.write_forms import ADDRESS_CHARS_MAX
 
 PATH_CHARS_MAX = 700
+LOAD_CHARS_MAX = 2_000
 _WORDS = ("name", "slug", "namespace", "location", "record_key", "partition_by", "ordering")
 
 
@@ -70,9 +72,10 @@ def _source_of(words: Mapping[str, str]) -> str:
     statement, path = words.get("source_statement", ""), words.get("source_path", "")
     if statement and len(statement) <= ADDRESS_CHARS_MAX:
         return urlencode({"kind": "sql", "statement": statement})
-    kinds = {".csv": "csv", ".parquet": "parquet"}
+    kinds = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}
     if path:
-        kind = kinds.get(PurePosixPath(path).suffix.lower(), "json")
+        plain = path.lower().removesuffix(".gz").removesuffix(".zst")
+        kind = kinds.get(PurePosixPath(plain).suffix, "json")
         return urlencode({"kind": kind, "path": path[:PATH_CHARS_MAX]})
     return ""
 
@@ -88,7 +91,10 @@ def _look(request: HttpRequest, words: Mapping[str, str]) -> HttpResponse:
             suggestion = suggest_from_statement(statement, by=person(request), key=key)
         elif path:
             missing = words.get("missing", "NA")[:50]
-            suggestion = suggest_table(path, by=person(request), load={"missing": missing}, key=key)
+            load = {"missing": missing, **options_of(words.get("load", "")[:LOAD_CHARS_MAX])}
+            suggestion = suggest_table(path, by=person(request), load=load, key=key)
+    except ValidationError as error:
+        status, problems = 422, {"path_problem": " ".join(error.messages)}
     except PermissionDenied as error:
         status, problems = 403, {"statement_problem": sentence_of(error)}
     except ControlPlaneError as error:
@@ -111,6 +117,7 @@ def _shown(
         "page": "tables",
         "path": words.get("path", words.get("source_path", ""))[:PATH_CHARS_MAX],
         "missing": words.get("missing", "NA")[:50],
+        "load": words.get("load", "")[:LOAD_CHARS_MAX],
         "statement": words.get("statement", words.get("source_statement", "")),
         "namespaces": namespaces_of(person(request)),
         "form": form,
