@@ -31,8 +31,10 @@ def files(folder: Path) -> Iterator[Line]:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "weather.csv"
     rows = _repeat(file, megabytes << 20)
-    theirs_s, theirs_read_s = _timed(folder, lambda: _read_by_arrow(file))
-    ours_s, ours_read_s = _timed(folder, lambda: read_rows(open_rows([file], load_options({}))))
+    theirs_s, theirs_read_s = _measure_load(folder, lambda: _read_by_arrow(file))
+    ours_s, ours_read_s = _measure_load(
+        folder, lambda: read_rows(open_rows([file], load_options({})))
+    )
     details = {
         "rows": rows,
         "megabytes": megabytes,
@@ -63,7 +65,7 @@ def _read_by_arrow(file: Path) -> pa.Table:
     return table.set_column(times, "time_hour", table.column(times).cast(pa.timestamp("us", "UTC")))
 
 
-def _timed(folder: Path, read: Callable[[], pa.Table]) -> tuple[float, float]:
+def _measure_load(folder: Path, read: Callable[[], pa.Table]) -> tuple[float, float]:
     """Seconds of the whole load, and of its read alone."""
     location = folder / "table"
     shutil.rmtree(location, ignore_errors=True)

@@ -1,5 +1,5 @@
-"""How files of a table are read when a request does not say: as the last request said. A table
-whose files come with `;` gets them so each time.
+"""Options of reading files that a table keeps from one request to the next: a table whose files
+come with `;` needs the option once.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def with_kept_options(table: Table, source: Mapping[str, Any]) -> dict[str, Any]
     """
     if source.get("kind") not in FORMATS:
         return dict(source)
-    given = options_as_text(source)
-    kept = {name: value for name, value in table.load_options.items() if name not in given}
+    requested = options_as_text(source)
+    stored = {name: value for name, value in table.load_options.items() if name not in requested}
     for name, same in (("null_words", "missing"), ("missing", "null_words")):
-        if name in given:
-            kept.pop(same, None)
-    options = {**kept, **given}
+        if name in requested:
+            stored.pop(same, None)
+    options = {**stored, **requested}
     try:
         load_options({**options, "format": source["kind"]})
     except InvalidInput as error:

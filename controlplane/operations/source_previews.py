@@ -64,7 +64,7 @@ class SourcePreview:
     notes: list[str]
     """What becomes of values that are stored in another form than they come in, and of columns."""
     options: dict[str, str]
-    """Options of the load that the file needs beside those that were given, such as `names`."""
+    """Options of the load that the file needs in addition, such as `names`."""
     problem: str
     """Why the write would be refused; empty when nothing stands against it."""
 
@@ -120,9 +120,9 @@ def _file_sample(source: Mapping[str, Any], table: Table, by: User) -> Sample:
     check_in_no_table(place, connection)
     with TemporaryDirectory(prefix="sluice-preview-") as scratch:
         file = file_here(place, Path(scratch), bytes_max=COPIED_BYTES_MAX, connection=connection)
-        known = current_schema(engine_table(table))
+        existing = current_schema(engine_table(table))
         load = {**with_kept_options(table, source), "format": source["kind"]}
-        return sampled_rows(file, str(source["path"]), load, known.arrow if known else None)
+        return sampled_rows(file, str(source["path"]), load, existing.arrow if existing else None)
 
 
 def _database_sample(source: Mapping[str, Any], table: Table, by: User) -> Sample:
@@ -155,13 +155,15 @@ def _preview(
     from workers.write.request import WriteRequest
 
     engine = engine_table(table)
-    known = current_schema(engine)
-    types = {field.name: name_of_type(field.type) for field in known.declared} if known else {}
+    existing = current_schema(engine)
+    types = (
+        {field.name: name_of_type(field.type) for field in existing.declared} if existing else {}
+    )
     batch = sample.rows.schema
     request = WriteRequest(operation, stream, is_inferred=True)  # type: ignore[arg-type] # one of OPERATIONS
     problem = ""
     try:
-        writer_schema(engine, write_options({}), request, batch, known)
+        writer_schema(engine, write_options({}), request, batch, existing)
     except InvalidInput as error:
         problem = str(error)
     return SourcePreview(

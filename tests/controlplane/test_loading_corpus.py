@@ -1,4 +1,4 @@
-"""The corpus of `tests/files` through every way of loading: each gives the rows that stand beside a
+"""The corpus of `tests/files` through every way of loading: each gives the expected rows of a
 file, or refuses it and leaves nothing behind.
 """
 
@@ -12,7 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from controlplane.operations.table_creation.suggesting import sampled_rows
-from tests.workers.loading.corpus import Case, cases, plain, types_of
+from tests.workers.loading.corpus import Case, cases, get_types, plain
 from workers.errors import InvalidInput
 from workers.lakehouse import create_table, open_table
 from workers.table_services.given_rows import rows_of_file
@@ -33,7 +33,7 @@ def test_rows_of_an_overwrite_are_those_of_the_file(case: Case) -> None:
 
     rows = rows_of_file(parameters, case.table, keys=keys)
 
-    assert (types_of(rows.schema), plain(rows.to_pylist())) == (case.types, case.rows)
+    assert (get_types(rows.schema), plain(rows.to_pylist())) == (case.types, case.rows)
 
 
 @EACH
@@ -53,7 +53,7 @@ def test_preview_shows_what_will_be_stored(case: Case) -> None:
     left_out = [name for name in sample.rows.column_names if name not in case.types]
     stored = sample.rows.drop_columns(left_out)
     if case.table is not None:
-        assert types_of(stored.schema) == case.types
+        assert get_types(stored.schema) == case.types
         assert plain(stored.to_pylist()) == case.rows
     assert all(f"{name}" in "\n".join(sample.notes) or case.table is None for name in left_out)
     assert case.says in "\n".join(sample.notes) or case.table is None
@@ -93,6 +93,6 @@ def write_by_command(case: Case, root: Path, tmp_path: Path, *more: str) -> None
     call_command("write", str(file), *words)
 
     rows = open_table(str(location)).read(columns=list(case.types))
-    assert types_of(rows.schema) == case.types
+    assert get_types(rows.schema) == case.types
     written = sorted(map(str, plain(rows.to_pylist())))
     assert written == sorted(map(str, case.rows))

@@ -36,11 +36,11 @@ class InputFile:
     stream: BinaryIO | None = None
 
     @classmethod
-    def of(cls, given: str | Path | InputFile) -> InputFile:
+    def of(cls, requested: str | Path | InputFile) -> InputFile:
         """Return the file at a path, or `given` itself."""
-        if isinstance(given, InputFile):
-            return given
-        return cls(Path(given).name, path=Path(given))
+        if isinstance(requested, InputFile):
+            return requested
+        return cls(Path(requested).name, path=Path(requested))
 
     @property
     def size(self) -> int:
@@ -54,7 +54,7 @@ class InputFile:
 
     @contextmanager
     def opened(self) -> Iterator[Any]:
-        """The stored bytes from their beginning. Raises InvalidInput where there is no file."""
+        """The stored bytes from their beginning. Raises InvalidInput if the file does not exist."""
         if self.stream is not None:
             self.stream.seek(0)
             yield self.stream
@@ -99,7 +99,7 @@ class Content:
 
     @property
     def bytes_read(self) -> int:
-        """Of the stored file."""
+        """Bytes of the stored file that were read."""
         return int(self._stored.tell())
 
     def read(self, size: int) -> bytes:
@@ -144,7 +144,7 @@ class Content:
             return data
         if data.startswith(_UTF16_MARKS):
             raise BadRow(
-                "the text is not utf-8 but looks like UTF-16",
+                "the text is not utf-8 but seems to be UTF-16",
                 file=self._name,
                 line=1,
                 advice="give encoding=utf-16",
@@ -152,7 +152,7 @@ class Content:
         return data.removeprefix(codecs.BOM_UTF8)
 
 
-def refuse_nul(header: bytes, name: str) -> None:
+def reject_nul(header: bytes, name: str) -> None:
     """Refuse, as a BadRow, a first line that no text has."""
     if b"\0" in header:
         raise BadRow(
@@ -160,7 +160,7 @@ def refuse_nul(header: bytes, name: str) -> None:
         )
 
 
-def refuse_encoding(block: bytes, name: str, line: int) -> None:
+def reject_encoding(block: bytes, name: str, line: int) -> None:
     """Refuse bytes that are not UTF-8, as a BadRow with the line; return for others."""
     try:
         block.decode()

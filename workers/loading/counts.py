@@ -1,4 +1,4 @@
-"""What a load did to the values of a file: the numbers of its summary."""
+"""Numbers of a load: the values of its file that were converted, left out or missing."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class LoadCounts:
 
     @property
     def sentences(self) -> list[str]:
-        """All that a user should know beside the number of rows, one thing a line."""
-        said = [f"column {old!r} is stored as {new}" for old, new in self.renamed.items()]
-        said += [f"{name} has no value and is left out" for name in self.left_out]
-        said += [
+        """Facts that a user should know in addition to the number of rows, one a line."""
+        lines = [f"column {old!r} is stored as {new}" for old, new in self.renamed.items()]
+        lines += [f"{name} has no value and is left out" for name in self.left_out]
+        lines += [
             f"{count} {'value' if count == 1 else 'values'} of {column}: {what}"
             for (column, what), count in sorted(self.conversions.items())
         ]
-        said += [
+        lines += [
             f"{count} x {word} is taken as a missing value"
             for word, count in sorted(self.nulls_by_word.items())
             if word
         ]
-        return said
+        return lines

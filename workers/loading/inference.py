@@ -48,21 +48,21 @@ class Guess:
 
     @property
     def is_doubtful(self) -> bool:
-        """Only a thorough look at all blocks shows how many digits a decimal needs."""
+        """Only a thorough pass over all blocks shows how many digits a decimal needs."""
         return self._has_skimmed and self._kind == "number" and not self._is_exact_double
 
     @property
     def is_text(self) -> bool:
-        """Nothing that comes changes the type any more."""
+        """The type is final."""
         return self._kind == "text"
 
     def be_text(self) -> None:
-        """Take the column for text, whatever it looks like."""
+        """Take the column for text, whatever its values are."""
         self._kind = "text"
 
     @property
     def type(self) -> pa.DataType | None:
-        """None where no text was seen."""
+        """The type; None if no text was seen."""
         match self._kind:
             case "":
                 return pa.string() if self.has_quoted_words else None
@@ -93,7 +93,7 @@ class Guess:
         return pa.string()
 
     def look(self, texts: ArrowColumn) -> None:
-        """Take the texts of one more block into account; nulls say nothing."""
+        """Take the texts of one more block into account; nulls do not count."""
         if self._kind == "text" or texts.null_count == len(texts):
             return
         if self._kind in ("", "whole") and self._are_64_bits(texts):
@@ -106,14 +106,14 @@ class Guess:
         self.look_at(distinct)
 
     def look_at_whole(self, value: int) -> bool:
-        """The fast look at one number; false where `look_at` has to take a closer one."""
+        """Return whether the fast check suffices for one number; otherwise call `look_at`."""
         if self._kind not in ("whole", "number") or not -(2**53) < value < 2**53:
             return False
         self._largest = max(self._largest, abs(value))
         return True
 
     def look_at(self, distinct: list[str]) -> None:
-        """As `look`, at texts that are all there."""
+        """Take distinct texts without nulls into account."""
         for kind, fits in (
             ("whole", self._are_whole),
             ("number", self._are_numbers),
@@ -130,9 +130,7 @@ class Guess:
         self._kind = "text"
 
     def _is_as_before(self, texts: ArrowColumn) -> bool:
-        """The fast look at a block that may be of the kind of those before; false where it takes a
-        closer one.
-        """
+        """Return whether the fast check suffices for a block of the kind of those before."""
         if self._options.decimal_comma or self._kind not in ("number", "ntz", "utc"):
             return False
         kind: Any = {"number": pa.float64(), "ntz": _NTZ, "utc": _UTC}[self._kind]
@@ -150,7 +148,7 @@ class Guess:
         return not is_odd and bool(ends["max"] < _LONG_CHARS)
 
     def _are_64_bits(self, texts: ArrowColumn) -> bool:
-        """The fast look at a block; false where it takes a closer one."""
+        """Return whether the fast check suffices for a block."""
         if self._options.decimal_comma:
             return False
         if pc.any(have_leading_zeros(texts)).as_py() or pc.any(pc.starts_with(texts, "-0")).as_py():
@@ -216,7 +214,7 @@ class Guess:
 
 
 def _is_exact(text: str) -> bool:
-    """Whether a double tells this number from each other one of as many digits."""
+    """Return whether a double distinguishes this number from others of as many digits."""
     if len(text) < _LONG_CHARS and "e" not in text.lower():
         return True
     nearest = float(text)

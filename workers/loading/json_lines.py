@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any, Final, NoReturn
 
 from workers.loading.bad_row import BadRow
-from workers.loading.content import Content, InputFile, refuse_encoding
+from workers.loading.content import Content, InputFile, reject_encoding
 
 _PIECE_BYTES: Final = 4 << 20
 _LINE_BYTES_MAX: Final = 128 << 20
@@ -27,12 +27,12 @@ def _constant(word: str) -> NoReturn:
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    result = dict(pairs)
+    if len(result) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise _Refused(f"an object has two fields named {twice[:80]!r}")
-    return made
+    return result
 
 
 _DECODER: Final = json.JSONDecoder(
@@ -72,7 +72,7 @@ def _lines(content: Content, name: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _object(line: bytes, number: int, name: str) -> dict[str, Any]:
-    refuse_encoding(line, name, number)
+    reject_encoding(line, name, number)
     text = line.decode().strip()
     try:
         value = _DECODER.decode(text)
@@ -82,14 +82,14 @@ def _object(line: bytes, number: int, name: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         advice = "write one whole object a line"
         if text.startswith("["):
-            advice = "the file looks like one JSON array: write each of its objects on a line"
+            advice = "the file seems to be one JSON array: write each of its objects on a line"
         message = getattr(error, "msg", None) or "it is too deep, or a number too long"
         reason = f"the file is not JSON lines ({message})"
         raise BadRow(reason, file=name, line=number, advice=advice) from error
     if isinstance(value, dict):
         return value
     raise BadRow(
-        "the file is not JSON lines (this line is no object)",
+        "the file is not JSON lines (this line is not an object)",
         file=name,
         line=number,
         advice="write one object a line, with the columns as its fields",

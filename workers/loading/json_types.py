@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from workers.loading.inference import Guess
 from workers.loading.options import LoadOptions
-from workers.loading.values import TIME, Unfit, value_of
+from workers.loading.values import TIME, Unfit, convert_text
 
 Convert = Callable[[Any, str], Any]
 Count = Callable[[str, str], None]
@@ -79,12 +79,14 @@ class JsonGuess:
             return
         self._guess.look_at([value])
 
-    def type(self, known: pa.DataType | None = None) -> pa.DataType | None:
+    def type(self, existing: pa.DataType | None = None) -> pa.DataType | None:
         """Return the type, with what a table's type at this place lacks added to it; None where no
         value was seen and the table has no type.
         """
-        if known is not None and pa.types.is_struct(known) and self._kind == "an object":
-            have = {known.field(at).name: known.field(at) for at in range(known.num_fields)}
+        if existing is not None and pa.types.is_struct(existing) and self._kind == "an object":
+            have = {
+                existing.field(at).name: existing.field(at) for at in range(existing.num_fields)
+            }
             old = [
                 member.with_type(self.members[name].type(member.type) or member.type)
                 if name in self.members
@@ -92,11 +94,11 @@ class JsonGuess:
                 for name, member in have.items()
             ]
             return pa.struct([*old, *self._fields(but=set(have))])
-        if known is not None and pa.types.is_list(known) and self._kind == "list":
-            element = self.members[""].type(known.value_type) or known.value_type
-            return pa.list_(known.value_field.with_type(element))
-        if known is not None:
-            return known
+        if existing is not None and pa.types.is_list(existing) and self._kind == "list":
+            element = self.members[""].type(existing.value_type) or existing.value_type
+            return pa.list_(existing.value_field.with_type(element))
+        if existing is not None:
+            return existing
         match self._kind:
             case "":
                 return None
@@ -112,22 +114,22 @@ class JsonGuess:
                 return self._guess.type
 
     def _fields(self, but: set[str]) -> list[pa.Field[Any]]:
-        made = []
+        result = []
         for name, member in self.members.items():
             if name not in but and (kind := member.type()) is not None:
-                made.append(pa.field(name, kind))
-        return made
+                result.append(pa.field(name, kind))
+        return result
 
-    def empty_places(self, known: pa.DataType | None = None) -> list[str]:
+    def empty_places(self, existing: pa.DataType | None = None) -> list[str]:
         """Return the places below and including this one that have no value and no type."""
-        if self.type(known) is None:
+        if self.type(existing) is None:
             return [self._place]
-        if known is not None and not pa.types.is_struct(known):
+        if existing is not None and not pa.types.is_struct(existing):
             return []
         found = []
         for name, member in self.members.items():
-            has = known is not None and name and known.get_field_index(name) >= 0
-            inner = known.field(name).type if known is not None and has else None
+            has = existing is not None and name and existing.get_field_index(name) >= 0
+            inner = existing.field(name).type if existing is not None and has else None
             found += member.empty_places(inner)
         return found
 
@@ -160,14 +162,14 @@ def _of_objects(kind: Any, options: LoadOptions, count: Count) -> Convert:
         if value is None:
             return None
         if type(value) is not dict:
-            raise Misfit(place, "the value is no object", value=value)
-        made = {}
+            raise Misfit(place, "the value is not an object", value=value)
+        result = {}
         for name, member in value.items():
             if name in members:
-                made[name] = members[name](member, f"{place}.{name}")
+                result[name] = members[name](member, f"{place}.{name}")
             elif not _is_hollow(member):
                 raise Misfit(f"{place}.{name}", "the table's column has no such field")
-        return made
+        return result
 
     return convert
 
@@ -185,7 +187,7 @@ def _of_maps(kind: Any, options: LoadOptions, count: Count) -> Convert:
         if value is None:
             return None
         if type(value) is not dict:
-            raise Misfit(place, "the value is no object", value=value)
+            raise Misfit(place, "the value is not an object", value=value)
         return [(name, item(one, f"{place}.{name}")) for name, one in value.items()]
 
     return convert
@@ -198,7 +200,7 @@ def _of_lists(kind: Any, options: LoadOptions, count: Count) -> Convert:
         if value is None:
             return None
         if type(value) is not list:
-            raise Misfit(place, "the value is no list", value=value)
+            raise Misfit(place, "the value is not a list", value=value)
         return [element(one, place) for one in value]
 
     return convert
@@ -241,13 +243,13 @@ def _of_scalars(kind: Any, options: LoadOptions, count: Count) -> Convert:
                 value,
             )
         try:
-            made, what = value_of(str(value) if is_number else value, kind, options)
+            result, what = convert_text(str(value) if is_number else value, kind, options)
         except Unfit as unfit:
             raise Misfit(place, unfit.reason, unfit.advice, value) from unfit
         if what:
             count(place, what)
         elif not is_number and not is_time:
             count(place, "a text as number")
-        return made
+        return result
 
     return convert

@@ -17,7 +17,12 @@ _CHARS_MAX: Final = 128
 
 
 def stored_names(
-    header: Sequence[str], *, known: Sequence[str], is_clean: bool, file: str, delimiter: str = ","
+    header: Sequence[str],
+    *,
+    known: Sequence[str],
+    is_clean: bool,
+    file: str,
+    delimiter: str = ",",
 ) -> list[str]:
     """Return the names under which the columns are stored; `known` are those of the table.
 
@@ -63,18 +68,18 @@ def clean_names(header: Sequence[str], known: Sequence[str]) -> list[str]:
     in front gets a `_` before it, and a name that comes again gets a number.
     """
     by_folded = {name.lower(): name for name in known}
-    taken: set[str] = set()
-    made = []
+    used: set[str] = set()
+    result = []
     for place, name in enumerate(header, start=1):
         plain = by_folded.get(name.strip().lower()) or _clean(name) or f"column_{place}"
         plain = by_folded.get(plain.lower(), plain)
         found, number = plain, 1
-        while found.lower() in taken:
+        while found.lower() in used:
             number += 1
             found = f"{plain}_{number}"
-        taken.add(found.lower())
-        made.append(found)
-    return made
+        used.add(found.lower())
+        result.append(found)
+    return result
 
 
 def _clean(name: str) -> str:

@@ -1,4 +1,4 @@
-"""How a file of rows is read: the options of every entry point, parsed from text and checked."""
+"""Options of reading a file of rows: those of every entry point, parsed from text and checked."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ class LoadOptions:
     compression: str = ""
     """One of `COMPRESSIONS`; empty goes by the file's name."""
     delimiter: str = ""
-    """Of a CSV; empty is a comma, and a tab for `.tsv`."""
+    """In a CSV; empty is a comma, and a tab for `.tsv`."""
     quote: str = '"'
     escape: str = ""
     encoding: str = "utf-8"
     header: bool = True
     """Without a header line the columns are the table's, or `column_1`, `column_2` and on."""
     null_words: tuple[str, ...] = ("NA",)
-    """Words that stand for a missing value where they are not quoted, beside the empty field."""
+    """Words that stand for a missing value where they are not quoted, as the empty field does."""
     time_zone: str = ""
     """Of times that name no zone, in columns that have one."""
     decimal_comma: bool = False
@@ -256,7 +256,7 @@ def _list(name: str, value: Any) -> tuple[str, ...]:
         try:
             value = json.loads(value)
         except ValueError as error:
-            raise InvalidInput(f"{name} is no JSON list", given=value[:40]) from error
+            raise InvalidInput(f"{name} is not a JSON list", given=value[:40]) from error
     if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
         raise InvalidInput(f"{name} must be a list of texts", given=str(value)[:40])
     return tuple(value)
@@ -276,7 +276,7 @@ def _type_pairs(text: str) -> Any:
         try:
             return json.loads(text)
         except ValueError as error:
-            raise InvalidInput("column_types is no JSON object", given=text[:80]) from error
+            raise InvalidInput("column_types is not a JSON object", given=text[:80]) from error
     pairs, at = {}, 0
     while at < len(text.rstrip()):
         pair = _TYPE_PAIR.match(text, at)

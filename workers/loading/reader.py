@@ -1,4 +1,4 @@
-"""One reader for every entry point: files of rows as Arrow batches of the table's types."""
+"""Reader of every entry point: files of rows as Arrow batches of the table's types."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EVERYTHING: Final = 1 << 62
 
 
 class RowSource(Protocol):
-    """Rows of files, decoded while they are iterated; each iteration starts anew."""
+    """Rows of files, decoded while they are iterated; each iteration starts from the beginning."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -64,7 +64,7 @@ def open_rows(
     `keys` may have no missing value. A new column without any value is left out, or has the
     `empty_type`.
 
-    Raises BadRow, InvalidInput for a file that is not what its name or its options say.
+    Raises BadRow, InvalidInput for a file that is not as its name or its options declare.
     """
     inputs = [InputFile.of(file) for file in files]
     if not inputs:
@@ -72,13 +72,13 @@ def open_rows(
     formats = {options.format_of(file.name) for file in inputs}
     if len(formats) > 1:
         raise InvalidInput("files of one load must have one format", formats=sorted(formats))
-    known = table_schema if table_schema is not None else pa.schema([])
+    existing = table_schema if table_schema is not None else pa.schema([])
     for name, kind in options.column_types.items():
-        if name in known.names and known.field(name).type != kind:
+        if name in existing.names and existing.field(name).type != kind:
             raise InvalidInput(
                 "the table has this column with another type, which a load does not change",
                 column=name,
-                table=known.field(name).type,
+                table=existing.field(name).type,
                 asked=kind,
             )
     (only,) = formats
@@ -86,13 +86,13 @@ def open_rows(
         raise InvalidInput("a key is made of columns of a CSV only", format=only)
     match only:
         case "csv":
-            return _CsvRows(inputs, options, known, keys, look_bytes, empty_type)
+            return _CsvRows(inputs, options, existing, keys, look_bytes, empty_type)
         case "json":
-            return _JsonRows(inputs, options, known, keys, look_bytes, empty_type)
+            return _JsonRows(inputs, options, existing, keys, look_bytes, empty_type)
         case _:
             from workers.loading.parquet_rows import ParquetRows
 
-            return ParquetRows(inputs, options, known, keys)
+            return ParquetRows(inputs, options, existing, keys)
 
 
 def read_rows(rows: RowSource) -> pa.Table:
@@ -116,7 +116,7 @@ class _CsvRows:
         self,
         files: Sequence[InputFile],
         options: LoadOptions,
-        known: pa.Schema,
+        existing: pa.Schema,
         keys: Sequence[str],
         look_bytes: int,
         empty_type: pa.DataType | None,
@@ -124,33 +124,33 @@ class _CsvRows:
         self._empty_type = empty_type
         self._files = files
         self._options = options
-        self._known = known
+        self._known = existing
         self._keys = keys
         self.counts = LoadCounts()
         self.is_all_known = True
         self._has_no_rows = False
         self._left_out: list[str] = []
         self._renamed: dict[str, str] = {}
-        self._columns = [self._columns_of(file) for file in files]
+        self._columns = [self._get_columns(file) for file in files]
         self._present = list(dict.fromkeys(name for one in self._columns for name in one.names))
         self._check_key()
-        self.schema = self._typed(look_bytes)
+        self.schema = self._get_schema(look_bytes)
 
     @contextmanager
-    def _opened(self, file: InputFile) -> Iterator[CsvText]:
+    def _open_text(self, file: InputFile) -> Iterator[CsvText]:
         with file.opened() as stored:
             yield CsvText(Content(stored, file, self._options), file, self._options)
 
-    def _columns_of(self, file: InputFile) -> _Columns:
+    def _get_columns(self, file: InputFile) -> _Columns:
         options = self._options
-        with self._opened(file) as text:
+        with self._open_text(file) as text:
             header = text.header
         if not options.header:
             width = len(header)
             fits = len(self._known) == width
-            given = options.columns or (self._known.names if fits else ())
+            requested = options.columns or (self._known.names if fits else ())
             names = [f"column_{at}" for at in range(1, width + 1)]
-            names = list(given) if len(given) == width else names
+            names = list(requested) if len(requested) == width else names
             return _Columns(header, names, range(width))
         names = stored_names(
             header,
@@ -160,8 +160,8 @@ class _CsvRows:
             delimiter=options.delimiter_of(file.name),
         )
         self._renamed |= {old: new for old, new in zip(header, names, strict=True) if old != new}
-        wanted = {*options.columns, *options.key_from} if options.columns else set(names)
-        read = [at for at, name in enumerate(names) if name in wanted]
+        selected = {*options.columns, *options.key_from} if options.columns else set(names)
+        read = [at for at, name in enumerate(names) if name in selected]
         return _Columns(header, names, read)
 
     def _check_key(self) -> None:
@@ -177,44 +177,46 @@ class _CsvRows:
                 "the key that is made needs a name that no column of the file has",
                 name=options.key,
             )
-        made = {options.key} if options.key else set()
-        if missing := [n for n in options.columns if n not in self._present and n not in made]:
+        result = {options.key} if options.key else set()
+        if missing := [n for n in options.columns if n not in self._present and n not in result]:
             raise InvalidInput("file lacks columns", path=self._files[0].name, missing=missing)
 
-    def _typed(self, look_bytes: int) -> pa.Schema:
+    def _get_schema(self, look_bytes: int) -> pa.Schema:
         options = self._options
         chosen = options.columns or tuple(self._present)
-        wanted = dict.fromkeys([*([options.key] if options.key else []), *chosen])
-        given = {name: self._known.field(name).type for name in self._known.names}
-        given = {**options.column_types, **given}
+        selected = dict.fromkeys([*([options.key] if options.key else []), *chosen])
+        requested = {name: self._known.field(name).type for name in self._known.names}
+        requested = {**options.column_types, **requested}
         if options.key:
-            given.setdefault(options.key, pa.string())
-        new = [name for name in wanted if name not in given]
+            requested.setdefault(options.key, pa.string())
+        new = [name for name in selected if name not in requested]
         if new:
-            guesses = self._guessed(new, look_bytes)
+            guesses = self._guess_types(new, look_bytes)
             if doubtful := [name for name, guess in guesses.items() if guess.is_doubtful]:
-                guesses |= self._guessed(doubtful, look_bytes, is_thorough=True)
+                guesses |= self._guess_types(doubtful, look_bytes, is_thorough=True)
             empty_type = pa.string() if self._has_no_rows else self._empty_type
             types = {name: guess.type or empty_type for name, guess in guesses.items()}
             self._left_out = [name for name, kind in types.items() if kind is None]
-            given |= {name: kind for name, kind in types.items() if kind is not None}
-        return pa.schema([pa.field(name, given[name]) for name in wanted if name in given])
+            requested |= {name: kind for name, kind in types.items() if kind is not None}
+        return pa.schema(
+            [pa.field(name, requested[name]) for name in selected if name in requested]
+        )
 
-    def _guessed(
+    def _guess_types(
         self, names: Sequence[str], look_bytes: int, *, is_thorough: bool = False
     ) -> dict[str, Guess]:
         guesses = {name: Guess(self._options, is_thorough=is_thorough) for name in names}
         looked = 0
         for file, columns in zip(self._files, self._columns, strict=True):
             places = [at for at in columns.read if columns.names[at] in guesses]
-            with self._opened(file) as text:
+            with self._open_text(file) as text:
                 for block in text.blocks():
                     if looked >= look_bytes:
                         self.is_all_known = False
                         break
                     looked += len(block.data)
                     open_places = [at for at in places if not guesses[columns.names[at]].is_text]
-                    # One place at least, so that each row of the file is looked at.
+                    # One place at least, so that each row of the file is checked.
                     texts, _ = self._texts(block, columns, open_places or [0])
                     for at in open_places:
                         column = texts.column(str(at))
@@ -260,7 +262,7 @@ class _CsvRows:
         }
         read_before = 0
         for file, columns in zip(self._files, self._columns, strict=True):
-            with self._opened(file) as text:
+            with self._open_text(file) as text:
                 for block in text.blocks():
                     batch = self._batch(block, columns, converters)
                     counts.bytes_read = read_before + text.bytes_read
@@ -278,7 +280,9 @@ class _CsvRows:
         arrays = []
         for field in self.schema:
             if field.name == self._options.key:
-                column = _joined([texts.column(places[name]) for name in self._options.key_from])
+                column = _join_parts(
+                    [texts.column(places[name]) for name in self._options.key_from]
+                )
             elif field.name in places:
                 column = texts.column(places[field.name])
             else:
@@ -324,7 +328,7 @@ class _CsvRows:
         raise BadRow(
             f"the key column has no value{f', because {word} means a missing one' if word else ''}",
             file=block.file,
-            line=block.line_of(row),
+            line=block.get_line(row),
             column=name,
             advice="give null_words=none if the word is a value, or quote it" if word else "",
         )
@@ -334,14 +338,14 @@ class _CsvRows:
         return BadRow(
             f"{error.unfit.reason} ({field.type}{origin})",
             file=block.file,
-            line=block.line_of(error.position),
+            line=block.get_line(error.position),
             column=field.name,
             advice=error.unfit.advice,
             value=error.value,
         )
 
 
-def _joined(parts: Sequence[ArrowColumn]) -> ArrowColumn:
+def _join_parts(parts: Sequence[ArrowColumn]) -> ArrowColumn:
     """The made key: null where a part is null, so that no two keys are confused."""
     joined: Any = pc.binary_join_element_wise(*parts, KEY_SEPARATOR)
     return joined
@@ -354,7 +358,7 @@ class _JsonRows:
         self,
         files: Sequence[InputFile],
         options: LoadOptions,
-        known: pa.Schema,
+        existing: pa.Schema,
         keys: Sequence[str],
         look_bytes: int,
         empty_type: pa.DataType | None,
@@ -362,15 +366,15 @@ class _JsonRows:
         self._empty_type = empty_type
         self._files = files
         self._options = options
-        self._known = known
+        self._known = existing
         self._keys = keys
         self.counts = LoadCounts()
         self.is_all_known = True
         self._left_out: list[str] = []
         self._names: dict[str, str] = {}
-        self.schema = self._typed(look_bytes)
+        self.schema = self._get_schema(look_bytes)
 
-    def _typed(self, look_bytes: int) -> pa.Schema:
+    def _get_schema(self, look_bytes: int) -> pa.Schema:
         options = self._options
         guesses: dict[str, JsonGuess] = {}
         fixed = {**options.column_types}
@@ -391,13 +395,13 @@ class _JsonRows:
         fields = []
         for old, guess in guesses.items():
             name = self._names[old]
-            known = fixed.get(name)
-            if known is None and name in self._known.names:
-                known = self._known.field(name).type
+            existing = fixed.get(name)
+            if existing is None and name in self._known.names:
+                existing = self._known.field(name).type
             empty_type = None if guess.has_value else self._empty_type
-            kind = known if name in fixed else guess.type(known) or empty_type
+            kind = existing if name in fixed else guess.type(existing) or empty_type
             if name not in fixed and (kind is None or guess.has_value):
-                self._left_out += guess.empty_places(known)
+                self._left_out += guess.empty_places(existing)
             if kind is not None:
                 fields.append(pa.field(name, kind))
         chosen = options.columns or [field.name for field in fields]
@@ -462,12 +466,12 @@ class _JsonRows:
         arrays = []
         for field in self.schema:
             convert, old = converters[field.name], by_name.get(field.name, field.name)
-            made: list[Any] = []
+            result: list[Any] = []
             try:
-                made.extend(convert(row.get(old), field.name) for _, row in lines)
-                arrays.append(pa.array(made, field.type))
+                result.extend(convert(row.get(old), field.name) for _, row in lines)
+                arrays.append(pa.array(result, field.type))
             except Misfit as error:
-                raise _misfit(error, file, lines[len(made)][0], f" ({field.type})") from error
+                raise _misfit(error, file, lines[len(result)][0], f" ({field.type})") from error
             except UnicodeEncodeError as error:
                 raise BadRow(
                     "a text holds half of a character (a lone surrogate)",

@@ -19,7 +19,7 @@ import pyarrow.csv as pa_csv
 
 from workers.errors import InvalidInput
 from workers.loading.bad_row import BadRow
-from workers.loading.content import Content, InputFile, count_lines, refuse_encoding, refuse_nul
+from workers.loading.content import Content, InputFile, count_lines, reject_encoding, reject_nul
 from workers.loading.options import LoadOptions
 
 BLOCK_BYTES: Final = 8 << 20
@@ -40,12 +40,12 @@ class Dialect:
 
     @cached_property
     def record(self) -> re.Pattern[bytes]:
-        """One record with its line end, of whole bytes; no match where its end is not there."""
+        """A record with its line end, of whole bytes; no match where its end is not there."""
         return re.compile(self._fields + rb"(?:\r\n|\n|\r(?=[\s\S]))")
 
     @cached_property
     def records(self) -> re.Pattern[bytes]:
-        """As many records as there are."""
+        """A sequence of records."""
         return re.compile(rb"(?:" + self.record.pattern + rb")*+")
 
     @cached_property
@@ -91,10 +91,10 @@ class TextBlock:
 
     @cached_property
     def has_quotes(self) -> bool:
-        """Whether a field may be quoted."""
+        """A field may be quoted."""
         return bool(self.dialect.quote) and self.dialect.quote.encode() in self.data
 
-    def line_of(self, row: int) -> int:
+    def get_line(self, row: int) -> int:
         """Return the line in which a row of the block begins."""
         for number, (line, _) in enumerate(self.records()):
             if number == row:
@@ -102,7 +102,7 @@ class TextBlock:
         return self.line
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
-        """Each record with the line in which it begins; blank lines are none."""
+        """Yield each record with the line in which it begins; blank lines are none."""
         reader = self.dialect.reader(self.data.decode(errors="replace"))
         begins = self.line
         for fields in reader:
@@ -117,10 +117,10 @@ class TextBlock:
         not quoted is null, and so are the words. Raises BadRow.
         """
         names = [str(at) for at in range(width)]
-        wanted = [names[at] for at in columns]
+        selected = [names[at] for at in columns]
         if not self.data.strip(b"\r\n"):
-            empty = [pa.array([], pa.string()) for _ in wanted]
-            return pa.RecordBatch.from_arrays(empty, wanted)
+            empty = [pa.array([], pa.string()) for _ in selected]
+            return pa.RecordBatch.from_arrays(empty, selected)
         stored: Any = pa.py_buffer(self.data)
         try:
             table = pa_csv.read_csv(
@@ -133,8 +133,8 @@ class TextBlock:
                     newlines_in_values=self.has_quotes or bool(self.dialect.escape),
                 ),
                 convert_options=pa_csv.ConvertOptions(
-                    include_columns=wanted,
-                    column_types=dict.fromkeys(wanted, pa.string()),
+                    include_columns=selected,
+                    column_types=dict.fromkeys(selected, pa.string()),
                     null_values=["", *null_words],
                     strings_can_be_null=True,
                     quoted_strings_can_be_null=False,
@@ -145,16 +145,16 @@ class TextBlock:
         return _one_batch(table)
 
     def _refusal(self, width: int, error: pa.ArrowInvalid) -> InvalidInput:
-        refuse_encoding(self.data, self.file, self.line)
+        reject_encoding(self.data, self.file, self.line)
         for line, fields in self.records():
             if len(fields) != width:
-                return self._ragged(line, fields, width)
+                return self._describe_ragged(line, fields, width)
         return BadRow(f"the text is not read as CSV ({error})", file=self.file, line=self.line)
 
-    def _ragged(self, line: int, fields: Sequence[str], width: int) -> BadRow:
+    def _describe_ragged(self, line: int, fields: Sequence[str], width: int) -> BadRow:
         advice = "quote fields that hold the delimiter or a line break"
         if width == 1 and (other := _other_delimiter(fields, self.dialect.delimiter)):
-            advice = f"give delimiter={_named(other)}"
+            advice = f"give delimiter={_name_sign(other)}"
         return BadRow(
             f"the row has {len(fields)} fields and the header has {width}",
             file=self.file,
@@ -187,7 +187,7 @@ class CsvText:
 
     @property
     def bytes_read(self) -> int:
-        """Of the stored file."""
+        """Bytes of the stored file that were read."""
         return self._content.bytes_read
 
     def blocks(self) -> Iterator[TextBlock]:
@@ -195,15 +195,15 @@ class CsvText:
         while not self._is_whole:
             end = self._end_of_records()
             if end:
-                yield self._taken(end)
+                yield self._take(end)
             self._fill(max(BLOCK_BYTES, len(self._rest)))
         if end := self._end_of_records():
-            yield self._taken(end)
+            yield self._take(end)
         if self._rest:
             self._check_closed()
-            yield self._taken(len(self._rest))
+            yield self._take(len(self._rest))
 
-    def _taken(self, end: int) -> TextBlock:
+    def _take(self, end: int) -> TextBlock:
         block = TextBlock(self._name, self._rest[:end], self._line, self.dialect)
         self._line += count_lines(block.data)
         self._rest = self._rest[end:]
@@ -237,13 +237,13 @@ class CsvText:
             break
         if found is None:
             self._check_closed()
-        refuse_encoding(self._rest[:end], self._name, self._line)
-        refuse_nul(self._rest[:end], self._name)
+        reject_encoding(self._rest[:end], self._name, self._line)
+        reject_nul(self._rest[:end], self._name)
         ((_, fields),) = list(TextBlock(self._name, self._rest[:end], 1, self.dialect).records())
         if not self._has_header:
             self.header = [""] * len(fields)
             return
-        self._taken(end)
+        self._take(end)
         self.header = fields
 
     def _skip_blank_lines(self) -> None:
@@ -263,7 +263,7 @@ class CsvText:
         """Return where the last whole record of what was read ends."""
         data, dialect = self._rest, self.dialect
         if dialect.escape:
-            return _matched_end(data, dialect)
+            return _match_end(data, dialect)
         if not dialect.quote or dialect.quote.encode() not in data:
             end = data.rfind(b"\n") + 1
             # A CR at the edge may be the first half of a line end.
@@ -275,18 +275,18 @@ class CsvText:
         allowed = [ord(sign) for sign in (dialect.delimiter, "\n", "\r", dialect.quote)]
         if not np.all((opening == 0) | np.isin(before, allowed)):
             # A quote within a field that is not quoted is a sign like any other.
-            return _matched_end(data, dialect)
+            return _match_end(data, dialect)
         end = len(data)
         while True:
             end = data.rfind(b"\n", 0, end) + 1
             if end == 0:
-                return _matched_end(data, dialect) if b"\r" in data else 0
+                return _match_end(data, dialect) if b"\r" in data else 0
             if np.searchsorted(quotes, end) % 2 == 0:
                 return end
             end -= 1
 
 
-def _matched_end(data: bytes, dialect: Dialect) -> int:
+def _match_end(data: bytes, dialect: Dialect) -> int:
     found = dialect.records.match(data)
     return found.end() if found else 0
 
@@ -294,11 +294,13 @@ def _matched_end(data: bytes, dialect: Dialect) -> int:
 def guess_of_header(header: Sequence[str], delimiter: str) -> str:
     """Return what is probably wrong with names that no columns can have, as advice, or nothing."""
     if len(header) == 1 and (other := _other_delimiter(header, delimiter)):
-        return f"the fields look separated by {_named(other)}: give delimiter={_named(other)}"
+        return (
+            f"the fields look separated by {_name_sign(other)}: give delimiter={_name_sign(other)}"
+        )
     if any(not name.strip() or _DATA_LIKE.fullmatch(name) for name in header) and sum(
         bool(_DATA_LIKE.fullmatch(name)) for name in header
     ):
-        return "the first line looks like data: give header=false"
+        return "the first line seems to be data: give header=false"
     return ""
 
 
@@ -309,5 +311,5 @@ def _other_delimiter(fields: Sequence[str], delimiter: str) -> str:
     return best if often[best] else ""
 
 
-def _named(sign: str) -> str:
+def _name_sign(sign: str) -> str:
     return "tab" if sign == "\t" else sign

@@ -1,7 +1,7 @@
 """Texts as values of a column's type, exactly: what would lose anything is refused.
 
 Whole columns are converted by Arrow. Only where Arrow takes one of them for wrong, or may have
-rounded it, are the distinct texts of the block looked at one by one.
+rounded it, are the distinct texts of the block converted one by one.
 """
 
 from __future__ import annotations
@@ -75,19 +75,19 @@ class Converter:
         for is_trimmed in (False, True):
             shaped = pc.utf8_trim_whitespace(plain) if is_trimmed else plain
             try:
-                return self._checked(shaped, self._cast(shaped))
+                return self._check_exact(shaped, self._cast(shaped))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 continue
         return self._one_by_one(plain)
 
     def _plain_numbers(self, texts: ArrowColumn) -> ArrowColumn:
-        """With a point for each decimal comma."""
+        """Return the texts with a point for each decimal comma."""
         if not self.options.decimal_comma:
             return texts
         is_so: ArrowColumn = pc.match_substring_regex(texts, _COMMA_NUMBER)
         wrong = pc.index(is_so, False).as_py()
         if wrong >= 0:
-            unfit = Unfit("the value is no number with a decimal comma")
+            unfit = Unfit("the value is not a number with a decimal comma")
             raise UnfitAt(wrong, unfit, texts[wrong].as_py())
         return pc.replace_substring(pc.replace_substring(texts, ".", ""), ",", ".")
 
@@ -104,8 +104,8 @@ class Converter:
             local = pc.assume_timezone(naive, self.options.time_zone)
             return local.cast(self.type)
 
-    def _checked(self, texts: ArrowColumn, values: ArrowColumn) -> ArrowColumn:
-        """The values, where none was rounded. Raises ArrowInvalid for a column to look at again."""
+    def _check_exact(self, texts: ArrowColumn, values: ArrowColumn) -> ArrowColumn:
+        """The values, where none was rounded. Raises ArrowInvalid for a column to convert again."""
         if pa.types.is_integer(self.type):
             zeros: ArrowColumn = have_leading_zeros(texts)
             often = pc.sum(zeros).as_py() or 0
@@ -119,28 +119,28 @@ class Converter:
 
     def _one_by_one(self, texts: ArrowColumn) -> ArrowColumn:
         encoded = texts.dictionary_encode()
-        made: list[Any] = []
+        result: list[Any] = []
         done: dict[int, str] = {}
         for code, text in enumerate(encoded.dictionary.to_pylist()):
             try:
-                value, what = value_of(text, self.type, self.options)
+                value, what = convert_text(text, self.type, self.options)
             except Unfit as unfit:
                 found: Any = encoded.indices
                 at = pc.index(found, pa.scalar(code, found.type)).as_py()
                 raise UnfitAt(at, unfit, text) from unfit
-            made.append(value)
+            result.append(value)
             if what:
                 done[code] = what
         if done:
-            indices = encoded.indices.fill_null(len(made)).to_numpy(zero_copy_only=False)
-            often = np.bincount(indices, minlength=len(made) + 1)
+            indices = encoded.indices.fill_null(len(result)).to_numpy(zero_copy_only=False)
+            often = np.bincount(indices, minlength=len(result) + 1)
             for code, what in done.items():
                 self.counts.convert(self.column, what, int(often[code]))
-        values: Any = _array(made, self.type)
+        values: Any = _array(result, self.type)
         return values.take(encoded.indices)
 
 
-def value_of(text: str, kind: Any, options: LoadOptions) -> tuple[Any, str]:
+def convert_text(text: str, kind: Any, options: LoadOptions) -> tuple[Any, str]:
     """Return the value that a text is in a type, and the name of a conversion that is worth
     counting, else nothing. Raises Unfit.
     """
@@ -179,10 +179,10 @@ def nulls(count: int, kind: Any) -> ArrowColumn:
     return pa.nulls(count, kind)
 
 
-def _array(made: list[Any], kind: pa.DataType) -> ArrowColumn:
+def _array(result: list[Any], kind: pa.DataType) -> ArrowColumn:
     if pa.types.is_timestamp(kind):
-        return pa.array(made, pa.int64()).cast(kind)
-    return pa.array(made, kind)
+        return pa.array(result, pa.int64()).cast(kind)
+    return pa.array(result, kind)
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -192,11 +192,11 @@ def _is_number(kind: pa.DataType) -> bool:
 
 def _exact(text: str) -> Decimal:
     if not _NUMBER.fullmatch(text):
-        raise Unfit("the value is no number", _number_advice(text))
+        raise Unfit("the value is not a number", _number_advice(text))
     try:
         return _EXACT.create_decimal(text)
     except DecimalException as error:
-        raise Unfit("the value is no number") from error
+        raise Unfit("the value is not a number") from error
 
 
 def _number_advice(text: str) -> str:
@@ -233,8 +233,8 @@ def _float(text: str, kind: Any) -> tuple[float, str]:
         raise Unfit("the value is too large for the column", "load it into a text column")
     is_whole = number == number.to_integral_value(context=_EXACT) if number.adjusted() < 390 else 1
     if is_whole and abs(nearest) >= _WHOLE_EXACT.get(kind, 2**53):
-        shown = repr(nearest) if kind == pa.float64() else str(np.float32(nearest))
-        if Decimal(shown) != number and Decimal(nearest) != number:
+        printed = repr(nearest) if kind == pa.float64() else str(np.float32(nearest))
+        if Decimal(printed) != number and Decimal(nearest) != number:
             raise Unfit(
                 "the value has more digits than the column keeps",
                 "load it into a decimal or text column",
@@ -246,25 +246,25 @@ def _decimal(text: str, kind: Any) -> Decimal:
     number = _exact(text)
     advice = "change the column to a wider decimal first, or correct the value"
     if number.adjusted() >= kind.precision - kind.scale and number:
-        raise Unfit(f"the value has too many digits for {_named(kind)}", advice)
+        raise Unfit(f"the value has too many digits for {_name_decimal(kind)}", advice)
     try:
         placed = number.quantize(Decimal(1).scaleb(-kind.scale), context=_EXACT)
     except DecimalException as error:
-        raise Unfit(f"the value has too many digits for {_named(kind)}", advice) from error
+        raise Unfit(f"the value has too many digits for {_name_decimal(kind)}", advice) from error
     if placed != number:
-        raise Unfit(f"the value has more decimals than {_named(kind)} keeps", advice)
+        raise Unfit(f"the value has more decimals than {_name_decimal(kind)} keeps", advice)
     return placed
 
 
-def _named(kind: Any) -> str:
+def _name_decimal(kind: Any) -> str:
     return f"decimal({kind.precision},{kind.scale})"
 
 
 def _bool(text: str) -> bool:
-    known = {"true": True, "1": True, "false": False, "0": False}
-    if text.lower() not in known:
+    existing = {"true": True, "1": True, "false": False, "0": False}
+    if text.lower() not in existing:
         raise Unfit("the value is neither true nor false", "write true or false")
-    return known[text.lower()]
+    return existing[text.lower()]
 
 
 def _date(text: str) -> dt.date:
@@ -273,7 +273,7 @@ def _date(text: str) -> dt.date:
             return dt.date.fromisoformat(text)
     except ValueError:
         pass
-    raise Unfit("the value is no date", "write dates as 2026-01-31")
+    raise Unfit("the value is not a date", "write dates as 2026-01-31")
 
 
 def time_ticks(text: str, kind: Any, options: LoadOptions) -> int:
@@ -281,12 +281,12 @@ def time_ticks(text: str, kind: Any, options: LoadOptions) -> int:
     advice = "write times as 2026-01-31T14:00:00Z"
     parts = TIME.fullmatch(text)
     if parts is None:
-        raise Unfit("the value is no time", advice)
+        raise Unfit("the value is not a time", advice)
     date, clock, second, fraction, offset = parts.groups()
     try:
         naive = dt.datetime.fromisoformat(f"{date}T{clock or '00:00'}:{second or '00'}")
     except ValueError as error:
-        raise Unfit("the value is no time of the calendar", advice) from error
+        raise Unfit("the value is not a time of the calendar", advice) from error
     seconds = _seconds(naive, offset, kind, options)
     digits: str = (fraction or "").rstrip("0")
     places = _UNITS[kind.unit]

@@ -1,4 +1,4 @@
-"""How `manage.py` reads files of rows: the options, the files that patterns name, and the progress
+"""Options of `manage.py` for files of rows, the files that patterns name, and the progress
 of a load.
 """
 
@@ -43,20 +43,20 @@ def add_load_options(parser: ArgumentParser) -> None:
     group.add_argument("--names", choices=NAMES, help="clean: make plain names of odd ones")
 
 
-def given_load_options(options: Mapping[str, Any]) -> dict[str, Any]:
+def get_load_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that were given, as `load_options` takes them."""
     names = (
         *("missing", "null_words", "format", "compression", "delimiter", "quote", "escape"),
         *("encoding", "time_zone", "column_types", "names"),
     )
-    given = {name: options[name] for name in names if options.get(name)}
+    requested = {name: options[name] for name in names if options.get(name)}
     if options.get("no_header"):
-        given["header"] = "false"
+        requested["header"] = "false"
     if options.get("decimal_comma"):
-        given["decimal_comma"] = "true"
+        requested["decimal_comma"] = "true"
     if options.get("key_from"):
-        given |= {"key": options["record_key"], "key_from": options["key_from"]}
-    return given
+        requested |= {"key": options["record_key"], "key_from": options["key_from"]}
+    return requested
 
 
 def files_named(text: str) -> list[Path]:
@@ -78,7 +78,7 @@ def files_named(text: str) -> list[Path]:
     return files
 
 
-def table_name_of(file: str) -> str:
+def get_table_name(file: str) -> str:
     """Return the name of a table for rows of this file: its name without suffixes, made plain."""
     plain = re.sub(r"[^A-Za-z0-9_-]+", "_", without_suffixes(Path(file).name)).strip("_")
     return plain if plain[:1].isalpha() else f"t_{plain}".rstrip("_")
@@ -95,7 +95,7 @@ class LoadProgress:
         self._is_shown = False
 
     def follow(self, rows: RowSource) -> Iterator[pa.RecordBatch]:
-        """Each batch of the rows, shown when it has come."""
+        """Yield each batch of the rows, and show the progress."""
         for batch in rows:
             self.show(rows)
             yield batch

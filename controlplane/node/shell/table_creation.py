@@ -12,7 +12,7 @@ from controlplane.audit.shell import acting_user
 from controlplane.errors import InvalidRequest
 from controlplane.mirror.sync import sync_table
 from controlplane.node.shell.identity import check_namespace_role, requester
-from controlplane.node.shell.load_options import add_load_options, given_load_options
+from controlplane.node.shell.load_options import add_load_options, get_load_options
 from controlplane.node.shell.own_process import NO_REASON, Say
 from controlplane.operations.requesting import Given
 from controlplane.operations.table_creation.actions import do_create_table
@@ -49,7 +49,7 @@ def create(options: Mapping[str, Any], say: Say) -> None:
     check_namespace_role(options["namespace"])
     columns = {column.name: column for column in map(column_of, options["column"])}
     if options["path"]:
-        load = given_load_options(options)
+        load = get_load_options(options)
         suggestion = suggest_table(options["path"], by=acting_user(), load=load)
         if not options["record_key"]:
             _show(suggestion, say)

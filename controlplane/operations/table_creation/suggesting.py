@@ -85,11 +85,11 @@ class Sample:
 
     rows: pa.Table
     is_whole: bool
-    """There are no others."""
+    """The sample is all of them."""
     notes: Sequence[str] = ()
     """What becomes of values that are stored in another form than they come in."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """Options of the load that it was read with, beside the given ones."""
+    """Options of the load that it was read with, in addition to the requested ones."""
 
 
 def suggest_table(
@@ -99,8 +99,8 @@ def suggest_table(
     the options `load`. `key` is tried before any other. `by` is None for a shell, which may name
     any file of this machine outside of tables.
 
-    Raises InvalidRequest: a file that `by` may not load, no such file, not as its options say, or a
-    key of columns that it does not have.
+    Raises InvalidRequest: a file that `by` may not load, no such file, one that is
+    not as its options declare, or a key of columns that it does not have.
     """
     if by is None:
         place = checked_file_of_shell(str(Path(path).absolute()))
@@ -166,13 +166,13 @@ def _suggested(path: str, sample: Sample, key: Sequence[str]) -> TableSuggestion
 
 
 def sampled_rows(
-    file: Path, path: str, load: Mapping[str, Any], known: pa.Schema | None = None
+    file: Path, path: str, load: Mapping[str, Any], existing: pa.Schema | None = None
 ) -> Sample:
     """The first rows of a file as they will be stored in a table of the columns `known`. Where its
     names need the option `names=clean`, it is read with that.
 
     Raises InvalidRequest where there is no such file, InvalidInput for one that is not as its name
-    and the options say.
+    and the options declare.
     """
     import pyarrow as pa
 
@@ -180,22 +180,22 @@ def sampled_rows(
 
     if not file.is_file():
         raise InvalidRequest("there is no such file", path=path)
-    given = {name: value for name, value in load.items() if name not in _OF_SOURCES}
+    requested = {name: value for name, value in load.items() if name not in _OF_SOURCES}
     source = InputFile(PurePosixPath(path).name, path=file)
     proposed: dict[str, str] = {}
     # A new table may be given the columns that have no value yet.
     opened = partial(
         open_rows,
         [source],
-        table_schema=known,
+        table_schema=existing,
         look_bytes=LOOK_BYTES,
-        empty_type=pa.string() if known is None else None,
+        empty_type=pa.string() if existing is None else None,
     )
     try:
-        rows = opened(load_options(given))
+        rows = opened(load_options(requested))
     except UnfitNames:
         proposed = {"names": "clean"}
-        rows = opened(load_options({**given, **proposed}))
+        rows = opened(load_options({**requested, **proposed}))
     batches, count, is_whole = [], 0, True
     for batch in rows:
         if count == SAMPLE_ROWS:
@@ -250,7 +250,7 @@ def _keys(rows: pa.Table, columns: list[FileColumn], but: list[str]) -> list[Key
     for width in (2, 3):
         if unique:
             break
-        together = [_tried(rows, names) for names in _combined(able, width, rows.num_rows)]
+        together = [_try_key(rows, names) for names in _combine_columns(able, width, rows.num_rows)]
         unique = [key for key in together if key.is_unique]
         tried += together
     nearest = sorted(tried, key=lambda key: (-key.distinct, len(key.columns)))
@@ -258,7 +258,7 @@ def _keys(rows: pa.Table, columns: list[FileColumn], but: list[str]) -> list[Key
     return [key for key in best if key.columns != but]
 
 
-def _combined(able: Sequence[FileColumn], width: int, rows: int) -> list[list[str]]:
+def _combine_columns(able: Sequence[FileColumn], width: int, rows: int) -> list[list[str]]:
     """Columns that may be unique together: each pair that has enough different values, and of more
     columns those with the most. The column with the most comes first.
     """
@@ -268,7 +268,7 @@ def _combined(able: Sequence[FileColumn], width: int, rows: int) -> list[list[st
     return [[column.name for column in some] for some in enough[:TRIED_MAX]]
 
 
-def _tried(rows: pa.Table, names: list[str]) -> KeySuggestion:
+def _try_key(rows: pa.Table, names: list[str]) -> KeySuggestion:
     distinct = rows.select(names).group_by(names).aggregate([]).num_rows
     return KeySuggestion(columns=names, distinct=distinct, is_unique=distinct == rows.num_rows)
 

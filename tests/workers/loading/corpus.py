@@ -1,4 +1,4 @@
-"""The files in `tests/files`, each with what it holds beside it: rows and types, or the refusal."""
+"""The files in `tests/files`, each with a JSON file of its rows and types, or of its refusal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Case:
     path: Path
     options: dict[str, str]
     table: pa.Schema | None
-    """Of the table that the file is loaded into; None for a new one."""
+    """Columns of the table that the file is loaded into; None for a new one."""
     key: str
     refused: str
     """A pattern of the refusal; empty for a file that is taken."""
@@ -37,24 +37,24 @@ def cases() -> list[Case]:
 
 
 def _case(path: Path) -> Case:
-    said = json.loads(Path(f"{path}.json").read_text())
-    table = said.get("table")
+    lines = json.loads(Path(f"{path}.json").read_text())
+    table = lines.get("table")
     return Case(
         path,
-        said.get("options", {}),
+        lines.get("options", {}),
         pa.schema({name: type_named(kind, name) for name, kind in table.items()})
         if table
         else None,
-        said.get("key", ""),
-        said.get("refused", ""),
-        said.get("types", {}),
-        said.get("rows", []),
-        said.get("says", ""),
+        lines.get("key", ""),
+        lines.get("refused", ""),
+        lines.get("types", {}),
+        lines.get("rows", []),
+        lines.get("says", ""),
     )
 
 
-def types_of(schema: pa.Schema) -> dict[str, str]:
-    """As the files beside the corpus name them."""
+def get_types(schema: pa.Schema) -> dict[str, str]:
+    """Return the types as the files of the corpus name them."""
     return {field.name: name_of_type(field.type) for field in schema}
 
 

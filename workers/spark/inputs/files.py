@@ -15,7 +15,7 @@ from workers.files.arrow_streams import parquet_schema
 from workers.given_connection import load_connection_of_kind
 from workers.loading.options import OPTION_KEYS, LoadOptions, load_options
 from workers.loading.reader import InputFile, open_rows
-from workers.loading.spooling import spool_rows
+from workers.loading.spool import spool_rows
 from workers.spark.inputs.source import JobSource, Surroundings, WrittenOnce
 from workers.spark.types import to_spark
 from workers.storage.copying import file_here
@@ -43,9 +43,11 @@ class FileSource(WrittenOnce):
         prefix of the connection, or no such file; NotFound for an object that there is not.
         """
         job_source.only("path", "connection", *OPTION_KEYS)
-        given = {name: value for name, value in job_source.values.items() if name in OPTION_KEYS}
+        requested = {
+            name: value for name, value in job_source.values.items() if name in OPTION_KEYS
+        }
         kind = job_source.text("kind")
-        options = load_options({**given, "format": kind})
+        options = load_options({**requested, "format": kind})
         path = _file_here(job_source, around)
         if not path.is_file():
             raise InvalidInput("file not found", path=job_source.text("path"))
@@ -58,11 +60,11 @@ class FileSource(WrittenOnce):
         Raises BadRow for a row that the table cannot take.
         """
         table = self.around.table
-        known = current_schema(table)
+        schema = current_schema(table)
         rows = open_rows(
             [self.file],
             self.options,
-            known.arrow if known is not None else None,
+            schema.arrow if schema is not None else None,
             keys=table.config.record_key,
         )
         spool = self.around.scratch / "rows.parquet"

@@ -88,8 +88,8 @@ def selection_of(
             return _by_keys(config, schema, rows)
         case [_]:
             located = {*config.record_key, *config.partition_by}
-            known = pa.schema([field for field in schema.arrow if field.name in located])
-            rows = rows_of_file(parameters, known, keys=config.record_key)
+            typed_schema = pa.schema([field for field in schema.arrow if field.name in located])
+            rows = rows_of_file(parameters, typed_schema, keys=config.record_key)
             return _by_keys(config, schema, rows)
         case _:
             raise InvalidInput(

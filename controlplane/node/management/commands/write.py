@@ -28,8 +28,8 @@ from controlplane.node.shell.load_options import (
     LoadProgress,
     add_load_options,
     files_named,
-    given_load_options,
-    table_name_of,
+    get_load_options,
+    get_table_name,
 )
 from controlplane.node.shell.table_services import ServiceCommand, plan_and_run
 from controlplane.operations.connection_sources import (
@@ -50,7 +50,7 @@ from workers.errors import InvalidInput, LakehouseError, TableNotFound
 from workers.jobs import OPERATIONS, WriteJob
 from workers.lakehouse import LakehouseTable, create_table, open_table
 from workers.loading.options import load_options, options_as_text
-from workers.loading.spooling import spool_rows
+from workers.loading.spool import spool_rows
 from workers.ports import RandomIds, system_ports
 from workers.storage.copying import file_here
 from workers.storage.source_places import check_in_no_table
@@ -151,9 +151,9 @@ class Command(BaseCommand):
         write_rows(connection, query, file, rows_max=rows_max, limits=limits, environ=os.environ)
         with file.open("rb") as stream:
             rows = read_parquet(stream)
-        table = self._found(options, options["name"])
+        table = self._find_table(options, options["name"])
         with self._table(options, table, rows.schema, options["name"]) as table:
-            shared = _shared(table)
+            shared = _get_shared_columns(table)
             streams = parse_streams(options["streams"], present=rows.column_names, shared=shared)
             self._write_arrow(table, rows, streams, options["operation"], shared)
         self._end(table, options["name"], options)
@@ -186,7 +186,7 @@ class Command(BaseCommand):
             raise CommandError("with a connection one file is loaded at a time")
         (path,) = options["files"]
         source = {"kind": "csv", "connection": options["connection"], "path": path}
-        place, connection = bucket_place(source, self._namespace(options, table_name_of(path)))
+        place, connection = bucket_place(source, self._namespace(options, get_table_name(path)))
         check_in_no_table(place, connection)
         here = file_here(place, scratch, bytes_max=COPIED_BYTES_MAX, connection=connection)
         return [InputFile(Path(path).name, path=here)]
@@ -196,17 +196,17 @@ class Command(BaseCommand):
         from workers.spark.load import parse_streams
 
         files = self._files(options, scratch)
-        stem = table_name_of(files[0].name)
-        given = self._load_options(options, stem)
+        stem = get_table_name(files[0].name)
+        requested = self._load_options(options, stem)
         if options["operation"] in PLANNED_OPERATIONS:
-            self._write_planned(options, files, given, stem)
+            self._write_planned(options, files, requested, stem)
             return
-        table = self._found(options, stem)
-        known = current_schema(table.table) if table is not None else None
+        table = self._find_table(options, stem)
+        existing = current_schema(table.table) if table is not None else None
         rows = open_rows(
             files,
-            load_options(given),
-            known.arrow if known is not None else None,
+            load_options(requested),
+            existing.arrow if existing is not None else None,
             keys=(options["record_key"],),
         )
         if table is None:
@@ -220,7 +220,7 @@ class Command(BaseCommand):
             spool_rows(rows, spool, progress.show)
         progress.end()
         with self._table(options, table, rows.schema, stem) as table:
-            shared = _shared(table)
+            shared = _get_shared_columns(table)
             names = rows.schema.names
             streams = parse_streams(options["streams"], present=names, shared=shared)
             if read is not None:
@@ -232,21 +232,21 @@ class Command(BaseCommand):
         self._end(table, stem, options)
 
     def _load_options(self, options: Mapping[str, Any], stem: str) -> dict[str, Any]:
-        """What was given, and how the last file of the table was read; without a node's database
+        """Return the options of the command and of the table's last file; without a node's database
         the former alone.
         """
-        given = given_load_options(options)
+        requested = get_load_options(options)
         try:
             row = TableRow.objects.filter(location=self._location(options, stem)).first()
         except OperationalError:
-            return given
+            return requested
         if row is None:
-            return given
-        found = with_kept_options(row, {"kind": "csv", **given})
+            return requested
+        found = with_kept_options(row, {"kind": "csv", **requested})
         del found["kind"]
-        if kept := sorted(set(found) - set(given)):
-            told = ", ".join(f"{name}={found[name]}" for name in kept)
-            self.stdout.write(f"options kept with the table: {told}")
+        if from_table := sorted(set(found) - set(requested)):
+            listed = ", ".join(f"{name}={found[name]}" for name in from_table)
+            self.stdout.write(f"options kept with the table: {listed}")
         return found
 
     def _keep_options(self, options: Mapping[str, Any], location: str) -> None:
@@ -255,7 +255,7 @@ class Command(BaseCommand):
         except OperationalError:
             return
         if row is not None:
-            keep_options(row, {"kind": "csv", **given_load_options(options)})
+            keep_options(row, {"kind": "csv", **get_load_options(options)})
 
     def _end(self, table: LakehouseTable, stem: str, options: Mapping[str, Any]) -> None:
         self._register(table.location, options["name"] or stem)
@@ -266,7 +266,7 @@ class Command(BaseCommand):
         self,
         options: Mapping[str, Any],
         files: Sequence[InputFile],
-        given: Mapping[str, Any],
+        requested: Mapping[str, Any],
         stem: str,
     ) -> None:
         """What takes data away: shown first, and carried out when it was confirmed."""
@@ -278,7 +278,7 @@ class Command(BaseCommand):
             raise CommandError(f"no table is registered at {location}")
         command = ServiceCommand(
             service=options["operation"],
-            parameters={"path": str(files[0].path), **options_as_text(given)},
+            parameters={"path": str(files[0].path), **options_as_text(requested)},
             reason=options["reason"],
             is_confirmed=options["yes"],
             plan_hash=options["plan_hash"],
@@ -290,8 +290,8 @@ class Command(BaseCommand):
         name = options["name"] or stem
         return checked_location(options["table"] or f"{settings.SLUICE_TABLE_ROOTS[0]}/{name}")
 
-    def _found(self, options: Mapping[str, Any], stem: str) -> LakehouseTable | None:
-        """The table, where there is one, and whoever acts may write into it."""
+    def _find_table(self, options: Mapping[str, Any], stem: str) -> LakehouseTable | None:
+        """Return the table, where there is one, and the user may write into it."""
         location = self._location(options, stem)
         try:
             table = open_table(location)
@@ -467,7 +467,7 @@ def marker_options() -> dict[str, str]:
     return {"hoodie.write.markers.type": "direct"}
 
 
-def _shared(table: LakehouseTable) -> tuple[str, ...]:
+def _get_shared_columns(table: LakehouseTable) -> tuple[str, ...]:
     config = table.table.config
     return (*config.record_key, *config.partition_by, *config.ordering)
 
