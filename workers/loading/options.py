@@ -100,7 +100,7 @@ class LoadOptions:
         if found := self.format or format_named(name):
             return found
         raise InvalidInput(
-            "the file's name does not show its format; give format=csv, json or parquet",
+            "the file's name does not show its format; give format=csv, json, parquet or arrow",
             file=PurePosixPath(name).name[:80],
         )
 

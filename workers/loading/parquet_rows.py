@@ -5,6 +5,7 @@ Each error of Arrow becomes one sentence with the file and the first column that
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -184,13 +185,15 @@ def _read_schema(file: InputFile) -> pa.Schema:
     with file.opened() as stored, _reading(file):
         if _is_arrow(stored, file):
             return _open_arrow(stored).schema
-        return _open_parquet(stored, file).schema_arrow
+        schema: pa.Schema = _open_parquet(stored, file).schema_arrow
+        return schema
 
 
 def _read_batches(file: InputFile) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file. Raises InvalidInput if they cannot be read, or are too many for
     the size of the file.
     """
+    size = file.size  # Measured before the stream is read: it seeks.
     with file.opened() as stored, _reading(file):
         if _is_arrow(stored, file):
             batches: Iterator[pa.RecordBatch] = iter(_open_arrow(stored))
@@ -200,7 +203,7 @@ def _read_batches(file: InputFile) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             batch.validate(full=True)
             decoded += batch.nbytes
-            _check_size(file, decoded)
+            _check_size(file, size, decoded)
             for start in range(0, batch.num_rows, _BATCH_ROWS):
                 yield batch.slice(start, _BATCH_ROWS)
 
@@ -214,11 +217,10 @@ def _reading(file: InputFile) -> Iterator[None]:
         why = " ".join(str(error).split())[:_WHY_CHARS_MAX]
         if "crypt" in why.lower():
             raise InvalidInput("the file is encrypted; decrypt it first", file=file.name) from error
-        named: dict[str, object] = {"file": file.name}
-        if column := _find_damaged_column(file):
-            named["column"] = column
+        column = _find_damaged_column(file)
+        place = {"file": file.name, "column": column} if column else {"file": file.name}
         raise InvalidInput(
-            "the file is damaged, or in a form that is not supported", **named, why=why
+            "the file is damaged, or in a form that is not supported", **place, why=why
         ) from error
 
 
@@ -232,7 +234,7 @@ def _is_arrow(stored: Any, file: InputFile) -> bool:
         raise InvalidInput("the file is empty", file=file.name)
     if head.startswith(b"FEA1"):
         raise InvalidInput("the file is Feather of version 1; write version 2", file=file.name)
-    stored.seek(max(0, file.size - 4))
+    stored.seek(-min(4, len(head)), io.SEEK_END)
     tail = stored.read(4)
     stored.seek(0)
     if b"PARE" in (head[:4], tail):
@@ -264,7 +266,7 @@ def _open_parquet(stored: Any, file: InputFile, **options: Any) -> Any:
 def _check_footer(opened: Any, stored: Any, file: InputFile) -> None:
     """Raises InvalidInput if the footer promises too many bytes for the size of the file."""
     footer = opened.metadata
-    stored.seek(file.size - 8)
+    size = stored.seek(-8, io.SEEK_END) + 8
     if footer.serialized_size != int.from_bytes(stored.read(4), "little"):
         # A signature follows. Arrow ends the process if it is asked for such a column's metadata.
         raise InvalidInput("the file is encrypted; decrypt it first", file=file.name)
@@ -277,16 +279,16 @@ def _check_footer(opened: Any, stored: Any, file: InputFile) -> None:
                 chunk.physical_type, 64
             )
             decoded += max(chunk.total_uncompressed_size, chunk.num_values * width // 8)
-    _check_size(file, decoded)
+    _check_size(file, size, decoded)
 
 
-def _check_size(file: InputFile, decoded: int) -> None:
-    if decoded > DECODED_BYTES_MAX and decoded > DECODED_RATIO_MAX * file.size:
+def _check_size(file: InputFile, size: int, decoded: int) -> None:
+    if decoded > DECODED_BYTES_MAX and decoded > DECODED_RATIO_MAX * size:
         raise InvalidInput(
-            "the file stands for far more data than it has bytes; write it anew with less "
+            "the file stands for far more data than it has bytes; write it with less "
             "repetition, or as CSV",
             file=file.name,
-            bytes=file.size,
+            bytes=size,
             decoded=decoded,
         )
 
@@ -313,7 +315,8 @@ def _read_parquet(stored: Any, file: InputFile) -> Iterator[pa.RecordBatch]:
         row = 0
         for batch, fine, coarse in zip(batches, nanos, seconds, strict=True):
             for name in names:
-                _check_int96(*(one.column(name) for one in (batch, fine, coarse)), file, name, row)
+                columns = [values.column(name) for values in (batch, fine, coarse)]
+                _check_int96(columns, file, name, row)
             row += batch.num_rows
             yield batch
 
@@ -321,19 +324,23 @@ def _read_parquet(stored: Any, file: InputFile) -> Iterator[pa.RecordBatch]:
 def _find_int96(opened: Any) -> list[str]:
     schema = opened.schema
     columns = [schema.column(at) for at in range(len(schema.names))]
-    return [one.path for one in columns if one.physical_type == "INT96" and "." not in one.path]
+    return [
+        column.path
+        for column in columns
+        if column.physical_type == "INT96" and "." not in column.path
+    ]
 
 
-def _check_int96(
-    micros: Any, nanos: Any, seconds: Any, file: InputFile, name: str, row: int
-) -> None:
-    """Raises BadRow for a time with nanoseconds, or beyond the range of microseconds, where Arrow
+def _check_int96(columns: Sequence[Any], file: InputFile, name: str, row: int) -> None:
+    """Check one column in microseconds, nanoseconds and seconds.
+
+    Raises BadRow for a time with nanoseconds, or beyond the range of microseconds, where Arrow
     wraps around. Nanoseconds beyond year 2262 wrap around in both numbers that are compared.
     """
-    valid = pc.is_valid(micros).to_numpy(zero_copy_only=False)
+    valid = pc.is_valid(columns[0]).to_numpy(zero_copy_only=False)
     whole, fine, coarse = (
         pc.fill_null(values.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
-        for values in (micros, nanos, seconds)
+        for values in columns
     )
     lost = fine - whole * 1000
     is_bad = ((lost > 0) & (lost < 1000)) | (whole // 1_000_000 != coarse)
@@ -347,7 +354,7 @@ def _check_int96(
 
 
 def _find_damaged_column(file: InputFile) -> str:
-    """Return the first column that cannot be read by itself; empty if there is none."""
+    """Return the first column that cannot be read alone; empty if each can."""
     try:
         with file.opened() as stored:
             opened = parquet_file(stored, page_checksum_verification=True)

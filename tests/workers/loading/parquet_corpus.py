@@ -1,7 +1,7 @@
 """Write the Parquet and Arrow files of the corpus, in a minute:
 `python -m tests.workers.loading.parquet_corpus`.
 
-The rows next to a file are stated here and not read back from it.
+The rows next to a file come from this module, not from reading the file.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Corpus:
         plain: Sequence[Any],
         *,
         table: str = "",
-        says: str = "",
+        summary: str = "",
         **options: Any,
     ) -> None:
         """Add a file of a key and one column that is read as `plain`."""
@@ -62,8 +62,8 @@ class Corpus:
         facts: dict[str, Any] = {"types": {"id": "string", "v": kind}, "rows": rows}
         if table:
             facts["table"] = {"id": "string", "v": table}
-        if says:
-            facts["says"] = says
+        if summary:
+            facts["says"] = summary
         self.add(f"{name}.parquet", parquet({"id": ID, "v": values}, **options), **facts)
 
     def misfit(self, name: str, values: Any, table: str, pattern: str) -> None:
@@ -83,7 +83,12 @@ def _add_columns(corpus: Corpus) -> None:
     add("unsigned_32", pa.array([2**32 - 1, 0], pa.uint32()), "bigint", [2**32 - 1, 0])
     add("unsigned_64_small", pa.array([2**63 - 1, 0], pa.uint64()), "bigint", [2**63 - 1, 0])
     big = [2**64 - 1, 2**64 - 2]
-    add("unsigned_64_large", pa.array(big, pa.uint64()), "decimal(20,0)", [str(one) for one in big])
+    add(
+        "unsigned_64_large",
+        pa.array(big, pa.uint64()),
+        "decimal(20,0)",
+        [str(number) for number in big],
+    )
     add("small_integers", pa.array([-128, 127], pa.int8()), "int", [-128, 127])
     add("whole_floats", pa.array([2.0, None]), "bigint", [2, None], table="bigint")
     add("exact_integers", pa.array([10, 2**53]), "double", [10.0, 2.0**53], table="double")

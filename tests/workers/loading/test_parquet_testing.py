@@ -45,7 +45,8 @@ REJECTED = {
 
 
 def list_files(*folders: str) -> list[Path]:
-    return [path for folder in folders for path in sorted((CHECKOUT / folder).glob("*.parquet*"))]
+    paths = [path for folder in folders for path in sorted((CHECKOUT / folder).glob("*.parquet*"))]
+    return [path for path in paths if path.suffix != ".json"]
 
 
 def read(path: Path) -> pa.Table:
@@ -58,8 +59,10 @@ def comparable(column: Any) -> Any:
     try:
         values = column.to_pylist()
     except (OverflowError, ValueError):
-        return str(column)
-    return [str(one) if isinstance(one, float) and math.isnan(one) else one for one in values]
+        return str(column).replace("uint64", "int64")
+    return [
+        str(value) if isinstance(value, float) and math.isnan(value) else value for value in values
+    ]
 
 
 @pytest.mark.parametrize(
@@ -79,17 +82,15 @@ def test_file_is_read_as_pyarrow_reads_it_or_rejected_in_a_sentence(path: Path) 
     with path.open("rb") as file:
         expected = pq.read_table(file, coerce_int96_timestamp_unit="us")
 
-    columns = [
-        name for name in expected.column_names if not pa.types.is_nested(expected[name].type)
-    ]
-    for name in columns:
-        assert comparable(rows[name]) == comparable(expected[name]), name
-    assert rows.num_rows == expected.num_rows or rows.num_columns == 0
-    for name in set(expected.column_names).intersection(rows.column_names).difference(columns):
-        assert comparable(rows[name]) == comparable(expected[name]), name
+    if path.name == "null_list.parquet":  # A new column without any value is left out.
+        assert rows.num_columns == 0
+        return
+    assert (rows.num_rows, rows.num_columns) == (expected.num_rows, expected.num_columns)
+    for name, column, right in zip(rows.column_names, rows.columns, expected.columns, strict=True):
+        assert comparable(column) == comparable(right), name
 
 
 @pytest.mark.parametrize("path", list_files("data/aes256"), ids=lambda path: path.name)
 def test_encrypted_file_is_rejected_in_a_sentence(path: Path) -> None:
-    with pytest.raises(InvalidInput, match="is encrypted.*file="):
+    with pytest.raises(InvalidInput, match=r"is encrypted.*file="):
         read(path)
