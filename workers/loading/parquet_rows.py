@@ -56,13 +56,13 @@ class ParquetRows:
         self,
         files: Sequence[InputFile],
         options: LoadOptions,
-        known: pa.Schema,
+        table: pa.Schema,
         keys: Sequence[str],
     ) -> None:
         self._files = files
         self._options = options
         self._keys = keys
-        self._table = known
+        self._table = table
         self._left_out: list[str] = []
         self._names: list[list[str]] = []
         self.counts = LoadCounts()
@@ -105,8 +105,8 @@ class ParquetRows:
                 [field.with_name(name) for field, name in zip(source, names, strict=True)]
             )
             if schema is None:
-                table = [field for field in self._table if field.name in names]
-                schema = TableSchema.from_arrow(pa.schema(table), table_name="table")
+                fields = [field for field in self._table if field.name in names]
+                schema = TableSchema.from_arrow(pa.schema(fields), table_name="table")
             schema = self._extend(schema, source, file)
         assert schema is not None
         chosen = self._options.columns or tuple(present)
