@@ -94,7 +94,11 @@ def _convert_pandas(frame: Any) -> pa.Table:
 def _convert_series(series: Any, name: str) -> Any:
     refused = (pa.ArrowException, TypeError, ValueError, OverflowError)
     try:
-        return pa.array(series, from_pandas=True)
+        values: Any = pa.array(series, from_pandas=True)
+        is_zoned = pa.types.is_timestamp(values.type) and values.type.tz
+        if is_zoned and series.dtype == object and any(_lacks_zone(value) for value in series):
+            raise InvalidInput("column mixes times with and without a time zone", column=name)
+        return values
     except refused as error:
         integers = [None if value is None or value != value else value for value in series]
         if any(isinstance(value, bool) or not isinstance(value, int | None) for value in integers):
@@ -109,6 +113,10 @@ def _convert_series(series: Any, name: str) -> Any:
             raise InvalidInput(
                 "column holds integers of too many digits", column=name
             ) from too_long
+
+
+def _lacks_zone(value: Any) -> bool:
+    return hasattr(value, "tzinfo") and value.tzinfo is None and value == value
 
 
 def table_schema(schema: Any, name: str) -> TableSchema | None:

@@ -21,6 +21,8 @@ from workers.options.write_keys import DEAD_LETTER_KEY
 
 FAR = 300_000_000_000_000_000
 """Microseconds; the year is 11476."""
+_UTC = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+_LOCAL = _UTC.replace(tzinfo=None)
 
 
 def make_table(
@@ -190,6 +192,8 @@ def test_polars_types_come_as_the_next_type_of_the_format(tmp_path: Path) -> Non
         (pd.DataFrame({"id": ["a", "b"], "d": [1, "x"]}), "column=d"),
         (pd.DataFrame({"id": ["a"], "d": pd.Series([10**60], dtype=object)}), "column=d"),
         (pd.DataFrame({"id": ["a"], "d": [1j]}), "column=d"),
+        (pd.DataFrame({"id": ["a"], "d": [pd.Period("2026-01")]}), "column=d type=extension"),
+        (pd.DataFrame({"id": ["a", "b"], "d": [_UTC, _LOCAL]}), "with and without a time zone"),
         (pd.DataFrame([["a", 1, 2]], columns=["id", "d", "d"]), "columns=\\['d'\\]"),
         (pl.DataFrame({"id": ["a"], "d": [dt.time(1)]}), "column=d type=time64"),
         (pl.DataFrame({"id": ["a"], "d": [object()]}), "columns=\\['d'\\]"),
@@ -205,6 +209,8 @@ def test_polars_types_come_as_the_next_type_of_the_format(tmp_path: Path) -> Non
         "mixed",
         "digits",
         "complex",
+        "period",
+        "zones",
         "twice",
         "time",
         "object",

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from workers.errors import BadRows
 from workers.schema.bad_rows import bad_rows, failing_rows
-from workers.schema.from_arrow import has_no_value, is_list, unwrap_type
+from workers.schema.from_arrow import has_no_value, is_list, is_opaque, unwrap_type
 
 _LOST_ROWS_MAX = 20_000
 """The search for rows whose value does not fit stops at this number."""
@@ -273,7 +273,7 @@ def _decode(values: _Array, target: pa.DataType) -> _Array:
         if isinstance(kind, pa.UuidType) and pa.types.is_string(target):
             texts = [None if value is None else str(value) for value in values.to_pylist()]
             return pa.array(texts, pa.string())
-        if isinstance(kind, pa.BaseExtensionType):
+        if isinstance(kind, pa.BaseExtensionType) and not is_opaque(kind):
             values = values.cast(pa.bool_()) if kind == pa.bool8() else values.storage
         elif pa.types.is_dictionary(kind):
             words = _cast_view(values.dictionary)

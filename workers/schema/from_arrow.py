@@ -72,13 +72,21 @@ def unwrap_type(source: Any) -> pa.DataType:
     while True:
         if isinstance(source, pa.UuidType):
             return pa.string()
-        if isinstance(source, pa.BaseExtensionType):
+        if isinstance(source, pa.BaseExtensionType) and not is_opaque(source):
             source = pa.bool_() if source == pa.bool8() else source.storage_type
         elif pa.types.is_dictionary(source) or pa.types.is_run_end_encoded(source):
             source = source.value_type
         else:
             assert isinstance(source, pa.DataType), source
             return source
+
+
+def is_opaque(source: Any) -> bool:
+    """Check whether this is an extension type whose storage means nothing without it: a period of
+    pandas is stored as a number, and its frequency is part of the type.
+    """
+    is_extension = isinstance(source, pa.BaseExtensionType)
+    return is_extension and source.extension_name.startswith("pandas.")
 
 
 def is_list(source: pa.DataType) -> bool:
