@@ -105,9 +105,7 @@ def _retained(table: Table) -> list[OverlayLine]:
         words = "The active timeline has no clean, so older files were not deleted."
         return [OverlayLine(overlay="retained", words=words, since_ms=None)]
     if kept.since_ms is None:
-        words = (
-            "The newest clean retained file versions, not commits, so none is the earliest."
-        )
+        words = "The newest clean retained file versions, not commits, so none is the earliest."
         return [OverlayLine(overlay="retained", words=words, since_ms=None, instant=kept.clean)]
     return [
         OverlayLine(
