@@ -198,8 +198,8 @@ def _with_more(known: _Known, keys: Sequence[int]) -> _Known:
 
 
 def _compactions(keys: Sequence[int]) -> QuerySet[Table, Any]:
-    """Return the query of each merge-on-read table's last compaction and of its delta commits since.
-    Both read the index of completion times.
+    """Return the query of the last compaction of each merge-on-read table, and of its delta commits
+    since. Both read the index of completion times.
     """
     of_table = InstantRecord.objects.filter(table=OuterRef("pk"), state="completed")
     compactions = of_table.filter(action="commit").order_by("-completed_at")
