@@ -45,7 +45,7 @@ def load_parameters(operation: Operation, user: Caller) -> dict[str, Any]:
     kind = kind_of(operation)
     if kind.again is None:
         raise NotAllowedNow(f"a {kind.name} is begun again on its sink's page", kind=kind.name)
-    parameters = kind.again(operation, {}).body
+    parameters = dict(kind.again(operation, {}).body)
     if "source" in parameters and operation.pk not in shown_whole(user, [operation]):
         parameters["source"] = without_statement(parameters["source"])
     return parameters

@@ -72,8 +72,8 @@ class Overwrite:
         schema = writer_schema(table, write_options({}), request, incoming.rows.schema, known)
         touched = partition_paths_of(table.config, schema, incoming.rows)
         slices = FileSystemView.load(table).slices
-        gone = [one for one in slices if self._replaces(one, touched)]
-        return add_sample(self._plan(table, incoming, touched, slices), table, gone)
+        replaced = [slice_ for slice_ in slices if self._replaces(slice_, touched)]
+        return add_sample(self._plan(table, incoming, touched, slices), table, replaced)
 
     def run(
         self,

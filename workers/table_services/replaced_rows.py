@@ -23,13 +23,13 @@ def add_sample(plan: ServicePlan, table: Table, slices: Sequence[FileSlice]) -> 
     ordering = () if config.ordering_field is None else (config.ordering_field,)
     located = dict.fromkeys((*config.record_key, *config.partition_by, *ordering))
     columns = [name for name in located if name in schema.arrow.names]
-    for one in slices[:SAMPLE_ROWS]:
+    for slice_ in slices[:SAMPLE_ROWS]:
         rows = read_slice(
-            table.storage, config.showing_unmatched, schema, one, columns=frozenset(columns)
+            table.storage, config.showing_unmatched, schema, slice_, columns=frozenset(columns)
         )
         if rows.num_rows:
-            kept = [name for name in columns if name in rows.column_names]
+            present = [name for name in columns if name in rows.column_names]
             return replace(
-                plan, sample=rows.select(kept or rows.column_names).slice(0, SAMPLE_ROWS)
+                plan, sample=rows.select(present or rows.column_names).slice(0, SAMPLE_ROWS)
             )
     return plan

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SAMPLE_ROWS: Final = 10
-"""Of those that go."""
+"""At most so many rows are in the sample of a plan."""
 Progress = Callable[[int, int], None]
 """(items done, items in all)."""
 
@@ -57,8 +57,8 @@ class ServicePlan:
     figures: Mapping[str, int] = field(default_factory=dict)
     """Backlog and sizes by name, for pages: `log_files`, `delta_commits`, `bytes`."""
     sample: pa.Table | None = field(default=None, compare=False)
-    """Some of the rows that go, with the columns that say which rows they are. They are values:
-    whoever shows them checks who reads. They are not part of the plan's hash.
+    """Some of the rows that will be deleted, with the columns that identify them. The control plane
+    checks row access before it shows them. The plan's hash leaves them out.
     """
     is_done: bool = False
     """The table is already as the service would leave it: a run that comes again has succeeded."""

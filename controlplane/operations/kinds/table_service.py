@@ -52,7 +52,7 @@ from workers.table_services.service import ServicePlan
 
 STORED_ITEMS_MAX = 2000
 SAMPLE_CHARS_MAX = 200
-"""Of a value in a sample row."""
+"""A value in a sample row is cut there."""
 PARAMETERS_MAX = 50
 SAVEPOINT = "savepoint"
 SCHEDULE = "schedule"

@@ -41,8 +41,8 @@ class DeletePartition:
         paths = _paths(parameters)
         check_request(table, write_options({}), WriteRequest(_NAME, partitions=paths))
         slices = FileSystemView.load(table).slices
-        gone = [one for one in slices if one.partition in paths]
-        return add_sample(_plan(table, paths, slices), table, gone)
+        replaced = [slice_ for slice_ in slices if slice_.partition in paths]
+        return add_sample(_plan(table, paths, slices), table, replaced)
 
     def run(
         self,
