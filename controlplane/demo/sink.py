@@ -46,7 +46,7 @@ BUCKETS = 2
 INTERVAL_S = 15
 RELAUNCHES_MAX = 3
 _RESOLVE_S = 300.0
-_ANSWER_S = 60.0
+_ANSWER_S = 120.0
 _SETTLE_S = 40.0
 
 Say = Callable[[str], object]

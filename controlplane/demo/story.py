@@ -188,7 +188,7 @@ def _participant(look: _Look) -> Progress:
 
 def _sink_obstacle(orders: Table | None) -> str:
     if orders is None:
-        return "the demo was started without Kafka, so it has no sink"
+        return "the demo runs without its Kafka sink; Restart or reset tries to start it"
     if open_operation(orders, sink.SINK_ID) is None:
         return "the demo's sink does not run; relaunch it on the page Sinks"
     return ""
