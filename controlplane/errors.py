@@ -28,13 +28,13 @@ class InvalidRequest(ControlPlaneError):
 
 
 class PlanVoid(ControlPlaneError):
-    """The table moved on since the plan was shown. Look at the new plan."""
+    """The table changed after the plan was computed. Check the new plan."""
 
     code = "plan_changed"
 
 
 class NotAllowedNow(ControlPlaneError):
-    """Right request, wrong moment: the object is in a state that does not permit it."""
+    """Not possible now: the object is in a state that does not permit it."""
 
     code = "not_allowed_now"
 

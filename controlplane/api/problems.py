@@ -60,13 +60,13 @@ PROBLEMS: Mapping[str, ProblemKind] = {
         "`values.field` names the part of it, and `detail` what is wrong with that.",
     ),
     "not_authenticated": ProblemKind(
-        401, "Nobody is signed in", "Send `Authorization: Token <token>`, or sign in."
+        401, "Not authenticated", "Send `Authorization: Token <token>`, or sign in."
     ),
     "authentication_failed": ProblemKind(
-        401, "The token is not taken", "Make another token; this one is wrong, revoked or expired."
+        401, "Invalid token", "Create another token; this one is unknown, revoked or expired."
     ),
     "permission_denied": ProblemKind(
-        403, "The role does not suffice", "Ask an admin for the role that `detail` names."
+        403, "Insufficient role", "Ask an admin for the role that `detail` names."
     ),
     "sql_masked_column": ProblemKind(
         403,
@@ -74,12 +74,12 @@ PROBLEMS: Mapping[str, ProblemKind] = {
         "Show `values.column` as it is or leave it out; an admin gives the right to see it.",
     ),
     "not_found": ProblemKind(
-        404, "There is nothing here", "Look at the list; what you may not see is not there either."
+        404, "Not found", "Check the list; it contains only what you can see."
     ),
     "sql_table_unknown": ProblemKind(
         404,
         "The statement names a table that is not there",
-        "Look at the list of tables; what you may not see is not there either.",
+        "Check the list of tables; it contains only what you can see.",
     ),
     "method_not_allowed": ProblemKind(
         405, "This address does not take that method", "The header `Allow` lists those it takes."
@@ -89,16 +89,16 @@ PROBLEMS: Mapping[str, ProblemKind] = {
     ),
     "not_allowed_now": ProblemKind(
         409,
-        "Right request, wrong moment",
+        "Not possible now",
         "Wait for what `detail` names, or end it; then ask again.",
     ),
     "plan_changed": ProblemKind(
-        409, "The table moved on since the plan", "Ask for the plan again and look at it."
+        409, "The table changed after the plan was computed", "Request the plan again and check it."
     ),
     "state_changed": ProblemKind(
         412,
-        "Somebody changed it first",
-        "Read it again, and send the change with the new ETag if you still want it.",
+        "Changed by another request",
+        "Read it again, then send the change with the new ETag.",
     ),
     "too_large": ProblemKind(413, "The body is too large", "Send at most a megabyte."),
     "unsupported_media_type": ProblemKind(
@@ -132,7 +132,7 @@ PROBLEMS: Mapping[str, ProblemKind] = {
         "Wait for one of yours to end, or for another's; then send it again.",
     ),
     "internal": ProblemKind(
-        500, "This failed on our side", "The web log has it under `values.request_id`."
+        500, "Internal server error", "The web log has it under `values.request_id`."
     ),
     "database_unavailable": ProblemKind(
         503, "The database does not answer", "Nothing was changed; ask again with the same key."

@@ -26,7 +26,7 @@ def commit_check(newest: Mapping[str, InstantTime], limits: Limits, now: datetim
     most_s = limits["commit-sla"] * 60
     if not most_s:
         return []
-    title = "Commits keep their SLA"
+    title = "Commits meet their SLA"
     last = max((newest.get(action, "") for action in DATA_ACTIONS), default="")
     if not last:
         return [

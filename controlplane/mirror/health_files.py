@@ -77,7 +77,7 @@ def _skew(stats: Mapping[str, float], limits: Limits) -> list[Check]:
     return [
         Check(
             name="skew",
-            title="No file group is far larger",
+            title="No skewed file groups",
             verdict="warn" if is_skewed else "good",
             sentence=f"the largest file group is {times:.1f} times the mean",
             advice="One task writes and compacts it while others wait: look at its keys, or "

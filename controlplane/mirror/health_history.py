@@ -10,7 +10,7 @@ from controlplane.mirror.health_words import many
 from workers.table_layout import HISTORY
 from workers.timeline.history_files import UNNAMED, LostFile
 
-TITLE = "The archived timeline is whole"
+TITLE = "Archived timeline is complete"
 _NAMED_MAX = 3
 
 

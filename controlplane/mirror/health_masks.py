@@ -19,7 +19,7 @@ def mask_columns() -> dict[str, Exists]:
 
 def mask_check(table: Table) -> list[Check]:
     """For a table that has masked columns. Two queries."""
-    title = "Masks are of its columns"
+    title = "Masks match columns"
     masked = masked_columns(table)
     if not masked.unknown:
         good = f"{many(len(masked.columns), 'column')} masked"

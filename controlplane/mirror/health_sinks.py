@@ -13,7 +13,7 @@ from controlplane.mirror.health_words import many, spoken
 from controlplane.mirror.models import SinkRecord
 from controlplane.mirror.queries.sinks import silent_sinks
 
-_TITLE = "Its sinks speak"
+_TITLE = "Sinks report"
 
 
 def sink_columns(now: datetime) -> Mapping[str, Exists | Subquery]:

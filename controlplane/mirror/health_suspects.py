@@ -43,7 +43,7 @@ def suspect_check(beats: Beats) -> list[Check]:
     """None where nobody writes."""
     if not beats.living:
         return []
-    title = "Every writer beats in time"
+    title = "Heartbeats on time"
     if not beats.suspects:
         sentence = f"{many(len(beats.living), 'heartbeat')} in time"
         return [Check(name="suspect-writer", title=title, verdict="good", sentence=sentence)]
@@ -85,7 +85,7 @@ def orphan_check(columns: Mapping[str, Any], now: datetime) -> list[Check]:
     """None for a table without markers."""
     if not columns["has_markers"]:
         return []
-    title = "No markers are left behind"
+    title = "No orphaned markers"
     if not columns["orphans"]:
         good = "all markers are of pending instants"
         return [Check(name="orphans", title=title, verdict="good", sentence=good)]

@@ -21,7 +21,7 @@ from controlplane.monitoring.models import AlertRule
 Fires = Literal["never", "bad", "warn"]
 """From which verdict on: `warn` means both."""
 FIRES: Mapping[Fires, str] = MappingProxyType(
-    {"warn": "when it warns or is bad", "bad": "only when it is bad", "never": "never"}
+    {"warn": "on warning or critical", "bad": "only on critical", "never": "never"}
 )
 HOLD_MINUTES_MAX = 24 * 60
 WINDOW_MINUTES_MAX = 7 * 24 * 60
@@ -29,28 +29,28 @@ WINDOW_MINUTES_DEFAULT = 60
 CHECKS: Mapping[str, str] = MappingProxyType(
     {
         "mirror": "Mirror reads storage",
-        "failed-writes": "No failed write is left",
+        "failed-writes": "No failed writes left",
         "planned": "Planned services run",
         "compaction": "Compaction keeps up",
         "cleaning": "Cleaner makes progress",
         "archiving": "Timeline stays short",
-        "savepoints": "No savepoint is forgotten",
-        "sinks": "Its sinks speak",
+        "savepoints": "No stale savepoints",
+        "sinks": "Sinks report",
         "readable": "Every instant can be read",
         "beside": "No other engine changed the table",
         READ_ALIKE: "Other engines read the same rows",
         "clocks": "Clocks",
         "host-clocks": "Clocks of the writers' hosts agree",
         "known-files": "Every file's commit is known",
-        "history": "The archived timeline is whole",
+        "history": "Archived timeline is complete",
         "partition-metadata": "Every partition has its metadata",
-        "commits": "Commits keep their SLA",
-        "suspect-writer": "Every writer beats in time",
+        "commits": "Commits meet their SLA",
+        "suspect-writer": "Heartbeats on time",
         "small-files": "Files are large enough",
-        "skew": "No file group is far larger",
+        "skew": "No skewed file groups",
         "write-amplification": "Rows are not written too often",
-        "orphans": "No markers are left behind",
-        "masks": "Masks are of its columns",
+        "orphans": "No orphaned markers",
+        "masks": "Masks match columns",
     }
 )
 """Every health check of a table, with a title for the list of rules."""

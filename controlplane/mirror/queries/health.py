@@ -245,14 +245,14 @@ def _failed_writes(known: _Known) -> Check:
     if not dead:
         return Check(
             name="failed-writes",
-            title="No failed write is left",
+            title="No failed writes left",
             verdict="good",
             sentence="every pending write has a heartbeat" if writes else "no write is pending",
         )
     oldest = dead[0]
     return Check(
         name="failed-writes",
-        title="No failed write is left",
+        title="No failed writes left",
         verdict="bad" if oldest.age_s > known.limits["dead-write"] * 60 else "warn",
         sentence=f"{many(len(dead), 'pending write')} without a living heartbeat; the oldest began "
         f"{spoken(oldest.age_s)} ago" + (f", by {oldest.writer}" if oldest.writer else ""),
@@ -359,7 +359,7 @@ def _commits_after(table: Table, requested_at: InstantTime) -> int:
 
 
 def _savepoints(known: _Known) -> Check:
-    title = "No savepoint is forgotten"
+    title = "No stale savepoints"
     oldest = known.oldest_savepoint
     if oldest is None:
         return Check(name="savepoints", title=title, verdict="good", sentence="there is none")
