@@ -56,7 +56,7 @@ def test_preview_shows_what_will_be_stored(case: Case) -> None:
         assert get_types(stored.schema) == case.types
         assert plain(stored.to_pylist()) == case.rows
     assert all(f"{name}" in "\n".join(sample.notes) or case.table is None for name in left_out)
-    assert case.says in "\n".join(sample.notes) or case.table is None
+    assert case.note in "\n".join(sample.notes) or case.table is None
 
 
 @pytest.mark.sampled(every=12)

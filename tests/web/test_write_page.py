@@ -269,7 +269,7 @@ def test_a_preview_names_each_conversion_and_the_option_that_a_file_needs(
 
     status, _ = sent(as_admin, "csv", **words, names="clean")
     again, _ = sent(as_admin, "csv", path=f"{tmp_path}/new.csv")
-    sources = [one.parameters["job"]["source"] for one in Operation.objects.order_by("pk")]
+    sources = [row.parameters["job"]["source"] for row in Operation.objects.order_by("pk")]
     assert (status, again) == (302, 302)
-    assert {one["names"] for one in sources} == {"clean"}
-    assert {one["delimiter"] for one in sources} == {";"}
+    assert {source["names"] for source in sources} == {"clean"}
+    assert {source["delimiter"] for source in sources} == {";"}

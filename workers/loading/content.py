@@ -82,7 +82,7 @@ class Content:
         compression: Any = options.compression
         if not compression:
             found = [name for magic, name in _MAGIC.items() if head.startswith(magic)]
-            compression = found[0] if found else options.compression_of(file.name)
+            compression = found[0] if found else options.get_compression(file.name)
         self._compression = compression
         # Read by the thread that asks: Arrow's own never call Python here.
         self._plain = (

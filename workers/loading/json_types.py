@@ -64,8 +64,8 @@ class JsonGuess:
                 self.members[name].look(member)
         elif kind == "list":
             element = self.members.setdefault("", JsonGuess(self._place, self._options))
-            for one in value:
-                element.look(one)
+            for entry in value:
+                element.look(entry)
         elif kind == "a number":
             if type(value) is not int or not self._guess.look_at_whole(value):
                 self._guess.look_at([str(value)])
@@ -188,7 +188,7 @@ def _of_maps(kind: Any, options: LoadOptions, count: Count) -> Convert:
             return None
         if type(value) is not dict:
             raise Misfit(place, "the value is not an object", value=value)
-        return [(name, item(one, f"{place}.{name}")) for name, one in value.items()]
+        return [(name, item(entry, f"{place}.{name}")) for name, entry in value.items()]
 
     return convert
 
@@ -201,7 +201,7 @@ def _of_lists(kind: Any, options: LoadOptions, count: Count) -> Convert:
             return None
         if type(value) is not list:
             raise Misfit(place, "the value is not a list", value=value)
-        return [element(one, place) for one in value]
+        return [element(entry, place) for entry in value]
 
     return convert
 

@@ -79,9 +79,9 @@ class LoadOptions:
     """Only these, in this order; empty for all. The made key is always among them."""
 
     def __post_init__(self) -> None:
-        _one_of("format", self.format, FORMATS)
-        _one_of("compression", self.compression, COMPRESSIONS)
-        _one_of("names", self.names or "?", NAMES)
+        _check_choice("format", self.format, FORMATS)
+        _check_choice("compression", self.compression, COMPRESSIONS)
+        _check_choice("names", self.names or "?", NAMES)
         for name in ("delimiter", "quote", "escape"):
             _check_sign(name, getattr(self, name))
         signs = [sign for sign in (self.delimiter or ",", self.quote, self.escape) if sign]
@@ -95,7 +95,7 @@ class LoadOptions:
         if bool(self.key) != bool(self.key_from):
             raise InvalidInput("a made key needs a name and columns", key=self.key)
 
-    def format_of(self, name: str) -> str:
+    def get_format(self, name: str) -> str:
         """Return the format of a file of this name. Raises InvalidInput where the name has none."""
         if found := self.format or format_named(name):
             return found
@@ -104,12 +104,12 @@ class LoadOptions:
             file=PurePosixPath(name).name[:80],
         )
 
-    def compression_of(self, name: str) -> str:
+    def get_compression(self, name: str) -> str:
         """Return the compression of a file of this name."""
         found = _COMPRESSION_BY_SUFFIX.get(PurePosixPath(name).suffix.lower(), "none")
         return self.compression or found
 
-    def delimiter_of(self, name: str) -> str:
+    def get_delimiter(self, name: str) -> str:
         """Return what separates the fields of a CSV file of this name."""
         if self.delimiter:
             return self.delimiter
@@ -202,7 +202,7 @@ def _without_compression(name: str) -> str:
     return str(path.with_suffix("")) if is_compressed else name
 
 
-def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
     if value and value not in known:
         raise InvalidInput(f"{name} must be one of {', '.join(known)}", given=value[:40])
 
@@ -257,7 +257,7 @@ def _list(name: str, value: Any) -> tuple[str, ...]:
             value = json.loads(value)
         except ValueError as error:
             raise InvalidInput(f"{name} is not a JSON list", given=value[:40]) from error
-    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list | tuple) or not all(isinstance(entry, str) for entry in value):
         raise InvalidInput(f"{name} must be a list of texts", given=str(value)[:40])
     return tuple(value)
 
@@ -266,9 +266,13 @@ def _types(name: str, value: Any) -> Mapping[str, pa.DataType]:
     """Return types by column of JSON, or of `zip=string; price=decimal(10,2)`."""
     if isinstance(value, str):
         value = _type_pairs(value)
-    if not isinstance(value, Mapping) or not all(isinstance(one, str) for one in value.values()):
+    if not isinstance(value, Mapping) or not all(
+        isinstance(entry, str) for entry in value.values()
+    ):
         raise InvalidInput(f"{name} must have a type for each column", given=str(value)[:80])
-    return MappingProxyType({str(one): column_type(kind, str(one)) for one, kind in value.items()})
+    return MappingProxyType(
+        {str(entry): column_type(kind, str(entry)) for entry, kind in value.items()}
+    )
 
 
 def _type_pairs(text: str) -> Any:

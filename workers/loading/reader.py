@@ -69,7 +69,7 @@ def open_rows(
     inputs = [InputFile.of(file) for file in files]
     if not inputs:
         raise InvalidInput("no file to load")
-    formats = {options.format_of(file.name) for file in inputs}
+    formats = {options.get_format(file.name) for file in inputs}
     if len(formats) > 1:
         raise InvalidInput("files of one load must have one format", formats=sorted(formats))
     existing = table_schema if table_schema is not None else pa.schema([])
@@ -132,7 +132,7 @@ class _CsvRows:
         self._left_out: list[str] = []
         self._renamed: dict[str, str] = {}
         self._columns = [self._get_columns(file) for file in files]
-        self._present = list(dict.fromkeys(name for one in self._columns for name in one.names))
+        self._present = list(dict.fromkeys(name for entry in self._columns for name in entry.names))
         self._check_key()
         self.schema = self._get_schema(look_bytes)
 
@@ -157,7 +157,7 @@ class _CsvRows:
             known=self._known.names,
             is_clean=options.names == "clean",
             file=file.name,
-            delimiter=options.delimiter_of(file.name),
+            delimiter=options.get_delimiter(file.name),
         )
         self._renamed |= {old: new for old, new in zip(header, names, strict=True) if old != new}
         selected = {*options.columns, *options.key_from} if options.columns else set(names)
@@ -307,8 +307,8 @@ class _CsvRows:
                 continue
             words = column.filter(pc.is_null(missing)).drop_null()
             often: Any = pc.value_counts(words)
-            for one in often.to_pylist():
-                counts.nulls_by_word[one["values"]] += one["counts"]
+            for entry in often.to_pylist():
+                counts.nulls_by_word[entry["values"]] += entry["counts"]
 
     def _check_has_key(
         self,
@@ -323,7 +323,7 @@ class _CsvRows:
         is_missing: ArrowColumn = pc.is_null(column)
         row = pc.index(is_missing, True).as_py()
         sources = self._options.key_from if name == self._options.key else (name,)
-        words = [plain.column(places[one])[row].as_py() for one in sources]
+        words = [plain.column(places[entry])[row].as_py() for entry in sources]
         word = next((word for word in words if word in self._options.null_words), "")
         raise BadRow(
             f"the key column has no value{f', because {word} means a missing one' if word else ''}",

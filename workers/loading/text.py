@@ -177,7 +177,7 @@ class CsvText:
         self._content = content
         self._name = file.name
         self._has_header = options.header
-        self.dialect = Dialect(options.delimiter_of(file.name), options.quote, options.escape)
+        self.dialect = Dialect(options.get_delimiter(file.name), options.quote, options.escape)
         self._rest = b""
         self._line = 1
         self._is_whole = False

@@ -67,12 +67,14 @@ def files_named(text: str) -> list[Path]:
     if path.is_file():
         return [path.resolve()]
     if path.is_dir():
-        found = [one for one in path.iterdir() if one.is_file() and format_named(one.name)]
+        found = [entry for entry in path.iterdir() if entry.is_file() and format_named(entry.name)]
     elif _PATTERN.search(text):
         found = list(Path(path.anchor).glob(str(path)[len(path.anchor) :]))
     else:
         raise CommandError(f"no such file: {path}")
-    files = sorted(one.resolve() for one in found if one.is_file() and one.name[0] not in "._")
+    files = sorted(
+        entry.resolve() for entry in found if entry.is_file() and entry.name[0] not in "._"
+    )
     if not files:
         raise CommandError(f"no file of rows is found by {text}")
     return files

@@ -27,7 +27,7 @@ class Case:
     """A pattern of the refusal; empty for a file that is taken."""
     types: dict[str, str]
     rows: list[dict[str, Any]]
-    says: str
+    note: str
 
 
 def cases() -> list[Case]:
@@ -49,7 +49,7 @@ def _case(path: Path) -> Case:
         lines.get("refused", ""),
         lines.get("types", {}),
         lines.get("rows", []),
-        lines.get("says", ""),
+        lines.get("note", ""),
     )
 
 
@@ -62,9 +62,9 @@ def plain(value: Any) -> Any:
     """A value as JSON has it."""
     match value:
         case dict():
-            return {name: plain(one) for name, one in value.items()}
+            return {name: plain(entry) for name, entry in value.items()}
         case list():
-            return [plain(one) for one in value]
+            return [plain(entry) for entry in value]
         case dt.date():
             return value.isoformat()
         case Decimal():

@@ -38,4 +38,4 @@ def test_file_is_read_or_refused_as_expected(case: Case, tmp_path: Path) -> None
     assert get_types(rows.schema) == case.types
     assert plain(pq.read_table(file).to_pylist()) == case.rows
     assert rows.counts.rows == len(case.rows)
-    assert case.says in "\n".join(rows.counts.sentences)
+    assert case.note in "\n".join(rows.counts.sentences)

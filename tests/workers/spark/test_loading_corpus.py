@@ -31,7 +31,7 @@ def test_frame_has_the_rows_of_the_file_or_the_file_is_refused(
     names = case.table.names if case.table is not None else list(case.types)
     key = case.key or next(iter(names), "id")
     table = create_table(tmp_path / "t", name="t", schema=case.table, record_key=[key])
-    kind = load_options({}).format_of(file.name)
+    kind = load_options({}).get_format(file.name)
     source = {"kind": kind, "path": str(file), **case.options}
 
     def frame() -> DataFrame:

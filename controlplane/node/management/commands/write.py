@@ -211,7 +211,7 @@ class Command(BaseCommand):
         )
         if table is None:
             _check_columns(options, rows.schema.names)
-        progress = LoadProgress(self.stderr, system_ports().clock, sum(one.size for one in files))
+        progress = LoadProgress(self.stderr, system_ports().clock, sum(file.size for file in files))
         read, spool = None, scratch / "rows.parquet"
         # Everything is read before a table is made, so that a refused load leaves none.
         if options["no_spark"]:
