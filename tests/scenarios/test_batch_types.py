@@ -257,3 +257,13 @@ def test_a_value_that_needs_microseconds_is_refused_with_its_row(tmp_path: Path)
 
     with pytest.raises(BadRows, match=r"column=at why=it is finer.*first_rows=\[1\]"):
         table.write(pd.DataFrame({"id": ["a", "b"], "at": micros}))
+
+
+def test_a_date_that_makes_no_partition_is_refused_with_its_row(tmp_path: Path) -> None:
+    table = make_table(tmp_path, {"day": pa.date32()}, partition_by=["day"])
+    days = pa.array([1, 5_000_000], pa.int32()).view(pa.date32())
+
+    with pytest.raises(
+        BadRows, match=r"outside the years 1 to 9999: column=day .*first_rows=\[1\]"
+    ):
+        table.write(pa.table({"id": ["a", "b"], "day": days}))

@@ -12,13 +12,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from workers.errors import InvalidInput
 from workers.files.names import DEFAULT_PARTITION, partition_path
-from workers.files.time_texts import time_texts
+from workers.files.time_texts import Unformatted, time_texts
 from workers.options.table_options import TableConfig
 
 _ENCODING = "hoodie.datasource.write.partitionpath.urlencode=true"
+_DAYS = (-719_162, 2_932_896)
 NESTED = (
     "one partition would lie inside another one, where readers miss its rows; create a table of "
     f"such values with {_ENCODING}, or write values of one depth"
@@ -66,9 +68,19 @@ def _values(config: TableConfig, field: str, rows: pa.Table) -> Any:
     combined = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     assert isinstance(combined, pa.Array), "more text than one Arrow array holds"
     if field not in config.time_fields:
+        _check_dates(field, combined)
         return combined
     assert config.time_rule is not None, config.name
     return time_texts(config.time_rule, field, combined)
+
+
+def _check_dates(field: str, values: Any) -> None:
+    """Raises Unformatted for dates outside the years 1 to 9999, which have no path."""
+    if pa.types.is_date32(values.type):
+        days: Any = values.cast(pa.int32())
+        is_bad = pc.or_(pc.less(days, _DAYS[0]), pc.greater(days, _DAYS[1]))
+        if pc.any(is_bad).as_py():
+            raise Unformatted("a partition's date is outside the years 1 to 9999", is_bad, field)
 
 
 def _path(config: TableConfig, values: Sequence[object]) -> str:

@@ -198,7 +198,7 @@ def _partition_paths(config: TableConfig, rows: pa.Table, *, is_new: bool = Fals
         return row_partition_paths(config, rows, is_new=is_new)
     except Unformatted as error:
         values = rows.column(error.column).filter(pc.fill_null(error.is_bad, False))
-        named = values.slice(0, 1).to_pylist()
+        named = values.slice(0, 1).cast(pa.string()).to_pylist()
         refuse_rows(error.is_bad, error.message, error.column, first_value=named[0])
         raise
 
