@@ -20,7 +20,8 @@ from workers.files.time_texts import Unformatted, time_texts
 from workers.options.table_options import TableConfig
 
 _ENCODING = "hoodie.datasource.write.partitionpath.urlencode=true"
-_DAYS = (-719_162, 2_932_896)
+_FIRST_DAY: Any = pa.scalar(-719_162, pa.int32())
+_LAST_DAY: Any = pa.scalar(2_932_896, pa.int32())
 NESTED = (
     "one partition would lie inside another one, where readers miss its rows; create a table of "
     f"such values with {_ENCODING}, or write values of one depth"
@@ -78,7 +79,7 @@ def _check_dates(field: str, values: Any) -> None:
     """Raises Unformatted for dates outside the years 1 to 9999, which have no path."""
     if pa.types.is_date32(values.type):
         days: Any = values.cast(pa.int32())
-        is_bad = pc.or_(pc.less(days, _DAYS[0]), pc.greater(days, _DAYS[1]))
+        is_bad: Any = pc.or_(pc.less(days, _FIRST_DAY), pc.greater(days, _LAST_DAY))
         if pc.any(is_bad).as_py():
             raise Unformatted("a partition's date is outside the years 1 to 9999", is_bad, field)
 
