@@ -94,7 +94,7 @@ class TableSuggestionApi(ApiView):
             "bucket. Either this or a statement.",
         )
         missing = serializers.CharField(max_length=50, required=False, default="NA")
-        load = serializers.DictField(  # type: ignore[var-annotated]  # of any values
+        load = serializers.DictField(
             required=False,
             default=dict,
             help_text="How the file is read, as a source has it: delimiter, encoding, null_words, "

@@ -9,7 +9,7 @@ import pytest
 from controlplane.mirror.models import InstantRecord
 from controlplane.mirror.schema_verdicts import schema_verdict
 from controlplane.mirror.sync import sync_table
-from controlplane.writers.conflicts import recent_conflicts
+from controlplane.writers.conflicts import conflict_row, recent_query
 from tests.controlplane.lake import Lake
 from tests.support.rows_seen import ALL_ROWS
 from workers.concurrency.outcome import Committed, Conflicted
@@ -45,7 +45,7 @@ def test_lost_conflict_shows_strategy_differences_and_advice(lake: Lake) -> None
 
     sync_table(lake.row)
 
-    (conflict,) = recent_conflicts(lake.row, ALL_ROWS)
+    (conflict,) = [conflict_row(one, ALL_ROWS) for one in recent_query(lake.row)]
     assert conflict.schemas is not None
     assert (conflict.schemas["strategy"], conflict.schemas["scenario"]) == ("simple", 8)
     assert [(one["path"], one["by"]) for one in conflict.schemas["differences"]] == [
