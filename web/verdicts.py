@@ -21,8 +21,8 @@ class ShownCheck:
 
 
 _STATES = {
-    True: ("completed", "proved"),
-    False: ("failed", "not proved"),
+    True: ("completed", "verified"),
+    False: ("failed", "not verified"),
     None: ("inflight", "checking"),
 }
 

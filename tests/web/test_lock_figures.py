@@ -123,4 +123,4 @@ def test_page_draws_one_decision_closely_and_any_other_address_draws_all(
     assert newest.held_ms is not None
     assert f"around <code>{newest.instant}</code>" in close.content.decode()
     assert "Show all" not in every
-    assert "of the newest 3 decisions" in every
+    assert "of the newest 3 commits" in every
