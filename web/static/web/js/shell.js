@@ -48,18 +48,13 @@ if (densitySwitch) {
   });
 }
 
-// A tall rail scrolls to the page that one is on.
-const rail = document.querySelector(".rail");
-const current = rail?.querySelector("[aria-current]");
-if (current && rail.scrollHeight > rail.clientHeight) rail.scrollTop = current.offsetTop - rail.clientHeight / 2;
-
 const helpButton = document.querySelector("[data-help]");
 if (helpButton) {
   helpButton.hidden = false;
   helpButton.addEventListener("click", () => help.showModal());
 }
 
-// Browsers offer the clipboard to https and to this machine only; elsewhere a field that is selected does it.
+// Plain http has no clipboard.
 async function copy(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const field = Object.assign(document.createElement("textarea"), { value: text });
