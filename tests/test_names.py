@@ -20,6 +20,7 @@ KEPT_NAMES = {
     ("workers/errors.py", "NotFound"),
     ("workers/errors.py", "TableNotFound"),
     ("workers/storage/object_reader.py", "tell"),
+    ("web/pages/not_found.py", "not_found"),
 }
 """Columns, whose names only a migration changes, fields of the REST API, errors that others catch,
 and a method that Python asks of files.

@@ -79,9 +79,9 @@ def test_a_delete_shows_what_goes_before_and_after_it_is_requested(
     assert sorted(re.findall(r'<td data-label="id">(\d)</td>', plan)) == ["0", "1"]
     assert "Sample rows" in plan
     assert status == 302
-    asked = compact(as_admin.get(there).content.decode())
-    assert "delete 2 rows in" in asked
-    assert "<code>[0,1]</code>" in asked
+    operation_page = compact(as_admin.get(there).content.decode())
+    assert "delete 2 rows in" in operation_page
+    assert "<code>[0,1]</code>" in operation_page
     event = AuditEvent.objects.get(what="service.delete", result="requested")
     assert event.details["effect"]["figures"]["rows"] == 2
     assert "sample" not in str(Operation.objects.get().plan)

@@ -51,17 +51,17 @@ PARAMETERS_CHARS_MAX = 20_000
 @require_safe
 @page
 def operation(request: HttpRequest, slug: str, operation_id: UUID) -> HttpResponse:
-    found, is_whole = _find(request, slug, operation_id)
-    context = _context(request, found, is_whole=is_whole)
-    context["log"] = log_context(request, found, is_whole=is_whole)
+    record, is_whole = _find(request, slug, operation_id)
+    context = _context(request, record, is_whole=is_whole)
+    context["log"] = log_context(request, record, is_whole=is_whole)
     return render(request, "pages/operation.html", context)
 
 
 @require_safe
 @page
 def operation_state(request: HttpRequest, slug: str, operation_id: UUID) -> HttpResponse:
-    found, is_whole = _find(request, slug, operation_id)
-    context = _context(request, found, is_whole=is_whole)
+    record, is_whole = _find(request, slug, operation_id)
+    context = _context(request, record, is_whole=is_whole)
     return render(request, "fragments/operation.html", context)
 
 
@@ -135,15 +135,15 @@ def _again(operation: OperationDetail) -> dict[str, Any]:
 def _find(request: HttpRequest, slug: str, operation_id: UUID) -> tuple[Operation, bool]:
     """Return the operation, and whether its values are shown whole. Raises Http404."""
     user = person(request)
-    found = access_operation(user, operation_id, Permission.VIEW)
-    if found.table.slug != slug:
+    record = access_operation(user, operation_id, Permission.VIEW)
+    if record.table.slug != slug:
         raise Http404(f"this table has no operation {operation_id}")
-    return found, found.pk in shown_whole(user, [found])
+    return record, record.pk in shown_whole(user, [record])
 
 
-def _context(request: HttpRequest, found: Operation, *, is_whole: bool) -> dict[str, Any]:
-    table = found.table
-    operation = describe_operation(found, is_whole=is_whole)
+def _context(request: HttpRequest, record: Operation, *, is_whole: bool) -> dict[str, Any]:
+    table = record.table
+    operation = describe_operation(record, is_whole=is_whole)
     may_operate = may(person(request), Permission.OPERATE, table)
     row, kind = operation.row, kind_named(operation.row.kind)
     return {
@@ -162,6 +162,6 @@ def _context(request: HttpRequest, found: Operation, *, is_whole: bool) -> dict[
         "synced_at": table.synced_at,
         "pause": find_pause(table) if kind.page == "rollback" or row.service == _SEVERAL else None,
         **_again(operation),
-        **flow(found.pk),
+        **flow(record.pk),
         **verification(operation),
     }

@@ -81,8 +81,8 @@ class Content:
                 raise InvalidInput(f"the file is {what}", file=file.name)
         compression: Any = options.compression
         if not compression:
-            found = [name for magic, name in _MAGIC.items() if head.startswith(magic)]
-            compression = found[0] if found else options.get_compression(file.name)
+            names = [name for magic, name in _MAGIC.items() if head.startswith(magic)]
+            compression = names[0] if names else options.get_compression(file.name)
         self._compression = compression
         # Read by the thread that asks: Arrow's own never call Python here.
         self._plain = (
@@ -178,7 +178,7 @@ def reject_encoding(block: bytes, name: str, line: int) -> None:
 
 def count_lines(block: bytes) -> int:
     """Return how many lines end in the block, by LF, CR LF or CR."""
-    found = block.count(b"\n")
+    lines = block.count(b"\n")
     if b"\r" in block:
-        found += block.count(b"\r") - block.count(b"\r\n")
-    return found
+        lines += block.count(b"\r") - block.count(b"\r\n")
+    return lines

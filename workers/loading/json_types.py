@@ -126,12 +126,12 @@ class JsonGuess:
             return [self._place]
         if existing is not None and not pa.types.is_struct(existing):
             return []
-        found = []
+        places = []
         for name, member in self.members.items():
             has = existing is not None and name and existing.get_field_index(name) >= 0
             inner = existing.field(name).type if existing is not None and has else None
-            found += member.empty_places(inner)
-        return found
+            places += member.empty_places(inner)
+        return places
 
 
 def converter(kind: pa.DataType, options: LoadOptions, count: Count) -> Convert:

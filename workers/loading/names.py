@@ -73,12 +73,12 @@ def clean_names(header: Sequence[str], known: Sequence[str]) -> list[str]:
     for place, name in enumerate(header, start=1):
         plain = by_folded.get(name.strip().lower()) or _clean(name) or f"column_{place}"
         plain = by_folded.get(plain.lower(), plain)
-        found, number = plain, 1
-        while found.lower() in used:
+        unique, number = plain, 1
+        while unique.lower() in used:
             number += 1
-            found = f"{plain}_{number}"
-        used.add(found.lower())
-        result.append(found)
+            unique = f"{plain}_{number}"
+        used.add(unique.lower())
+        result.append(unique)
     return result
 
 

@@ -97,8 +97,8 @@ class LoadOptions:
 
     def get_format(self, name: str) -> str:
         """Return the format of a file of this name. Raises InvalidInput where the name has none."""
-        if found := self.format or format_named(name):
-            return found
+        if format_ := self.format or format_named(name):
+            return format_
         raise InvalidInput(
             "the file's name does not show its format; give format=csv, json, parquet or arrow",
             file=PurePosixPath(name).name[:80],
@@ -106,8 +106,8 @@ class LoadOptions:
 
     def get_compression(self, name: str) -> str:
         """Return the compression of a file of this name."""
-        found = _COMPRESSION_BY_SUFFIX.get(PurePosixPath(name).suffix.lower(), "none")
-        return self.compression or found
+        by_name = _COMPRESSION_BY_SUFFIX.get(PurePosixPath(name).suffix.lower(), "none")
+        return self.compression or by_name
 
     def get_delimiter(self, name: str) -> str:
         """Return what separates the fields of a CSV file of this name."""

@@ -229,13 +229,13 @@ class CsvText:
                 raise InvalidInput(
                     "the file is empty: its first line must name the columns", file=self._name
                 )
-            found = self.dialect.record.match(self._rest)
-            if found is None and not self._is_whole:
+            match = self.dialect.record.match(self._rest)
+            if match is None and not self._is_whole:
                 self._fill(max(BLOCK_BYTES, len(self._rest)))
                 continue
-            end = found.end() if found else len(self._rest)
+            end = match.end() if match else len(self._rest)
             break
-        if found is None:
+        if match is None:
             self._check_closed()
         reject_encoding(self._rest[:end], self._name, self._line)
         reject_nul(self._rest[:end], self._name)
@@ -255,8 +255,8 @@ class CsvText:
 
     def _check_closed(self) -> None:
         """Refuse a quote that opens in the last record and is never closed, as BadRow."""
-        found = self.dialect.last.match(self._rest)
-        if found is None or found.end() < len(self._rest):
+        match = self.dialect.last.match(self._rest)
+        if match is None or match.end() < len(self._rest):
             raise BadRow("a quote opens and is never closed", file=self._name, line=self._line)
 
     def _end_of_records(self) -> int:
@@ -287,8 +287,8 @@ class CsvText:
 
 
 def _match_end(data: bytes, dialect: Dialect) -> int:
-    found = dialect.records.match(data)
-    return found.end() if found else 0
+    match = dialect.records.match(data)
+    return match.end() if match else 0
 
 
 def guess_of_header(header: Sequence[str], delimiter: str) -> str:

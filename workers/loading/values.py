@@ -66,7 +66,7 @@ class Converter:
     counts: LoadCounts
 
     def convert(self, texts: ArrowColumn) -> ArrowColumn:
-        """Raises UnfitAt."""
+        """Return the values of the texts. Raises UnfitAt."""
         if texts.null_count == len(texts):
             return nulls(len(texts), self.type)
         if pa.types.is_string(self.type) or pa.types.is_binary(self.type):
@@ -125,8 +125,8 @@ class Converter:
             try:
                 value, what = convert_text(text, self.type, self.options)
             except Unfit as unfit:
-                found: Any = encoded.indices
-                at = pc.index(found, pa.scalar(code, found.type)).as_py()
+                indices: Any = encoded.indices
+                at = pc.index(indices, pa.scalar(code, indices.type)).as_py()
                 raise UnfitAt(at, unfit, text) from unfit
             result.append(value)
             if what:
@@ -169,9 +169,9 @@ def convert_text(text: str, kind: Any, options: LoadOptions) -> tuple[Any, str]:
 
 def have_leading_zeros(texts: ArrowColumn) -> ArrowColumn:
     """Return whether each text begins with a zero that is not all of it."""
-    one: Any = pa.scalar(1, pa.int32())
+    single: Any = pa.scalar(1, pa.int32())
     lengths: ArrowColumn = pc.binary_length(texts)
-    return pc.and_(pc.starts_with(texts, "0"), pc.greater(lengths, one))
+    return pc.and_(pc.starts_with(texts, "0"), pc.greater(lengths, single))
 
 
 def nulls(count: int, kind: Any) -> ArrowColumn:

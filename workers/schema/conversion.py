@@ -154,7 +154,7 @@ class _Fitting:
         self._misfits: list[_Misfit] = []
 
     def check(self, source: pa.DataType, target: pa.DataType) -> None:
-        """Raises BadRows if there are misfits."""
+        """Refuse misfits. Raises BadRows."""
         if not self._misfits:
             return
         first = self._misfits[0]

@@ -67,13 +67,15 @@ def files_named(text: str) -> list[Path]:
     if path.is_file():
         return [path.resolve()]
     if path.is_dir():
-        found = [entry for entry in path.iterdir() if entry.is_file() and format_named(entry.name)]
+        matches = [
+            entry for entry in path.iterdir() if entry.is_file() and format_named(entry.name)
+        ]
     elif _PATTERN.search(text):
-        found = list(Path(path.anchor).glob(str(path)[len(path.anchor) :]))
+        matches = list(Path(path.anchor).glob(str(path)[len(path.anchor) :]))
     else:
         raise CommandError(f"no such file: {path}")
     files = sorted(
-        entry.resolve() for entry in found if entry.is_file() and entry.name[0] not in "._"
+        entry.resolve() for entry in matches if entry.is_file() and entry.name[0] not in "._"
     )
     if not files:
         raise CommandError(f"no file of rows is found by {text}")

@@ -28,8 +28,8 @@ def texts(data: bytes, block_bytes: int = 8 << 20) -> list[list[str]]:
         rows = [opened.header]
         width = len(opened.header)
         for block in opened.blocks():
-            found = block.texts(width, range(width), ()).to_pylist()
-            rows += [[value or "" for value in row.values()] for row in found]
+            result = block.texts(width, range(width), ()).to_pylist()
+            rows += [[value or "" for value in row.values()] for row in result]
     return rows
 
 
@@ -41,14 +41,14 @@ def read_by_python(text: str) -> list[list[str]]:
 def test_any_text_is_read_as_python_reads_it_or_refused(body: str, block_bytes: int) -> None:
     expected = read_by_python(f"x,y\n{body}")
 
-    refusal, found = "", expected
+    refusal, result = "", expected
     try:
-        found = texts(f"x,y\n{body}".encode(), block_bytes)
+        result = texts(f"x,y\n{body}".encode(), block_bytes)
     except InvalidInput as error:
         refusal = str(error)
     is_ragged = any(len(fields) != 2 for fields in expected)
 
-    assert found == expected
+    assert result == expected
     assert bool(refusal) == is_ragged or "never closed" in refusal
 
 

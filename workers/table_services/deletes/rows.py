@@ -58,8 +58,8 @@ class Delete:
         selection = selection_of(table.config, schema, parameters)
         view = FileSystemView.load(table)
         keys = _key_columns(table)
-        asked = sorted((selection.columns or frozenset()) & set(schema.arrow.names) - {*keys})
-        columns = (*keys, *asked)
+        selected = sorted((selection.columns or frozenset()) & set(schema.arrow.names) - {*keys})
+        columns = (*keys, *selected)
         matching_rows = list(_matching(table, schema, selection, view.slices, None, columns))
         return replace(_plan(table, matching_rows), sample=_take_sample(matching_rows))
 

@@ -18,12 +18,10 @@ import pyarrow as pa
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.core.management import BaseCommand, CommandError
-from django.db import DatabaseError, OperationalError
 
 from controlplane.audit.shell import acting_user
 from controlplane.errors import ControlPlaneError
 from controlplane.node.shell.arguments import add_fields, add_yes
-from controlplane.node.shell.identity import check_namespace_role, check_role, registrant
 from controlplane.node.shell.load_options import (
     LoadProgress,
     add_load_options,
@@ -31,6 +29,7 @@ from controlplane.node.shell.load_options import (
     get_load_options,
     get_table_name,
 )
+from controlplane.node.shell.load_target import LoadTarget
 from controlplane.node.shell.table_services import ServiceCommand, plan_and_run
 from controlplane.operations.connection_sources import (
     POSTGRESQL,
@@ -38,23 +37,16 @@ from controlplane.operations.connection_sources import (
     database_query,
 )
 from controlplane.operations.descriptions.write import PLANNED_OPERATIONS, WRITE
-from controlplane.operations.load_defaults import keep_options, with_kept_options
 from controlplane.operations.source_places import checked_file_of_shell, checked_source
-from controlplane.tables.access import Permission
-from controlplane.tables.actions import do_register_table
-from controlplane.tables.locations import checked_location
-from controlplane.tables.models import DEFAULT_NAMESPACE
-from controlplane.tables.models import Table as TableRow
 from workers.concurrency.outcome import Committed, describe_outcome
-from workers.errors import InvalidInput, LakehouseError, TableNotFound
+from workers.errors import LakehouseError
 from workers.jobs import OPERATIONS, WriteJob
-from workers.lakehouse import LakehouseTable, create_table, open_table
+from workers.lakehouse import LakehouseTable
 from workers.loading.options import load_options, options_as_text
 from workers.loading.spool import spool_rows
 from workers.ports import RandomIds, system_ports
 from workers.storage.copying import file_here
 from workers.storage.source_places import check_in_no_table
-from workers.table.removal import remove_unwritten
 from workers.table.schema_history import current_schema
 
 if TYPE_CHECKING:
@@ -145,29 +137,18 @@ class Command(BaseCommand):
             "table": options["source_table"],
             "query": options["query"],
         }
-        query, connection = database_query(source, self._namespace(options, options["name"]))
+        target = LoadTarget(options, options["name"], self)
+        query, connection = database_query(source, target.find_namespace())
         limits, rows_max = limits_of_rows(os.environ)
         file = scratch / "rows.parquet"
         write_rows(connection, query, file, rows_max=rows_max, limits=limits, environ=os.environ)
         with file.open("rb") as stream:
             rows = read_parquet(stream)
-        table = self._find_table(options, options["name"])
-        with self._table(options, table, rows.schema, options["name"]) as table:
+        with target.open_or_create(target.find_table(), rows.schema) as table:
             shared = _get_shared_columns(table)
             streams = parse_streams(options["streams"], present=rows.column_names, shared=shared)
             self._write_arrow(table, rows, streams, options["operation"], shared)
-        self._end(table, options["name"], options)
-
-    def _namespace(self, options: Mapping[str, Any], stem: str) -> str:
-        """Return the namespace of the table, or the default one for a new table. Raises
-        PermissionDenied if the user of `--as` may not write there.
-        """
-        row = TableRow.objects.filter(location=self._location(options, stem)).first()
-        if row is None:
-            check_namespace_role(DEFAULT_NAMESPACE)
-            return DEFAULT_NAMESPACE
-        check_role(row, Permission.OPERATE)
-        return row.namespace
+        self._end(target, table)
 
     def _files(self, options: Mapping[str, Any], scratch: Path) -> list[InputFile]:
         """The files that patterns and folders name, or the copy of one where a bucket has it."""
@@ -186,7 +167,8 @@ class Command(BaseCommand):
             raise CommandError("with a connection one file is loaded at a time")
         (path,) = options["files"]
         source = {"kind": "csv", "connection": options["connection"], "path": path}
-        place, connection = bucket_place(source, self._namespace(options, get_table_name(path)))
+        target = LoadTarget(options, get_table_name(path), self)
+        place, connection = bucket_place(source, target.find_namespace())
         check_in_no_table(place, connection)
         here = file_here(place, scratch, bytes_max=COPIED_BYTES_MAX, connection=connection)
         return [InputFile(Path(path).name, path=here)]
@@ -196,12 +178,12 @@ class Command(BaseCommand):
         from workers.spark.load import parse_streams
 
         files = self._files(options, scratch)
-        stem = get_table_name(files[0].name)
-        requested = self._load_options(options, stem)
+        target = LoadTarget(options, get_table_name(files[0].name), self)
+        requested = target.find_load_options(get_load_options(options))
         if options["operation"] in PLANNED_OPERATIONS:
-            self._write_planned(options, files, requested, stem)
+            self._write_planned(target, files, requested)
             return
-        table = self._find_table(options, stem)
+        table = target.find_table()
         existing = current_schema(table.table) if table is not None else None
         rows = open_rows(
             files,
@@ -210,7 +192,7 @@ class Command(BaseCommand):
             keys=(options["record_key"],),
         )
         if table is None:
-            _check_columns(options, rows.schema.names)
+            target.check_columns(rows.schema.names)
         progress = LoadProgress(self.stderr, system_ports().clock, sum(file.size for file in files))
         read, spool = None, scratch / "rows.parquet"
         # Everything is read before a table is made, so that a refused load leaves none.
@@ -219,7 +201,7 @@ class Command(BaseCommand):
         else:
             spool_rows(rows, spool, progress.show)
         progress.end()
-        with self._table(options, table, rows.schema, stem) as table:
+        with target.open_or_create(table, rows.schema) as table:
             shared = _get_shared_columns(table)
             names = rows.schema.names
             streams = parse_streams(options["streams"], present=names, shared=shared)
@@ -229,53 +211,23 @@ class Command(BaseCommand):
                 self._write_spark(table, spool, streams, options["operation"], rows.counts.rows)
         for sentence in rows.counts.sentences:
             self.stdout.write(f"    {sentence}")
-        self._end(table, stem, options)
+        self._end(target, table)
 
-    def _load_options(self, options: Mapping[str, Any], stem: str) -> dict[str, Any]:
-        """Return the options of the command and of the table's last file; without a node's database
-        the former alone.
-        """
-        requested = get_load_options(options)
-        try:
-            row = TableRow.objects.filter(location=self._location(options, stem)).first()
-        except OperationalError:
-            return requested
-        if row is None:
-            return requested
-        found = with_kept_options(row, {"kind": "csv", **requested})
-        del found["kind"]
-        if from_table := sorted(set(found) - set(requested)):
-            listed = ", ".join(f"{name}={found[name]}" for name in from_table)
-            self.stdout.write(f"options kept with the table: {listed}")
-        return found
-
-    def _keep_options(self, options: Mapping[str, Any], location: str) -> None:
-        try:
-            row = TableRow.objects.filter(location=location).first()
-        except OperationalError:
-            return
-        if row is not None:
-            keep_options(row, {"kind": "csv", **get_load_options(options)})
-
-    def _end(self, table: LakehouseTable, stem: str, options: Mapping[str, Any]) -> None:
-        self._register(table.location, options["name"] or stem)
-        self._keep_options(options, table.location)
+    def _end(self, target: LoadTarget, table: LakehouseTable) -> None:
+        target.register()
+        target.keep_load_options(get_load_options(target.options))
         self.stdout.write(f"rows in the table: {table.read().num_rows} ({table.location})")
 
     def _write_planned(
-        self,
-        options: Mapping[str, Any],
-        files: Sequence[InputFile],
-        requested: Mapping[str, Any],
-        stem: str,
+        self, target: LoadTarget, files: Sequence[InputFile], requested: Mapping[str, Any]
     ) -> None:
         """What takes data away: shown first, and carried out when it was confirmed."""
+        options = target.options
         if options["connection"] or len(files) > 1:
             raise CommandError("what takes data away needs one file of this machine")
-        location = self._location(options, stem)
-        row = TableRow.objects.filter(location=location).first()
+        row = target.find_row()
         if row is None:
-            raise CommandError(f"no table is registered at {location}")
+            raise CommandError(f"no table is registered at {target.location}")
         command = ServiceCommand(
             service=options["operation"],
             parameters={"path": str(files[0].path), **options_as_text(requested)},
@@ -285,72 +237,6 @@ class Command(BaseCommand):
             is_dry=False,
         )
         plan_and_run(row, command, self.stdout.write)
-
-    def _location(self, options: Mapping[str, Any], stem: str) -> str:
-        name = options["name"] or stem
-        return checked_location(options["table"] or f"{settings.SLUICE_TABLE_ROOTS[0]}/{name}")
-
-    def _find_table(self, options: Mapping[str, Any], stem: str) -> LakehouseTable | None:
-        """Return the table, where there is one, and the user may write into it."""
-        location = self._location(options, stem)
-        try:
-            table = open_table(location)
-        except TableNotFound:
-            check_namespace_role(DEFAULT_NAMESPACE)
-            return None
-        if acting_user() is not None:
-            check_role(TableRow.objects.filter(location=location).first(), Permission.OPERATE)
-        if table.table.config.record_key != (options["record_key"],):
-            raise InvalidInput(
-                "the table has another key", table=location, key=table.table.config.record_key
-            )
-        return table
-
-    @contextmanager
-    def _table(
-        self, options: Mapping[str, Any], found: LakehouseTable | None, schema: pa.Schema, stem: str
-    ) -> Iterator[LakehouseTable]:
-        """The table that was found, or a new one, which goes again when nothing gets into it."""
-        if found is not None:
-            yield found
-            return
-        _check_columns(options, schema.names)
-        name, location = options["name"] or stem, self._location(options, stem)
-        is_streamed = bool(options["streams"])
-        partial = {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
-        table = create_table(
-            location,
-            name=name,
-            schema=schema,
-            record_key=[options["record_key"]],
-            partition_by=[options["partition_by"]] if options["partition_by"] else [],
-            ordering=[options["ordering"]] if options["ordering"] else [],
-            table_type=options["table_type"]
-            or ("MERGE_ON_READ" if is_streamed else "COPY_ON_WRITE"),
-            options=partial if is_streamed else {},
-        )
-        try:
-            yield table
-        except (CommandError, LakehouseError):
-            if remove_unwritten(table.table):
-                folder = Path(location)
-                if folder.is_dir() and not any(folder.iterdir()):
-                    folder.rmdir()
-                self.stderr.write(f"the new table at {location} is gone again: nothing got into it")
-            raise
-        self.stdout.write(f"created table {name} at {location}")
-
-    def _register(self, location: str, name: str) -> None:
-        """So that the pages show it, where there is a control plane."""
-        try:
-            if not TableRow.objects.filter(location=location).exists():
-                slug = name.lower().replace("_", "-").replace(" ", "-").replace(".", "-")
-                do_register_table(location=location, slug=slug, name=name, **registrant())
-                self.stdout.write(f"registered as {slug}")
-        except OperationalError:
-            self.stdout.write("not registered: there is no node's database yet, `make up` makes it")
-        except (DatabaseError, ControlPlaneError) as error:
-            self.stdout.write(f"not registered: {error}")
 
     def _write_arrow(
         self,
@@ -470,18 +356,3 @@ def marker_options() -> dict[str, str]:
 def _get_shared_columns(table: LakehouseTable) -> tuple[str, ...]:
     config = table.table.config
     return (*config.record_key, *config.partition_by, *config.ordering)
-
-
-def _check_columns(options: Mapping[str, Any], present: Sequence[str]) -> None:
-    """Raises CommandError, in the words of this command."""
-    for option in ("record_key", "partition_by", "ordering"):
-        name = options[option]
-        if not name or name in present:
-            continue
-        more = ""
-        if option == "record_key":
-            more = ", or say by --key-from of which columns its key is to be made"
-        raise CommandError(
-            f"the file has no column {name}: name one by --{option.replace('_', '-')}{more}; "
-            f"it has {', '.join(present)}"
-        )

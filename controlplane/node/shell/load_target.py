@@ -1,0 +1,166 @@
+"""The table that `manage.py write` loads into: found, or made for the rows and registered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.core.management import BaseCommand, CommandError
+from django.db import DatabaseError, OperationalError
+
+from controlplane.audit.shell import acting_user
+from controlplane.errors import ControlPlaneError
+from controlplane.node.shell.identity import check_namespace_role, check_role, registrant
+from controlplane.operations.load_defaults import keep_options, with_kept_options
+from controlplane.tables.access import Permission
+from controlplane.tables.actions import do_register_table
+from controlplane.tables.locations import checked_location
+from controlplane.tables.models import DEFAULT_NAMESPACE, Table
+from workers.errors import InvalidInput, LakehouseError, TableNotFound
+from workers.lakehouse import LakehouseTable, create_table, open_table
+from workers.table.removal import remove_unwritten
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTarget:
+    """The table of one load."""
+
+    options: Mapping[str, Any]
+    """Of the command."""
+    stem: str
+    """The name of the table where the options give none."""
+    command: BaseCommand
+
+    @property
+    def name(self) -> str:
+        return self.options["name"] or self.stem
+
+    @property
+    def location(self) -> str:
+        """Raises InvalidRequest for a location that no table may have."""
+        root = settings.SLUICE_TABLE_ROOTS[0]
+        return checked_location(self.options["table"] or f"{root}/{self.name}")
+
+    def find_row(self) -> Table | None:
+        """Return the registered table. None also where the node has no database yet."""
+        try:
+            return Table.objects.filter(location=self.location).first()
+        except OperationalError:
+            return None
+
+    def find_namespace(self) -> str:
+        """Return the namespace of the table, or the default one for a new table. Raises
+        PermissionDenied if the user of `--as` may not write there.
+        """
+        row = Table.objects.filter(location=self.location).first()
+        if row is None:
+            check_namespace_role(DEFAULT_NAMESPACE)
+            return DEFAULT_NAMESPACE
+        check_role(row, Permission.OPERATE)
+        return row.namespace
+
+    def find_table(self) -> LakehouseTable | None:
+        """Return the table, where there is one and the user may write into it.
+
+        Raises InvalidInput for another key, PermissionDenied.
+        """
+        try:
+            table = open_table(self.location)
+        except TableNotFound:
+            check_namespace_role(DEFAULT_NAMESPACE)
+            return None
+        if acting_user() is not None:
+            check_role(Table.objects.filter(location=self.location).first(), Permission.OPERATE)
+        key = table.table.config.record_key
+        if key != (self.options["record_key"],):
+            raise InvalidInput("the table has another key", table=self.location, key=key)
+        return table
+
+    def find_load_options(self, requested: Mapping[str, Any]) -> dict[str, Any]:
+        """Return these options, and those that the table keeps from its last file; they are
+        printed.
+        """
+        row = self.find_row()
+        if row is None:
+            return dict(requested)
+        options = with_kept_options(row, {"kind": "csv", **requested})
+        del options["kind"]
+        if kept := sorted(set(options) - set(requested)):
+            listed = ", ".join(f"{name}={options[name]}" for name in kept)
+            self.command.stdout.write(f"options kept with the table: {listed}")
+        return options
+
+    def keep_load_options(self, requested: Mapping[str, Any]) -> None:
+        """Keep the options of this file for the table's next one."""
+        if (row := self.find_row()) is not None:
+            keep_options(row, {"kind": "csv", **requested})
+
+    def check_columns(self, present: Sequence[str]) -> None:
+        """Raises CommandError, in the words of the command."""
+        for option in ("record_key", "partition_by", "ordering"):
+            name = self.options[option]
+            if not name or name in present:
+                continue
+            more = ""
+            if option == "record_key":
+                more = ", or say by --key-from of which columns its key is to be made"
+            raise CommandError(
+                f"the file has no column {name}: name one by --{option.replace('_', '-')}{more}; "
+                f"it has {', '.join(present)}"
+            )
+
+    @contextmanager
+    def open_or_create(
+        self, existing: LakehouseTable | None, schema: pa.Schema
+    ) -> Iterator[LakehouseTable]:
+        """Yield the existing table, or a new one. A new one is removed if nothing is committed."""
+        if existing is not None:
+            yield existing
+            return
+        self.check_columns(schema.names)
+        options, location = self.options, self.location
+        is_streamed = bool(options["streams"])
+        partial = {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
+        table = create_table(
+            location,
+            name=self.name,
+            schema=schema,
+            record_key=[options["record_key"]],
+            partition_by=[options["partition_by"]] if options["partition_by"] else [],
+            ordering=[options["ordering"]] if options["ordering"] else [],
+            table_type=options["table_type"]
+            or ("MERGE_ON_READ" if is_streamed else "COPY_ON_WRITE"),
+            options=partial if is_streamed else {},
+        )
+        try:
+            yield table
+        except (CommandError, LakehouseError):
+            if remove_unwritten(table.table):
+                folder = Path(location)
+                if folder.is_dir() and not any(folder.iterdir()):
+                    folder.rmdir()
+                self.command.stderr.write(
+                    f"the new table at {location} was removed: nothing was committed to it"
+                )
+            raise
+        self.command.stdout.write(f"created table {self.name} at {location}")
+
+    def register(self) -> None:
+        """Register the table, so that the pages show it, where there is a control plane."""
+        write = self.command.stdout.write
+        try:
+            if not Table.objects.filter(location=self.location).exists():
+                slug = self.name.lower().replace("_", "-").replace(" ", "-").replace(".", "-")
+                do_register_table(location=self.location, slug=slug, name=self.name, **registrant())
+                write(f"registered as {slug}")
+        except OperationalError:
+            write("not registered: there is no node's database yet, `make up` makes it")
+        except (DatabaseError, ControlPlaneError) as error:
+            write(f"not registered: {error}")
