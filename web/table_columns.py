@@ -49,6 +49,7 @@ COLUMNS: Final = (
     Column("rows", "Rows, 24 h", lambda row: row.rows_24h, True, False, "that commits wrote"),
     Column("owner", "Owner", lambda row: row.line.owner),
     Column("tags", "Tags", lambda row: " ".join(row.line.tags)),
+    Column("description", "Description", lambda row: row.line.description, is_shown=False),
     Column(
         "mirror", "Synced", lambda row: row.line.synced_at, is_shown=False,
         about="when storage was last read",

@@ -10,6 +10,7 @@ from typing import Any
 from django import forms
 
 from controlplane.errors import ControlPlaneError
+from controlplane.tables.names import DESCRIPTION_CHARS_MAX
 from web.refusals import explained, refusal_of
 
 REASON_CHARS_MAX = 500
@@ -22,7 +23,7 @@ _REASON = forms.CharField(
 )
 
 
-LABELS = ("owner", "tags")
+LABELS = ("owner", "tags", "description")
 """Fields that may become empty."""
 
 
@@ -153,6 +154,11 @@ class SettingsForm(PlaceForm):
     owner = forms.CharField(max_length=150, required=False, help_text="contact for questions")
     tags = forms.CharField(
         max_length=300, required=False, help_text="words to filter by, separated by spaces"
+    )
+    description = forms.CharField(
+        max_length=DESCRIPTION_CHARS_MAX,
+        required=False,
+        help_text="what the table holds, in one paragraph of at most 500 characters",
     )
     reason = _REASON
     idempotency_key = forms.UUIDField(initial=uuid.uuid4)

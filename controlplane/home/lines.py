@@ -24,8 +24,8 @@ from workers.clock import InstantTime
 
 UNWELL: Final = ("bad", "warn")
 _COLUMNS: Final = (
-    "pk", "slug", "name", "namespace", "location", "table_type", "owner", "tags", "is_foreign",
-    "write_refusal", "synced_at", "sync_error", "registered_at", "sync_mark__problem",
+    "pk", "slug", "name", "namespace", "location", "table_type", "owner", "tags", "description",
+    "is_foreign", "write_refusal", "synced_at", "sync_error", "registered_at", "sync_mark__problem",
     "sync_mark__failing_since", "sync_mark__held_by", "health__verdicts", "health__looked_at",
     "last_commit", "is_held_up",
 )  # fmt: skip
@@ -41,6 +41,7 @@ class TableLine:
     table_type: str
     owner: str
     tags: tuple[str, ...]
+    description: str
     is_foreign: bool
     write_refusal: str
     """Why Sluice does not write into it; empty when it does."""
@@ -111,6 +112,7 @@ def _line(row: dict[str, Any], stale: datetime, now: datetime) -> TableLine:
         table_type=row["table_type"],
         owner=row["owner"],
         tags=tuple(row["tags"].split()),
+        description=row["description"],
         is_foreign=row["is_foreign"],
         write_refusal=row["write_refusal"],
         synced_at=row["synced_at"],

@@ -278,6 +278,7 @@ SORTED_BY: Final[Mapping[str, _Key]] = {
     "pending": lambda row: row.pending,
     "owner": lambda row: (row.line.owner == "", row.line.owner),
     "tags": lambda row: (not row.line.tags, row.line.tags),
+    "description": lambda row: (row.line.description == "", row.line.description.lower()),
     "type": lambda row: row.line.table_type,
     "namespace": lambda row: row.line.namespace,
     "location": lambda row: row.line.location,

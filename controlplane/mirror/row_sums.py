@@ -37,7 +37,7 @@ KINDS: Final = (*OF_LISTING, HISTORY, *OF_CLAIMS, *OF_BOTH)
 _NO_PROJECTION: Final = frozenset(
     {
         *("slug", "name", "namespace", "location", "registered_at", "registered_by"),
-        *("synced_at", "sync_error", "owner", "tags"),
+        *("synced_at", "sync_error", "owner", "tags", "description"),
     }
 )
 """Columns of a table that people fill in, or that every look writes."""

@@ -29,7 +29,7 @@ class Wanted:
     """Which of the tables that somebody sees; empty for all of them."""
 
     search: str = ""
-    """Part of a slug, a name or a location, in any case of letters."""
+    """Part of a slug, a name, a location or a description, in any case of letters."""
     namespace: str = ""
 
 
@@ -82,5 +82,6 @@ def wanted_tables(user: Caller, wanted: Wanted) -> QuerySet[Table]:
             Q(slug__icontains=wanted.search)
             | Q(name__icontains=wanted.search)
             | Q(location__icontains=wanted.search)
+            | Q(description__icontains=wanted.search)
         )
     return tables

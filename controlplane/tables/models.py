@@ -63,6 +63,8 @@ class Table(models.Model):
     """Whom to ask about it: a person or a team, as somebody wrote it down."""
     tags = models.CharField(max_length=300, blank=True, default="")
     """Words that it is filtered by, in order, with a space between two."""
+    description = models.CharField(max_length=500, blank=True, default="")
+    """What the table holds, in one paragraph."""
     load_options = models.JSONField(default=dict)
     """How its last file was read: options of `workers.loading` as texts, for the next one."""
     registered_at = models.DateTimeField(auto_now_add=True)

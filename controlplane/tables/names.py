@@ -12,6 +12,7 @@ NAME = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9 _.-]{0,199}\Z")
 TAG = re.compile(r"\A[a-z0-9][a-z0-9._-]{0,39}\Z")
 OWNER_CHARS_MAX = 150
 TAGS_CHARS_MAX = 300
+DESCRIPTION_CHARS_MAX = 500
 
 
 def check_slug(slug: str) -> None:
@@ -42,6 +43,20 @@ def check_owner(owner: str) -> None:
         raise InvalidRequest(
             f"an owner is a name of at most {OWNER_CHARS_MAX} characters", owner=owner[:80]
         )
+
+
+def normalize_description(text: str) -> str:
+    """Return the text as one paragraph, with one space where there was more.
+
+    Raises InvalidRequest for a text that is too long or has control characters.
+    """
+    paragraph = " ".join(text.split())
+    if len(paragraph) > DESCRIPTION_CHARS_MAX or not paragraph.isprintable():
+        raise InvalidRequest(
+            f"a description is a text of at most {DESCRIPTION_CHARS_MAX} characters",
+            description=paragraph[:80],
+        )
+    return paragraph
 
 
 def tags_in_order(text: str) -> str:

@@ -41,6 +41,8 @@ class TableRow:
     """Whom to ask about it; empty where nobody said."""
     tags: str
     """Words with a space between two."""
+    description: str
+    """What the table holds, in one paragraph."""
     last_commit_at: InstantTime | None
     last_commit_age_s: float | None
     active_writers: int
@@ -81,6 +83,7 @@ def table_rows(tables: QuerySet[Table], at: datetime) -> list[TableRow]:
             location=table.location,
             owner=table.owner,
             tags=table.tags,
+            description=table.description,
             last_commit_at=table.last_commit_at,
             last_commit_age_s=instant_age_s(table.last_commit_at, at),
             active_writers=_active_writers(table, at),
@@ -141,6 +144,7 @@ def table_row(
         location=table.location,
         owner=table.owner,
         tags=table.tags,
+        description=table.description,
         last_commit_at=last,
         last_commit_age_s=instant_age_s(last, at),
         active_writers=_active_writers(table, at) if active_writers is None else active_writers,

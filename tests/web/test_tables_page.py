@@ -201,6 +201,32 @@ def test_owner_and_tags_are_set_with_a_reason_and_stand_in_the_audit(
     assert b"a tag has lower-case letters" in refused.content.lower()
 
 
+def test_a_description_is_one_paragraph_that_is_searched_and_shown(
+    as_admin: Client, as_viewer: Client, trips: Table, orders: Table
+) -> None:
+    body = {"description": "Rides of the\r\n  <b>north</b>", "reason": "asked"}
+
+    answer = as_admin.patch("/api/v1/tables/trips/", body, content_type="application/json")
+    too_long = as_admin.post(
+        "/t/trips/settings",
+        {
+            "slug": "trips", "namespace": "default", "location": trips.location, "reason": "asked",
+            "description": "x" * 501, "idempotency_key": str(uuid.uuid4()),
+        },
+    )  # fmt: skip
+    as_viewer.post("/tables/columns", {"column": ["description"]})
+
+    assert answer.json()["description"] == "Rides of the <b>north</b>"
+    assert too_long.status_code == 422
+    assert AuditEvent.objects.get(what="table.label").details["description_before"] == ""
+    assert listed(as_viewer, "?q=RIDES") == ["trips"]
+    matches = as_viewer.get("/api/v1/tables/?search=rides").json()
+    assert [row["slug"] for row in matches["results"]] == ["trips"]
+    markup = "Rides of the &lt;b&gt;north&lt;/b&gt;"
+    for page in ("/tables/", "/t/trips/", "/t/trips/settings"):
+        assert markup in as_viewer.get(page).content.decode(), page
+
+
 def test_times_are_written_in_the_zone_that_a_person_chose(
     as_viewer: Client, busy: Table, viewer: User
 ) -> None:

@@ -41,6 +41,7 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
         "location": table.location,
         "owner": table.owner,
         "tags": table.tags,
+        "description": table.description,
     }
     form = SettingsForm(request.POST if request.method == "POST" else None, initial=registered)
     status, problem = 200, ""

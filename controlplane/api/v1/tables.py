@@ -29,6 +29,7 @@ from controlplane.tables.access import Permission, access_table
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.listing import SORTED_BY, TABLES_SHOWN, Wanted, tables_page
 from controlplane.tables.models import DEFAULT_NAMESPACE
+from controlplane.tables.names import DESCRIPTION_CHARS_MAX
 from controlplane.tables.queries import TableRow, table_row
 
 
@@ -43,7 +44,10 @@ class TableListApi(ApiView):
 
     class Query(Strict):
         search = serializers.CharField(
-            max_length=200, required=False, default="", help_text="In slug, name or location."
+            max_length=200,
+            required=False,
+            default="",
+            help_text="In slug, name, location or description.",
         )
         namespace = serializers.CharField(max_length=64, required=False, default="")
         limit = serializers.IntegerField(
@@ -79,7 +83,7 @@ _KEY = OpenApiParameter(IDEMPOTENCY_KEY, str, OpenApiParameter.HEADER)
 
 class TableApi(ApiView):
     permission_classes = [IsAdminToWrite]
-    edited_fields = ("name", "slug", "namespace", "location", "owner", "tags")
+    edited_fields = ("name", "slug", "namespace", "location", "owner", "tags", "description")
 
     class Change(Strict):
         name = serializers.CharField(max_length=200, required=False)
@@ -98,6 +102,12 @@ class TableApi(ApiView):
             required=False,
             allow_blank=True,
             help_text="Words with spaces between them; all of those that it is to have.",
+        )
+        description = serializers.CharField(
+            max_length=DESCRIPTION_CHARS_MAX,
+            required=False,
+            allow_blank=True,
+            help_text="What it holds, in one paragraph.",
         )
         reason = serializers.CharField(max_length=500)
 

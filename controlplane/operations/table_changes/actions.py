@@ -44,6 +44,7 @@ from controlplane.tables.names import (
     check_namespace,
     check_owner,
     check_slug,
+    normalize_description,
     tags_in_order,
 )
 
@@ -60,6 +61,8 @@ class TableChange:
     """Whom to ask about it; empty for nobody."""
     tags: str | None = None
     """Words with spaces or commas between them."""
+    description: str | None = None
+    """What it holds; empty for nothing."""
 
     def body(self) -> dict[str, str]:
         """Only what was said."""
@@ -70,6 +73,7 @@ class TableChange:
             "location": self.location,
             "owner": self.owner,
             "tags": self.tags,
+            "description": self.description,
         }
         return {key: text for key, text in pairs.items() if text is not None}
 
@@ -209,6 +213,10 @@ def _checked(table: Table, change: TableChange) -> dict[str, str]:
         wanted["tags"] = tags_in_order(tags)
         if wanted["tags"] == table.tags:
             del wanted["tags"]
+    if (description := wanted.get("description")) is not None:
+        wanted["description"] = normalize_description(description)
+        if wanted["description"] == table.description:
+            del wanted["description"]
     if (location := wanted.get("location")) is not None:
         wanted["location"] = checked_location(location)
         if wanted["location"] == table.location:
@@ -254,7 +262,7 @@ def _steps(held: Table, wanted: Mapping[str, str]) -> list[tuple[str, dict[str, 
         "table.rename": ("name", "slug"),
         "table.move": ("namespace",),
         "table.relocate": ("location",),
-        "table.label": ("owner", "tags"),
+        "table.label": ("owner", "tags", "description"),
     }
     steps = []
     for what, columns in named.items():

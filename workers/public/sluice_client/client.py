@@ -85,8 +85,8 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
     def tables(
         self, *, search: str | None = None, namespace: str | None = None
     ) -> Iterator[TableRow]:
-        """The tables that the token's owner sees, by slug; `search` is looked for in slug, name and
-        location.
+        """The tables that the token's owner sees, by slug; `search` is looked for in slug, name,
+        location and description.
         """
         return self._connection.pages("tables/", {"search": search, "namespace": namespace})
 

@@ -1030,6 +1030,7 @@ class TableRow(TypedDict):
     location: str
     owner: str
     tags: str
+    description: str
     last_commit_at: str | None
     last_commit_age_s: float | None
     active_writers: int
