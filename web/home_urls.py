@@ -14,6 +14,7 @@ urlpatterns = [
     path("tables/rows", tables.tables_rows, name="tables-rows"),
     path("tables/export", tables.tables_export, name="tables-export"),
     path("tables/bulk", tables_bulk.bulk, name="tables-bulk"),
+    path("tables/tag", tables.tables_tag, name="tables-tag"),
     path("tables/columns", tables.columns_choose, name="columns-choose"),
     path("tables/views", tables.view_save, name="view-save"),
     path("t/<slug:slug>/pin", tables.table_pin, name="table-pin"),

@@ -10,5 +10,6 @@ urlpatterns = [
     path("bulk/cancel/", bulk.BulkCancelApi.as_view(), name="bulk_cancel"),
     path("bulk/services/", bulk.BulkServiceApi.as_view(), name="bulk_service"),
     path("bulk/silence/", bulk.BulkSilenceApi.as_view(), name="bulk_silence"),
+    path("bulk/tags/", bulk.BulkTagsApi.as_view(), name="bulk_tags"),
     path("bulk/tables/", bulk.BulkTablesApi.as_view(), name="bulk_tables"),
 ]

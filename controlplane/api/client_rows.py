@@ -33,6 +33,7 @@ WANTED = (
         "SqlAnswer",
         "TableRow",
         "TableRows",
+        "TaggedTables",
         "WriterRow",
     ),
 )

@@ -19,7 +19,7 @@ from controlplane.tables.access import (
     Permission,
     may_everywhere,
     may_in_namespace,
-    may_operate_somewhere,
+    may_somewhere,
     visible_tables,
 )
 
@@ -97,7 +97,7 @@ def connection_rows(user: User) -> list[ConnectionRow]:
 
     Raises PermissionDenied for users who operate nothing.
     """
-    if not may_operate_somewhere(user):
+    if not may_somewhere(user, Permission.OPERATE):
         raise PermissionDenied("this needs the role operator")
     rows = Connection.objects.prefetch_related("grants")
     is_admin = may_everywhere(user, Permission.ADMINISTER)

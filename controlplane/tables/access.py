@@ -63,11 +63,11 @@ def may_see_some(user: Caller) -> bool:
     return reach_of(user).is_somewhere
 
 
-def may_operate_somewhere(user: Caller) -> bool:
-    """Whether there may be a table that `user` operates."""
+def may_somewhere(user: Caller, permission: Permission) -> bool:
+    """Whether there may be a table to which `user` may do this."""
     reach = reach_of(user)
     held = (*reach.everywhere, *reach.namespaces.values(), *reach.tables.values())
-    return any(_is_enough(role, Permission.OPERATE) for role in held)
+    return any(_is_enough(role, permission) for role in held)
 
 
 def role_on(user: Caller, table: Table) -> str:

@@ -171,6 +171,7 @@ READS_NO_ROWS = {
     *("api:tables", "api:table", "api:new_tables", "api:service_schedule", "api:streams"),
     *("api:sinks", "api:sink_stop", "api:sink_relaunch", "api:sink_reset_plan", "api:sink_reset"),
     *("api:schedule_pause", "api:approval_rule", "api:table_approval_rule", "api:bulk_tables"),
+    *("api:bulk_tags", "tables-tag"),
     *("api:marker_server_restart", "api:writer_abort", "api:masked_columns", "api:rollbacks"),
     *("settings", "masks", "service-setting", "sink-start", "sink-stop", "sink-relaunch"),
     *("sink-reset", "schedule-pause", "schedule-delete", "approval-rules", "table-approval-rules"),

@@ -31,7 +31,7 @@ OF_ADMINS = {"channels", "channel", "channel_messages", "connections", "connecti
 OF_ROWS = {"sink_letter", "instant_changes", "rows", "rows_export"}
 """An admin reads rows as an admin; to a lesser token he needs the right to read rows."""
 BODIES_NAME_PLACES = {
-    *("POST bulk_cancel", "POST bulk_service", "POST bulk_silence"),
+    *("POST bulk_cancel", "POST bulk_service", "POST bulk_silence", "POST bulk_tags"),
     *("POST grants", "POST row_grants", "POST sql", "PUT approval_rule", "PUT threshold"),
     *("POST saved_queries", "PUT saved_query"),
 }

@@ -48,6 +48,7 @@ tables?sort=nothing                    GET  in  403 400 400 400 400 400 400 400 
 tables-export                          GET  in  403 200 200 200 200 200 200 200 200 200
 tables-export?as=xml                   GET  in  403 400 400 400 400 400 400 400 400 400
 tables-bulk                            POST in  403 400 400 400 400 400 400 400 400 400
+tables-tag                             POST in  403 403 403 400 403 403 403 403 400 400
 columns-choose                         POST in  302 302 302 302 302 302 302 302 302 302
 view-save                              POST in  400 400 400 400 400 400 400 400 400 400
 table-pin                              POST in  403 302 302 302 302 302 302 302 302 404

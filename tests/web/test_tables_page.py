@@ -19,6 +19,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from controlplane.accounts.models import Grant
 from controlplane.audit.models import AuditEvent
 from controlplane.home.tables import EXPORT_ROWS_MAX, SORTED_BY
 from controlplane.mirror.models import FileGroupRecord, InstantRecord
@@ -199,6 +200,48 @@ def test_owner_and_tags_are_set_with_a_reason_and_stand_in_the_audit(
     assert (trips.owner, trips.tags) == ("growth", "gold pii")
     assert AuditEvent.objects.get(what="table.label").details["tags"] == "gold pii"
     assert b"a tag has lower-case letters" in refused.content.lower()
+
+
+def test_tags_are_added_and_removed_on_all_ticked_tables_or_on_none(
+    as_admin: Client, client: Client, operator: User, trips: Table, orders: Table
+) -> None:
+    Table.objects.filter(slug="trips").update(tags="gold")
+    Grant.objects.create(user=operator, table=trips, role="admin")
+    client.force_login(operator)
+    form = {"table": ["trips", "orders"], "tags": "pii, gold", "deed": "add", "reason": "audit"}
+
+    barred = client.post("/tables/tag", form)
+    unknown = as_admin.post("/tables/tag", {**form, "table": ["trips", "gone"]})
+    wordless = as_admin.post("/tables/tag", {**form, "reason": ""})
+
+    assert (barred.status_code, unknown.status_code, wordless.status_code) == (403, 400, 400)
+    assert "needs the role admin on orders" in compact(barred.content.decode())
+    assert "gone" in unknown.content.decode()
+    assert list(Table.objects.values_list("slug", "tags")) == [("orders", ""), ("trips", "gold")]
+    assert not AuditEvent.objects.filter(what="table.label").exists()
+    as_admin.post("/tables/tag", form)
+    client.post("/tables/tag", {**form, "table": "trips", "deed": "remove", "tags": "gold"})
+    tags = dict(Table.objects.values_list("slug", "tags"))
+    assert tags == {"orders": "gold pii", "trips": "pii"}
+    events = AuditEvent.objects.filter(what="table.label").order_by("pk")
+    assert [event.object for event in events] == ["trips", "orders", "trips"]
+
+
+def test_tags_that_are_too_long_together_change_no_table(
+    as_admin: Client, trips: Table, orders: Table
+) -> None:
+    Table.objects.filter(slug="orders").update(tags=" ".join(f"{at:035}" for at in range(8)))
+    body = {"tables": ["trips", "orders"], "add": "x" * 40, "reason": "audit"}
+
+    answer = as_admin.post("/api/v1/bulk/tags/", body, content_type="application/json")
+    again = as_admin.post(
+        "/api/v1/bulk/tags/", {**body, "add": "pii"}, content_type="application/json"
+    )
+
+    assert answer.status_code == 400
+    assert "orders" in answer.json()["detail"]
+    assert again.json() == {"changed": ["trips", "orders"], "unchanged": []}
+    assert Table.objects.get(slug="trips").tags == "pii"
 
 
 def test_a_description_is_one_paragraph_that_is_searched_and_shown(

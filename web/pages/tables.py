@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
+from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
@@ -18,6 +19,7 @@ from django.utils import timezone
 from django.utils.http import urlencode
 from django.views.decorators.http import require_POST, require_safe
 
+from controlplane.errors import InvalidRequest
 from controlplane.fields import INSTANT_TIME
 from controlplane.home.search import HITS_MAX, search
 from controlplane.home.tables import (
@@ -31,19 +33,21 @@ from controlplane.home.tables import (
 )
 from controlplane.mirror.queries.files import file_groups_page
 from controlplane.operations.actions import service_kinds
+from controlplane.operations.table_changes.tagging import do_tag_tables
 from controlplane.preferences.choices import choices_of, do_choose_columns, do_pin, do_save_view
 from controlplane.tables.access import (
     Permission,
     access_table,
     may_everywhere,
-    may_operate_somewhere,
     may_see_some,
+    may_somewhere,
 )
 from controlplane.tables.listing import tables_named
 from controlplane.tables.names import SLUG
 from controlplane.tables.queries import NamespaceRow, namespaces_of
 from web.additions import first_step
 from web.bars import Bars, bars
+from web.conflicts.words import counted
 from web.exports import exported
 from web.pages.tables_bulk import BULK_SERVICES
 from web.refusals import page, person
@@ -179,6 +183,26 @@ def table_pin(request: HttpRequest, slug: str) -> HttpResponse:
     return _back(request)
 
 
+@require_POST
+@page
+def tables_tag(request: HttpRequest) -> HttpResponse:
+    """Add tags to the selected tables or remove them; on all of the tables or on none."""
+    if not may_somewhere(person(request), Permission.ADMINISTER):
+        raise PermissionDenied("this needs the role admin")
+    deed, tags = request.POST.get("deed", ""), request.POST.get("tags", "")
+    if deed not in ("add", "remove"):
+        raise InvalidRequest("tags are added or removed", deed=deed[:40])
+    tagged = do_tag_tables(
+        request.POST.getlist("table"),
+        reason=request.POST.get("reason", "").strip(),
+        by=person(request),
+        **{deed: tags},
+    )
+    words = "Tags added to" if deed == "add" else "Tags removed from"
+    messages.success(request, f"{words} {counted(len(tagged.changed), 'table')}.")
+    return _back(request)
+
+
 def _back(request: HttpRequest) -> HttpResponse:
     query = QueryDict(request.POST.get("query", ""))
     return redirect(f"{reverse('tables')}?{query.urlencode()}" if query else reverse("tables"))
@@ -235,7 +259,8 @@ def _rows(request: HttpRequest) -> dict[str, Any]:
         "namespaces": _namespaces(request, namespaces_of(user), wanted.namespace),
         "sums": listed.sums,
         "services": [kind for kind in service_kinds() if kind.name in BULK_SERVICES],
-        "may_operate": bool(listed.rows) and may_operate_somewhere(user),
+        "may_operate": bool(listed.rows) and may_somewhere(user, Permission.OPERATE),
+        "may_tag": bool(listed.rows) and may_somewhere(user, Permission.ADMINISTER),
         "bulk_key": uuid4(),
         "first_step": first_step(),
         "may_register": may_everywhere(user, Permission.ADMINISTER),

@@ -1,10 +1,10 @@
 """Several of a kind in one request: cancel operations, silence alerts, run a table service on
-several tables, register several tables.
+several tables, register several tables, tag several tables.
 
 The form of the whole is judged before the first effect. Then each member is judged by the action
 that stands behind its own address, one after the other, each in its own transaction and with its
 own row in the audit: what is refused to one holds up no other. The answer is 200 and says for each
-what its own address would have answered.
+what its own address would have answered. Tags alone are changed on all tables or on none.
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ from controlplane.operations.actions import do_request_cancel, do_request_servic
 from controlplane.operations.descriptions.services import SERVICE
 from controlplane.operations.permissions import is_destructive
 from controlplane.operations.queries import access_operation
+from controlplane.operations.table_changes.tagging import TaggedTables, do_tag_tables
 from controlplane.tables.access import Permission, access_table
 from controlplane.tables.actions import do_register_table
+from controlplane.tables.names import TAGS_CHARS_MAX
 
 MEMBERS_MAX = 100
 
@@ -189,6 +191,27 @@ class BulkTablesApi(ApiView):
             do_register_table(**wishes[slug], by=actor(request))
 
         return _answered(request, list(wishes), register, status=201)
+
+
+class BulkTagsApi(ApiView):
+    class BulkTags(Strict):
+        tables = _Once(child=serializers.CharField(max_length=64), help_text="Slugs.")
+        add = serializers.CharField(
+            max_length=TAGS_CHARS_MAX, required=False, allow_blank=True, default=""
+        )
+        remove = serializers.CharField(
+            max_length=TAGS_CHARS_MAX, required=False, allow_blank=True, default=""
+        )
+        reason = serializers.CharField(max_length=500)
+
+    @extend_schema(
+        operation_id="bulk_tags", request=BulkTags, responses={200: output(TaggedTables)}
+    )
+    def post(self, request: Request) -> Response:
+        """Add tags to these tables and remove others: on all of the tables or on none."""
+        body = validated(self.BulkTags, request)
+        tagged = do_tag_tables(body.pop("tables"), **body, by=actor(request))
+        return Response(shown(tagged))
 
 
 def _answered(

@@ -15,6 +15,7 @@ import requests
 from django.contrib.auth.models import User
 from pytest_django.live_server_helper import LiveServer
 
+from controlplane.accounts.models import Grant
 from controlplane.accounts.tokens import new_token
 from controlplane.api.client_rows import FILE, client_rows
 from controlplane.mirror.sync import sync_table
@@ -94,6 +95,16 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_its_rows_are_those_of_the_openapi_document() -> None:
     assert FILE.read_text(encoding="utf-8") == client_rows(), "run `manage.py client_rows`"
+
+
+def test_several_tables_are_tagged_in_one_call(node: Client, operator: User, synced: Table) -> None:
+    Grant.objects.create(user=operator, table=synced, role="admin")
+
+    first = node.tag_tables(["trips"], add="gold pii", reason="audit")
+    again = node.tag_tables(["trips"], add="pii", remove="raw", reason="audit")
+
+    assert (first["changed"], again["unchanged"]) == (["trips"], ["trips"])
+    assert node.table("trips")["tags"] == "gold pii"
 
 
 def test_tables_and_all_their_instants_are_read_page_by_page(node: Client, synced: Table) -> None:

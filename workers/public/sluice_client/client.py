@@ -34,6 +34,7 @@ from .rows import (
     SqlAnswer,
     TableRow,
     TableRows,
+    TaggedTables,
     WriterRow,
 )
 from .sinks import SinkCalls
@@ -104,6 +105,16 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
             "POST", "tables/", {**body, **({"name": name} if name else {})}
         )
         return row
+
+    def tag_tables(
+        self, slugs: Sequence[str], *, add: str = "", remove: str = "", reason: str
+    ) -> TaggedTables:
+        """Add tags to these tables and remove others: on all of the tables or on none. Several tags
+        have spaces between them.
+        """
+        body = {"tables": list(slugs), "add": add, "remove": remove, "reason": reason}
+        tagged: TaggedTables = self._connection.send("POST", "bulk/tags/", body)
+        return tagged
 
     # Rows
 

@@ -1060,6 +1060,13 @@ class TableRows(TypedDict):
     took_ms: int
 
 
+class TaggedTables(TypedDict):
+    """`TaggedTables` of the OpenAPI document."""
+
+    changed: list[str]
+    unchanged: list[str]
+
+
 class TraceRow(TypedDict):
     """`TraceRow` of the OpenAPI document."""
 
