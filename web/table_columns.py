@@ -26,6 +26,10 @@ class Column:
 COLUMNS: Final = (
     Column("health", "Health", lambda row: row.line.health, about="the worst of its checks"),
     Column("commit", "Last commit", lambda row: row.line.last_commit_at),
+    Column(
+        "freshness", "Age of target", lambda row: row.target_share, True,
+        about="newest commit against its target",
+    ),
     Column("writers", "Writers", lambda row: row.active_writers, True, about="with a heartbeat"),
     Column("conflicts", "Conflicts", lambda row: row.conflicts_24h, True, about="in 24 hours"),
     Column("commits", "Commits, 24 h", lambda row: row.commits_24h, True, about="by hour"),

@@ -1,6 +1,6 @@
 """The list of tables with all that it may be filtered and sorted by. What is little is counted for
-all tables; what is much, for those of the page alone, unless the list is sorted by it. Six queries,
-however many tables there are.
+all tables; what is much, for those of the page alone, unless the list is sorted by it. Seven
+queries, however many tables there are.
 """
 
 from __future__ import annotations
@@ -35,6 +35,11 @@ from controlplane.tables.access import visible_tables
 from controlplane.tables.listing import Wanted, wanted_tables
 from controlplane.tables.models import Table
 from controlplane.tables.queries import DATA_ACTIONS
+from controlplane.tables.targets import (
+    FreshnessTarget,
+    get_freshness_target,
+    query_target_minutes,
+)
 from workers.clock import InstantTime
 
 PAGE_ROWS: Final = 50
@@ -70,7 +75,14 @@ class Listed:
     """By hour, the oldest first."""
     rows_24h: int
     """Rows that its commits wrote, as far as they say."""
+    target: FreshnessTarget | None
     is_pinned: bool
+
+    @property
+    def target_share(self) -> float | None:
+        """Age of the newest commit in parts of the target; 1 is just as old."""
+        age_s = self.line.last_commit_age_s
+        return None if self.target is None or age_s is None else age_s / self.target.seconds
 
     @property
     def commits_24h(self) -> int:
@@ -131,6 +143,8 @@ class _Known:
     files: Mapping[int, tuple[int, int, int]]
     commits: Mapping[int, Hourly]
     compactions: Mapping[int, tuple[InstantTime | None, int]]
+    targets: Mapping[int, float | None]
+    """Thresholds in minutes, of those tables."""
 
 
 def table_list(
@@ -177,7 +191,7 @@ def _known(user: User, pins: frozenset[int], now: datetime) -> _Known:
         writes, plans = pending.get(key, (0, 0))
         is_write = action in DATA_ACTIONS
         pending[key] = (writes + count * is_write, plans + count * (not is_write))
-    return _Known(now, writers, losses_by_hour(lost, starts), pending, pins, {}, {}, {})
+    return _Known(now, writers, losses_by_hour(lost, starts), pending, pins, {}, {}, {}, {})
 
 
 def _with_more(known: _Known, keys: Sequence[int]) -> _Known:
@@ -190,11 +204,15 @@ def _with_more(known: _Known, keys: Sequence[int]) -> _Known:
         size=Sum("bytes"), logs=Sum("log_files"), small=Count("pk", filter=is_small)
     )
     compacted = _compactions(keys)
-    read_together(summed, compacted)
+    thresholds = Table.objects.filter(pk__in=keys).order_by()
+    targets = thresholds.values_list("pk", query_target_minutes())
+    read_together(summed, compacted, targets)
     files = {key: (size or 0, logs or 0, small) for key, size, logs, small in summed}
     compactions = {key: (last_at, deltas or 0) for key, last_at, deltas in compacted}
     commits = commits_by_hour(keys, hour_starts(known.now))
-    return replace(known, files=files, commits=commits, compactions=compactions)
+    return replace(
+        known, files=files, commits=commits, compactions=compactions, targets=dict(targets)
+    )
 
 
 def _compactions(keys: Sequence[int]) -> QuerySet[Table, Any]:
@@ -265,6 +283,7 @@ SORTED_BY: Final[Mapping[str, _Key]] = {
     "name": lambda row: row.line.name,
     "health": lambda row: (_HEALTH[row.line.health], -len(row.line.verdicts)),
     "commit": lambda row: -(row.line.last_commit_age_s or float("inf")),
+    "freshness": lambda row: (row.target_share is None, row.target_share or 0.0),
     "mirror": lambda row: (not row.line.sync_error, row.line.synced_at or _LONG_AGO),
     "writers": lambda row: row.active_writers,
     "conflicts": lambda row: (row.conflicts_24h, row.open_conflicts),
@@ -284,7 +303,16 @@ SORTED_BY: Final[Mapping[str, _Key]] = {
     "location": lambda row: row.line.location,
 }
 """What the list may be sorted by: the keys of its columns."""
-_BY_MUCH: Final = ("backlog", "size", "small", "deltas", "compaction", "rows", "commits")
+_BY_MUCH: Final = (
+    "freshness",
+    "backlog",
+    "size",
+    "small",
+    "deltas",
+    "compaction",
+    "rows",
+    "commits",
+)
 
 
 def _is_by_much(sort: str) -> bool:
@@ -324,6 +352,7 @@ def _listed(line: TableLine, known: _Known) -> Listed:
         delta_commits=deltas,
         commits=hourly.counts if hourly else [0] * HOURS,
         rows_24h=hourly.rows if hourly else 0,
+        target=get_freshness_target(known.targets.get(line.key)),
         is_pinned=line.key in known.pins,
     )
 

@@ -166,6 +166,11 @@ NODE_SETTINGS: Final = (
         "SLUICE_STALE_AFTER_S", _LIMITS, "120", "after how many seconds a table is old",
         "SLUICE_STALE_AFTER_S",
     ),
+    NodeSetting(
+        "SLUICE_FRESHNESS_TARGET_MIN", _LIMITS, "1440",
+        "target in minutes for the newest commit of a table without a threshold; 0: none",
+        "SLUICE_FRESHNESS_TARGET_MIN",
+    ),
     NodeSetting("SLUICE_SQL_MEMORY_MB", _LIMITS, "1024", "memory of a person's statement"),
     NodeSetting("SLUICE_SQL_SECONDS", _LIMITS, "20", "seconds of a person's statement"),
     NodeSetting("SLUICE_SQL_PER_USER", _LIMITS, "2", "statements of a person at once"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
 
 from controlplane.outgoing.addresses import read_allowed
 from controlplane.settings.connections import (
@@ -104,6 +105,9 @@ CSRF_TRUSTED_ORIGINS = [
 
 SLUICE_LIVE_STREAMS_MAX = int(os.environ.get("SLUICE_LIVE_STREAMS_MAX") or 1_200)
 SLUICE_STALE_AFTER_S = float(os.environ.get("SLUICE_STALE_AFTER_S") or 120)
+SLUICE_FRESHNESS_TARGET_MIN = float(os.environ.get("SLUICE_FRESHNESS_TARGET_MIN") or 24 * 60)
+if not 0 <= SLUICE_FRESHNESS_TARGET_MIN < float("inf"):
+    raise ImproperlyConfigured("SLUICE_FRESHNESS_TARGET_MIN is a number of minutes, 0 for none")
 
 SLUICE_DEMO = os.environ.get("SLUICE_DEMO") != "0"
 

@@ -14,6 +14,7 @@ from django.utils import timezone
 from controlplane.tables.access import visible_tables
 from controlplane.tables.freshness import Freshness, failing_tables, freshness, freshness_of
 from controlplane.tables.models import Table
+from controlplane.tables.targets import get_freshness_target, query_target_minutes
 from workers.clock import InstantTime, parse_instant
 
 _NOT_SHOWN = ("groups", "join_needs", "properties", "property_changes", "overtaken")
@@ -45,6 +46,10 @@ class TableRow:
     """What the table holds, in one paragraph."""
     last_commit_at: InstantTime | None
     last_commit_age_s: float | None
+    freshness_target_min: float | None
+    """How old the newest commit may be, in minutes; null for no target."""
+    is_default_target: bool
+    """The target is SLUICE_FRESHNESS_TARGET_MIN, and no check uses it."""
     active_writers: int
     conflicts_24h: int
     pending_instants: int
@@ -65,7 +70,9 @@ class TableRow:
 
 def table_rows(tables: QuerySet[Table], at: datetime) -> list[TableRow]:
     """A row for each of these tables, in their order. Five queries, however many there are."""
-    shown = tables.annotate(last_commit_at=_last_commit()).defer(*_NOT_SHOWN)
+    shown = tables.annotate(last_commit_at=_last_commit(), target_min=query_target_minutes()).defer(
+        *_NOT_SHOWN
+    )
     listed = list(shown.prefetch_related("heartbeats"))
     keys = [table.pk for table in listed]
     pending = _counts("mirror", "InstantRecord", keys, completed_at__isnull=True)
@@ -86,6 +93,7 @@ def table_rows(tables: QuerySet[Table], at: datetime) -> list[TableRow]:
             description=table.description,
             last_commit_at=table.last_commit_at,
             last_commit_age_s=instant_age_s(table.last_commit_at, at),
+            **_target_columns(table.target_min),
             active_writers=_active_writers(table, at),
             conflicts_24h=conflicts.get(table.pk, 0),
             pending_instants=pending.get(table.pk, 0),
@@ -118,7 +126,7 @@ def counts_query(table: Table, at: datetime) -> QuerySet[Table, Any]:
         recent=_count_of("writers", "Conflict", decided_at__gte=at - timedelta(days=1)),
         pending=_count_of("mirror", "InstantRecord", completed_at__isnull=True),
     )
-    return counted.values_list("last_commit_at", "recent", "pending")
+    return counted.values_list("last_commit_at", "recent", "pending", query_target_minutes())
 
 
 def table_row(
@@ -132,7 +140,7 @@ def table_row(
     and for a table that cannot be read, as far as the caller has not read them before.
     """
     at = now or timezone.now()
-    [(last, recent, pending)] = counts_query(table, at) if counts is None else counts
+    [(last, recent, pending, target_min)] = counts_query(table, at) if counts is None else counts
     return TableRow(
         slug=table.slug,
         name=table.name,
@@ -147,12 +155,21 @@ def table_row(
         description=table.description,
         last_commit_at=last,
         last_commit_age_s=instant_age_s(last, at),
+        **_target_columns(target_min),
         active_writers=_active_writers(table, at) if active_writers is None else active_writers,
         conflicts_24h=recent or 0,
         pending_instants=pending or 0,
         **_sync_columns(freshness(table, now=at)),
         lock_provider=table.lock_provider,
     )
+
+
+def _target_columns(threshold_min: float | None) -> dict[str, Any]:
+    target = get_freshness_target(threshold_min)
+    return {
+        "freshness_target_min": target and target.minutes,
+        "is_default_target": target is not None and target.is_default,
+    }
 
 
 def _sync_columns(fresh: Freshness) -> dict[str, Any]:

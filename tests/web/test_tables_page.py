@@ -18,6 +18,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from pytest_django import Settings
 
 from controlplane.accounts.models import Grant
 from controlplane.audit.models import AuditEvent
@@ -25,8 +26,11 @@ from controlplane.home.tables import EXPORT_ROWS_MAX, SORTED_BY
 from controlplane.mirror.models import FileGroupRecord, InstantRecord
 from controlplane.mirror.queries.files import SMALL_FILE_BYTES
 from controlplane.mirror.sync import sync_table
+from controlplane.monitoring.models import HealthThreshold
+from controlplane.monitoring.thresholds import do_set_threshold
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
+from controlplane.tables.scopes import Scope
 from tests.support.many_tables import many_tables
 from tests.support.markup import compact
 from tests.web.conftest import instant
@@ -242,6 +246,38 @@ def test_tags_that_are_too_long_together_change_no_table(
     assert "orders" in answer.json()["detail"]
     assert again.json() == {"changed": ["trips", "orders"], "unchanged": []}
     assert Table.objects.get(slug="trips").tags == "pii"
+
+
+def test_age_is_shown_against_the_nearest_target_and_the_default_promises_nothing(
+    as_viewer: Client, admin: User, settings: Settings
+) -> None:
+    settings.SLUICE_FRESHNESS_TARGET_MIN = 30
+    first, second, third, _ = many_tables(4, timezone.now())  # Each committed an hour ago.
+    Table.objects.filter(pk__in=[first.pk, second.pk, third.pk]).update(namespace="near")
+    for scope, amount in (
+        (Scope(), 240),
+        (Scope(namespace="near"), 120),
+        (Scope(table=second), 600),
+        (Scope(table=third), 0),
+    ):
+        do_set_threshold("commit-sla", amount, scope=scope, by=admin)
+
+    near = as_viewer.get("/tables/export?as=json&sort=-freshness").json()["rows"]
+    rows = {row["slug"]: row for row in as_viewer.get("/api/v1/tables/").json()["results"]}
+    HealthThreshold.objects.all().delete()
+    default = compact(as_viewer.get("/tables/").content.decode())
+    late = listed(as_viewer, "?show=late")
+    settings.SLUICE_FRESHNESS_TARGET_MIN = 0
+    off = as_viewer.get("/api/v1/tables/lake-0000/").json()
+
+    shares = {row["slug"]: row["freshness"] and round(row["freshness"], 2) for row in near}
+    assert shares == {"lake-0000": 0.5, "lake-0001": 0.1, "lake-0002": None, "lake-0003": 0.25}
+    targets = [rows[slug]["freshness_target_min"] for slug in sorted(rows)]
+    assert targets == [120, 600, None, 240]
+    assert "1 h of 30 min" in default
+    assert "The default target raises no alert." in default
+    assert late == []
+    assert (off["freshness_target_min"], off["is_default_target"]) == (None, False)
 
 
 def test_a_description_is_one_paragraph_that_is_searched_and_shown(

@@ -65,9 +65,9 @@ def do_tag_tables(
             if tags == table.tags:
                 changes["unchanged"].append(slug)
                 continue
-            change, given = TableChange(tags=tags), Given(reason=reason)
+            change, why = TableChange(tags=tags), Given(reason=reason)
             try:
-                do_change_table(table, change, by=Requester.person(by), given=given)
+                do_change_table(table, change, by=Requester.person(by), given=why)
             except InvalidRequest as error:
                 raise InvalidRequest(f"{slug}: {error.message}", **error.values) from error
             changes["changed"].append(slug)

@@ -1033,6 +1033,8 @@ class TableRow(TypedDict):
     description: str
     last_commit_at: str | None
     last_commit_age_s: float | None
+    freshness_target_min: float | None
+    is_default_target: bool
     active_writers: int
     conflicts_24h: int
     pending_instants: int
