@@ -27,7 +27,7 @@ COLUMNS: Final = (
     Column("health", "Health", lambda row: row.line.health, about="the worst of its checks"),
     Column("commit", "Last commit", lambda row: row.line.last_commit_at),
     Column(
-        "freshness", "Age of target", lambda row: row.target_share, True,
+        "freshness", "Age of target", lambda row: row.target_share, True, False,
         about="newest commit against its target",
     ),
     Column("writers", "Writers", lambda row: row.active_writers, True, about="with a heartbeat"),

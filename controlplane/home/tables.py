@@ -85,6 +85,10 @@ class Listed:
         return None if self.target is None or age_s is None else age_s / self.target.seconds
 
     @property
+    def target_percent(self) -> float | None:
+        return None if self.target_share is None else round(100 * self.target_share)
+
+    @property
     def commits_24h(self) -> int:
         return sum(self.commits)
 

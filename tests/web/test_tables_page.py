@@ -267,6 +267,8 @@ def test_age_is_shown_against_the_nearest_target_and_the_default_promises_nothin
     HealthThreshold.objects.all().delete()
     default = compact(as_viewer.get("/tables/").content.decode())
     late = listed(as_viewer, "?show=late")
+    as_viewer.post("/tables/columns", {"column": ["freshness"]})
+    percent = compact(as_viewer.get("/tables/").content.decode()).replace(" ", "")
     settings.SLUICE_FRESHNESS_TARGET_MIN = 0
     off = as_viewer.get("/api/v1/tables/lake-0000/").json()
 
@@ -274,7 +276,9 @@ def test_age_is_shown_against_the_nearest_target_and_the_default_promises_nothin
     assert shares == {"lake-0000": 0.5, "lake-0001": 0.1, "lake-0002": None, "lake-0003": 0.25}
     targets = [rows[slug]["freshness_target_min"] for slug in sorted(rows)]
     assert targets == [120, 600, None, 240]
-    assert "1 h of 30 min" in default
+    assert "of 30 min" in default
+    assert "tone-warn" not in default.partition("of-commit")[2].partition("</td>")[0]
+    assert ">200%<" in percent
     assert "The default target raises no alert." in default
     assert late == []
     assert (off["freshness_target_min"], off["is_default_target"]) == (None, False)
