@@ -139,7 +139,7 @@ def _sync_state(synced_at: datetime | None, error: str, problem: str, stale: dat
 def _last_commit() -> Subquery:
     """Reads one index entry per table."""
     newest = InstantRecord.objects.filter(
-        table=OuterRef("pk"), action__in=DATA_ACTIONS, state="completed"
+        table=OuterRef("pk"), action__in=DATA_ACTIONS, completed_at__isnull=False
     )
     return Subquery(newest.order_by("-completed_at").values("completed_at")[:1])
 

@@ -186,7 +186,9 @@ def _sync_columns(fresh: Freshness) -> dict[str, Any]:
 def _last_commit() -> Subquery:
     """Reads one index entry per table. The mirror lies above, so its model is asked for by name."""
     instants = apps.get_model("mirror", "InstantRecord")._default_manager
-    newest = instants.filter(table=OuterRef("pk"), action__in=DATA_ACTIONS, state="completed")
+    newest = instants.filter(
+        table=OuterRef("pk"), action__in=DATA_ACTIONS, completed_at__isnull=False
+    )
     return Subquery(newest.order_by("-completed_at").values("completed_at")[:1])
 
 

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
 from controlplane.home import hours
 from controlplane.home.hours import HOURS, all_commits_by_hour, hour_starts
+from controlplane.home.lines import _last_commit
 from controlplane.mirror.models import InstantRecord
 from controlplane.tables.models import Table
 from workers.clock import format_instant
@@ -78,3 +81,19 @@ def test_few_commits_are_counted_anew() -> None:
     commit(table, 5)
 
     assert sum(all_commits_by_hour([table.pk], starts)) == 2
+
+
+def test_commits_are_counted_by_an_index_alone() -> None:
+    """Rows are a kilobyte each, and a fleet has a million of them."""
+    if connection.vendor != "sqlite":
+        pytest.skip("PostgreSQL decides by what it knows of a table, which is empty here")
+    fares = a_table("fares")
+    commit(fares, 5)
+    with CaptureQueriesContext(connection) as queries:
+        all_commits_by_hour([fares.pk], hour_starts(NOW))
+        list(Table.objects.annotate(at=_last_commit()).values_list("at"))
+    for query in queries.captured_queries:
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN QUERY PLAN {query['sql']}")
+            steps = " ".join(step for *_, step in cursor.fetchall())
+        assert "USING COVERING INDEX instant_by_completed_action" in steps
