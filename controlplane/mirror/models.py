@@ -89,8 +89,8 @@ class InstantRecord(models.Model):
             ),
         ]
         indexes = [
-            # The timeline window asks for what had not ended before its start. Pages over all tables
-            # count commits of a day, and read nothing but this index for it.
+            # The timeline window asks for what had not ended before its start. Pages over all
+            # tables count commits of a day, and read nothing but this index for it.
             models.Index(
                 fields=["table", "completed_at", "action"], name="instant_by_completed_action"
             ),
