@@ -25,9 +25,8 @@ from workers.clock import InstantTime
 UNWELL: Final = ("bad", "warn")
 _COLUMNS: Final = (
     "pk", "slug", "name", "namespace", "location", "table_type", "owner", "tags", "description",
-    "is_foreign", "write_refusal", "synced_at", "sync_error", "registered_at", "sync_mark__problem",
-    "sync_mark__failing_since", "sync_mark__held_by", "health__verdicts", "health__looked_at",
-    "last_commit", "is_held_up",
+    "is_foreign", "write_refusal", "synced_at", "sync_error", "sync_mark__problem", "sync_mark__failing_since",
+    "health__verdicts", "health__pk", "last_commit", "is_held_up",
 )  # fmt: skip
 
 
@@ -102,7 +101,6 @@ def _values(rows: QuerySet[Table]) -> QuerySet[Any, Any]:
 def _line(row: dict[str, Any], stale: datetime, now: datetime) -> TableLine:
     error, problem = row["sync_error"], row["sync_mark__problem"] or ""
     verdicts = row["health__verdicts"] or {}
-    is_blocked = row["is_held_up"] or bool(row["sync_mark__held_by"])
     return TableLine(
         key=row["pk"],
         slug=row["slug"],
@@ -121,10 +119,10 @@ def _line(row: dict[str, Any], stale: datetime, now: datetime) -> TableLine:
         sync_error=error,
         failing_since=row["sync_mark__failing_since"] if error else None,
         verdicts=verdicts,
-        is_judged=row["health__looked_at"] is not None,
+        is_judged=row["health__pk"] is not None,
         last_commit_at=row["last_commit"],
         last_commit_age_s=instant_age_s(row["last_commit"], now),
-        is_archiving_blocked="archiving" in verdicts and is_blocked,
+        is_archiving_blocked=row["is_held_up"],
     )
 
 
@@ -145,22 +143,28 @@ def _last_commit() -> Subquery:
 
 
 def _oldest_kept() -> Subquery:
-    """Of the instant's own table."""
+    """For a query of instants within one of tables. It names the table of the outermost: of the
+    instant's own, SQLite would look it up for each instant anew.
+    """
     active = InstantRecord.objects.filter(
-        table=OuterRef("table"), action__in=DATA_ACTIONS, state="completed", is_archived=False
+        table=OuterRef(OuterRef("pk")),
+        action__in=DATA_ACTIONS,
+        state="completed",
+        is_archived=False,
     )
     kept = int(THRESHOLDS["active-commits"].default)
     return Subquery(active.order_by("-requested_at").values("requested_at")[kept : kept + 1])
 
 
 def _is_held_up() -> Coalesce:
-    """Whether something stands in archiving's way: older than so many commits as a timeline keeps.
-    Looked up only where that check is unwell.
+    """Whether something stands in archiving's way: older than so many commits as a timeline keeps,
+    or as the last sync found it. Looked up only where that check is unwell.
     """
     of_table = InstantRecord.objects.filter(table=OuterRef("pk"), requested_at__lt=_oldest_kept())
     pending = of_table.filter(completed_at__isnull=True)
     savepoints = of_table.filter(action="savepoint", is_archived=False)
-    in_the_way = Exists(pending) | Exists(savepoints)
+    was_found = Q(sync_mark__isnull=False) & ~Q(sync_mark__held_by={})
+    in_the_way = Exists(pending) | Exists(savepoints) | was_found
     unwell = Q(health__verdicts__has_key="archiving")
     return Coalesce(
         Case(When(unwell, then=in_the_way), default=False, output_field=BooleanField()), False
