@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Exists, Min, OuterRef, Subquery
+from django.db.models import Count, Exists, Min, OuterRef, QuerySet, Subquery
 
 from controlplane.mirror.health_check import Check
 from controlplane.mirror.health_words import ago, many, spoken
@@ -25,11 +25,16 @@ class Beats:
     """Instant, writer, and how many seconds ago it beat last, the oldest beat first."""
 
 
-def beats_of(table: Table, now: datetime) -> Beats:
-    """One query."""
+def beats_query(table: Table) -> QuerySet[HeartbeatRecord]:
+    """Return the query of heartbeats in storage, the oldest first."""
+    return HeartbeatRecord.objects.filter(table=table, is_gone=False).order_by("beat_at")
+
+
+def beats_at(beats: Iterable[HeartbeatRecord], now: datetime) -> Beats:
+    """Sort what `beats_query` found by liveness."""
     living: set[InstantTime] = set()
     suspects = []
-    for beat in HeartbeatRecord.objects.filter(table=table, is_gone=False).order_by("beat_at"):
+    for beat in beats:
         age_s = (now - beat.beat_at).total_seconds()
         verdict = beat.liveness(age_s=age_s)
         if verdict in ("alive", "suspect"):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, Max, Min, Q
+from django.db.models import Count, Max, Min, Q, QuerySet
 
 from controlplane.mirror.event_times import ahead_s, event_time
 from controlplane.mirror.health_beside import beside_check
@@ -28,7 +28,8 @@ from controlplane.mirror.health_readers import read_alike
 from controlplane.mirror.health_sinks import sink_columns, sinks_check
 from controlplane.mirror.health_suspects import (
     Beats,
-    beats_of,
+    beats_at,
+    beats_query,
     orphan_check,
     orphan_columns,
     suspect_check,
@@ -36,6 +37,7 @@ from controlplane.mirror.health_suspects import (
 from controlplane.mirror.health_words import age_of, ago, many, spoken
 from controlplane.mirror.models import InstantRecord, StreamStatus, SyncMark
 from controlplane.mirror.thresholds import Limits, defaults
+from controlplane.read_together import read_together
 from controlplane.tables.freshness import freshness
 from controlplane.tables.models import Table
 from controlplane.tables.queries import DATA_ACTIONS
@@ -147,20 +149,26 @@ def _look(table: Table, now: datetime, limits: Limits) -> _Known:
     }
     marks = SyncMark.objects.filter(table=table).annotate(**columns)
     kept = ("held_by", "unproved", "unmarked", "read_otherwise", "lost_history")
-    mark = marks.values(*kept, *columns).first()
+    marked, opened, claimed = marks.values(*kept, *columns)[:1], _opened(table), _claimed(table)
+    beats = beats_query(table)
+    read_together(marked, opened, claimed, beats)
+    mark = next(iter(marked), None)
     return _Known(
         table=table,
         now=now,
         limits=limits,
-        pending=_pending(instants.exclude(state=State.COMPLETED.value), now),
-        beats=beats_of(table, now),
+        pending=[
+            _Pending(requested_at=at, action=action, writer=writer, age_s=age_of(at, now))
+            for at, action, writer in opened
+        ],
+        beats=beats_at(beats, now),
         newest=newest,
         oldest_savepoint=oldest_savepoint,
         active_commits=counts["active"],
         delta_commits=counts["deltas"],
         commits_uncleaned=counts["uncleaned"],
         unreadable=counts["unreadable"],
-        claims=_claims(table),
+        claims={name: event for name, event in claimed if event},
         held_by=mark["held_by"] if mark else {},
         unproved=mark["unproved"] if mark else [],
         read_otherwise=mark["read_otherwise"] if mark else {},
@@ -177,20 +185,19 @@ def _look(table: Table, now: datetime, limits: Limits) -> _Known:
     )
 
 
-def _pending(instants: object, now: datetime) -> list[_Pending]:
-    rows = instants.order_by("requested_at").values_list(  # type: ignore[attr-defined]
-        "requested_at", "action", "writer_name"
-    )
-    return [
-        _Pending(requested_at=at, action=action, writer=writer, age_s=age_of(at, now))
-        for at, action, writer in rows[:_PENDING_READ_MAX]
-    ]
+def _opened(table: Table) -> QuerySet[InstantRecord, Any]:
+    """Return the query of instants that are not completed, the oldest first. It asks for what the
+    index of pending ones has.
+    """
+    opened = InstantRecord.objects.filter(table=table, completed_at__isnull=True)
+    columns = ("requested_at", "action", "writer_name")
+    return opened.order_by("requested_at").values_list(*columns)[:_PENDING_READ_MAX]
 
 
-def _claims(table: Table) -> dict[str, str]:
+def _claimed(table: Table) -> QuerySet[StreamStatus, Any]:
+    """Return the query of streams with their newest event times."""
     streams = StreamStatus.objects.filter(table=table, last_event_time__isnull=False)
-    newest_events = streams.order_by("stream").values_list("stream", "last_event_time")
-    return {name: event for name, event in newest_events if event}
+    return streams.order_by("stream").values_list("stream", "last_event_time")
 
 
 def _clocks(known: _Known) -> Check:
