@@ -8,9 +8,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from itertools import pairwise
+from typing import Any, Final, TypeVar
 
-from django.db.models import Count, Exists, Max, OuterRef, QuerySet, Sum
+from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Substr, TruncHour
 
 from controlplane.mirror.models import InstantRecord
@@ -62,43 +63,67 @@ def hour_starts(now: datetime) -> list[datetime]:
     return [this - timedelta(hours=HOURS - 1 - at) for at in range(HOURS)]
 
 
-def commits_by_hour(
-    tables: QuerySet[Table] | Sequence[int], starts: Sequence[datetime]
-) -> Mapping[int, Hourly]:
+def commits_by_hour(tables: Collection[int], starts: Sequence[datetime]) -> Mapping[int, Hourly]:
     """By the key of a table that committed something. One query."""
-    places = _places(starts)
-    counted = (
-        _commits(tables, starts)
-        .values_list("table", "hour")
-        .annotate(n=Count("*"), written=Sum("rows"))
-    )
-    hourly: defaultdict[int, Hourly] = defaultdict(Hourly)
-    for table, hour, commits_then, rows in counted:
-        if (at := places.get(hour)) is not None:
-            hourly[table].counts[at] += commits_then
-            hourly[table].rows += rows or 0
-    return hourly
+    key = (frozenset(tables), starts[0])
+    if (ended := _kept_by_table.get(key)) is not None:
+        return _hourly(_rows(tables, starts[-_OPEN_HOURS:]), starts, ended)
+    rows = [*_rows(tables, starts)]
+    first_open = _hour(starts[-_OPEN_HOURS])
+    ended_rows = [row for row in rows if row[1] < first_open]
+    if sum(commits for _, _, commits, _ in ended_rows) >= _KEPT_LEAST:
+        _keep(_kept_by_table, key, _hourly(ended_rows, starts, {}))
+    return _hourly(rows, starts, {})
 
 
 def all_commits_by_hour(tables: Collection[int], starts: Sequence[datetime]) -> list[int]:
-    """Commits of all these tables together. One query, whose answer has a row for each hour.
-
-    Where they are many, those of hours long past are kept until the hour at hand ends: a fleet
-    commits hundreds of thousands of times a day, and this is asked for with each look at *Home*.
-    """
+    """Commits of all these tables together. One query, whose answer is short."""
     key = (frozenset(tables), starts[0])
     if (ended := _kept.get(key)) is not None:
-        return [*ended, *_counts(tables, starts[-_OPEN_HOURS:])]
+        return [*ended, *_open_counts(tables, starts[-_OPEN_HOURS:])]
     counts = _counts(tables, starts)
     if sum(ended := counts[:-_OPEN_HOURS]) >= _KEPT_LEAST:
-        if len(_kept) >= _KEPT_MAX:
-            _kept.clear()
-        _kept[key] = ended
+        _keep(_kept, key, ended)
     return counts
 
 
-_kept: Final[dict[tuple[frozenset[int], datetime], list[int]]] = {}
-"""By the tables and the oldest hour. Threads may count the same twice."""
+_Key = tuple[frozenset[int], datetime]
+"""The tables and the oldest hour."""
+_Kept = TypeVar("_Kept")
+_kept: Final[dict[_Key, list[int]]] = {}
+"""Where commits are many, those of hours long past are kept until the hour at hand ends: a fleet
+commits hundreds of thousands of times a day, and this is asked for with each look at *Home*.
+Threads may count the same twice.
+"""
+_kept_by_table: Final[dict[_Key, Mapping[int, Hourly]]] = {}
+
+
+def _keep(kept: dict[_Key, _Kept], key: _Key, ended: _Kept) -> None:
+    if len(kept) >= _KEPT_MAX:
+        kept.clear()
+    kept[key] = ended
+
+
+def _rows(tables: Collection[int], starts: Sequence[datetime]) -> QuerySet[Any, Any]:
+    """Table, hour, commits, and rows that they wrote, of each hour with a commit."""
+    counted = _commits(tables, starts).values_list("table", "hour")
+    rows: QuerySet[Any, Any] = counted.annotate(n=Count("*"), written=Sum("rows"))
+    return rows
+
+
+def _hourly(
+    rows: Iterable[Any], starts: Sequence[datetime], ended: Mapping[int, Hourly]
+) -> Mapping[int, Hourly]:
+    """Add `rows` to copies of what is known of ended hours."""
+    places = _places(starts)
+    hourly = defaultdict(
+        Hourly, {table: Hourly([*known.counts], known.rows) for table, known in ended.items()}
+    )
+    for table, hour, commits_then, written in rows:
+        if (at := places.get(hour)) is not None:
+            hourly[table].counts[at] += commits_then
+            hourly[table].rows += written or 0
+    return hourly
 
 
 def _counts(tables: Collection[int], starts: Sequence[datetime]) -> list[int]:
@@ -107,6 +132,16 @@ def _counts(tables: Collection[int], starts: Sequence[datetime]) -> list[int]:
         if (at := places.get(hour)) is not None:
             counts[at] += commits
     return counts
+
+
+def _open_counts(tables: Collection[int], starts: Sequence[datetime]) -> list[int]:
+    """Of a few hours up to the one at hand. The database compares instead of sorting."""
+    bounds = [_hour(start) for start in [*starts, starts[-1] + timedelta(hours=1)]]
+    within = [
+        Q(completed_at__gte=since, completed_at__lt=until) for since, until in pairwise(bounds)
+    ]
+    counted = {f"n{at}": Count("completed_at", filter=hour) for at, hour in enumerate(within)}
+    return list(_commits(tables, starts).aggregate(**counted).values())
 
 
 def losses_query(
@@ -144,17 +179,19 @@ def losses_by_hour(counted: Iterable[Any], starts: Sequence[datetime]) -> Mappin
 
 
 def _places(starts: Sequence[datetime]) -> Mapping[str, int]:
-    return {start.strftime("%Y%m%d%H"): at for at, start in enumerate(starts)}
+    return {_hour(start): at for at, start in enumerate(starts)}
 
 
-def _commits(
-    tables: QuerySet[Table] | Collection[int], starts: Sequence[datetime]
-) -> QuerySet[Any, Any]:
+def _hour(start: datetime) -> str:
+    return start.strftime("%Y%m%d%H")
+
+
+def _commits(tables: Collection[int], starts: Sequence[datetime]) -> QuerySet[Any, Any]:
     """With their `hour`. Only what is completed has a time of its completion, so that the index on
     it says all that is counted.
     """
     commits = InstantRecord.objects.filter(
-        table__in=_keys(tables),
+        table__in=tables,
         completed_at__gte=f"{starts[0]:%Y%m%d%H}0000000",
         action__in=DATA_ACTIONS,
     )

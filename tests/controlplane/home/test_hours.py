@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
 from controlplane.home import hours
-from controlplane.home.hours import HOURS, all_commits_by_hour, hour_starts
+from controlplane.home.hours import HOURS, all_commits_by_hour, commits_by_hour, hour_starts
 from controlplane.home.lines import _last_commit
 from controlplane.mirror.models import InstantRecord
 from controlplane.tables.models import Table
@@ -26,20 +26,22 @@ NOW = datetime(2026, 11, 26, 12, 30, tzinfo=UTC)
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(hours, "_KEPT_LEAST", 3)
     hours._kept.clear()
+    hours._kept_by_table.clear()
     yield
     hours._kept.clear()
+    hours._kept_by_table.clear()
 
 
 def a_table(slug: str) -> Table:
     return Table.objects.create(slug=slug, name=slug, location=f"/lake/{slug}")
 
 
-def commit(table: Table, hours_ago: int) -> None:
+def commit(table: Table, hours_ago: int, rows: int | None = None) -> None:
     moment = NOW - timedelta(hours=hours_ago)
     at = format_instant(int(moment.timestamp() * 1000) + InstantRecord.objects.count())
     InstantRecord.objects.create(
         table=table, requested_at=at, completed_at=at, action="commit", state="completed",
-        metadata={},
+        metadata={}, rows=rows,
     )  # fmt: skip
 
 
@@ -57,7 +59,7 @@ def test_hours_long_past_are_kept_and_the_newest_counted_each_time(
     with django_assert_num_queries(1) as queries:
         again = all_commits_by_hour([table.pk], starts)
 
-    assert f"{NOW - timedelta(hours=2):%Y%m%d%H}" in queries.captured_queries[0]["sql"]
+    assert _since(2) in queries.captured_queries[0]["sql"]
     assert again == [*first[:-2], first[-2] + 1, first[-1]]
 
 
@@ -71,6 +73,35 @@ def test_they_are_of_these_tables_and_of_this_hour_alone() -> None:
     assert sum(all_commits_by_hour([trips.pk], hour_starts(NOW))) == 1
     later = all_commits_by_hour([fares.pk], hour_starts(NOW + timedelta(hours=1)))
     assert later[-7] == 1
+
+
+def test_hours_of_each_table_are_kept_alike(
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
+    fares, trips, starts = a_table("fares"), a_table("trips"), hour_starts(NOW)
+    for table, hours_ago in ((fares, 5), (fares, 5), (fares, 2), (trips, 9), (trips, 40)):
+        commit(table, hours_ago, rows=10)
+    keys = [fares.pk, trips.pk]
+    first = commits_by_hour(keys, starts)
+    assert {key: (of.total, of.rows) for key, of in first.items()} == {
+        fares.pk: (3, 30),
+        trips.pk: (1, 10),
+    }
+
+    commit(fares, 0, rows=7)
+    with django_assert_num_queries(1) as queries:
+        again = commits_by_hour(keys, starts)
+
+    assert _since(2) in queries.captured_queries[0]["sql"]
+    assert (again[fares.pk].total, again[fares.pk].rows) == (4, 37)
+    assert (again[fares.pk].counts[-6], again[fares.pk].counts[-1]) == (2, 1)
+    assert again[trips.pk] == first[trips.pk]
+    once_more = commits_by_hour(keys, starts)
+    assert once_more == again, "what is kept was changed"
+
+
+def _since(hours_ago: int) -> str:
+    return f"{NOW - timedelta(hours=hours_ago):%Y%m%d%H}"
 
 
 def test_few_commits_are_counted_anew() -> None:
