@@ -1,8 +1,10 @@
 """The set `requests`: what a node's web process answers, and how fast, over a large mirror.
 
-1,000 tables and a million instants in PostgreSQL; one uvicorn as `make up` starts it. Server,
-database and the client that measures share the machine's cores. Times are those of a client on
-loopback, from sending a request to the last byte of its answer.
+1,000 tables and a million instants. First, with SQLite and with PostgreSQL, what the server spends
+on each page within a process: queries, and time of the processor and of the clock. Then, with
+PostgreSQL, one uvicorn as `make up` starts it: server, database and the client that measures share
+the machine's cores, and times are those of a client on loopback, from sending a request to the last
+byte of its answer.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Any, Final
 import aiohttp
 import psutil
 
-from bench.engine import ROOT, JobFailed, driver_environment, engine
+from bench.engine import ROOT, Engine, JobFailed, driver_environment, engine
 from bench.lines import Goal, Line
 from bench.live_streams import LISTENERS, OF_EACH, measured_streams
 from bench.support.postgres import postgres_cluster, programs
@@ -39,6 +41,7 @@ _STOP_S: Final = 20
 _LIMIT: Final = "(a limit)"
 _LIST: Final = Goal(40, " ms", is_least=False)
 _PAGE: Final = Goal(100, " ms", is_least=False)
+_QUERIES: Final = Goal(12, " queries", is_least=False)
 _PAGE_SIZE: Final = Goal(150, " kB", is_least=False)
 _RATE: Final = Goal(150, "/s")
 _HITS: Final = Goal(600, "/s")
@@ -53,7 +56,10 @@ LISTS: Final[Mapping[str, str]] = {
 }
 PAGES: Final[Mapping[str, str]] = {
     "home": "/",
+    "home, live": "/home/part",
     "tables": "/tables/",
+    "tables by commits": "/tables/?sort=-commits",
+    "operations": "/operations",
     "overview": "/t/{slug}/",
     "live": "/t/{slug}/live",
     "timeline": "/t/{slug}/timeline",
@@ -63,26 +69,59 @@ PAGES: Final[Mapping[str, str]] = {
 
 
 def requests(folder: Path) -> Iterator[Line]:
-    """Nothing without PostgreSQL. Raises JobFailed for an answer that is an error."""
+    """SQLite alone without PostgreSQL. Raises JobFailed for an answer that is an error."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with ExitStack() as stack:
+        redis = stack.enter_context(redis_server("of-the-bench"))
+        file = str(folder / "home" / "db.sqlite3")
+        environment = _environment(folder, file, redis.address, find_free_port())
+        mirror, slug, headers = _filled(folder, environment, stack)
+        yield from _of_server(mirror, "SQLite", slug, headers)
+    shutil.rmtree(folder, ignore_errors=True)
     if programs() is None:
         return
-    shutil.rmtree(folder, ignore_errors=True)
     with ExitStack() as stack:
         database = stack.enter_context(postgres_cluster())
         redis = stack.enter_context(redis_server("of-the-bench"))
         port = find_free_port()
         environment = _environment(folder, database, redis.address, port)
-        migrate = (sys.executable, "manage.py", "migrate", "--verbosity", "0")
-        subprocess.run(migrate, cwd=ROOT, env=environment, check=True)
-        mirror = stack.enter_context(engine("large_mirror", folder, environment=environment))
-        slug = mirror.do("fill", tables=TABLES, instants=INSTANTS).answer["busiest"]
-        headers = mirror.do("credentials").answer
+        mirror, slug, headers = _filled(folder, environment, stack)
+        yield from _of_server(mirror, "PostgreSQL", slug, headers)
         web = stack.enter_context(_web(folder, environment, port))
         base = f"http://127.0.0.1:{port}"
         yield from asyncio.run(_measured(base, slug, headers, web))
         people = mirror.do("listeners", count=LISTENERS // OF_EACH).answer
         yield from asyncio.run(measured_streams(base, redis.address, slug, people))
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _filled(
+    folder: Path, environment: dict[str, str], stack: ExitStack
+) -> tuple[Engine, str, Mapping[str, str]]:
+    """The driver of a full database, the slug of its busiest table, and a viewer's headers."""
+    (folder / "home").mkdir(parents=True, exist_ok=True)
+    migrate = (sys.executable, "manage.py", "migrate", "--verbosity", "0")
+    subprocess.run(migrate, cwd=ROOT, env=environment, check=True)
+    statics = (sys.executable, "manage.py", "collectstatic", "--noinput", "--verbosity", "0")
+    subprocess.run(statics, cwd=ROOT, env=environment, check=True)
+    mirror = stack.enter_context(engine("large_mirror", folder, environment=environment))
+    slug = mirror.do("fill", tables=TABLES, instants=INSTANTS).answer["busiest"]
+    return mirror, slug, mirror.do("credentials").answer
+
+
+def _of_server(
+    mirror: Engine, database: str, slug: str, headers: Mapping[str, str]
+) -> Iterator[Line]:
+    paths = {name: path.format(slug=slug) for name, path in PAGES.items()}
+    measured = mirror.do(
+        "pages", paths=[*paths.values()], cookie=headers["Cookie"], asked=_ONE_BY_ONE
+    ).answer
+    for name, path in paths.items():
+        spent = measured[path]
+        what = f"page {name}, {database}"
+        p95_ms = spent["cpu_p95_ms"]
+        yield Line(f"{what}: processor, p95", _LIMIT, p95_ms / 1000, None, p95_ms, _PAGE, spent)
+        yield Line(f"{what}: queries", _LIMIT, None, None, spent["queries"], _QUERIES)
 
 
 async def _measured(
@@ -194,8 +233,6 @@ def _web(folder: Path, environment: Mapping[str, str], port: int) -> Iterator[ps
     """The command of `controlplane.node.processes.web_command`, for this port, with the memory that
     a node gives it.
     """
-    statics = (sys.executable, "manage.py", "collectstatic", "--noinput", "--verbosity", "0")
-    subprocess.run(statics, cwd=ROOT, env=dict(environment), check=True)
     command: list[Any] = [
         *(sys.executable, "-m", "uvicorn", "controlplane.asgi:application"),
         *("--host", "127.0.0.1", "--port", str(port), "--lifespan", "off"),

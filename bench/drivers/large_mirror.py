@@ -4,7 +4,10 @@ in a process of its own: names and sizes as on a busy lake, without any table be
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final
 
 import django
 
@@ -12,30 +15,34 @@ from bench.drivers.serving import Job, serve
 
 _PERSON = "bench"
 _OPERATIONS = 10_000
-_TABLES = """
-    INSERT INTO tables_table (
-        slug, name, namespace, location, table_type, table_version, record_key, partition_by,
-        ordering, index_type, lock_provider, is_foreign, write_refusal, groups, join_needs,
-        properties, property_changes, overtaken, time_units, registered_at, synced_at, sync_error,
-        owner, tags)
-    SELECT 't' || lpad(n::text, 5, '0'), 'Table ' || n, 'n' || n %% 20, '/lake/t' || n,
-        'MERGE_ON_READ', 9, 'id', 'day', 'ts', 'BUCKET', 'storage', false, '', '[]', '[]', '{}',
-        '[]', '[]', '', now(), now(), '', '', ''
-    FROM generate_series(1, %(tables)s) n
-"""
 _INSTANTS = """
     INSERT INTO mirror_instantrecord (
         table_id, requested_at, action, state, completed_at, operation_type, writer_name, stream,
         sink, rows, files, bytes, partitions, operation_ref, metadata, is_archived,
         has_content)
-    SELECT t.id, to_char(at, 'YYYYMMDDHH24MISSMS'),
+    SELECT t.id, {requested_at},
         CASE WHEN n %% 10 = 0 THEN 'commit' ELSE 'deltacommit' END, 'completed',
-        to_char(at + interval '2 seconds', 'YYYYMMDDHH24MISSMS'), 'upsert', 'writer-' || n %% 3,
+        {completed_at}, 'upsert', 'writer-' || n %% 3,
         '', '', 1000, 4, 400000, 2, '',
-        '{"file_groups": [["day=1", "f-0"]], "file_group_count": 1, "extra": {}}', n > 200, true
-    FROM tables_table t, generate_series(1, %(each)s) n,
-        LATERAL (SELECT now() - n * interval '5 minutes' AS at) moment
+        '{{"file_groups": [["day=1", "f-0"]], "file_group_count": 1, "extra": {{}}}}',
+        n > 200, true
+    FROM tables_table t, {moments}
 """
+_DIALECT: Final = {
+    "postgresql": {
+        "requested_at": "to_char(at, 'YYYYMMDDHH24MISSMS')",
+        "completed_at": "to_char(at + interval '2 seconds', 'YYYYMMDDHH24MISSMS')",
+        "moments": """generate_series(1, %(each)s) n,
+            LATERAL (SELECT now() - n * interval '5 minutes' AS at) moment""",
+    },
+    "sqlite": {
+        "requested_at": "strftime('%%Y%%m%%d%%H%%M%%S000', at, 'unixepoch')",
+        "completed_at": "strftime('%%Y%%m%%d%%H%%M%%S000', at + 2, 'unixepoch')",
+        "moments": """(WITH RECURSIVE numbers(n) AS (
+                SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < %(each)s)
+            SELECT n, unixepoch() - n * 300 AS at FROM numbers) moment""",
+    },
+}
 
 
 def fill(tables: int, instants: int) -> dict[str, Any]:
@@ -45,15 +52,42 @@ def fill(tables: int, instants: int) -> dict[str, Any]:
     from django.db import connection
     from django.utils import timezone
 
-    from controlplane.mirror.models import HeartbeatRecord
+    from controlplane.mirror.models import HeartbeatRecord, SyncMark
+    from controlplane.monitoring.models import TableHealth
     from controlplane.operations.models import Operation
     from controlplane.tables.models import Table
     from workers.clock import format_instant
 
+    now = timezone.now()
+    Table.objects.bulk_create(
+        Table(
+            slug=f"t{number:05}",
+            name=f"Table {number}",
+            namespace=f"n{number % 20}",
+            location=f"/lake/t{number}",
+            table_type="MERGE_ON_READ",
+            table_version=9,
+            record_key="id",
+            partition_by="day",
+            ordering="ts",
+            index_type="BUCKET",
+            lock_provider="storage",
+            registered_at=now,
+            synced_at=now,
+        )
+        for number in range(1, tables + 1)
+    )
     with connection.cursor() as cursor:
-        cursor.execute(_TABLES, {"tables": tables})
-        cursor.execute(_INSTANTS, {"each": instants // tables})
-    rows, now = list(Table.objects.order_by("slug")), timezone.now()
+        sql = _INSTANTS.format(**_DIALECT[connection.vendor])
+        cursor.execute(sql, {"each": instants // tables})
+    rows = list(Table.objects.order_by("slug"))
+    SyncMark.objects.bulk_create(SyncMark(table=table, synced_at=now) for table in rows)
+    TableHealth.objects.bulk_create(
+        TableHealth(
+            table=table, looked_at=now, verdicts={"archiving": "warn"} if not at % 50 else {}
+        )
+        for at, table in enumerate(rows)
+    )
     HeartbeatRecord.objects.bulk_create(
         HeartbeatRecord(
             table=table,
@@ -78,6 +112,48 @@ def fill(tables: int, instants: int) -> dict[str, Any]:
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
     return {"busiest": rows[0].slug}
+
+
+def pages(paths: list[str], cookie: str, asked: int) -> dict[str, dict[str, float]]:
+    """What the server spends on each page, whatever else the machine does: SQL queries, and
+    milliseconds of the processor and of the clock, median and 95th percentile.
+    """
+    from django.db import connection
+    from django.test import Client
+
+    client = Client(SERVER_NAME="127.0.0.1", headers={"cookie": cookie, "accept-encoding": "gzip"})
+    measured = {}
+    for path in paths:
+        cpu_ms: list[float] = []
+        wall_ms: list[float] = []
+        queries: list[str] = []
+        client.get(path)
+        with connection.execute_wrapper(partial(_note, queries)):
+            answer = client.get(path)
+        if answer.status_code != HTTPStatus.OK:
+            raise ValueError(f"{path}: {answer.status_code}")
+        for _ in range(asked):
+            cpu_s, wall_s = time.process_time(), time.perf_counter()
+            client.get(path)
+            cpu_ms.append((time.process_time() - cpu_s) * 1000)
+            wall_ms.append((time.perf_counter() - wall_s) * 1000)
+        measured[path] = {
+            "queries": len(queries),
+            "cpu_median_ms": _percentile(cpu_ms, 50),
+            "cpu_p95_ms": _percentile(cpu_ms, 95),
+            "wall_median_ms": _percentile(wall_ms, 50),
+            "wall_p95_ms": _percentile(wall_ms, 95),
+        }
+    return measured
+
+
+def _note(queries: list[str], execute: Any, sql: str, *rest: Any) -> Any:
+    queries.append(sql)
+    return execute(sql, *rest)
+
+
+def _percentile(times_ms: list[float], percent: int) -> float:
+    return round(sorted(times_ms)[(len(times_ms) - 1) * percent // 100], 1)
 
 
 def credentials() -> dict[str, str]:
@@ -112,7 +188,7 @@ def listeners(count: int) -> list[dict[str, str]]:
 
 def jobs() -> dict[str, Job]:
     django.setup()
-    return {"fill": fill, "credentials": credentials, "listeners": listeners}
+    return {"fill": fill, "pages": pages, "credentials": credentials, "listeners": listeners}
 
 
 if __name__ == "__main__":
