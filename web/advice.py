@@ -1,4 +1,4 @@
-"""A lost conflict in short, for lists: what it was about, and by which rule it was lost. Pure."""
+"""A conflict in short, for lists: its headline and the rule that decided it. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _headline(row: ConflictRow, partitions: int) -> str:
             return f"{counted(keys.count, 'row')} changed after being read"
         if keys.is_of_read:
             return "Rows that were read"
-        how = "to delete came meanwhile" if keys.is_of_delete else "inserted by both"
+        how = "inserted during the delete" if keys.is_of_delete else "inserted by both"
         return f"{counted(keys.count, 'new key')} {how}" if keys.count else "New keys"
     if not row.overlap_count:
         return "Write conflict"
@@ -54,18 +54,18 @@ def _rule(row: ConflictRow, schema: SchemaStory | None) -> str:
     if schema is not None:
         return schema.rule
     if row.kind == "schema":
-        return "The schemas could not be brought together"
+        return "The schemas cannot be merged"
     if (keys := inserted_keys(row)) is not None and keys.is_of_delete:
-        return "A delete takes what stands when it commits: these keys came after it had looked"
+        return "A delete covers the keys at its commit: these were inserted after its scan"
     if keys is not None and keys.is_of_read:
-        return "What was read must still stand: these rows were changed after it had read them"
+        return "Rows that were read must be unchanged: these were changed after the read"
     if keys is not None and keys.is_apart:
-        return "A key stands in one partition: the two brought it to different ones"
+        return "A key belongs to one partition: the writers wrote it to different ones"
     if keys is not None:
-        return "A key stands in one file group: both inserted it into file groups of their own"
+        return "A key belongs to one file group: each writer inserted it into its own"
     if row.detected == "early":
         return (
-            "Found while it still wrote: a writer that began earlier, or has completed since, has "
-            "the same file groups"
+            "Detected while it wrote: an older active writer, or one that has completed since, "
+            "claimed the same file groups"
         )
     return "First to complete wins: both wrote the same file groups at the same time"

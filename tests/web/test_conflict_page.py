@@ -47,7 +47,7 @@ def test_write_that_lost_at_its_commit_says_who_was_first_and_offers_what_fits(
 
     assert "fares-ingest had completed a write of the same 8 file groups" in page.sentence
     assert "16 files" in page.state
-    assert page.steps[0].title == "Run it again"
+    assert page.steps[0].title == "Rerun it"
     assert page.rule.title == "The first to complete wins"
     assert [group.partition for group in page.overlap] == ["bergen", "narvik"]
     assert [group.partition for group in page.only_loser] == ["oslo", "tromso"]
@@ -75,7 +75,7 @@ def test_write_that_was_stopped_early_gives_way_to_the_older_and_is_not_told_to_
     page = story_of(lost.early)
 
     assert "was stopped at" in page.sentence
-    assert page.rule.title == "Of two that still write, the older goes on"
+    assert page.rule.title == "The older of two active writers wins"
     assert not any("early" in option for option in options(page))
 
 
@@ -104,7 +104,7 @@ def test_attempt_that_was_tried_again_by_itself_says_how_that_ended(lost: LostWr
 
     page = story_of(first)
 
-    assert page.steps[0].title == "Nothing: it tried again and committed"
+    assert page.steps[0].title == "Nothing: its retry committed"
     assert page.steps[0].page == f"instant {second}"
 
 

@@ -106,5 +106,5 @@ def test_write_conflict_counts_its_overlap() -> None:
 def test_conflict_that_was_found_early_names_another_rule() -> None:
     early, late = explain(write_conflict("early")), explain(write_conflict("commit"))
 
-    assert "still wrote" in early.rule
+    assert "Detected while it wrote" in early.rule
     assert "First to complete" in late.rule

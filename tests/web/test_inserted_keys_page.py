@@ -62,7 +62,7 @@ def test_the_page_says_which_keys_and_offers_what_helps(lost: str) -> None:
     page = story_of(lost)
 
     assert "fares-ingest had inserted the same 20 new keys" in page.sentence
-    assert page.rule.title == "A key stands in one file group"
+    assert page.rule.title == "A key belongs to one file group"
     assert page.keys is not None
     assert page.keys.named == tuple(str(key) for key in range(20, 30))
     assert (page.keys.count, page.keys.hidden) == (20, 10)
@@ -93,8 +93,8 @@ def test_keys_that_could_not_be_read_are_not_counted(lost: str, as_viewer: Clien
 
     page = as_viewer.get(f"/t/rides/conflicts/{lost}").content.decode()
 
-    assert "files that are gone since" in story_of(lost).sentence
-    assert "A inserted keys that cannot be read any more" in page
+    assert "files that no longer exist" in story_of(lost).sentence
+    assert "A inserted keys that can no longer be read" in page
 
 
 def test_keys_that_two_brought_to_different_partitions_are_told_as_such(
@@ -119,9 +119,9 @@ def test_keys_that_two_brought_to_different_partitions_are_told_as_such(
 
     shown, page = story_of(instant), as_viewer.get(f"/t/rides/conflicts/{instant}").content.decode()
 
-    assert "fast had touched in another partition 1 key of this write" in shown.sentence
-    assert shown.rule.title == "A key stands in one partition"
-    assert "Touched 1 key in different partitions" in page
+    assert "fast had written 1 key of this write to another partition" in shown.sentence
+    assert shown.rule.title == "A key belongs to one partition"
+    assert "Wrote 1 key to different partitions" in page
     listed = as_viewer.get("/t/rides/conflicts").content.decode()
     assert "1 key in two partitions" in listed
 
@@ -162,13 +162,13 @@ def test_rows_that_were_changed_after_they_were_read_are_told_as_such(
 
     assert "slow read rows at" in shown.sentence
     assert "fares-ingest had changed or deleted one of them" in shown.sentence
-    assert shown.rule.title == "What was read must still stand"
+    assert shown.rule.title == "Rows that were read must be unchanged"
     assert [step.title for step in shown.steps] == [
-        "Run it again",
-        "Let it retry by itself next time",
+        "Rerun it",
+        "Enable retries",
         "Or set every required column",
     ]
-    assert "reads these rows anew, with what fares-ingest wrote" in shown.steps[0].words
+    assert "reads these rows again, with the values of fares-ingest" in shown.steps[0].words
     assert "A changed 1 row that B had read" in page
     assert "Stored in" in page
     assert "1 row changed after being read" in listed

@@ -1,7 +1,7 @@
-"""Whether looking for rivals while it wrote would have spared the loser its work, and when. Pure.
+"""Check if early conflict detection would have stopped the loser sooner, and when. Pure.
 
-The rule is the engine's (`workers.markers.rivals`): a writer gives way to a rival of its file
-groups that is alive and older, or that completed since it began where commits are checked too.
+The rule is the engine's (`workers.markers.rivals`): a writer stops for an active, older writer of
+its file groups. With commits checked too, it also stops for one that completed since it began.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def early_line(detail: ConflictDetail) -> EarlyLine:
     if loser.mode and loser.mode != OPTIMISTIC:
         return EarlyLine("Early detection is for optimistic writers; this one ran in another mode.")
     if row.details.get("rule") == "taken_back" or winner.began_ms is None:
-        return EarlyLine("Early detection would not have caught it: nobody wrote beside it.")
+        return EarlyLine("Early detection would not have caught it: no other writer was active.")
     if winner.began_ms < row.began_ms and winner.action in DATA_ACTIONS and not _is_service(detail):
         return _by_markers(detail)
     return _by_commit(detail)
@@ -54,8 +54,8 @@ def _by_markers(detail: ConflictDetail) -> EarlyLine:
     saved = row.verdict_ms - row.began_ms
     return EarlyLine(
         f"Early detection would have caught it from {clock(row.began_ms)} on: "
-        f"{name_of(winner)} was older and still writing, so the first look after both had named a "
-        f"shared file group stops the loser. Up to {took(saved)} of work spared.",
+        f"{name_of(winner)} was older and still writing. The first check after both had claimed a "
+        f"shared file group would have stopped the loser, and saved up to {took(saved)} of work.",
         row.began_ms,
         (ENABLE,),
     )
@@ -70,7 +70,8 @@ def _by_commit(detail: ConflictDetail) -> EarlyLine:
     return EarlyLine(
         f"Early detection would have caught it from {clock(winner.ended_ms)} on, when "
         f"{name_of(winner)} had completed, and only with commits checked too: the winner "
-        f"{younger}, so its markers doom nobody. Up to {took(saved)} of work spared.",
+        f"{younger}, so early detection ignores its markers. It would have saved up to "
+        f"{took(saved)} of work.",
         winner.ended_ms,
         (ENABLE, CHECK_COMMITS),
     )

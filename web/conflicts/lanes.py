@@ -1,5 +1,5 @@
-"""Two writers as two bars on one time axis, with the time that they shared. Pure geometry; the page
-draws it as SVG.
+"""Two writers as two bars on one time axis, with the time that they shared. Pure geometry, which
+the page renders as SVG.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from web.templatetags.lake import took
 
 WIDTH = 1000.0
 _BAR_LEAST = 6.0
-"""So that a write of a millisecond can be seen beside one of an hour."""
+"""Keeps a write of a millisecond visible next to one of an hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def lanes(detail: ConflictDetail, *, early_ms: int | None) -> Lanes:
         last=clock(last_ms),
         shared_words=words,
         label=f"Timeline of both writers; {words or 'they did not overlap in time'}. "
-        "The list below holds the same moments.",
+        "The list below contains the same events.",
         moments=moments,
     )
 
@@ -79,19 +79,19 @@ def lanes(detail: ConflictDetail, *, early_ms: int | None) -> Lanes:
 def _moments(detail: ConflictDetail, first_ms: int) -> tuple[Moment, ...]:
     row, winner, loser = detail.row, detail.winner, detail.loser
     moments: list[tuple[int, str, str]] = [
-        (row.began_ms, "b", f"{name_of(loser)} began, on the table as it was then")
+        (row.began_ms, "b", f"{name_of(loser)} began from the table as of then")
     ]
     if winner.began_ms is not None:
         moments.append((winner.began_ms, "a", f"{name_of(winner)} began"))
     if winner.ended_ms is not None:
-        moments.append((winner.ended_ms, "a", f"{name_of(winner)} completed: its rows are visible"))
+        moments.append((winner.ended_ms, "a", f"{name_of(winner)} completed; its rows are visible"))
     verdict = (
-        "was stopped while it wrote" if row.detected == "early" else "validated, and was refused"
+        "was stopped while it wrote" if row.detected == "early" else "was rejected by validation"
     )
     moments.append((row.verdict_ms, "b", f"{name_of(loser)} {verdict}"))
     decided_ms = int(row.decided_at.timestamp() * 1000)
     if row.lasted_ms is not None and decided_ms >= row.verdict_ms:
-        moments.append((decided_ms, "b", "its rollback was decided, and stands"))
+        moments.append((decided_ms, "b", "its rollback was decided"))
     return tuple(
         Moment(at_ms, side, words, f"+ {took(at_ms - first_ms)}" if at_ms > first_ms else "")
         for at_ms, side, words in sorted(moments, key=lambda moment: moment[0])

@@ -1,5 +1,5 @@
-"""What the person with the failed job can do now: only what fits this conflict, most useful first.
-Pure.
+"""Next steps for the owner of the failed job: only those that fit this conflict, most useful
+first. Pure.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def _of_write(detail: ConflictDetail, early: EarlyLine) -> list[Step]:
     if early.options:
         advised.append(
             Step(
-                "Learn of it sooner",
-                "The same conflict would then be found while the write still runs.",
+                "Detect it earlier",
+                "Early detection finds such a conflict while the write still runs.",
                 early.options,
             )
         )
@@ -60,24 +60,24 @@ def _of_write(detail: ConflictDetail, early: EarlyLine) -> list[Step]:
 
 
 def _retried(detail: ConflictDetail) -> Step | None:
-    """What it did by itself since."""
+    """Return the step for a write that retried automatically; None if it did not."""
     retry = detail.retry
     which = f"attempt {retry.attempt} of {retry.attempts_max}"
     if retry.next_state == "committed":
         return Step(
-            "Nothing: it tried again and committed",
-            f"This was {which}; the next, {retry.next_instant}, is in the table.",
+            "Nothing: its retry committed",
+            f"This was {which}; the next one, {retry.next_instant}, committed.",
             page=f"instant {retry.next_instant}",
         )
     if retry.next_state == "pending":
         return Step(
-            "Wait: it tries again now",
-            f"This was {which}; the next, {retry.next_instant}, is under way.",
+            "Wait: its retry is running",
+            f"This was {which}; the next one, {retry.next_instant}, is pending.",
             page=f"instant {retry.next_instant}",
         )
     if retry.next_state == "conflicted":
         return Step(
-            "Look at its next attempt: that one lost too",
+            "Check its next attempt: it lost too",
             f"This was {which}.",
             page=f"conflict {retry.next_instant}",
         )
@@ -88,44 +88,46 @@ def _again(detail: ConflictDetail) -> Step:
     winner, page = detail.winner, "operation" if detail.loser.operation_id else ""
     if winner.ending == "pending":
         return Step(
-            f"Wait until {name_of(winner)} has ended, then run it again",
-            "It is still writing these file groups: run now, and the same happens again.",
+            f"Wait until {name_of(winner)} has ended, then rerun it",
+            "The winner is still writing these file groups. A rerun now would lose again.",
             page=page,
         )
     if detail.row.details.get("rule") == "taken_back":
         return Step(
-            "Run it again",
-            "It then starts from the table without the commit that was taken back.",
+            "Rerun it",
+            "The rerun starts from the table without the commit that was rolled back.",
             page=page,
         )
     keys = inserted_keys(detail.row)
     if keys is not None and keys.is_of_read:
         return Step(
-            "Run it again",
-            f"It then reads these rows anew, with what {name_of(winner)} wrote, and changes those "
-            "that still match. There is nothing to clean up first.",
+            "Rerun it",
+            f"The rerun reads these rows again, with the values of {name_of(winner)}. It changes "
+            "those that still match. Nothing needs cleanup.",
             page=page,
         )
-    base = f"what {name_of(winner)} wrote" if winner.ending == "committed" else "the present table"
-    clean = (
-        "There is nothing to clean up first."
-        if not detail.markers_left
-        else "What it left is swept by the next writer."
+    base = (
+        f"the commit of {name_of(winner)}" if winner.ending == "committed" else "the current table"
     )
-    return Step("Run it again", f"It then starts from {base}. {clean}", page=page)
+    clean = (
+        "Nothing needs cleanup."
+        if not detail.markers_left
+        else "The next writer deletes its markers."
+    )
+    return Step("Rerun it", f"The rerun starts from {base}. {clean}", page=page)
 
 
 def _retries(detail: ConflictDetail) -> Step:
     most = detail.retry.attempts_max
     if most > 1:
         return Step(
-            "Let it try more often",
-            f"It may try {most} times by itself; this was attempt {detail.retry.attempt}.",
+            "Increase retries",
+            f"The writer tries up to {most} times; this was attempt {detail.retry.attempt}.",
             (f"hoodie.write.num.retries.on.conflict.failures={max(10, 2 * most)}",),
         )
     return Step(
-        "Let it retry by itself next time",
-        "A refused write begins again on the fresh table, up to three times.",
+        "Enable retries",
+        "A rejected write then starts again from the current table, up to three times.",
         (RETRIES,),
     )
 
@@ -133,8 +135,8 @@ def _retries(detail: ConflictDetail) -> Step:
 def _all_set() -> Step:
     return Step(
         "Or set every required column",
-        "A statement that sets them all takes nothing along that it had read, as does an upsert of "
-        "whole rows: neither ever loses by this rule.",
+        "A statement that sets all of them writes no value that it had read. Neither does an "
+        "upsert of whole rows. This rule rejects neither.",
     )
 
 
@@ -150,9 +152,9 @@ def _non_blocking(detail: ConflictDetail) -> list[Step]:
         return []
     return [
         Step(
-            "Let both win",
-            "On this merge-on-read table upserts of both can append log files to one file group; "
-            "the reader merges them by the ordering field. Both writers need it.",
+            "Use non-blocking mode",
+            "On this merge-on-read table both upserts can append log files to one file group. "
+            "Readers merge them by the ordering field. Both writers need this mode.",
             (NON_BLOCKING,),
         )
     ]
@@ -165,8 +167,7 @@ def _service(detail: ConflictDetail) -> list[Step]:
     return [
         Step(
             f"Run {name} at another time",
-            "The winner is a table service. Its schedule can be moved to when this job does not "
-            "run.",
+            "The winner is a table service. Schedule it for a time when this job does not run.",
             page=name,
         )
     ]
@@ -180,15 +181,14 @@ def _partitions(detail: ConflictDetail) -> list[Step]:
     if apart:
         return [
             Step(
-                f"Split it: only {partitions_named(shared)} met the winner",
-                f"What it wrote to {partitions_named(apart)} would have gone through as a write of "
-                "its own.",
+                f"Split it: only {partitions_named(shared)} conflicted",
+                f"A separate write to {partitions_named(apart)} would have committed.",
             )
         ]
     return [
         Step(
-            "Give each writer partitions of its own",
-            f"Both wrote {partitions_named(shared)}. Writers of different partitions never meet.",
+            "Separate the writers by partition",
+            f"Both wrote {partitions_named(shared)}. Writes of other partitions do not conflict.",
         )
     ]
 
@@ -202,17 +202,17 @@ def _of_schema(detail: ConflictDetail, schema: SchemaStory | None) -> list[Step]
         return [
             Step(
                 f"Agree on {names} with {name_of(detail.winner)}",
-                "One type for one name, or another name, or leave it out. As it is the write is "
-                "refused again.",
+                "Use one type for one name, or another name, or omit the field. An unchanged rerun "
+                "is rejected again.",
             ),
-            Step("Then run it again", again.words, page=again.page),
+            Step("Then rerun it", again.words, page=again.page),
         ]
     advised = [
         retried
         or Step(
-            "Run it again",
-            "It takes the table's present schema and adds its own new columns. There is nothing to "
-            "clean up first.",
+            "Rerun it",
+            "The rerun uses the table's current schema and adds its own new columns. Nothing needs "
+            "cleanup.",
             page=again.page,
         ),
         _retries(detail),
@@ -220,8 +220,8 @@ def _of_schema(detail: ConflictDetail, schema: SchemaStory | None) -> list[Step]
     if schema is not None and schema.strategy == "simple":
         advised.append(
             Step(
-                "Let such changes be merged",
-                "They do not contradict each other: this strategy would have merged them.",
+                "Merge such changes",
+                "The changes do not contradict each other. This strategy would have merged them.",
                 (EVOLVABILITY,),
             )
         )
@@ -232,8 +232,8 @@ def _evolve_first(schema: SchemaStory | None) -> Step:
     new: Sequence[str] = schema.added_by_writer if schema else ()
     named = f" Here: {', '.join(new[:4])}{' …' if len(new) > 4 else ''}." if new else ""
     return Step(
-        "Or change the schema first, alone",
+        "Or change the schema first",
         f"Add the {counted(len(new), 'new column') if new else 'new columns'} with table.alter "
-        f"before the job, so that no running write has to.{named}",
+        f"before the job runs.{named}",
         page="schema",
     )

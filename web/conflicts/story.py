@@ -1,4 +1,4 @@
-"""One conflict as its page shows it: what happened, the overlap, the rule, the cost. Pure."""
+"""One conflict as its page shows it: event, overlap, rule, cost. Pure."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Story:
     sentence: str
     """What happened."""
     state: str
-    """What is left of it."""
+    """What remains of the loser."""
     is_settled: bool
     overlap: tuple[PartitionGroups, ...]
     overlap_most: int
     keys: InsertedKeys | None
-    """What met where no file group did; `overlap` are the loser's then."""
+    """The keys in conflict if no file group is; `overlap` is then the loser's."""
     only_winner: tuple[PartitionGroups, ...]
     only_loser: tuple[PartitionGroups, ...]
     rule: Rule
@@ -82,9 +82,8 @@ def _sentence(detail: ConflictDetail, schema: SchemaStory | None) -> str:
         paths = schema.clashing[:3] if schema else ()
         over = f": they disagree on {', '.join(paths)}" if paths else ""
         return (
-            f"{name_of(loser)} wanted to commit at {clock(row.verdict_ms)}, but "
-            f"{name_of(winner)} had changed the table's schema meanwhile, and the two do not go "
-            f"together{over}."
+            f"{name_of(loser)} tried to commit at {clock(row.verdict_ms)}, but {name_of(winner)} "
+            f"had changed the table's schema since it began. The two schemas conflict{over}."
         )
     if row.details.get("rule") == "taken_back":
         return (
@@ -96,15 +95,15 @@ def _sentence(detail: ConflictDetail, schema: SchemaStory | None) -> str:
     if keys is not None:
         what = f"the same {counted(keys.count, 'new key')}"
         if keys.is_of_delete:
-            what = f"{counted(keys.count, 'key')} that it wanted to delete"
+            what = f"{counted(keys.count, 'key')} that this write deletes"
         if not keys.count:
-            what = "keys beside it, in files that are gone since"
+            what = "keys at the same time, in files that no longer exist"
         did = "had inserted"
         if keys.is_apart and keys.count:
-            what = counted(keys.count, "key") + " of this write"
-            did = "had touched in another partition"
+            what = counted(keys.count, "key") + " of this write to another partition"
+            did = "had written"
         return (
-            f"{name_of(loser)} wanted to commit at {clock(row.verdict_ms)}, but {name_of(winner)} "
+            f"{name_of(loser)} tried to commit at {clock(row.verdict_ms)}, but {name_of(winner)} "
             f"{did} {what}{_sooner(detail)}."
         )
     if row.detected == "early" and _is_older_and_open(detail):
@@ -112,7 +111,7 @@ def _sentence(detail: ConflictDetail, schema: SchemaStory | None) -> str:
             f"{name_of(loser)} was stopped at {clock(row.verdict_ms)} while it still wrote: "
             f"{name_of(winner)}, which began {_before(winner, row.began_ms)}, was writing {what}."
         )
-    stopped = "was stopped while it wrote" if row.detected == "early" else "wanted to commit"
+    stopped = "was stopped while it wrote" if row.detected == "early" else "tried to commit"
     return (
         f"{name_of(loser)} {stopped} at {clock(row.verdict_ms)}, but {name_of(winner)} had "
         f"completed a write of {what}{_sooner(detail)}."
@@ -124,8 +123,8 @@ def _read_before(detail: ConflictDetail, keys: InsertedKeys) -> str:
     read = f"{loser} read rows at {clock(detail.row.began_ms)}, when it began, to write them back"
     if not keys.count:
         return (
-            f"{read} with other values. {winner} wrote beside it, to files that are gone since, so "
-            "whether one of these rows was among them cannot be told any more."
+            f"{read} with other values. {winner} wrote at the same time, to files that no longer "
+            "exist. It is unknown whether they contained one of these rows."
         )
     those = "one of them" if keys.count == 1 else f"{keys.count:,} of them"
     return (
@@ -141,7 +140,7 @@ def _sooner(detail: ConflictDetail) -> str:
 
 
 def _is_older_and_open(detail: ConflictDetail) -> bool:
-    """The winner had not completed when the loser gave way to it."""
+    """Return True if the winner began first and had not completed when the loser stopped."""
     began, ended = detail.winner.began_ms, detail.winner.ended_ms
     is_older = began is not None and began < detail.row.began_ms
     return is_older and (ended is None or ended > detail.row.verdict_ms)
@@ -157,12 +156,12 @@ def _state(detail: ConflictDetail) -> str:
     wrote = f"its {counted(row.wasted_files, 'file')} ({size(row.wasted_bytes)})"
     if detail.markers_left:
         return (
-            f"Nothing of {name_of(loser)} is in the table. {detail.markers_left} of its markers "
-            "are left: its rollback is under way, or the next writer finishes it."
+            f"The table contains nothing of {name_of(loser)}. {detail.markers_left} of its markers "
+            "remain: its rollback is running, or the next writer completes it."
         )
     if not row.wasted_files:
-        return f"Nothing of {name_of(loser)} is in the table, and nothing of it is left."
-    return f"Nothing of {name_of(loser)} is in the table; {wrote} were rolled back."
+        return f"The table contains nothing of {name_of(loser)}, and no file of it remains."
+    return f"The table contains nothing of {name_of(loser)}; {wrote} were rolled back."
 
 
 def rule(detail: ConflictDetail, schema: SchemaStory | None) -> Rule:
@@ -171,56 +170,55 @@ def rule(detail: ConflictDetail, schema: SchemaStory | None) -> Rule:
     if schema is not None:
         return Rule(
             schema.rule,
-            "The schema that a commit publishes must hold for every row that is visible by then; "
-            "where no one schema does, the write that completes second is refused.",
+            "The schema that a commit publishes must fit every row that is visible by then. If no "
+            "schema fits, the write that completes second is rejected.",
             schema.strategy or "simple",
         )
     if row.kind == "schema":
-        return Rule("The schemas could not be brought together", "", strategy)
+        return Rule("The schemas cannot be merged", "", strategy)
     if row.details.get("rule") == "taken_back":
         return Rule(
-            "A commit that was read and rolled back",
+            "A commit that was read was rolled back",
             "This write read files of a commit that was rolled back before the write could commit.",
             strategy,
         )
     if row.details.get("rule") == "unmergeable_file_groups":
         return Rule(
-            "Replaced file groups take no more log files",
-            "In non-blocking mode log files of two writers merge, unless the file group itself was "
-            "replaced or doubled meanwhile.",
+            "Replaced file groups accept no log files",
+            "In non-blocking mode, log files of two writers merge unless the file group itself was "
+            "replaced or duplicated since.",
             strategy,
         )
     if (keys := inserted_keys(row)) is not None and keys.is_apart:
         return Rule(
-            "A key stands in one partition",
-            "Column groups join where the key stands. Both writers touched these keys, and not in "
-            "the same partition only: the second to complete would leave a key in two, or change a "
-            "row that has moved. So keys are compared in every mode.",
+            "A key belongs to one partition",
+            "Column groups join rows by key within a partition. Both writers wrote these keys, but "
+            "to different partitions. The second commit would put a key into two partitions, or "
+            "change a row that has moved. Keys are therefore compared in every mode.",
             strategy or "by key and partition",
         )
     if keys is not None and keys.is_of_read:
         return Rule(
-            "What was read must still stand",
-            "An UPDATE or a MERGE takes along the required columns that it does not set, with the "
-            "values that it read when it began. Over what another writer has put there since they "
-            "would be old, and half of a row that was deleted would come back. So the keys that "
-            "were read are looked for in each commit since.",
+            "Rows that were read must be unchanged",
+            "An UPDATE or a MERGE writes the required columns that it does not set with the values "
+            "that it read when it began. These would overwrite newer values, and would restore "
+            "half of a deleted row. Each commit since then is therefore checked for these keys.",
             strategy or "by the keys that were read",
         )
     if keys is not None:
         return Rule(
-            "A key stands in one file group",
-            "Both writers found these keys nowhere and put them into file groups of their own. The "
-            "second to complete would leave each of them in the table twice, so new keys are "
-            "compared besides file groups.",
+            "A key belongs to one file group",
+            "Neither writer found these keys, and each inserted them into its own file groups. The "
+            "second commit would duplicate each key, so new keys are compared in addition to file "
+            "groups.",
             strategy or "optimistic, by inserted keys",
         )
     if row.detected == "early":
         return _early_rule(detail, strategy)
     return Rule(
         "The first to complete wins",
-        "Two optimistic writes that overlap in time may not touch one file group: the second would "
-        "write over what the first had just put there.",
+        "Two optimistic writes that overlap in time cannot change the same file group. The second "
+        "would overwrite the rows of the first.",
         strategy or "optimistic, by file group",
     )
 
@@ -228,13 +226,13 @@ def rule(detail: ConflictDetail, schema: SchemaStory | None) -> Rule:
 def _early_rule(detail: ConflictDetail, strategy: str) -> Rule:
     if _is_older_and_open(detail):
         return Rule(
-            "Of two that still write, the older goes on",
-            "Both had named the same file groups by their markers. One of them was bound to lose "
-            "at its commit; stopping the younger now saves its work, and never stops all.",
+            "The older of two active writers wins",
+            "Both had claimed the same file groups by their markers, so one of them would have "
+            "lost at its commit. Stopping the younger saves work, and never stops every writer.",
             strategy,
         )
     return Rule(
-        "Who meets a completed write stops",
-        "The winner had completed since this write began, so the commit would have been refused.",
+        "A completed write wins",
+        "The winner completed after this write began, so the commit would have been rejected.",
         strategy,
     )

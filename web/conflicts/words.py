@@ -1,4 +1,4 @@
-"""Names, times and lists as the conflict pages write them. Pure."""
+"""Names, times and lists of the conflict pages. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PartitionGroups:
 def by_partition(
     groups: Sequence[tuple[str, str]], *, most: int = GROUPS_SHOWN_MAX
 ) -> tuple[PartitionGroups, ...]:
-    """In the order of their names; of each partition the first file groups."""
+    """Return the partitions by name, each with its first file groups."""
     ids_by_partition: dict[str, list[str]] = defaultdict(list)
     for partition, file_id in sorted(groups):
         ids_by_partition[partition].append(file_id)
@@ -39,13 +39,12 @@ def by_partition(
 
 @dataclass(frozen=True, slots=True)
 class InsertedKeys:
-    """New keys that both writers inserted, or that one inserted and the other wanted to delete; or
-    keys that the two brought to different partitions, of a table where each stands in one; or keys
-    of rows that one read to write them back and the other changed meanwhile.
+    """Keys in conflict. Both writers inserted them, or one inserted keys that the other deletes.
+    Or the two wrote them to different partitions, or one changed rows that the other had read.
     """
 
     named: tuple[str, ...]
-    """Some of them; none where they could not be read any more."""
+    """Some of the keys; empty if they can no longer be read."""
     count: int
     is_of_delete: bool = False
     is_apart: bool = False
@@ -57,25 +56,25 @@ class InsertedKeys:
 
     @property
     def heading(self) -> str:
-        """The heading of what lies between the two writers; A is the winner."""
+        """Return the heading of the overlap; A is the winner, B the loser."""
         keys = counted(self.count, "key")
         match self:
             case InsertedKeys(count=0, is_of_read=True):
-                return "A wrote rows that cannot be read any more"
+                return "A wrote rows that can no longer be read"
             case InsertedKeys(count=0):
-                return "A inserted keys that cannot be read any more"
+                return "A inserted keys that can no longer be read"
             case InsertedKeys(is_of_read=True):
                 return f"A changed {counted(self.count, 'row')} that B had read"
             case InsertedKeys(is_of_delete=True):
-                return f"Inserted {keys} that the other wanted to delete"
+                return f"A inserted {keys} that B deletes"
             case InsertedKeys(is_apart=True):
-                return f"Touched {keys} in different partitions"
+                return f"Wrote {keys} to different partitions"
             case _:
                 return f"Both inserted {counted(self.count, 'new key')}"
 
 
 def inserted_keys(row: ConflictRow) -> InsertedKeys | None:
-    """None of a conflict by another rule."""
+    """Return the keys in conflict, or None if another rule decided."""
     rule = row.details.get("rule")
     if rule not in ("inserted_twice", "deleted_unseen", "brought_apart", "changed_since_read"):
         return None
