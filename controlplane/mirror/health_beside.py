@@ -1,4 +1,4 @@
-"""The health check of what other engines changed meanwhile."""
+"""The health check of changes by other engines."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ PROPERTIES_NEW_S: Final = 24 * 3600
 
 
 def beside_check(table: Table, now: datetime) -> list[Check]:
-    """Only where there is something to tell."""
+    """Return the check, or none if no other engine changed the table."""
     title = "No other engine changed the table"
     if table.overtaken and table.write_refusal:
         last = table.overtaken[-1]
-        sentence = f"{many(len(table.overtaken), 'instant')} met a change while being published"
+        sentence = f"{many(len(table.overtaken), 'instant')} met a change of another engine"
         return [
             Check(
                 name="beside",
                 title=title,
                 verdict="bad",
-                sentence=f"{sentence}; the other engine may not know of their files",
+                sentence=f"{sentence}; the other engine may ignore their files",
                 advice=last["change"],
                 instant=last["instant"],
             )
@@ -39,8 +39,8 @@ def beside_check(table: Table, now: datetime) -> list[Check]:
             title=title,
             verdict="warn" if is_new else "quiet",
             sentence=f"{last['key']} was changed {spoken(age_s)} ago",
-            advice="See the table's properties above; programs that have it open are refused "
-            "where it matters."
+            advice="See the table's properties above. Open handles are rejected if the change "
+            "affects them."
             if is_new
             else "",
         )

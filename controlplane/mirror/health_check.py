@@ -1,4 +1,4 @@
-"""What one health check says."""
+"""The result of one health check."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Check:
     title: str
     verdict: Verdict
     sentence: str
-    """What is the case, without a full stop."""
+    """The finding, without a full stop."""
     advice: str = ""
-    """What to do about it; empty when nothing has to be done."""
+    """What to do; empty if nothing is needed."""
     instant: InstantTime = ""
     """The instant it is about, if there is one."""
     remedy: str = ""

@@ -60,7 +60,7 @@ def host_clock_checks(table: Table, now: datetime) -> list[Check]:
 
 def _check(worst: _Seen | None, now: datetime) -> Check:
     if worst is None:
-        sentence = "no commit of the last day met a clock that differs by more than 2 s"
+        sentence = "no commit of the last day found clocks more than 2 s apart"
         return Check(name="host-clocks", title=TITLE, verdict="good", sentence=sentence)
     side = "ahead of" if worst.ahead_ms > 0 else "behind"
     return Check(
@@ -69,8 +69,8 @@ def _check(worst: _Seen | None, now: datetime) -> Check:
         verdict="warn",
         sentence=f"the clock of {worst.other} is {abs(worst.ahead_ms):,} ms {side} that of "
         f"{worst.host or 'the writer'}, as a commit {ago(worst.completed_at, now)} reports",
-        advice="Writes stay right, but times of commits do not compare. Set the clocks of all "
-        "hosts that write by NTP.",
+        advice="Writes stay correct, but commit times are not comparable. Synchronize the clocks "
+        "of all writing hosts by NTP.",
         instant=worst.instant,
     )
 

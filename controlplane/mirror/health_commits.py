@@ -22,26 +22,24 @@ _SERVICES: Final = ("COMPACT", "LOG_COMPACT", "CLUSTER")
 
 
 def commit_check(newest: Mapping[str, InstantTime], limits: Limits, now: datetime) -> list[Check]:
-    """None where the table has no SLA. `newest` completions by action."""
+    """Return the check; none without an SLA. `newest` completions by action."""
     most_s = limits["commit-sla"] * 60
     if not most_s:
         return []
     title = "Commits meet their SLA"
     last = max((newest.get(action, "") for action in DATA_ACTIONS), default="")
     if not last:
-        return [
-            Check(name="commits", title=title, verdict="warn", sentence="nothing was committed yet")
-        ]
+        return [Check(name="commits", title=title, verdict="warn", sentence="no commit yet")]
     age_s = age_of(last, now)
     is_late = age_s > most_s
-    sentence = f"the newest commit is {spoken(age_s)} old, and {spoken(most_s)} are promised"
+    sentence = f"the newest commit is {spoken(age_s)} old; the SLA is {spoken(most_s)}"
     return [
         Check(
             name="commits",
             title=title,
             verdict="bad" if age_s > 2 * most_s else "warn" if is_late else "good",
             sentence=sentence,
-            advice="See whether its writers run, and what they wait for." if is_late else "",
+            advice="Check that its writers run, and what they wait for." if is_late else "",
         )
     ]
 
@@ -57,7 +55,7 @@ def amplification_columns(active: Q) -> dict[str, Any]:
 
 
 def amplification_check(rows: Mapping[str, int | None], limits: Limits) -> list[Check]:
-    """None until enough was written to judge by."""
+    """Return no check until enough rows were written."""
     written, changed = rows["rows_written"] or 0, rows["rows_changed"] or 0
     if written < ROWS_JUDGED_LEAST or not changed:
         return []

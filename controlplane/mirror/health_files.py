@@ -15,11 +15,11 @@ from controlplane.mirror.thresholds import Limits
 
 _MB: Final = 1_000_000
 GROUPS_JUDGED_LEAST: Final = 10
-"""The mean of fewer says nothing of skew."""
+"""The mean of fewer does not show skew."""
 
 
 def file_columns(limits: Limits) -> Mapping[str, Subquery]:
-    """What the checks need, beside a row that has the table: it costs no query of its own."""
+    """Return columns to annotate on a query with a `table`, which save a query."""
     live = FileGroupRecord.objects.filter(table=OuterRef("table"), is_replaced=False)
     is_small = Q(bytes__lt=int(limits["small-file"] * _MB))
     stats = JSONObject(
@@ -29,7 +29,7 @@ def file_columns(limits: Limits) -> Mapping[str, Subquery]:
 
 
 def file_checks(columns: Mapping[str, Any], limits: Limits) -> list[Check]:
-    """None for a table without files."""
+    """Return the checks; none for a table without files."""
     stats = columns["file_stats"]
     if not stats or not stats["groups"]:
         return []
@@ -39,7 +39,7 @@ def file_checks(columns: Mapping[str, Any], limits: Limits) -> list[Check]:
 def _metadata(unmarked: Sequence[str]) -> Check:
     title = "Every partition has its metadata"
     if not unmarked:
-        sentence = "other engines find every partition"
+        sentence = "other engines can find every partition"
         return Check(name="partition-metadata", title=title, verdict="good", sentence=sentence)
     return Check(
         name="partition-metadata",
@@ -47,8 +47,8 @@ def _metadata(unmarked: Sequence[str]) -> Check:
         verdict="bad",
         sentence=f"{many(len(unmarked), 'partition')} without .hoodie_partition_metadata, such as "
         f"{unmarked[0] or 'the table itself'}",
-        advice="Other engines read no row there. Run repair, which restores the file; if the table "
-        "was copied, check whether the copy left out other files that start with a dot.",
+        advice="Other engines read no rows there. Run repair to restore the file. If the table was "
+        "copied, check that the copy includes the other files that start with a dot.",
         remedy="repair",
     )
 
@@ -62,7 +62,7 @@ def _small(stats: Mapping[str, float], limits: Limits) -> Check:
         verdict="warn" if is_much else "good",
         sentence=f"{small:,} of {many(groups, 'file group')} have less than "
         f"{limits['small-file']:g} MB",
-        advice="Each costs every reader a request: cluster, or write to fewer buckets."
+        advice="Each small file costs every reader a request. Cluster, or write to fewer buckets."
         if is_much
         else "",
         remedy="clustering" if is_much else "",
@@ -80,8 +80,7 @@ def _skew(stats: Mapping[str, float], limits: Limits) -> list[Check]:
             title="No skewed file groups",
             verdict="warn" if is_skewed else "good",
             sentence=f"the largest file group is {times:.1f} times the mean",
-            advice="One task writes and compacts it while others wait: look at its keys, or "
-            "cluster."
+            advice="One task writes and compacts it while others wait. Check its keys, or cluster."
             if is_skewed
             else "",
         )

@@ -1,4 +1,4 @@
-"""The health check of the archived timeline: which of its files are lost."""
+"""The health check of the archived timeline: its missing files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAMED_MAX = 3
 
 
 def describe_lost(lost: Sequence[LostFile]) -> dict[str, Any]:
-    """Return what the mirror keeps of the lost files; empty where none is."""
+    """Return the lost files as the mirror stores them; empty if there are none."""
     if not lost:
         return {}
     files = [one.file for one in lost]
@@ -30,21 +30,17 @@ def describe_lost(lost: Sequence[LostFile]) -> dict[str, Any]:
 def history_check(lost: Mapping[str, Any]) -> Check:
     """Name the lost files; healthy without any."""
     if not lost:
-        return Check(name="history", title=TITLE, verdict="good", sentence="no file of it is lost")
-    what = "all its files are lost"
+        return Check(name="history", title=TITLE, verdict="good", sentence="no file is missing")
+    what = "all its files are missing"
     if lost["count"]:
         hidden = lost["count"] - len(lost["files"])
         named = ", ".join(lost["files"]) + (f" and {hidden} more" if hidden else "")
-        what = f"{many(lost['count'], 'file')} of it {_verb(lost['count'])} lost: {named}"
+        what = f"{many(lost['count'], 'file')} missing: {named}"
     return Check(
         name="history",
         title=TITLE,
         verdict="warn",
         sentence=f"{what}, with instants requested from {lost['first']} to {lost['last']}",
-        advice="Current rows are complete. Reads of the past that need the lost files are refused: "
-        f"put the files back into {HISTORY.path} from a copy, under the same names.",
+        advice="Current rows are complete. Reads of the past that need these files are rejected. "
+        f"Restore the files into {HISTORY.path} from a copy, under the same names.",
     )
-
-
-def _verb(count: int) -> str:
-    return "is" if count == 1 else "are"

@@ -1,4 +1,4 @@
-"""The health check of masks: one is of a name, so a column that is renamed loses its mask."""
+"""The health check of masks. A mask applies to a name, so a renamed column loses its mask."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAMED_MAX = 3
 
 
 def mask_columns() -> dict[str, Exists]:
-    """What the check needs, beside a row that has the table: it costs no query of its own."""
+    """Return columns to annotate on a query with a `table`, which save a query."""
     return {"has_masks": Exists(MaskedColumn.objects.filter(table=OuterRef("table")))}
 
 
@@ -31,9 +31,9 @@ def mask_check(table: Table) -> list[Check]:
             name="masks",
             title=title,
             verdict="bad",
-            sentence=f"{names}{f' and {rest} more' if rest > 0 else ''}: masked, and no column of "
-            "the newest schema",
-            advice="A column that was renamed is shown to everybody who reads rows: mask it under "
-            "its new name in the table's settings. If it was dropped, take its mask away.",
+            sentence=f"{names}{f' and {rest} more' if rest > 0 else ''}: masked, but not in the "
+            "newest schema",
+            advice="A renamed column is visible to all users with row access. Mask its new name in "
+            "the table's settings. If it was dropped, remove its mask.",
         )
     ]

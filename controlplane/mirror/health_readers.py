@@ -1,4 +1,4 @@
-"""The health check of what other engines read."""
+"""The health check of divergent reads by other engines."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ READ_ALIKE: Final = "read-alike"
 
 
 def read_alike(read_otherwise: Mapping[str, Any]) -> Check:
-    """Whether readers agree, by what `SyncMark.read_otherwise` says."""
+    """Check for divergent reads in `SyncMark.read_otherwise`."""
     title = "Other engines read the same rows"
     if not read_otherwise:
-        sentence = "no commit tells of a key that they read otherwise"
+        sentence = "no commit reports a divergent key"
         return Check(name=READ_ALIKE, title=title, verdict="good", sentence=sentence)
     return Check(
         name=READ_ALIKE,
         title=title,
         verdict="warn",
         sentence=f"Apache Hudi and hudi-rs read {many(read_otherwise['keys'], 'key')} of "
-        f"{many(read_otherwise['file_groups'], 'file group')} otherwise",
-        advice="They merge the logs by rules of their own. Compact: what is in a base file is read "
-        "alike.",
+        f"{many(read_otherwise['file_groups'], 'file group')} differently",
+        advice="They merge log files by different rules. Compact the table: all engines read base "
+        "files the same way.",
         instant=read_otherwise["told_by"],
         remedy="compaction",
     )

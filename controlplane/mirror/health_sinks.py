@@ -1,4 +1,4 @@
-"""The health check of a table's sinks: do those that should speak do so?"""
+"""The health check of a table's sinks: do they report?"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TITLE = "Sinks report"
 
 
 def sink_columns(now: datetime) -> Mapping[str, Exists | Subquery]:
-    """What the check needs, beside a row that has the table: it costs no query of its own."""
+    """Return columns to annotate on a query with a `table`, which save a query."""
     silent = silent_sinks(now).filter(table=OuterRef("table"))
     counted = silent.order_by().values("table").annotate(n=Count("pk"))
     return {
@@ -29,9 +29,9 @@ def sink_columns(now: datetime) -> Mapping[str, Exists | Subquery]:
 
 
 def sinks_check(columns: Mapping[str, Any], now: datetime) -> list[Check]:
-    """None for a table without sinks."""
+    """Return the check; none for a table without sinks."""
     if not columns["silent"]:
-        good = Check(name="sinks", title=_TITLE, verdict="good", sentence="none is silent")
+        good = Check(name="sinks", title=_TITLE, verdict="good", sentence="all sinks report")
         return [good] if columns["has_sinks"] else []
     age = spoken((now - columns["silent_since"]).total_seconds())
     others = f"; {many(columns['silent'] - 1, 'other')} too" if columns["silent"] > 1 else ""
@@ -40,8 +40,8 @@ def sinks_check(columns: Mapping[str, Any], now: datetime) -> list[Check]:
             name="sinks",
             title=_TITLE,
             verdict="bad",
-            sentence=f"{columns['silent_id']} said its last word {age} ago{others}",
-            advice="A coordinator tells its state every two seconds: its process may be gone. "
-            "Its page says who ran it; a relaunch goes on where the table stands.",
+            sentence=f"last update of {columns['silent_id']} {age} ago{others}",
+            advice="A coordinator reports every 2 s; its process may have died. The sink's page "
+            "shows who ran it. A relaunch continues from the table's offsets.",
         )
     ]

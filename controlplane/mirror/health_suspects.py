@@ -1,4 +1,4 @@
-"""Health checks of writers that may be dead, and of what dead ones left behind."""
+"""Health checks of writers that may be dead, and of markers of dead writers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from workers.clock import InstantTime
 @dataclass(frozen=True, slots=True)
 class Beats:
     living: frozenset[InstantTime]
-    """Whose heartbeat is alive or suspect."""
+    """Instants whose heartbeat is alive or suspect."""
     suspects: tuple[tuple[InstantTime, str, float], ...]
     """Instant, writer, and how many seconds ago it beat last, the oldest beat first."""
 
@@ -45,12 +45,12 @@ def beats_at(beats: Iterable[HeartbeatRecord], now: datetime) -> Beats:
 
 
 def suspect_check(beats: Beats) -> list[Check]:
-    """None where nobody writes."""
+    """Return the check; none without active writers."""
     if not beats.living:
         return []
     title = "Heartbeats on time"
     if not beats.suspects:
-        sentence = f"{many(len(beats.living), 'heartbeat')} in time"
+        sentence = f"{many(len(beats.living), 'heartbeat')} on time"
         return [Check(name="suspect-writer", title=title, verdict="good", sentence=sentence)]
     instant, writer, age_s = beats.suspects[0]
     others = f"; {many(len(beats.suspects) - 1, 'other')} too" if len(beats.suspects) > 1 else ""
@@ -59,9 +59,9 @@ def suspect_check(beats: Beats) -> list[Check]:
             name="suspect-writer",
             title=title,
             verdict="warn",
-            sentence=f"{writer or 'a writer'} beat last {spoken(age_s)} ago, and is given up soon"
+            sentence=f"last heartbeat of {writer or 'a writer'} {spoken(age_s)} ago, expires soon"
             + others,
-            advice="Look at its process: a long pause, a lost host, a full disk. When its "
+            advice="Check its process for a long pause, a lost host or a full disk. When its "
             "heartbeat expires, another writer may roll it back.",
             instant=instant,
         )
@@ -69,7 +69,7 @@ def suspect_check(beats: Beats) -> list[Check]:
 
 
 def orphan_columns(limits: Limits, now: datetime) -> Mapping[str, Subquery | Exists]:
-    """What the check needs, beside a row that has the table: it costs no query of its own."""
+    """Return columns to annotate on a query with a `table`, which save a query."""
     pending = InstantRecord.objects.filter(
         table=OuterRef("table"), requested_at=OuterRef("instant"), completed_at__isnull=True
     )
@@ -87,12 +87,12 @@ def orphan_columns(limits: Limits, now: datetime) -> Mapping[str, Subquery | Exi
 
 
 def orphan_check(columns: Mapping[str, Any], now: datetime) -> list[Check]:
-    """None for a table without markers."""
+    """Return the check; none for a table without markers."""
     if not columns["has_markers"]:
         return []
     title = "No orphaned markers"
     if not columns["orphans"]:
-        good = "all markers are of pending instants"
+        good = "all markers belong to pending instants"
         return [Check(name="orphans", title=title, verdict="good", sentence=good)]
     oldest = columns["oldest_orphan"]
     return [
@@ -101,9 +101,9 @@ def orphan_check(columns: Mapping[str, Any], now: datetime) -> list[Check]:
             title=title,
             verdict="warn",
             sentence=f"markers of {many(columns['orphans'], 'instant')} that are not pending; "
-            f"the oldest is of {ago(oldest, now)}",
-            advice="Its writer died after its end and before it swept up. The next writer takes "
-            "them away; so does the service repair.",
+            f"the oldest is from {ago(oldest, now)}",
+            advice="The writer died after its instant ended, before it deleted its markers. The "
+            "next writer deletes them, as does the repair service.",
             instant=oldest,
         )
     ]

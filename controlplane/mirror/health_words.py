@@ -1,4 +1,4 @@
-"""Numbers and ages as the health checks say them."""
+"""Numbers and ages in health checks."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ CHECKS: Mapping[str, str] = MappingProxyType(
         "archiving": "Timeline stays short",
         "savepoints": "No stale savepoints",
         "sinks": "Sinks report",
-        "readable": "Every instant can be read",
+        "readable": "Every instant is readable",
         "beside": "No other engine changed the table",
         READ_ALIKE: "Other engines read the same rows",
         "clocks": "Clocks",

@@ -70,7 +70,7 @@ def test_page_names_commits_that_met_the_change(root: Path, as_viewer: Client) -
     mirrored(table)
 
     page = page_of(as_viewer)
-    assert "1 instant met a change while being published" in page
+    assert "1 instant met a change of another engine" in page
     assert "<code>20260131120000000</code> was committed while another engine" in page
 
 

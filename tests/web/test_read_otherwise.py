@@ -71,7 +71,7 @@ def test_page_and_check_say_how_many_until_the_table_is_compacted(
     after, then = check_of(mirrored()), page_of(as_viewer)
 
     assert (before.verdict, before.remedy) == ("warn", "compaction")
-    assert before.sentence == "Apache Hudi and hudi-rs read 2 keys of 1 file group otherwise"
+    assert before.sentence == "Apache Hudi and hudi-rs read 2 keys of 1 file group differently"
     assert "Reader divergence" in page
     assert page.count(before.sentence) == 2
     assert (after.verdict, after.remedy) == ("good", "")
@@ -87,7 +87,7 @@ def test_a_commit_that_ends_it_turns_the_check_good(root: Path, db: None) -> Non
     one_left = check_of(mirrored())
     table.write(rows(6, 2), options=DIRECT)
 
-    assert one_left.sentence == "Apache Hudi and hudi-rs read 1 key of 1 file group otherwise"
+    assert one_left.sentence == "Apache Hudi and hudi-rs read 1 key of 1 file group differently"
     assert one_left.instant > instant
     assert check_of(mirrored()).verdict == "good"
 

@@ -170,7 +170,9 @@ def test_files_that_nothing_tells_of_are_named(logs: Table) -> None:
     check = checks_of(logs)["known-files"]
 
     assert (check.verdict, check.instant) == ("warn", lost)
-    assert check.sentence.startswith("files of 1 instant count that neither the timeline nor its")
+    assert check.sentence.startswith(
+        "files of 1 instant that are not on the active or archived timeline"
+    )
     assert check.sentence.endswith(f"such as {lost}")
 
 
@@ -200,7 +202,7 @@ def test_instant_details_come_in_tabs_from_its_own_files(trips: Table, as_viewer
 
     assert "Create savepoint" in tab("summary")
     assert f"{at}.parquet" in tab("files")
-    assert "1 row: 0 new, 1 changed, 0 deleted" in tab("files")
+    assert "1 row: 0 inserted, 1 updated, 0 deleted" in tab("files")
     assert 'aria-label="Partitions of the instant"' in tab("partitions")
     assert tab("json").count("<details") == 3
     assert "&quot;partitionToWriteStats&quot;" in tab("json")

@@ -1,4 +1,4 @@
-"""What a table's mirror says about its health: named checks, each with its reason and what to do.
+"""Health checks of a table from its mirror: named checks, each with its reason and what to do.
 
 A few queries, whatever the table holds. Addresses and buttons belong to the page.
 """
@@ -60,7 +60,7 @@ class _Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """All that the checks look at."""
+    """The inputs of the checks."""
 
     table: Table
     now: datetime
@@ -205,15 +205,17 @@ def _clocks(known: _Known) -> Check:
     most_s = known.limits["clock-ahead"] * 60
     wrong = {name: by_s for name, by_s in ahead.items() if by_s > most_s}
     if not wrong:
-        return Check(name="clocks", title="Clocks", verdict="good", sentence="No event is ahead")
+        return Check(
+            name="clocks", title="Clocks", verdict="good", sentence="no event is ahead of the clock"
+        )
     name = max(wrong, key=lambda stream: wrong[stream])
     return Check(
         name="clocks",
         title="Clocks",
         verdict="bad",
-        sentence=f"An event of {name} is {spoken(wrong[name])} ahead of the clock",
-        advice="Later events of its key lose against it. Look at the clock of who stamps them, "
-        "and write the key again with the time that is right, or delete it by key.",
+        sentence=f"an event of {name} is {spoken(wrong[name])} ahead of the clock",
+        advice="Later events of its key lose against it. Check the clock of the producer. Then "
+        "write the key again with the correct time, or delete it by key.",
     )
 
 
@@ -226,15 +228,15 @@ def _mirror(known: _Known) -> Check:
             title="Mirror reads storage",
             verdict="bad",
             sentence=f"{fresh.title}: {fresh.reason}",
-            advice=f"{fresh.advice} The mirror tries again by itself.",
+            advice=f"{fresh.advice} The mirror retries automatically.",
         )
     if fresh.age_s is None:
         return Check(
             name="mirror",
             title="Mirror reads storage",
             verdict="quiet",
-            sentence="this table was never synced",
-            advice="It is read within seconds while the workers run.",
+            sentence="never synced",
+            advice="Running workers sync it within seconds.",
         )
     is_behind = fresh.age_s > known.limits["mirror-lag"]
     return Check(
@@ -242,7 +244,7 @@ def _mirror(known: _Known) -> Check:
         title="Mirror reads storage",
         verdict="warn" if is_behind else "good",
         sentence=f"last read {spoken(fresh.age_s)} ago",
-        advice="Nothing here is newer than that; see whether the workers run." if is_behind else "",
+        advice="Data on this page is no newer. Check that the workers run." if is_behind else "",
     )
 
 
@@ -261,9 +263,9 @@ def _failed_writes(known: _Known) -> Check:
         name="failed-writes",
         title="No failed writes left",
         verdict="bad" if oldest.age_s > known.limits["dead-write"] * 60 else "warn",
-        sentence=f"{many(len(dead), 'pending write')} without a living heartbeat; the oldest began "
+        sentence=f"{many(len(dead), 'pending write')} without a live heartbeat; the oldest began "
         f"{spoken(oldest.age_s)} ago" + (f", by {oldest.writer}" if oldest.writer else ""),
-        advice="The next writer rolls it back; do it now if none comes.",
+        advice="The next writer rolls it back. Roll it back now if no write is due.",
         instant=oldest.requested_at,
         remedy="rollback",
     )
@@ -275,7 +277,7 @@ def _stuck_services(known: _Known) -> Check:
     old = [one for one in planned if one.age_s > known.limits["planned-service"] * 60]
     if not old:
         sentence = (
-            f"{many(len(planned), 'plan')} pending, none for long" if planned else "none waits"
+            f"{many(len(planned), 'plan')} pending, none for long" if planned else "no pending plan"
         )
         return Check(name="planned", title=title, verdict="good", sentence=sentence)
     first = old[0]
@@ -283,9 +285,9 @@ def _stuck_services(known: _Known) -> Check:
         name="planned",
         title=title,
         verdict="bad",
-        sentence=f"a {first.action} waits since {spoken(first.age_s)}; it holds back cleaning and "
-        "archiving",
-        advice="Carry it out: it goes on where it stopped.",
+        sentence=f"a {first.action} has been pending for {spoken(first.age_s)}; it blocks "
+        "cleaning and archiving",
+        advice="Run it: it continues where it stopped.",
         instant=first.requested_at,
         remedy=first.action,
     )
@@ -293,7 +295,9 @@ def _stuck_services(known: _Known) -> Check:
 
 def _compaction(known: _Known) -> Check:
     last = known.newest.get("COMPACT")
-    since = f"since the last compaction, {ago(last, known.now)}" if last else "and none compacted"
+    since = (
+        f"since the last compaction, {ago(last, known.now)}" if last else "and no compaction yet"
+    )
     sentence = f"{many(known.delta_commits, 'delta commit')} {since}"
     most = known.limits["compaction-commits"]
     if known.delta_commits <= most:
@@ -305,14 +309,14 @@ def _compaction(known: _Known) -> Check:
         title="Compaction keeps up",
         verdict="bad" if known.delta_commits > 4 * most else "warn",
         sentence=sentence,
-        advice=f"More than {most:g} slow every read down: compact.",
+        advice=f"More than {most:g} slow down every read. Compact the table.",
         remedy="compaction",
     )
 
 
 def _cleaning(known: _Known) -> Check:
     last = known.newest.get("clean")
-    since = f"since the last clean, {ago(last, known.now)}" if last else "and none cleaned"
+    since = f"since the last clean, {ago(last, known.now)}" if last else "and no clean"
     sentence = f"{many(known.commits_uncleaned, 'commit')} {since}"
     is_late = known.commits_uncleaned > known.limits["clean-commits"]
     return Check(
@@ -320,7 +324,7 @@ def _cleaning(known: _Known) -> Check:
         title="Cleaner makes progress",
         verdict="warn" if is_late else "good",
         sentence=sentence,
-        advice="Old file versions pile up: clean." if is_late else "",
+        advice="Old file versions accumulate. Clean the table." if is_late else "",
         remedy="clean" if is_late else "",
     )
 
@@ -337,7 +341,7 @@ def _archiving(known: _Known) -> Check:
         title=title,
         verdict="bad" if blocker and known.active_commits > 4 * most else "warn",
         sentence=sentence + (f"; {blocker[0]} blocks archiving" if blocker else ""),
-        advice="Settle what blocks it, then archive." if blocker else "Archive the oldest ones.",
+        advice="Resolve the blocker, then archive." if blocker else "Archive the oldest commits.",
         instant=blocker[1] if blocker else "",
         remedy="archive",
     )
@@ -369,15 +373,15 @@ def _savepoints(known: _Known) -> Check:
     title = "No stale savepoints"
     oldest = known.oldest_savepoint
     if oldest is None:
-        return Check(name="savepoints", title=title, verdict="good", sentence="there is none")
+        return Check(name="savepoints", title=title, verdict="good", sentence="no savepoint")
     age_s = age_of(oldest, known.now)
     is_old = age_s > known.limits["savepoint-age"] * 86_400
     return Check(
         name="savepoints",
         title=title,
         verdict="warn" if is_old else "good",
-        sentence=f"the oldest keeps a state of {spoken(age_s)} ago",
-        advice="Its files are never cleaned and its commit never archived: is it still needed?"
+        sentence=f"the oldest savepoint is of a state {spoken(age_s)} old",
+        advice="Its files are never cleaned and its commit is never archived. Delete it if unused."
         if is_old
         else "",
         instant=oldest,
@@ -388,16 +392,16 @@ def _savepoints(known: _Known) -> Check:
 def _known_files(known: _Known) -> Check:
     title, lost = "Every file's commit is known", known.unproved
     if not lost:
-        sentence = "the timeline or its history tells of each"
+        sentence = "the timeline contains the commit of every file"
         return Check(name="known-files", title=title, verdict="good", sentence=sentence)
     return Check(
         name="known-files",
         title=title,
         verdict="warn",
-        sentence=f"files of {many(len(lost), 'instant')} count that neither the timeline nor its "
-        f"history tells of, such as {lost[0]}",
-        advice="Other engines count them too. If the history was lost, they are committed rows; if "
-        "none was, a writer left them that was rolled back, and they have to be deleted.",
+        sentence=f"files of {many(len(lost), 'instant')} that are not on the active or archived "
+        f"timeline, such as {lost[0]}",
+        advice="Other engines read these files too. If part of the archived timeline was lost, "
+        "they contain committed rows. If not, a rolled-back writer left them: delete them.",
         instant=lost[0],
     )
 
@@ -405,10 +409,10 @@ def _known_files(known: _Known) -> Check:
 def _readable(known: _Known) -> Check:
     return Check(
         name="readable",
-        title="Every instant can be read",
+        title="Every instant is readable",
         verdict="bad" if known.unreadable else "good",
         sentence=f"{many(known.unreadable, 'instant')} cannot be decoded"
         if known.unreadable
-        else "all metadata was decoded",
-        advice="See their details for what is wrong with the file." if known.unreadable else "",
+        else "all commit metadata was decoded",
+        advice="See the details of these instants for the error." if known.unreadable else "",
     )

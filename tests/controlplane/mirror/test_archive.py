@@ -80,10 +80,10 @@ def test_lost_file_of_the_history_fails_a_health_check_by_its_name(lake: Lake) -
     lake.table.storage.delete(file.path)
 
     check = check_history(lake)
-    assert (check.verdict, "put the files back" in check.advice) == ("warn", True)
+    assert (check.verdict, "Restore the files into" in check.advice) == ("warn", True)
     times = (archived[0].instant.requested_at, archived[-1].instant.requested_at)
     assert check.sentence == (
-        f"1 file of it is lost: {file.name}, with instants requested from {times[0]} to {times[1]}"
+        f"1 file missing: {file.name}, with instants requested from {times[0]} to {times[1]}"
     )
 
     lake.table.storage.put(file.path, content)
