@@ -11,7 +11,7 @@ from tests.browser.test_pages import PAGES
 pytestmark = pytest.mark.browser
 
 PARTS = {
-    "home": ("/", "home"),
+    "home": ("/", "hours"),
     "tables": ("/tables/", "tables"),
     "writers": ("/t/contested/writers", "writers"),
     "conflict": ("/t/contested/conflicts/{schema}", "conflict"),

@@ -19,6 +19,15 @@ def test_age(seconds: float | None, expected: str) -> None:
     assert lake.age(seconds) == expected
 
 
+@pytest.mark.parametrize("style", ["time", "full", "ago"])
+def test_comma_may_follow_a_moment_without_a_space(style: str) -> None:
+    shown = Template("as of {% moment at style %}, by ada").render(
+        Context({"at": 1_700_000_000_000, "style": style})
+    )
+
+    assert "</time>, by ada" in shown
+
+
 @pytest.mark.parametrize(
     ("seconds", "expected"),
     [(75.0, "1 min 15 s"), (0.4, "0 s"), (-0.4, "0 s"), (-42.9, "42 s ahead")],

@@ -126,7 +126,8 @@ def _moment(at: datetime, style: str, ago: str, in_zone: ZoneInfo) -> SafeString
         "style": style,
         "ago": ago,
     }
-    return render_to_string("components/moment.html", words)
+    # A comma or a full stop may follow, without a space before it.
+    return SafeString(render_to_string("components/moment.html", words).strip())
 
 
 @register.simple_tag(takes_context=True)

@@ -353,7 +353,7 @@ WRITE: Final = Description(
             "here or there with plan_hash, reason and table_name.",
             default="upsert",
             choices=(
-                Choice(value="upsert", label="Upsert: replace rows with the same key"),
+                Choice(value="upsert", label="Upsert: replace rows by key"),
                 Choice(value="insert", label="Insert: add the rows"),
                 Choice(value="bulk_insert", label="Bulk insert: add many rows, no key lookup"),
                 Choice(value="delete", label="Delete rows by key", is_planned=True),
