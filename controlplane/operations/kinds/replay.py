@@ -161,5 +161,5 @@ KIND = Kind(
     checks=replay_checks,
     has_trace=False,
     page="sinks",
-    heading=lambda operation: f"Dead letters of {operation.sink_id} again",
+    heading=lambda operation: f"Replay dead letters of {operation.sink_id}",
 )
