@@ -35,4 +35,4 @@ def test_schedule_is_made_shown_and_paused(page: Page, site: Site, seen: Seen) -
     page.get_by_role("link", name="Schedules").first.click()
     expect(page.locator("main")).to_contain_text("At 02:30 on Monday through Friday")
     page.get_by_role("button", name="Pause nightly").click()
-    expect(page.locator("main")).to_contain_text("The schedule nightly is paused.")
+    expect(page.locator("main")).to_contain_text("Schedule nightly paused.")
