@@ -223,6 +223,7 @@ def test_a_missing_secret_key_is_one_sentence_wherever_the_node_is_started(tmp_p
         assert done.stderr.count("\n") == 1, done.stderr
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -111,8 +111,9 @@ def conflict_lines(rows: Iterable[dict[str, Any]]) -> list[ConflictLine]:
 
 
 def markers_query(user: User) -> QuerySet[Any, Any]:
-    of_instant = {"table": OuterRef("table"), "instant": OuterRef("instant")}
-    beats = HeartbeatRecord.objects.filter(**of_instant)
+    beats = HeartbeatRecord.objects.filter(
+        table=OuterRef("table"), instant=OuterRef("instant")
+    )
     pending = InstantRecord.objects.filter(
         table=OuterRef("table"), requested_at=OuterRef("instant"), completed_at__isnull=True
     )

@@ -296,7 +296,7 @@ def test_theme_is_rendered_by_the_server_and_only_if_it_is_one(as_viewer: Client
 
 
 def test_tables_page_filters_by_text(busy: Table, as_viewer: Client) -> None:
-    assert b"No table matches" in as_viewer.get("/tables/?q=zzz").content
+    assert b"No tables match" in as_viewer.get("/tables/?q=zzz").content
     assert b"/t/ads/live" in as_viewer.get("/tables/?q=ADS").content
 
 

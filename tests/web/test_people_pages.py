@@ -78,7 +78,7 @@ def test_list_of_people_says_how_many_there_are_and_leads_on(admin: User, as_adm
     rest = as_admin.get("/people?after=p498").content.decode()
     api = as_admin.get("/api/v1/users/?after=p498").json()
 
-    assert "500 of 501 are shown" in first
+    assert "Showing 500 of 501" in first
     assert "after=p498" in first
     assert "p499" not in first
     assert [row["name"] for row in api] == ["p499"]

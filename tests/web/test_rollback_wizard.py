@@ -75,7 +75,7 @@ def test_second_click_asks_for_nothing_more(newest: str, as_admin: Client) -> No
         ({"typed_name": "trip"}, "not the table&#x27;s name"),
         ({"typed_name": ""}, "Enter the table name"),
         ({"reason": "  "}, "Enter a reason"),
-        ({"reason": "x" * 501}, "under 500"),
+        ({"reason": "x" * 501}, "at most 500"),
     ],
 )
 def test_wrong_name_or_no_reason_is_refused_and_what_was_typed_stays(
@@ -158,9 +158,9 @@ def test_proof_after_the_rollback_comes_from_storage_and_mirror(
     after = as_admin.get(f"{there}/state").content.decode()
 
     # A worker that only says it is done proves nothing.
-    assert compact(before).count("</svg> proved<") == 0
+    assert compact(before).count("</svg> verified<") == 0
     assert "are left, such as" in before
-    assert compact(after).count("</svg> proved<") == 3
+    assert compact(after).count("</svg> verified<") == 3
     assert "undone by rollback" in after
 
 

@@ -243,7 +243,7 @@ def test_operator_starts_a_sink(
 @pytest.mark.parametrize(
     ("changes", "status", "said"),
     [
-        ({"topic": ""}, 422, "Name the topic."),
+        ({"topic": ""}, 422, "Enter the topic."),
         ({"interval_s": "0"}, 422, "greater than or equal to 1"),
         ({"more": "no option"}, 422, "key=value"),
         ({"more": "hoodie.kafka.topik=x"}, 400, "hoodie.kafka.topik"),

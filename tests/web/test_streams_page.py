@@ -264,7 +264,7 @@ def test_a_declared_stream_hides_no_row_of_an_inner_join(
     [
         ({"columns": "paid money"}, 422, "types are"),
         ({"name": "no good"}, 422, "Letters, digits"),
-        ({"reason": ""}, 422, "Say why"),
+        ({"reason": ""}, 422, "Enter a reason"),
         ({"typed_name": "others"}, 400, "not the name of this table"),
         ({"columns": "price double"}, 400, "one group"),
     ],

@@ -250,7 +250,7 @@ def test_whoever_may_not_write_sees_the_form_locked(
 ) -> None:
     page = as_viewer.get(f"{PAGE}?kind={kind}").content.decode()
 
-    assert "Writing needs the role" in page
+    assert "Writing requires the" in page
     assert '<fieldset class="form-groups" disabled>' in page
 
 

@@ -135,7 +135,7 @@ def test_it_is_cancelled_and_is_shown_with_its_proof(
     assert "A stamp for the table" in waiting
     assert "Stop run" in waiting
     assert waiting.count("</svg> waiting<") == 1
-    assert proved.count("</svg> proved<") == 1
+    assert proved.count("</svg> verified<") == 1
     assert "The stamp is there" in proved
     assert [row["id"] for row in listed] == [str(stamping.pk)]
     with pytest.raises(NotAllowedNow, match="has ended"):
