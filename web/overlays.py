@@ -147,8 +147,8 @@ def _archive(table: Table) -> list[OverlayLine]:
     return [
         OverlayLine(
             overlay="archive",
-            words="The newest that was archived. What is older lies in the history, unless"
-            " something held it on the active timeline.",
+            words="The newest archived instant. Older ones are archived too, unless something"
+            " keeps them on the active timeline.",
             since_ms=border.completed_ms,
             instant=border.newest,
             label="archived up to here",

@@ -100,7 +100,7 @@ class ScheduleForm(forms.Form):
             service = get_service(words["what"]).title
             self.add_error(
                 "parameters",
-                f"These are the parameters of a write. Give those of {service}, or {{}} for none.",
+                f"These are parameters of a write. Enter those of {service}, or {{}} for none.",
             )
         return words
 

@@ -83,7 +83,7 @@ class CreateForm(PlaceForm):
 
     columns = forms.CharField(
         max_length=200_000,
-        help_text="One “name type” a line, as in CREATE TABLE, and “not null” to require a value.",
+        help_text="One “name type” per line, as in CREATE TABLE; “not null” requires a value.",
         error_messages={"required": "Enter at least one column with a type."},
     )
     record_key = forms.CharField(
@@ -99,7 +99,7 @@ class CreateForm(PlaceForm):
     ordering = forms.CharField(
         max_length=255,
         required=False,
-        help_text="of several rows of one key the greatest value here wins; empty: the last commit",
+        help_text="for one key, the row with the highest value wins; empty: the last commit",
     )
     table_type = forms.ChoiceField(
         choices=[
@@ -110,7 +110,7 @@ class CreateForm(PlaceForm):
     groups = forms.CharField(
         max_length=20_000,
         required=False,
-        help_text="JSON, for tables that several streams write side by side; none when empty",
+        help_text="JSON, for tables that several streams write; empty: none",
     )
     idempotency_key = forms.UUIDField(initial=uuid.uuid4)
 

@@ -143,7 +143,7 @@ def _blocked(table: Table, name: str, plans: Sequence[PendingPlanRow]) -> str:
         return f"Nothing after the pending {plans[0].action} of {plans[0].instant} can be archived"
     old = [plan for plan in plans if plan.action == name and _age_s(plan.instant) > _PLAN_OLD_S]
     if old:
-        return f"The plan {old[0].instant} waits since {age(_age_s(old[0].instant))}: carry it out"
+        return f"Plan {old[0].instant} is pending for {age(_age_s(old[0].instant))}: run it"
     return ""
 
 

@@ -130,7 +130,7 @@ class WriteForm(RequestForm):
         title = get_service(str(words["operation"])).title
         for name, part in self.parts.items():
             if name not in taken and words.get(name) not in ("", None, part.default):
-                self.add_error(name, f"“{title}” does not take this.")
+                self.add_error(name, f"“{title}” does not accept this.")
 
     @property
     def source(self) -> dict[str, Any]:

@@ -116,7 +116,7 @@ class NeedsRole(BasePermission):
     def has_permission(self, request: Request, view: APIView) -> bool:
         """Whether the user may. Raises Http404, PermissionDenied for the table of the address."""
         permission = self.to_read if request.method in SAFE_METHODS else self.to_change
-        self.message = f"this needs the role {permission.role}"
+        self.message = f"this requires the {permission.role} role"
         begin_visit(request.user)
         if not may_see_some(request.user):
             return False
@@ -132,7 +132,7 @@ class IsViewer(NeedsRole):
 
 
 class IsAuditor(BasePermission):
-    message = "this needs the role auditor"
+    message = "this requires the auditor role"
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         return is_auditor(request.user)
@@ -168,7 +168,7 @@ class IsGranterToWrite(NeedsRole):
     def has_permission(self, request: Request, view: APIView) -> bool:
         if not super().has_permission(request, view):
             return False
-        self.message = "this needs the role admin in a namespace"
+        self.message = "this requires the admin role in a namespace"
         return request.method in SAFE_METHODS or may_grant_somewhere(request.user)
 
 
@@ -179,7 +179,7 @@ class KeepsPeople(BasePermission):
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         is_reading = request.method in SAFE_METHODS
-        self.message = f"this needs the role {'auditor' if is_reading else 'admin'} everywhere"
+        self.message = f"this requires the {'auditor' if is_reading else 'admin'} role everywhere"
         return is_auditor(request.user) if is_reading else is_admin(request.user)
 
 

@@ -88,7 +88,7 @@ def connection_settings(connection: Connection) -> dict[str, Any]:
 def check_admin(user: User) -> None:
     """Raise PermissionDenied unless the user is an admin of everything."""
     if not may_everywhere(user, Permission.ADMINISTER):
-        raise PermissionDenied("this needs the role admin")
+        raise PermissionDenied("this requires the admin role")
 
 
 def connection_rows(user: User) -> list[ConnectionRow]:
@@ -98,7 +98,7 @@ def connection_rows(user: User) -> list[ConnectionRow]:
     Raises PermissionDenied for users who operate nothing.
     """
     if not may_somewhere(user, Permission.OPERATE):
-        raise PermissionDenied("this needs the role operator")
+        raise PermissionDenied("this requires the operator role")
     rows = Connection.objects.prefetch_related("grants")
     is_admin = may_everywhere(user, Permission.ADMINISTER)
     if is_admin or may_everywhere(user, Permission.OPERATE):

@@ -64,7 +64,7 @@ def watched_by(listener: Listener) -> Watched:
     if may_everywhere(caller, Permission.VIEW):
         return Watched(is_all=True)
     if not may_see_some(caller):
-        raise PermissionDenied("this needs the role viewer")
+        raise PermissionDenied("this requires the viewer role")
     slugs = visible_tables(caller).values_list("slug", flat=True)
     return Watched(frozenset({*slugs, EVERYWHERE}))
 

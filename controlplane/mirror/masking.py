@@ -54,7 +54,7 @@ def do_mask_columns(
     Hudi keeps, and for too many.
     """
     if by.user is not None and not may(by.user, Permission.ADMINISTER, table):
-        raise PermissionDenied(f"this needs the role {ADMIN}")
+        raise PermissionDenied(f"this requires the {ADMIN} role")
     wanted = {path.strip().lower(): path.strip() for path in columns if path.strip()}
     _check(table, wanted)
     with transaction.atomic():

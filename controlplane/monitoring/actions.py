@@ -104,7 +104,7 @@ def do_change_rule(
     Raises PermissionDenied, InvalidRequest.
     """
     if not may_everywhere(by, Permission.ADMINISTER):
-        raise PermissionDenied("this needs the role admin")
+        raise PermissionDenied("this requires the admin role")
     _refuse_unknown(check)
     if not 0 <= hold_minutes <= HOLD_MINUTES_MAX:
         raise InvalidRequest(f"a rule waits 0 to {HOLD_MINUTES_MAX} minutes", given=hold_minutes)
@@ -136,7 +136,7 @@ def do_change_rule(
 def _refuse_others(table: Table, by: User, reach: Reach) -> None:
     if not may_silence(by, reach, table, table.namespace):
         where = {"table": "", "namespace": " in the whole namespace", "everywhere": " everywhere"}
-        raise PermissionDenied(f"this needs the role operator{where[reach]}")
+        raise PermissionDenied(f"this requires the operator role{where[reach]}")
 
 
 def _refuse_unknown(check: str) -> None:

@@ -81,7 +81,7 @@ def do_set_threshold(
     next wider one holds. Raises PermissionDenied, InvalidRequest.
     """
     if not may_administer(by, scope):
-        raise PermissionDenied("this needs the role admin")
+        raise PermissionDenied("this requires the admin role")
     threshold = THRESHOLDS.get(name)
     if threshold is None:
         raise InvalidRequest("there is no such threshold", threshold=name[:64])

@@ -92,7 +92,7 @@ def do_request_unseen(ask: Ask[P], by: Requester, plan: P, reason: str) -> Opera
 def _check_role(ask: Ask[P], by: Requester) -> None:
     permission = ask.kind.permission(ask)
     if by.user is not None and not may(by.user, permission, ask.table):
-        raise PermissionDenied(f"this needs the role {permission.role}")
+        raise PermissionDenied(f"this requires the {permission.role} role")
 
 
 def check_plan(ask: Ask[P], plan: Plan, plan_hash: str) -> None:

@@ -96,12 +96,12 @@ def access_table(user: Caller, slug: str, permission: Permission) -> Table:
     """
     reach = reach_of(user)
     if not reach.is_somewhere:
-        raise PermissionDenied(f"this needs the role {permission.role}")
+        raise PermissionDenied(f"this requires the {permission.role} role")
     table = visited_table(user, slug) or _OF_SLUG.first(slug)
     if table is None or not _has(reach, Permission.VIEW, table):
         raise Http404(f"there is no table {slug}")
     if not _has(reach, permission, table):
-        raise PermissionDenied(f"this needs the role {permission.role}")
+        raise PermissionDenied(f"this requires the {permission.role} role")
     visited: dict[str, Table] | None = getattr(user, _VISITED, None)
     if visited is not None:
         visited[slug] = table

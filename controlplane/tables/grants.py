@@ -194,7 +194,7 @@ def _to_take(grant_id: int, by: Granter) -> Grant:
 def check_grants_in(namespace: str, by: Granter) -> None:
     """Refuse, as PermissionDenied, whoever is no admin of the namespace."""
     if by.user is not None and not may_in_namespace(by.user, Permission.ADMINISTER, namespace):
-        raise PermissionDenied(f"this needs the role {ADMIN} in the namespace {namespace[:64]}")
+        raise PermissionDenied(f"this requires the {ADMIN} role in the namespace {namespace[:64]}")
 
 
 def granted_table(slug: str, by: Granter) -> Table:

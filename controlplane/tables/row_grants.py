@@ -152,7 +152,7 @@ def _check_place(by: Granter, namespace: str) -> None:
     if namespace:
         check_grants_in(namespace, by)
     elif by.user is not None and not is_admin(by.user):
-        raise PermissionDenied(f"this needs the role {ADMIN} everywhere")
+        raise PermissionDenied(f"this requires the {ADMIN} role everywhere")
 
 
 def _holder(wanted: RowGrantRequest) -> dict[str, Any]:

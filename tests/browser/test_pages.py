@@ -216,7 +216,7 @@ def test_viewer_sees_the_buttons_of_an_admin_and_why_they_do_nothing(
     page.goto(f"{site.url}/t/ad-requests/live")
 
     assert page.get_by_role("button", name="Kill a writer").is_disabled()
-    assert page.get_by_text("needs the role admin; you are viewer").is_visible()
+    assert page.get_by_text("requires the admin role (yours: viewer)").is_visible()
 
 
 def test_pages_work_without_scripts(browser: object, site: Site, seen: Seen) -> None:

@@ -99,7 +99,7 @@ def test_relaunch_asks_for_the_role_of_whoever_is_named(
 ) -> None:
     do_start_sink(lake.row, OPTIONS, by=admin)
 
-    with pytest.raises(CommandError, match="needs the role operator"):
+    with pytest.raises(CommandError, match="requires the operator role"):
         run("relaunch", "trips", SINK, "--user", viewer.get_username())
 
 

@@ -88,7 +88,7 @@ def test_bad_filter_is_said_at_its_field(as_admin: Client, trips: Table) -> None
     part = text_of(as_admin, "/t/trips/data/rows", where="town = 'Oslo'")
 
     assert 'data-problem-of="where"' in part
-    assert "There is no column town. Columns are id, city, ts." in part
+    assert "Column town not found. Columns are id, city, ts." in part
 
 
 @pytest.mark.slow

@@ -163,5 +163,5 @@ def test_parameters_of_a_write_are_refused_for_a_service(trips: Table, as_admin:
     answer = as_admin.post("/t/trips/schedules/new", form)
 
     assert answer.status_code == 422
-    assert b"These are the parameters of a write" in answer.content
+    assert b"These are parameters of a write" in answer.content
     assert not Schedule.objects.exists()

@@ -177,7 +177,7 @@ def test_one_service_runs_on_several_and_what_is_refused_holds_up_no_other(
     assert list(Operation.objects.values_list("table__slug", flat=True)) == ["orders"]
     assert AuditEvent.objects.filter(what="service.compaction", reason="spring").count() >= 1
     assert "2 rejected" in page
-    assert "needs the role operator" in refused
+    assert "requires the operator role" in refused
 
 
 @pytest.mark.parametrize("service", ["delete_partition", "rollback_several", ""])

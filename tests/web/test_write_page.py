@@ -110,7 +110,7 @@ def test_files_and_rows_are_asked_for_by_a_connection(
     for said, words in refused.items():
         assert said in sent(as_admin, "postgresql", **words)[1]
     deletes = {**file, "operation": "delete"}
-    assert "does not take this" in sent(as_admin, "csv", **deletes)[1]
+    assert "does not accept this" in sent(as_admin, "csv", **deletes)[1]
 
     sources = [one.parameters["job"]["source"] for one in Operation.objects.order_by("pk")]
     assert sorted(sources, key=str) == sorted(
@@ -129,7 +129,7 @@ def test_files_and_rows_are_asked_for_by_a_connection(
         ("csv", {"path": "/data/a.csv", "more": "hoodie.no.key=1"}, 400, "hoodie.no.key"),
         ("csv", {"path": "/data/a.csv", "operation": "truncate"}, 422, "Select a valid choice"),
         ("json", {"path": "/data/a.json", "operation": "delete"}, 422, "Select a valid choice"),
-        ("csv", {"path": "/data/a.csv", "operation": "delete", "missing": "-"}, 422, "not take"),
+        ("csv", {"path": "/data/a.csv", "operation": "delete", "missing": "-"}, 422, "not accept"),
         ("sql", {"statement": "DROP TABLE trips"}, 400, "statement-problem"),
         ("sql", {"statement": "SELECT * FROM nowhere"}, 400, "statement-problem"),
         ("sql", {"statement": "SELECT 1 AS a, 2 AS a", "deed": "preview"}, 400, "one name"),
@@ -250,7 +250,7 @@ def test_whoever_may_not_write_sees_the_form_locked(
 ) -> None:
     page = as_viewer.get(f"{PAGE}?kind={kind}").content.decode()
 
-    assert "Writing requires the" in page
+    assert "Writing requires the <strong>operator</strong> role (yours: viewer)" in page
     assert '<fieldset class="form-groups" disabled>' in page
 
 

@@ -122,7 +122,7 @@ def demo(request: HttpRequest, slug: str, button: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.ADMINISTER)
     chosen = next((one for one in BUTTONS if one.name == button), None)
     if chosen is None or not is_demo(table):
-        raise Http404(f"there is no button {button}")
+        raise Http404(f"button {button} not found")
     try:
         chosen.start(table, person(request))
     except ControlPlaneError as error:

@@ -166,7 +166,7 @@ STEPS: Final = (
 
 
 def _there(table: Table | None) -> Table:
-    assert table is not None, "the page looks for the table first"
+    assert table is not None, "the page checks for the table first"
     return table
 
 

@@ -24,7 +24,7 @@ def strip(request: HttpRequest) -> HttpResponse:
     """The strip alone, fresh."""
     shown = shown_story(person(request), _back(request), request.COOKIES.get(COOKIE))
     if shown is None:
-        raise Http404("there is no demo here")
+        raise Http404("demo not found")
     return render(request, "demo/story.html", {"strip": shown})
 
 

@@ -102,7 +102,7 @@ def access(request: HttpRequest) -> HttpResponse:
     user = person(request)
     may_give = may_grant_somewhere(user)
     if not (may_give or is_auditor(user)) or (request.method == "POST" and not may_give):
-        raise PermissionDenied("this needs the role admin in a namespace")
+        raise PermissionDenied("this requires the admin role in a namespace")
     form = GrantForm(request.POST if request.method == "POST" else None)
     status, problem = 200, ""
     if request.method == "POST" and form.is_valid():
@@ -132,7 +132,7 @@ def access_rows(request: HttpRequest) -> HttpResponse:
     """A POST lets somebody read rows."""
     user = person(request)
     if not may_grant_somewhere(user):
-        raise PermissionDenied("this needs the role admin in a namespace")
+        raise PermissionDenied("this requires the admin role in a namespace")
     is_posted = request.method == "POST"
     form = RowGrantForm(request.POST if is_posted else None)
     status, problem = 422 if is_posted else 200, ""
@@ -156,7 +156,7 @@ def access_rows(request: HttpRequest) -> HttpResponse:
 def access_rows_take(request: HttpRequest, grant_id: int) -> HttpResponse:
     """End one right to read rows at once, after a question."""
     if not may_grant_somewhere(person(request)):
-        raise PermissionDenied("this needs the role admin in a namespace")
+        raise PermissionDenied("this requires the admin role in a namespace")
     by = Granter.person(person(request))
     if not is_confirmed(request):
         row = row_grant_to_take(grant_id, by=by)
@@ -173,7 +173,7 @@ def access_rows_take(request: HttpRequest, grant_id: int) -> HttpResponse:
 def access_take(request: HttpRequest, grant_id: int) -> HttpResponse:
     """End one grant at once, after a question."""
     if not may_grant_somewhere(person(request)):
-        raise PermissionDenied("this needs the role admin in a namespace")
+        raise PermissionDenied("this requires the admin role in a namespace")
     by = Granter.person(person(request))
     if not is_confirmed(request):
         row = grant_to_take(grant_id, by=by)

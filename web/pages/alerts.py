@@ -93,7 +93,7 @@ def alert_rules(request: HttpRequest) -> HttpResponse:
 @page
 def alert_rule(request: HttpRequest, check: str) -> HttpResponse:
     if not may_everywhere(person(request), Permission.ADMINISTER):
-        raise PermissionDenied("this needs the role admin")
+        raise PermissionDenied("this requires the admin role")
     form = AlertRuleForm(request.POST)
     if not form.is_valid():
         messages.error(
@@ -116,7 +116,7 @@ def _board(request: HttpRequest) -> dict[str, Any]:
 
 def _refuse_who_sees_nothing(request: HttpRequest) -> None:
     if not may_see_some(person(request)):
-        raise PermissionDenied("this needs the role viewer")
+        raise PermissionDenied("this requires the viewer role")
 
 
 def _alert_to_change(request: HttpRequest, alert_id: int) -> AlertRow:
@@ -124,5 +124,5 @@ def _alert_to_change(request: HttpRequest, alert_id: int) -> AlertRow:
     _refuse_who_sees_nothing(request)
     alert = alert_row(person(request), alert_id, timezone.now())
     if not alert.may_silence:
-        raise PermissionDenied("this needs the role operator")
+        raise PermissionDenied("this requires the operator role")
     return alert

@@ -109,7 +109,7 @@ def approval_rules(request: HttpRequest) -> HttpResponse:
     namespace = request.GET.get("namespace", "")
     scope = visible_scope(person(request), namespace)
     if request.method == "POST" and not may_administer(person(request), scope):
-        raise PermissionDenied("this needs the role admin")
+        raise PermissionDenied("this requires the admin role")
     back = reverse("approval-rules") + (f"?namespace={namespace}" if namespace else "")
     return _rules(request, scope, back)
 
@@ -124,7 +124,7 @@ def table_approval_rules(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _refuse_who_sees_nothing(request: HttpRequest) -> None:
     if not may_see_some(person(request)):
-        raise PermissionDenied("this needs the role viewer")
+        raise PermissionDenied("this requires the viewer role")
 
 
 def _decide(approval_id: UUID, by: Decider, words: Mapping[str, str]) -> None:

@@ -73,7 +73,7 @@ def audit_row(request: HttpRequest, event_id: int) -> HttpResponse:
 def _refuse_others(user: User) -> None:
     """Raises PermissionDenied."""
     if not is_auditor(user):
-        raise PermissionDenied("this needs the role auditor")
+        raise PermissionDenied("this requires the auditor role")
 
 
 def _filter(query: Mapping[str, str]) -> AuditFilter:
@@ -95,7 +95,7 @@ def _time(text: str, name: str) -> datetime | None:
         return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
     except (ValueError, OverflowError) as error:
         raise InvalidRequest(
-            f"the field {name} takes a time such as 2026-11-23T20:00", text=text[:40]
+            f"the field {name} must be a time such as 2026-11-23T20:00", text=text[:40]
         ) from error
 
 

@@ -44,7 +44,7 @@ class ChannelForm(forms.Form):
     address = forms.CharField(
         max_length=2_000,
         required=False,
-        help_text="mail addresses, https://…, or discord://… and the like; never shown again",
+        help_text="mail addresses, https://… or discord://…; not shown again",
     )
     body_format = forms.ChoiceField(
         choices=[("", "not a webhook"), *FORMATS.items()], required=False
@@ -60,7 +60,7 @@ class ChannelForm(forms.Form):
         min_value=0,
         max_value=GROUP_S_MAX,
         initial=60,
-        help_text="so long a first alert waits for other tables of its rule, in seconds",
+        help_text="seconds that a first alert waits for other tables of its rule",
     )
     sends_resolved = forms.BooleanField(required=False, initial=True)
     is_paused = forms.BooleanField(required=False)

@@ -120,7 +120,7 @@ def connection_new(request: HttpRequest) -> HttpResponse:
     check_admin(person(request))
     kind = request.GET.get("kind", "kafka")
     if kind not in KINDS:
-        raise Http404("there is no such kind of connection")
+        raise Http404("unknown kind of connection")
     data = request.POST if request.method == "POST" else None
     return _answer(request, ConnectionForm(data, kind=kind, row=None))
 

@@ -299,7 +299,7 @@ def _fitting(error: RowsRefused) -> str:
     values = {name: str(given) for name, given in error.values.items()}
     if error.message in _NO_COLUMN:
         known = values["known"].strip("[]").replace("'", "")
-        return f"There is no column {values['column'][:80]}. Columns are {known}."
+        return f"Column {values['column'][:80]} not found. Columns are {known}."
     near = values.get("column") or values.get("given") or ""
     text = refusal_of(error).text.removesuffix(".")
     if near:

@@ -108,7 +108,7 @@ def file_group(request: HttpRequest, slug: str) -> HttpResponse:
     partition, file_id = request.GET.get("partition", ""), request.GET.get("id", "")
     group = file_group_detail(table, partition=partition, file_id=file_id)
     if group is None:
-        raise Http404(f"there is no file group {file_id[:80]}")
+        raise Http404(f"file group {file_id[:80]} not found")
     claims = [one for one in pending_markers(table) if _claims(one.sample, partition, file_id)]
     context = {"page": "files", "table": table, "group": group, "claims": claims}
     return render(request, "pages/file_group.html", context)

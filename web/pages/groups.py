@@ -125,7 +125,7 @@ def _shown(
 ) -> HttpResponse:
     user = person(request)
     if not is_auditor(user):
-        raise PermissionDenied("this needs the role admin or auditor everywhere")
+        raise PermissionDenied("this requires the admin or auditor role everywhere")
     context = {
         "page": "people",
         "group": group_row(group_key),

@@ -99,7 +99,7 @@ def home_hours(request: HttpRequest) -> HttpResponse:
 def _look(request: HttpRequest) -> HomeLook:
     user = person(request)
     if not may_see_some(user):
-        raise PermissionDenied("this needs the role viewer")
+        raise PermissionDenied("this requires the viewer role")
     return HomeLook(user, timezone.now())
 
 
@@ -145,7 +145,7 @@ def _figures(figures: HomeCounts) -> list[FigureLine]:
          "They missed heartbeats and expire soon."),
         ("Failed operations, 24 h", figures.broken_operations, figures.is_broken_cut, "bad",
          f"{reverse('operations')}?state=unanswered",
-         "Failed, lost or in an unknown state, and not run again."),
+         "Failed, lost or in an unknown state, and not rerun."),
         ("Firing alerts", figures.firing_alerts, figures.is_alerts_cut, "bad", reverse("alerts"),
          "Failing health checks that are not silenced."),
         ("Archiving blocked", figures.blocked_archiving, False, "warn", f"{tables}?show=archiving",

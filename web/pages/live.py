@@ -114,7 +114,7 @@ def live_part(request: HttpRequest, slug: str, part: str) -> HttpResponse:
         return render(request, head_part.template, context)
     build = _PARTS.get(part)
     if build is None:
-        raise Http404(f"there is no part {part}")
+        raise Http404(f"part {part} not found")
     context = {"table": table, **build(_Look(person(request), table, timezone.now()))}
     return render(request, f"fragments/{part}.html", context)
 
@@ -127,7 +127,7 @@ def as_of(request: HttpRequest, slug: str, part: str) -> HttpResponse:
     """
     table = access_table(person(request), slug, Permission.VIEW)
     if part not in ("freshness", "mirror_notice"):
-        raise Http404(f"there is no part {part}")
+        raise Http404(f"part {part} not found")
     return render(request, f"fragments/{part}.html", {"fresh": freshness(table)})
 
 

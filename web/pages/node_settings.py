@@ -21,7 +21,7 @@ from web.refusals import page, person
 @page
 def node_settings(request: HttpRequest) -> HttpResponse:
     if not may_everywhere(person(request), Permission.ADMINISTER):
-        raise PermissionDenied(f"this needs the role {Permission.ADMINISTER.role} everywhere")
+        raise PermissionDenied(f"this requires the {Permission.ADMINISTER.role} role everywhere")
     rows = sorted(effective_settings(os.environ), key=lambda row: row.setting.area)
     context = {
         "page": "node-settings",

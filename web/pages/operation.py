@@ -93,7 +93,7 @@ def operation_again(request: HttpRequest, slug: str, operation_id: UUID) -> Http
         raise Http404(f"this table has no operation {operation_id}")
     key = as_operation_id(request.POST.get("idempotency_key", ""))
     if key is None:
-        raise InvalidRequest("this form lacks its key; load the page again")
+        raise InvalidRequest("the form key is missing: reload the page")
     reason = request.POST.get("reason", "")[:500]
     given = Given(reason=reason, idempotency_key=str(key))
     again = do_request_again(ended, _changes(request), given, person(request))
@@ -101,14 +101,14 @@ def operation_again(request: HttpRequest, slug: str, operation_id: UUID) -> Http
 
 
 def _changes(request: HttpRequest) -> dict[str, Any]:
-    """Parameters to replace, by name. Raises InvalidRequest for what is no JSON object."""
+    """Parameters to replace, by name. Raises InvalidRequest if they are not a JSON object."""
     text = request.POST.get("parameters", "").strip() or "{}"
     try:
         changes = json.loads(text[:PARAMETERS_CHARS_MAX])
     except ValueError as error:
-        raise InvalidRequest(f"the parameters are no JSON: {error}") from error
+        raise InvalidRequest(f"parameters must be valid JSON: {error}") from error
     if not isinstance(changes, dict):
-        raise InvalidRequest("the parameters are a JSON object: {...}")
+        raise InvalidRequest("parameters must be a JSON object: {...}")
     return changes
 
 

@@ -96,7 +96,7 @@ def _text(request: HttpRequest) -> str:
 def _level(request: HttpRequest) -> str:
     level = request.GET.get("level", "")
     if level and level not in LEVELS:
-        raise InvalidRequest("there is no such level", given=level[:40], known=list(LEVELS))
+        raise InvalidRequest("unknown level", given=level[:40], known=list(LEVELS))
     return level
 
 
@@ -105,5 +105,5 @@ def _place(request: HttpRequest, name: str) -> int | None:
     if not given:
         return None
     if not (given.isascii() and given.isdigit() and len(given) <= _ID_DIGITS_MAX):
-        raise InvalidRequest("this is no place in a log", given=given[:40])
+        raise InvalidRequest("invalid position in the log", given=given[:40])
     return int(given)

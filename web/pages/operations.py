@@ -147,7 +147,7 @@ _COLUMNS: Columns = (
 
 def _given(request: HttpRequest) -> dict[str, str]:
     if not may_see_some(person(request)):
-        raise PermissionDenied("this needs the role viewer")
+        raise PermissionDenied("this requires the viewer role")
     # PostgreSQL takes no NUL, and no row has one.
     query = {name: request.GET.get(name, "").replace("\0", "") for name in _FILTERS}
     return {name: text.strip()[:TEXT_CHARS_MAX] for name, text in query.items()}

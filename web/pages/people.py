@@ -72,7 +72,7 @@ def people_page(request: HttpRequest) -> HttpResponse:
     """A POST makes a user."""
     keeps = _check(request)
     if request.method == "POST" and not keeps:
-        raise PermissionDenied("this needs the role admin everywhere")
+        raise PermissionDenied("this requires the admin role everywhere")
     form = PersonForm(request.POST if request.method == "POST" else None)
     status, problem = 200, ""
     if request.method == "POST" and form.is_valid():
@@ -240,5 +240,5 @@ def _check(request: HttpRequest) -> bool:
     """Whether who asks may change people. Raises PermissionDenied for whoever may not see them."""
     user = person(request)
     if not is_auditor(user):
-        raise PermissionDenied("this needs the role admin or auditor everywhere")
+        raise PermissionDenied("this requires the admin or auditor role everywhere")
     return is_admin(user)

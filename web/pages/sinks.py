@@ -72,7 +72,7 @@ def sinks_part(request: HttpRequest, slug: str, sink_id: str, part: str) -> Http
     """One fragment, fresh."""
     table = access_table(person(request), slug, Permission.VIEW)
     if part not in PARTS:
-        raise Http404(f"there is no part {part}")
+        raise Http404(f"part {part} not found")
     return render(request, f"fragments/sink_{part}.html", _context(request, table, sink_id))
 
 

@@ -125,7 +125,7 @@ def delete(request: HttpRequest, query_id: int) -> HttpResponse:
 def _check_role(request: HttpRequest) -> None:
     """Raises PermissionDenied for whoever sees no table at all."""
     if not may_see_some(person(request)):
-        raise PermissionDenied("this needs the role viewer")
+        raise PermissionDenied("this requires the viewer role")
 
 
 def _chosen(request: HttpRequest) -> SavedQueryRow | None:

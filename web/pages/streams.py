@@ -143,7 +143,7 @@ def streams_part(request: HttpRequest, slug: str, part: str) -> HttpResponse:
     """One fragment, fresh."""
     table = access_table(person(request), slug, Permission.VIEW)
     if part not in PARTS:
-        raise Http404(f"there is no part {part}")
+        raise Http404(f"part {part} not found")
     return render(request, f"fragments/streams_{part}.html", _context(request, table))
 
 

@@ -46,7 +46,7 @@ def create(request: HttpRequest) -> HttpResponse:
     neither changes anything; any other POST makes the table.
     """
     if not may_everywhere(person(request), Permission.ADMINISTER):
-        raise PermissionDenied(f"this needs the role {Permission.ADMINISTER.role}")
+        raise PermissionDenied(f"this requires the {Permission.ADMINISTER.role} role")
     if request.method == "POST" and request.POST.get("deed") != "look":
         return _make(request)
     return _look(request, request.POST if request.method == "POST" else request.GET)

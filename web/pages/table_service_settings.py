@@ -23,7 +23,7 @@ def setting(request: HttpRequest, slug: str, service: str) -> HttpResponse:
     table = access_table(person(request), slug, permission)
     known = next((one for one in service_settings(table) if one.service == service), None)
     if known is None:
-        raise Http404(f"there is no schedule of {service}")
+        raise Http404(f"service {service} has no schedule")
     form = SettingForm(
         request.POST if request.method == "POST" else None,
         initial={

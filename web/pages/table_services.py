@@ -53,7 +53,7 @@ def services_part(request: HttpRequest, slug: str, part: str) -> HttpResponse:
     """One fragment, fresh."""
     table = access_table(person(request), slug, Permission.VIEW)
     if part not in ("cards", "plans", "history"):
-        raise Http404(f"there is no part {part}")
+        raise Http404(f"part {part} not found")
     context = {"table": table, **service_board(table, person(request))}
     return render(request, f"fragments/service_{part}.html", context)
 
@@ -177,7 +177,7 @@ def _plan(shown: _Shown) -> ServicePlanView | None:
 def _kind(service: str) -> ServiceKind:
     kind = next((one for one in service_kinds() if one.name == service), None)
     if kind is None:
-        raise Http404(f"there is no service {service}")
+        raise Http404(f"service {service} not found")
     return kind
 
 

@@ -157,7 +157,7 @@ def unregister(request: HttpRequest, slug: str) -> HttpResponse:
 @page
 def register(request: HttpRequest) -> HttpResponse:
     if not may_everywhere(person(request), Permission.ADMINISTER):
-        raise PermissionDenied(f"this needs the role {Permission.ADMINISTER.role}")
+        raise PermissionDenied(f"this requires the {Permission.ADMINISTER.role} role")
     form = RegisterForm(
         request.POST if request.method == "POST" else None,
         initial={"namespace": request.GET.get("namespace", "default")[:64]},

@@ -108,7 +108,7 @@ def go(request: HttpRequest) -> HttpResponse:
     question = request.GET.get("q", "").strip()[:QUESTION_CHARS_MAX]
     here = request.GET.get("table", "")
     if here and not SLUG.match(here):
-        raise Http404("there is no such table")
+        raise Http404("table not found")
     if not question:
         return redirect("tables")
     if here and INSTANT_TIME.match(question):
@@ -219,7 +219,7 @@ def _name(row: Listed) -> str:
 def _listed(request: HttpRequest, *, rows: int, page: int) -> TableList:
     user = person(request)
     if not may_see_some(user):
-        raise PermissionDenied("this needs the role viewer")
+        raise PermissionDenied("this requires the viewer role")
     return table_list(user, _wanted(request, page), choices_of(user).pins, timezone.now(), rows)
 
 
@@ -235,7 +235,7 @@ def _wanted(request: HttpRequest, page: int) -> TableQuery:
 def _rows(request: HttpRequest) -> dict[str, Any]:
     user = person(request)
     if not may_see_some(user):
-        raise PermissionDenied("this needs the role viewer")
+        raise PermissionDenied("this requires the viewer role")
     number = request.GET.get("page", "1")[:9]
     wanted = _wanted(request, int(number) if number.isdecimal() else 1)
     choices = choices_of(user)

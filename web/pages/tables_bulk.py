@@ -39,15 +39,15 @@ class Outcome:
 def bulk(request: HttpRequest) -> HttpResponse:
     """Run the service that the form names on the tables that it ticks."""
     if not may_see_some(person(request)):
-        raise PermissionDenied("this needs the role operator")
+        raise PermissionDenied("this requires the operator role")
     service, slugs = request.POST.get("service", ""), request.POST.getlist("table")
     key = as_operation_id(request.POST.get("idempotency_key", ""))
     if service not in BULK_SERVICES:
-        raise InvalidRequest("this is no service for several tables", service=service[:40])
+        raise InvalidRequest("this service does not run on several tables", service=service[:40])
     if not 0 < len(slugs) <= TABLES_MAX or len(set(slugs)) < len(slugs):
         raise InvalidRequest(f"tick 1 to {TABLES_MAX} tables", ticked=len(slugs))
     if key is None:
-        raise InvalidRequest("this form lacks its key; load the page again")
+        raise InvalidRequest("the form key is missing: reload the page")
     reason = request.POST.get("reason", "").strip()[:REASON_CHARS_MAX]
     outcomes = [_outcome(person(request), slug, service, reason, str(key)) for slug in slugs]
     context = {
@@ -72,5 +72,5 @@ def _outcome(user: User, slug: str, service: str, reason: str, key: str) -> Outc
     except PermissionDenied as error:
         return Outcome(slug, "", sentence_of(error))
     except Http404:
-        return Outcome(slug, "", "There is no such table.")
+        return Outcome(slug, "", "Table not found.")
     return Outcome(slug, reverse("operation", args=[slug, operation.pk]), "")

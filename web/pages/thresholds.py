@@ -31,11 +31,11 @@ class ThresholdForm(forms.Form):
 def thresholds(request: HttpRequest) -> HttpResponse:
     """Everywhere, or in the namespace of the query."""
     if not may_see_some(person(request)):
-        raise PermissionDenied("this needs the role viewer")
+        raise PermissionDenied("this requires the viewer role")
     namespace = request.GET.get("namespace", "")
     scope = visible_scope(person(request), namespace)
     if request.method == "POST" and not may_administer(person(request), scope):
-        raise PermissionDenied("this needs the role admin")
+        raise PermissionDenied("this requires the admin role")
     back = reverse("thresholds") + (f"?namespace={namespace}" if namespace else "")
     return _answered(request, scope, back)
 

@@ -143,7 +143,7 @@ def _to_its_plan(table: Table, form: WriteForm) -> HttpResponse:
 def _to_a_schedule(table: Table, form: WriteForm) -> HttpResponse | _Answer:
     query = urlencode({"parameters": json.dumps(form.parameters, indent=2)})
     if len(query) > ADDRESS_CHARS_MAX:
-        words = "This is too long to be handed on: put it into the form of a schedule yourself."
+        words = "The parameters are too long to pass on. Enter them in the schedule form."
         return _Answer(status=422, problem=words)
     return redirect(f"{reverse('schedule-new', args=[table.slug])}?{query}")
 

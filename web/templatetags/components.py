@@ -40,17 +40,16 @@ _RENDERED_KEPT = 4_096
 _TWINS = {"table": "The table below"}
 _EXPLAINED = {
     "event_lag": (
-        "From the newest event to now, by the events' own clock: how old the newest thing is that "
-        "the table knows. It grows when events come late as well as when nothing is committed."
+        "From the newest event to now, by event time: the age of the newest event in the table. "
+        "It grows when events are late and when nothing is committed."
     ),
     "processing_lag": (
-        "From the newest commit to now, by this node's clock: how long nothing has arrived. Small "
-        "beside a large event lag means that old events are being brought; both large that nothing "
-        "comes."
+        "From the newest commit to now, by this node's clock. If it is small and the event lag is "
+        "large, old events are arriving. If both are large, no events are arriving."
     ),
     "no_event_time": (
-        "The ordering column is not a time: a column of timestamps is one, numbers are with "
-        "sluice.event.time.unit."
+        "The ordering column is not a time. Timestamps are times; numbers are if "
+        "sluice.event.time.unit is set."
     ),
 }
 BEAT_STRIP = 300.0

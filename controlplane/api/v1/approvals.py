@@ -166,7 +166,7 @@ class ApprovalRuleApi(ApiView):
             required=False,
             allow_blank=True,
             default="",
-            help_text="Empty: everywhere. Needs the role admin there.",
+            help_text="Empty: everywhere. Requires the admin role there.",
         )
 
     @extend_schema(

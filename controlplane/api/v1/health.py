@@ -110,7 +110,7 @@ class ThresholdApi(ApiView):
             required=False,
             allow_blank=True,
             default="",
-            help_text="Empty: everywhere. Needs the role admin there.",
+            help_text="Empty: everywhere. Requires the admin role there.",
         )
 
     @extend_schema(

@@ -69,7 +69,7 @@ def refuse_who_is_no_admin(user: User) -> None:
     PermissionDenied.
     """
     if not may_everywhere(user, Permission.ADMINISTER):
-        raise PermissionDenied("this needs the role admin")
+        raise PermissionDenied("this requires the admin role")
 
 
 def channel_rows(user: User) -> list[ChannelRow]:

@@ -37,7 +37,7 @@ def begin(name: str, *, command: str) -> None:
     if user is None or command in CHECKED:
         return
     if not (is_admin(user) or (command == "audit" and is_auditor(user))):
-        raise PermissionDenied(f"`manage.py {command}` needs the role admin everywhere")
+        raise PermissionDenied(f"`manage.py {command}` requires the admin role everywhere")
 
 
 def requester() -> Requester:
@@ -62,14 +62,14 @@ def check_role(table: Table | None, permission: Permission) -> None:
     user = acting_user()
     if user is None or (is_admin(user) if table is None else may(user, permission, table)):
         return
-    raise PermissionDenied(f"this needs the role {permission.role}")
+    raise PermissionDenied(f"this requires the {permission.role} role")
 
 
 def check_namespace_role(namespace: str) -> None:
     """Refuse, as PermissionDenied, a named user who may not register tables there."""
     user = acting_user()
     if user is not None and not may_in_namespace(user, Permission.ADMINISTER, namespace):
-        raise PermissionDenied(f"this needs the role admin in the namespace {namespace[:64]}")
+        raise PermissionDenied(f"this requires the admin role in the namespace {namespace[:64]}")
 
 
 def check_rows(table: Table | None) -> None:

@@ -75,7 +75,7 @@ def do_set_rule(
     Raises PermissionDenied; InvalidRequest for an unknown action, and for no reason or a long one.
     """
     if not may_administer(by, scope):
-        raise PermissionDenied("this needs the role admin")
+        raise PermissionDenied("this requires the admin role")
     if action not in approval_actions():
         raise InvalidRequest(
             "no such action can need approval", action=action[:32], known=sorted(approval_actions())

@@ -300,7 +300,7 @@ def _view(plan: ServicePlan, access: RowAccess | None) -> ServicePlanView:
 def _check_role(service: str, by: User | None, table: Table) -> None:
     permission = permission_of(service)
     if by is not None and not may(by, permission, table):
-        raise PermissionDenied(f"this needs the role {permission.role}")
+        raise PermissionDenied(f"this requires the {permission.role} role")
 
 
 def _check_parameters(parameters: Mapping[str, str]) -> None:

@@ -144,7 +144,7 @@ def _prepared(schedule: Schedule) -> _Prepared:
         ask = ask_of(schedule.table, schedule.kind, schedule.service, schedule.parameters)
         permission = ask.kind.permission(ask)
         if not may(owner, permission, schedule.table):
-            words = f"{owner.get_username()} lacks the role {permission.role}"
+            words = f"{owner.get_username()} lacks the {permission.role} role"
             return _Prepared(outcome=_O.REFUSED, words=words)
         plan = ask.plan()
     except ControlPlaneError as error:

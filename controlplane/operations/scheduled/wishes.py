@@ -155,7 +155,7 @@ def _trigger(wish: ScheduleWish) -> Trigger:
 def _check_ask(ask: Ask[Any], owner: User) -> None:
     permission = ask.kind.permission(ask)
     if not may(owner, permission, ask.table):
-        raise PermissionDenied(f"this needs the role {permission.role}")
+        raise PermissionDenied(f"this requires the {permission.role} role")
     check_named_places(owner, ask.body)
     ask.wanted(Request(by=Requester.person(owner)), ask.plan())
 

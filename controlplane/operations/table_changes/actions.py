@@ -187,13 +187,13 @@ def _check_role(by: Requester, table: Table, change: TableChange) -> None:
     if by.user is None:
         return
     if not may(by.user, Permission.ADMINISTER, table):
-        raise PermissionDenied(f"this needs the role {ADMIN}")
+        raise PermissionDenied(f"this requires the {ADMIN} role")
     changing = {key for key, text in change.body().items() if text != getattr(table, key)}
     namespaces = {table.namespace, change.namespace or ""} if "namespace" in changing else set()
     if not all(may_in_namespace(by.user, Permission.ADMINISTER, name) for name in namespaces):
-        raise PermissionDenied(f"this needs the role {ADMIN} in both namespaces")
+        raise PermissionDenied(f"this requires the {ADMIN} role in both namespaces")
     if changing & {"slug", "location"} and not may_everywhere(by.user, Permission.ADMINISTER):
-        raise PermissionDenied(f"another slug or place needs the role {ADMIN} everywhere")
+        raise PermissionDenied(f"another slug or place requires the {ADMIN} role everywhere")
 
 
 def _checked(table: Table, change: TableChange) -> dict[str, str]:

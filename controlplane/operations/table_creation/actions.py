@@ -29,7 +29,7 @@ def do_create_table(new: NewTable, *, by: Requester, given: Given) -> Table:
     that dies between the two leaves a table that is not registered, and can be.
     """
     if by.user is not None and not may_everywhere(by.user, Permission.ADMINISTER):
-        raise PermissionDenied(f"this needs the role {Permission.ADMINISTER.role}")
+        raise PermissionDenied(f"this requires the {Permission.ADMINISTER.role} role")
     if len(given.reason) > REASON_CHARS_MAX:
         raise InvalidRequest("the reason is too long", most=REASON_CHARS_MAX)
     digest = digest_of("create", None, given, new.body())

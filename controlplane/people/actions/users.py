@@ -30,7 +30,7 @@ from controlplane.tables.grants import Granter
 def check_keeper(by: Granter) -> None:
     """Refuse, as PermissionDenied, whoever may not look after people."""
     if by.user is not None and not is_admin(by.user):
-        raise PermissionDenied(f"this needs the role {ADMIN} everywhere")
+        raise PermissionDenied(f"this requires the {ADMIN} role everywhere")
 
 
 def do_create_user(

@@ -159,7 +159,7 @@ def test_page_and_api_make_a_wide_one(
     by_api = client.post(api, body, content_type="application/json")
 
     assert (refused.status_code, made.status_code, by_api.status_code) == (422, 302, 403)
-    assert "needs the role operator everywhere" in refused.content.decode()
+    assert "requires the operator role everywhere" in refused.content.decode()
     assert "Silences on several tables" in shown
     assert "on all tables in sales" in shown
     assert firing(seller) == set()

@@ -114,7 +114,7 @@ def test_page_shows_the_evidence_and_asks_an_admin(
     for shown in (seen, page):
         assert LEFT in shown
         assert "left by a write that did not end" in shown
-    assert "This requires the" in seen
+    assert "This requires the <strong>admin</strong> role (yours: operator)" in seen
     assert "This requires the" not in page
     assert address in client.get(reverse("services", args=["trips"])).content.decode()
     assert left.exists()

@@ -154,7 +154,7 @@ def test_the_rights_of_its_owner_are_asked_again_at_each_run(lake: Lake, operato
     (run,) = run_due_schedules(now=first_turn(schedule))
 
     assert (run.outcome, run.operation) == ("refused", None)
-    assert run.words == "olaf lacks the role operator"
+    assert run.words == "olaf lacks the operator role"
     assert AuditEvent.objects.filter(what="schedule.run", result="refused").count() == 1
     Schedule.objects.update(owner=None)
     (orphan,) = run_due_schedules(now=first_turn(schedule))

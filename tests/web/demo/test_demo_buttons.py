@@ -52,7 +52,7 @@ def test_viewer_sees_them_disabled_and_cannot_press_them(
     html = as_viewer.get("/t/ads/live").content.decode()
 
     assert html.count("disabled>") >= 3
-    assert "needs the role admin" in html
+    assert "requires the admin role" in html
     assert as_viewer.post(f"/t/ads/demo/{button}").status_code == 403
 
 
