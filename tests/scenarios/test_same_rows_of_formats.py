@@ -28,7 +28,7 @@ _TEXTS = (
     "null",
     "007",
     "a,b",
-    'say "x"',
+    'quote "x"',
     "two\nlines",
     " blank ",
     "é",

@@ -42,11 +42,11 @@ def test_folded_group_is_open_on_a_page_of_it(as_admin: Client) -> None:
 
 def test_manual_shows_every_document_and_links_between_them(as_viewer: Client) -> None:
     listed = as_viewer.get("/manual/").content.decode()
-    shown = as_viewer.get("/manual/streams").content.decode()
+    page = as_viewer.get("/manual/streams").content.decode()
 
     assert 'href="/manual/decisions/README"' in listed
     assert as_viewer.get("/manual/no-such-page").status_code == 404
-    assert '<div class="scroll" tabindex="0"' in shown
+    assert '<div class="scroll" tabindex="0"' in page
     for name in load_titles():
         html = load_page(name).html
         for there in re.findall(r'href="/manual/([^"#]*)', html):

@@ -14,12 +14,12 @@ FORM = {"name": "dashboards", "scope": "read", "days": "30", "namespaces": "sale
 
 
 def test_token_is_shown_once_works_and_is_revoked(as_viewer: Client) -> None:
-    made = as_viewer.post("/tokens", FORM)
-    shown = re.findall(r"sluice_[0-9a-f]{64}", made.content.decode())
+    answer = as_viewer.post("/tokens", FORM)
+    shown = re.findall(r"sluice_[0-9a-f]{64}", answer.content.decode())
     [secret] = set(shown)  # As text, and on the button that copies it.
     token = Token.objects.get()
 
-    assert "no-store" in made["Cache-Control"]
+    assert "no-store" in answer["Cache-Control"]
     assert (token.scope, token.namespaces) == ("read", ["hr", "sales"])
     assert secret not in as_viewer.get("/tokens").content.decode()
     headers = {"Authorization": f"Token {secret}"}

@@ -255,7 +255,7 @@ def fact(name: str, words: object) -> dict[str, Any]:
 
 @register.inclusion_tag("components/copy.html")
 def copy(value: object, name: str) -> dict[str, Any]:
-    """Return a button that copies the value in full; `name` says what it is."""
+    """Return a button that copies the value in full; `name` is its label."""
     return {"value": value, "name": name}
 
 

@@ -244,7 +244,7 @@ def _mirror(known: _Known) -> Check:
         title="Mirror reads storage",
         verdict="warn" if is_behind else "good",
         sentence=f"last read {spoken(fresh.age_s)} ago",
-        advice="Data on this page is no newer. Check that the workers run." if is_behind else "",
+        advice="The page shows no newer data. Check that the workers run." if is_behind else "",
     )
 
 

@@ -45,7 +45,7 @@ def test_lost_conflict_shows_strategy_differences_and_advice(lake: Lake) -> None
 
     sync_table(lake.row)
 
-    (conflict,) = [conflict_row(one, ALL_ROWS) for one in recent_query(lake.row)]
+    (conflict,) = [conflict_row(row, ALL_ROWS) for row in recent_query(lake.row)]
     assert conflict.schemas is not None
     assert (conflict.schemas["strategy"], conflict.schemas["scenario"]) == ("simple", 8)
     assert [(one["path"], one["by"]) for one in conflict.schemas["differences"]] == [

@@ -156,7 +156,7 @@ def test_a_lost_conflict_names_both_writers_and_the_overlap(lake: Lake) -> None:
 
     sync_table(lake.row)
 
-    (conflict,) = [conflict_row(one, ALL_ROWS) for one in recent_query(lake.row)]
+    (conflict,) = [conflict_row(row, ALL_ROWS) for row in recent_query(lake.row)]
     assert (conflict.loser_writer, conflict.loser_instant) == ("backfill", backfill.instant)
     assert (conflict.winner_writer, conflict.winner_instant) == ("ingest", ingest.instant)
     assert conflict.kind == "write"
@@ -180,7 +180,7 @@ def test_a_conflict_that_was_found_early_says_so_and_what_it_cost(lake: Lake) ->
 
     sync_table(lake.row)
 
-    (conflict,) = [conflict_row(one, ALL_ROWS) for one in recent_query(lake.row)]
+    (conflict,) = [conflict_row(row, ALL_ROWS) for row in recent_query(lake.row)]
     assert (conflict.winner_writer, conflict.winner_instant) == ("older", older.instant)
     assert (conflict.detected, conflict.wasted_files, conflict.wasted_bytes) == ("early", 0, 0)
     assert conflict.strategy.endswith("SimpleTransactionDirectMarkerBasedDetectionStrategy")
