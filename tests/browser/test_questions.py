@@ -93,12 +93,12 @@ QUESTIONS = (
     Question(
         "Who did this, and for what reason?",
         "/t/fares/",
-        (rail("Audit"), ".audit-list a.row-link"),
+        ('.rail summary:has-text("Administration")', rail("Audit"), ".audit-list a.row-link"),
         r"/audit/\d+$",
         ("ada",),
     ),
     Question(
-        "Problem anywhere, and since when?",
+        "What is not well anywhere, and since when?",
         "/t/fares/",
         (rail("Alerts"),),
         r"/alerts$",
