@@ -3,10 +3,16 @@
 const what = document.querySelector("#id_what");
 const parameters = document.querySelector("#id_parameters");
 const texts = new Map();
-let current = what?.value;
+let current = [...(what?.options ?? [])].find((one) => one.defaultSelected)?.value ?? what?.options[0]?.value;
 
-what?.addEventListener("change", () => {
+function follow() {
+  if (what.value === current) return;
   texts.set(current, parameters.value);
   current = what.value;
   parameters.value = texts.get(current) ?? "{}";
-});
+}
+
+what?.addEventListener("change", follow);
+// A choice may be made before this script runs.
+if (what && parameters.value === parameters.defaultValue) follow();
+else current = what?.value;
