@@ -58,7 +58,7 @@ def test_moments_are_utc(page: Page, site: Site) -> None:
 
     [content] = tables_as("CSV", page)
 
-    moments = {row["When"] for row in csv.DictReader(content.splitlines())}
+    moments = {row["Time"] for row in csv.DictReader(content.splitlines())}
     assert moments
     assert all(UTC.match(moment) for moment in moments)
 
