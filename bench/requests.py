@@ -75,7 +75,7 @@ def requests(folder: Path) -> Iterator[Line]:
         redis = stack.enter_context(redis_server("of-the-bench"))
         file = str(folder / "home" / "db.sqlite3")
         environment = _environment(folder, file, redis.address, find_free_port())
-        mirror, slug, headers = _filled(folder, environment, stack)
+        mirror, slug, headers = _fill(folder, environment, stack)
         yield from _of_server(mirror, "SQLite", slug, headers)
     shutil.rmtree(folder, ignore_errors=True)
     if programs() is None:
@@ -85,7 +85,7 @@ def requests(folder: Path) -> Iterator[Line]:
         redis = stack.enter_context(redis_server("of-the-bench"))
         port = find_free_port()
         environment = _environment(folder, database, redis.address, port)
-        mirror, slug, headers = _filled(folder, environment, stack)
+        mirror, slug, headers = _fill(folder, environment, stack)
         yield from _of_server(mirror, "PostgreSQL", slug, headers)
         web = stack.enter_context(_web(folder, environment, port))
         base = f"http://127.0.0.1:{port}"
@@ -95,7 +95,7 @@ def requests(folder: Path) -> Iterator[Line]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _filled(
+def _fill(
     folder: Path, environment: dict[str, str], stack: ExitStack
 ) -> tuple[Engine, str, Mapping[str, str]]:
     """The driver of a full database, the slug of its busiest table, and a viewer's headers."""

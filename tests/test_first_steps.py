@@ -229,7 +229,10 @@ def test_a_missing_secret_key_is_one_sentence_wherever_the_node_is_started(tmp_p
     [
         ("--key-from origin,hour", "columns that the file does not have"),
         ("--key-from origin --record-key origin", "a name that no column of the file has"),
-        ("", "the file has no column id: name one by --record-key, or say by --key-from"),
+        (
+            "",
+            "no column id: name one by --record-key, or name the columns of a generated key by",
+        ),
         (
             "--record-key origin --ordering hour",
             "the file has no column hour: name one by --ordering",

@@ -114,8 +114,8 @@ def fill(tables: int, instants: int) -> dict[str, Any]:
     return {"busiest": rows[0].slug}
 
 
-def pages(paths: list[str], cookie: str, asked: int) -> dict[str, dict[str, float]]:
-    """What the server spends on each page, whatever else the machine does: SQL queries, and
+def pages(paths: list[str], cookie: str, repeats: int) -> dict[str, dict[str, float]]:
+    """Measure what the server spends on each page, whatever else the machine does: SQL queries, and
     milliseconds of the processor and of the clock, median and 95th percentile.
     """
     from django.db import connection
@@ -132,7 +132,7 @@ def pages(paths: list[str], cookie: str, asked: int) -> dict[str, dict[str, floa
             answer = client.get(path)
         if answer.status_code != HTTPStatus.OK:
             raise ValueError(f"{path}: {answer.status_code}")
-        for _ in range(asked):
+        for _ in range(repeats):
             cpu_s, wall_s = time.process_time(), time.perf_counter()
             client.get(path)
             cpu_ms.append((time.process_time() - cpu_s) * 1000)

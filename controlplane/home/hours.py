@@ -105,9 +105,9 @@ def _keep(kept: dict[_Key, _Kept], key: _Key, ended: _Kept) -> None:
 
 
 def _rows(tables: Collection[int], starts: Sequence[datetime]) -> QuerySet[Any, Any]:
-    """Table, hour, commits, and rows that they wrote, of each hour with a commit."""
-    counted = _commits(tables, starts).values_list("table", "hour")
-    rows: QuerySet[Any, Any] = counted.annotate(n=Count("*"), written=Sum("rows"))
+    """Return table, hour, commits and rows written, for each hour with a commit."""
+    counts_query = _commits(tables, starts).values_list("table", "hour")
+    rows: QuerySet[Any, Any] = counts_query.annotate(n=Count("*"), written=Sum("rows"))
     return rows
 
 
@@ -135,13 +135,13 @@ def _counts(tables: Collection[int], starts: Sequence[datetime]) -> list[int]:
 
 
 def _open_counts(tables: Collection[int], starts: Sequence[datetime]) -> list[int]:
-    """Of a few hours up to the one at hand. The database compares instead of sorting."""
+    """Count the commits of a few hours up to now. The database compares instead of sorting."""
     bounds = [_hour(start) for start in [*starts, starts[-1] + timedelta(hours=1)]]
     within = [
         Q(completed_at__gte=since, completed_at__lt=until) for since, until in pairwise(bounds)
     ]
-    counted = {f"n{at}": Count("completed_at", filter=hour) for at, hour in enumerate(within)}
-    return list(_commits(tables, starts).aggregate(**counted).values())
+    counts_query = {f"n{at}": Count("completed_at", filter=hour) for at, hour in enumerate(within)}
+    return list(_commits(tables, starts).aggregate(**counts_query).values())
 
 
 def losses_query(
@@ -164,11 +164,11 @@ def losses_query(
     )
 
 
-def losses_by_hour(counted: Iterable[Any], starts: Sequence[datetime]) -> Mapping[int, Losses]:
-    """By the key of a table with a conflict, of what `losses_query` counted."""
+def losses_by_hour(counts_query: Iterable[Any], starts: Sequence[datetime]) -> Mapping[int, Losses]:
+    """Return losses by the key of the table, from the rows of `losses_query`."""
     places = {start: at for at, start in enumerate(starts)}
     losses: defaultdict[int, Losses] = defaultdict(Losses)
-    for table, hour, is_over, lost_then, newest in counted:
+    for table, hour, is_over, lost_then, newest in counts_query:
         of_table = losses[table]
         if (at := places.get(hour)) is not None:
             of_table.counts[at] += lost_then
@@ -187,8 +187,8 @@ def _hour(start: datetime) -> str:
 
 
 def _commits(tables: Collection[int], starts: Sequence[datetime]) -> QuerySet[Any, Any]:
-    """With their `hour`. Only what is completed has a time of its completion, so that the index on
-    it says all that is counted.
+    """Return the commits with their `hour`. Only completed instants have a time of completion, so
+    the index on it has all that is counted.
     """
     commits = InstantRecord.objects.filter(
         table__in=tables,

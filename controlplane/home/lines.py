@@ -25,8 +25,8 @@ from workers.clock import InstantTime
 UNWELL: Final = ("bad", "warn")
 _COLUMNS: Final = (
     "pk", "slug", "name", "namespace", "location", "table_type", "owner", "tags", "description",
-    "is_foreign", "write_refusal", "synced_at", "sync_error", "sync_mark__problem", "sync_mark__failing_since",
-    "health__verdicts", "health__pk", "last_commit", "is_held_up",
+    "is_foreign", "write_refusal", "synced_at", "sync_error", "sync_mark__problem",
+    "sync_mark__failing_since", "health__verdicts", "health__pk", "last_commit", "is_held_up",
 )  # fmt: skip
 
 
@@ -144,7 +144,7 @@ def _last_commit() -> Subquery:
 
 def _oldest_kept() -> Subquery:
     """For a query of instants within one of tables. It names the table of the outermost: of the
-    instant's own, SQLite would look it up for each instant anew.
+    instant's own, SQLite would look it up again for each instant.
     """
     active = InstantRecord.objects.filter(
         table=OuterRef(OuterRef("pk")),
@@ -163,8 +163,8 @@ def _is_held_up() -> Coalesce:
     of_table = InstantRecord.objects.filter(table=OuterRef("pk"), requested_at__lt=_oldest_kept())
     pending = of_table.filter(completed_at__isnull=True)
     savepoints = of_table.filter(action="savepoint", is_archived=False)
-    was_found = Q(sync_mark__isnull=False) & ~Q(sync_mark__held_by={})
-    in_the_way = Exists(pending) | Exists(savepoints) | was_found
+    is_held_by_mark = Q(sync_mark__isnull=False) & ~Q(sync_mark__held_by={})
+    in_the_way = Exists(pending) | Exists(savepoints) | is_held_by_mark
     unwell = Q(health__verdicts__has_key="archiving")
     return Coalesce(
         Case(When(unwell, then=in_the_way), default=False, output_field=BooleanField()), False

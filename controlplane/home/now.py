@@ -111,9 +111,7 @@ def conflict_lines(rows: Iterable[dict[str, Any]]) -> list[ConflictLine]:
 
 
 def markers_query(user: User) -> QuerySet[Any, Any]:
-    beats = HeartbeatRecord.objects.filter(
-        table=OuterRef("table"), instant=OuterRef("instant")
-    )
+    beats = HeartbeatRecord.objects.filter(table=OuterRef("table"), instant=OuterRef("instant"))
     pending = InstantRecord.objects.filter(
         table=OuterRef("table"), requested_at=OuterRef("instant"), completed_at__isnull=True
     )

@@ -15,8 +15,6 @@ from controlplane.operations.kinds.rollback import (
 )
 from controlplane.operations.kinds.sink import do_relaunch_sink, do_start_sink
 from controlplane.operations.kinds.table_service import (
-    PlanItemRow,
-    ServicePlanView,
     do_request_service,
     do_schedule_service,
     plan_service,
@@ -43,6 +41,7 @@ from controlplane.operations.planned_writes import do_request_planned_write
 from controlplane.operations.replay_plans import ReplayPlan, plan_replay
 from controlplane.operations.reports import do_record_report
 from controlplane.operations.schedules import do_update_service_setting
+from controlplane.operations.service_plan_views import PlanItemRow, ServicePlanView
 from controlplane.operations.settling import do_reconcile
 from controlplane.operations.sink_resets import do_reset_sink, plan_sink_reset
 from controlplane.operations.sink_stops import do_stop_sink, open_operation

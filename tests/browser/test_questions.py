@@ -98,7 +98,7 @@ QUESTIONS = (
         ("ada",),
     ),
     Question(
-        "What is not well anywhere, and since when?",
+        "What is failing anywhere, and since when?",
         "/t/fares/",
         (rail("Alerts"),),
         r"/alerts$",

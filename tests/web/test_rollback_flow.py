@@ -122,7 +122,7 @@ def test_several_instants_are_steps_newest_first(
     steps = plan_way(operation.pk).steps
 
     assert "Instants, in order of rollback" in html
-    assert re.search(rf"done.*?{newest}.*?under way.*?{older}", html)
+    assert re.search(rf"done.*?{newest}.*?running.*?{older}", html)
     assert steps is not None
     assert [(step.instant, step.state) for step in steps.steps] == [
         (newest, "done"),
@@ -162,7 +162,7 @@ def test_second_person_is_a_step_from_the_first_look_to_the_decision(
 
     assert "Awaiting approval by a second person" not in before
     assert all("Awaiting approval by a second person" in html for html in looked_at)
-    assert re.search(r'aria-current="step">\s*<span>\s*3\s*</span>\s*A second person', awaited)
+    assert re.search(r'aria-current="step">\s*<span>\s*3\s*</span>\s*Awaiting approval', awaited)
     assert "Approved by ida" in approved
     assert len(queries) <= QUERIES_MAX, [query["sql"][:90] for query in queries]
 

@@ -173,7 +173,7 @@ def test_one_service_runs_on_several_and_what_is_refused_holds_up_no_other(
     as_admin.post("/tables/bulk", form)
     refused = as_viewer.post("/tables/bulk", {**form, "table": ["trips"]}).content.decode()
 
-    assert "There is no such table." in page
+    assert "Table not found." in page
     assert list(Operation.objects.values_list("table__slug", flat=True)) == ["orders"]
     assert AuditEvent.objects.filter(what="service.compaction", reason="spring").count() >= 1
     assert "2 rejected" in page

@@ -21,11 +21,11 @@ def test_age(seconds: float | None, expected: str) -> None:
 
 @pytest.mark.parametrize("style", ["time", "full", "ago"])
 def test_comma_may_follow_a_moment_without_a_space(style: str) -> None:
-    shown = Template("as of {% moment at style %}, by ada").render(
+    text = Template("as of {% moment at style %}, by ada").render(
         Context({"at": 1_700_000_000_000, "style": style})
     )
 
-    assert "</time>, by ada" in shown
+    assert "</time>, by ada" in text
 
 
 @pytest.mark.parametrize(

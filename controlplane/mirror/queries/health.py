@@ -149,7 +149,11 @@ def _look(table: Table, now: datetime, limits: Limits) -> _Known:
     }
     marks = SyncMark.objects.filter(table=table).annotate(**columns)
     kept = ("held_by", "unproved", "unmarked", "read_otherwise", "lost_history")
-    marked, opened, claimed = marks.values(*kept, *columns)[:1], _opened(table), _claimed(table)
+    marked, opened, claimed = (
+        marks.values(*kept, *columns)[:1],
+        _open_query(table),
+        _claims_query(table),
+    )
     beats = beats_query(table)
     read_together(marked, opened, claimed, beats)
     mark = next(iter(marked), None)
@@ -185,7 +189,7 @@ def _look(table: Table, now: datetime, limits: Limits) -> _Known:
     )
 
 
-def _opened(table: Table) -> QuerySet[InstantRecord, Any]:
+def _open_query(table: Table) -> QuerySet[InstantRecord, Any]:
     """Return the query of instants that are not completed, the oldest first. It asks for what the
     index of pending ones has.
     """
@@ -194,7 +198,7 @@ def _opened(table: Table) -> QuerySet[InstantRecord, Any]:
     return opened.order_by("requested_at").values_list(*columns)[:_PENDING_READ_MAX]
 
 
-def _claimed(table: Table) -> QuerySet[StreamStatus, Any]:
+def _claims_query(table: Table) -> QuerySet[StreamStatus, Any]:
     """Return the query of streams with their newest event times."""
     streams = StreamStatus.objects.filter(table=table, last_event_time__isnull=False)
     return streams.order_by("stream").values_list("stream", "last_event_time")

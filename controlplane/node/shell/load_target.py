@@ -1,4 +1,4 @@
-"""The table that `manage.py write` loads into: found, or made for the rows and registered."""
+"""The table that `manage.py write` loads into: an existing one, or a new one that it registers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LoadTarget:
     """The table of one load."""
 
     options: Mapping[str, Any]
-    """Of the command."""
+    """The options of the command."""
     stem: str
     """The name of the table where the options give none."""
     command: BaseCommand
@@ -44,7 +44,7 @@ class LoadTarget:
 
     @property
     def location(self) -> str:
-        """Raises InvalidRequest for a location that no table may have."""
+        """The location of the table. Raises InvalidRequest for one that no table may have."""
         root = settings.SLUICE_TABLE_ROOTS[0]
         return checked_location(self.options["table"] or f"{root}/{self.name}")
 
@@ -92,8 +92,8 @@ class LoadTarget:
             return dict(requested)
         options = with_kept_options(row, {"kind": "csv", **requested})
         del options["kind"]
-        if kept := sorted(set(options) - set(requested)):
-            listed = ", ".join(f"{name}={options[name]}" for name in kept)
+        if from_table := sorted(set(options) - set(requested)):
+            listed = ", ".join(f"{name}={options[name]}" for name in from_table)
             self.command.stdout.write(f"options kept with the table: {listed}")
         return options
 
@@ -103,14 +103,14 @@ class LoadTarget:
             keep_options(row, {"kind": "csv", **requested})
 
     def check_columns(self, present: Sequence[str]) -> None:
-        """Raises CommandError, in the words of the command."""
+        """Refuse columns that the file lacks. Raises CommandError, in the words of the command."""
         for option in ("record_key", "partition_by", "ordering"):
             name = self.options[option]
             if not name or name in present:
                 continue
             more = ""
             if option == "record_key":
-                more = ", or say by --key-from of which columns its key is to be made"
+                more = ", or name the columns of a generated key by --key-from"
             raise CommandError(
                 f"the file has no column {name}: name one by --{option.replace('_', '-')}{more}; "
                 f"it has {', '.join(present)}"
@@ -161,6 +161,6 @@ class LoadTarget:
                 do_register_table(location=self.location, slug=slug, name=self.name, **registrant())
                 write(f"registered as {slug}")
         except OperationalError:
-            write("not registered: there is no node's database yet, `make up` makes it")
+            write("not registered: the node has no database yet; `make up` creates it")
         except (DatabaseError, ControlPlaneError) as error:
             write(f"not registered: {error}")

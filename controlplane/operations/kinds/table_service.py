@@ -35,88 +35,23 @@ from controlplane.operations.planned_checks import SERVICE_TITLES, service_check
 from controlplane.operations.queueing import queue
 from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
+from controlplane.operations.service_plan_views import ServicePlanView, view_plan
 from controlplane.operations.source_places import checked_file_of_shell, checked_source
 from controlplane.operations.states import OPEN, OperationState
 from controlplane.operations.storage_settling import settled_by_storage
 from controlplane.operations.table_service_proof import service_proof
 from controlplane.tables.access import Caller, may
-from controlplane.tables.masks import masked_rows
 from controlplane.tables.models import Table
-from controlplane.tables.row_access import RowAccess, row_access, whole_access
-from workers.clock import InstantTime
+from controlplane.tables.row_access import row_access, whole_access
 from workers.errors import InvalidInput, LakehouseError, NotFound, StorageFailed
 from workers.jobs import ServiceJob
 from workers.table_services import registry
 from workers.table_services.given_rows import PATH_KEY
-from workers.table_services.service import ServicePlan
 
-STORED_ITEMS_MAX = 2000
-SAMPLE_CHARS_MAX = 200
-"""A value in a sample row is cut there."""
 PARAMETERS_MAX = 50
 SAVEPOINT = "savepoint"
 SCHEDULE = "schedule"
 """Who asks for what beat starts."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanItemRow:
-    what: str
-    effect: str
-    bytes: int
-    detail: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServicePlanView:
-    """What a service would do, exactly."""
-
-    service: str
-    summary: str
-    instant: InstantTime | None
-    """The pending instant that running carries out."""
-    items: list[PlanItemRow]
-    bytes_total: int
-    figures: Mapping[str, int]
-    blockers: list[str]
-    """Why it cannot run now; empty when it can."""
-    warnings: list[str]
-    sample: list[Mapping[str, Any]]
-    """Some of the rows that go, by column, each value as text or null. Empty for readers without
-    row access; masked columns have the mark. It is never stored.
-    """
-    is_empty: bool
-    """There is nothing to do."""
-    is_destructive: bool
-    plan_hash: str
-
-    @property
-    def is_executable(self) -> bool:
-        return not self.blockers and not self.is_empty
-
-    @property
-    def plan(self) -> dict[str, Any]:
-        """The same as JSON; a very long list of items is cut there and says so."""
-        return {
-            "service": self.service,
-            "summary": self.summary,
-            "instant": self.instant,
-            "items": [
-                {
-                    "what": item.what,
-                    "effect": item.effect,
-                    "bytes": item.bytes,
-                    "detail": item.detail,
-                }
-                for item in self.items[:STORED_ITEMS_MAX]
-            ],
-            "item_count": len(self.items),
-            "bytes_total": self.bytes_total,
-            "figures": dict(self.figures),
-            "blockers": self.blockers,
-            "warnings": self.warnings,
-            "plan_hash": self.plan_hash,
-        }
 
 
 def plan_service(
@@ -149,7 +84,7 @@ def plan_service(
     access = whole_access("", table.slug) if is_shell else None
     if reader is not None:
         access = row_access(reader, table)
-    return _view(plan, access)
+    return view_plan(plan, access)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,39 +197,6 @@ def do_schedule_service(
         return queue(ask, ask.unplanned(request), request)
     except (IntegrityError, NotAllowedNow):
         return None
-
-
-def _read_sample(plan: ServicePlan, access: RowAccess | None) -> list[Mapping[str, Any]]:
-    if plan.sample is None or access is None or not access.may_read:
-        return []
-    rows = masked_rows(plan.sample, access.masked).to_pylist()
-    return [
-        {
-            name: None if value is None else str(value)[:SAMPLE_CHARS_MAX]
-            for name, value in row.items()
-        }
-        for row in rows
-    ]
-
-
-def _view(plan: ServicePlan, access: RowAccess | None) -> ServicePlanView:
-    return ServicePlanView(
-        service=plan.service,
-        summary=plan.summary,
-        instant=plan.instant,
-        items=[
-            PlanItemRow(what=item.what, effect=item.effect, bytes=item.bytes, detail=item.detail)
-            for item in plan.items
-        ],
-        bytes_total=plan.bytes_total,
-        figures=dict(plan.figures),
-        blockers=list(plan.blockers),
-        warnings=list(plan.warnings),
-        sample=_read_sample(plan, access),
-        is_empty=plan.is_empty,
-        is_destructive=is_destructive(plan.service),
-        plan_hash=plan.plan_hash,
-    )
 
 
 def _check_role(service: str, by: User | None, table: Table) -> None:

@@ -1,4 +1,4 @@
-"""Lines of tables: what stands in archiving's way."""
+"""Lines of tables: what blocks archiving."""
 
 from __future__ import annotations
 
@@ -37,33 +37,33 @@ def record(table: Table, second: int, action: str = "commit", *, is_archived: bo
     )  # fmt: skip
 
 
-def blocked(person: User) -> list[str]:
+def find_blocked(person: User) -> list[str]:
     lines = table_lines(person, timezone.now())
     return [line.slug for line in lines if line.is_archiving_blocked]
 
 
 def test_a_table_is_blocked_where_its_check_fails_and_something_holds_it_up(admin: User) -> None:
-    held, unwell = {"20261126120000000": "writer-1"}, {"archiving": "warn"}
-    a_table("held", unwell, held)
-    a_table("held-and-well", {"commits": "bad"}, held)
-    a_table("unwell", unwell, {})
-    a_table("never-synced", unwell, None)
+    holders, failing = {"20261126120000000": "writer-1"}, {"archiving": "warn"}
+    a_table("held", failing, holders)
+    a_table("held-and-well", {"commits": "bad"}, holders)
+    a_table("failing", failing, {})
+    a_table("never-synced", failing, None)
 
-    assert blocked(admin) == ["held"]
+    assert find_blocked(admin) == ["held"]
 
 
 def test_savepoints_block_that_are_older_than_what_a_timeline_keeps(admin: User) -> None:
-    unwell = {"archiving": "warn"}
-    old, late, gone = (a_table(slug, unwell, {}) for slug in ("old", "late", "gone"))
+    failing = {"archiving": "warn"}
+    old, late, archived = (a_table(slug, failing, {}) for slug in ("old", "late", "archived"))
     for second in range(1, COMMITS):
-        for table in (old, late, gone):
+        for table in (old, late, archived):
             record(table, second)
     record(old, 0, "savepoint")
     record(late, COMMITS, "savepoint")
-    record(gone, 0, "savepoint", is_archived=True)
+    record(archived, 0, "savepoint", is_archived=True)
 
     with CaptureQueriesContext(connection) as queries:
-        assert blocked(admin) == ["old"]
+        assert find_blocked(admin) == ["old"]
 
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:

@@ -309,5 +309,5 @@ def test_the_api_and_the_pages_set_and_show_them(table: Table, client: Client, a
     checks = {row["name"] for row in client.get("/api/v1/tables/trips/health/").json()}
     assert (rows["skew"]["amount"], rows["skew"]["source"]) == (40, "namespace")
     assert everywhere["skew"]["amount"] == 30
-    assert "40 times hold here" in page.content.decode()
+    assert "set to 40 times" in page.content.decode()
     assert {"mirror", "compaction", "cleaning"} <= checks

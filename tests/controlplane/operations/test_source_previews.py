@@ -55,7 +55,7 @@ def test_what_the_write_would_be_refused_for_is_said(synced: Table, drop: Path) 
     keyless = preview(synced, drop / "keyless.csv", "csv")
 
     assert "id" in keyless.problem
-    with pytest.raises(InvalidRequest, match="incompatible type: .*column=city"):
+    with pytest.raises(InvalidRequest, match=r"incompatible type: .*column=city"):
         preview(synced, drop / "nested.parquet", "parquet")
 
 
