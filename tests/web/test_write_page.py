@@ -167,7 +167,7 @@ def test_a_file_is_shown_beside_the_table(
 
     assert status == 200
     assert "The columns fit the table" in page
-    assert page.count("new column") == 1
+    assert page.count("new column</span>") == 1
     assert f'value="{tmp_path}/new.csv"' in page
 
 
