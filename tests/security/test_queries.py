@@ -190,6 +190,7 @@ def test_no_pattern_is_made_of_what_somebody_typed() -> None:
 
 KEYS_OF_OUR_OWN = {
     "controlplane/audit/queries.py",
+    "controlplane/home/hours.py",
     "controlplane/mirror/apply.py",
     "controlplane/mirror/applying.py",
     "controlplane/mirror/queries/file_stats.py",

@@ -33,7 +33,12 @@ from controlplane.demo.streams import DemoRun, start_streams
 from controlplane.mirror.storage import storage_of
 from controlplane.mirror.sync import sync_table
 from controlplane.monitoring.models import Silence
-from controlplane.operations.actions import do_request_rollback, plan_rollback
+from controlplane.operations.actions import (
+    do_request_rollback,
+    do_request_service,
+    plan_rollback,
+    plan_service,
+)
 from controlplane.operations.models import Operation, ScheduleRun
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
@@ -59,8 +64,10 @@ FIXED = {
     "CheckLine.action",  # Markup of ours.
     "DemoButton.icon",
     "DemoButton.name",
-    "Deed.object",  # A link is made where it is a table's slug.
     "OperationDetail.lost",
+    "Place.icon",
+    "Place.page",
+    "RecentAction.object",  # A link is made where it is a table's slug.
     "RuleRow.check",
     "SchemaCase.at_start",
     "SchemaCase.at_validation",
@@ -200,6 +207,9 @@ def addresses(
     Silence.objects.create(table=trips, check_name="mirror", until=until, by="ada", reason="x")
     plan = plan_rollback(trips, places["instant"])
     rollback = do_request_rollback(trips, places["instant"], plan.plan_hash, "x", "trips", admin)
+    chosen = {"predicate": "city = 'Oslo'"}
+    deletion = plan_service(trips, "delete", chosen, None)
+    delete = do_request_service(trips, "delete", chosen, deletion.plan_hash, "x", "trips", admin)
     running = Operation.objects.filter(table=ads).latest("pk")
     running.stages = {"at": now.isoformat(), "stages": [STAGE]}
     running.save()
@@ -214,6 +224,7 @@ def addresses(
         f"/t/ads/conflicts/{schema_lost}",
         f"/t/ads/operations/{running.pk}",
         f"/t/trips/operations/{rollback.pk}",
+        f"/t/trips/operations/{delete.pk}",
         *(f"/t/trips/timeline?sel={places['instant']}&tab={tab}" for tab in tabs),
     ]
 

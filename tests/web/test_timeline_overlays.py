@@ -76,7 +76,7 @@ def test_each_overlay_stands_in_the_chart_and_in_its_twin(
     for page in (html, twin):
         assert "kept by ada: before &lt;b&gt;the&lt;/b&gt; reload" in page
         assert "The newest clean retained every state" in page
-        assert "The newest that was archived" in page
+        assert "The newest archived instant" in page
 
 
 def test_one_of_them_alone_is_switched_on_by_the_address(cleaned: Table, as_viewer: Client) -> None:
