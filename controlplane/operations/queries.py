@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.core.exceptions import PermissionDenied
 from django.db.models import Case, F, QuerySet, When
 from django.http import Http404
 from django.utils import timezone
@@ -27,7 +28,13 @@ from controlplane.operations.states import FINAL, OPEN, OperationState
 from controlplane.operations.waiting import Wait, waits_of
 from controlplane.paging import PAGE_ROWS, Page, chosen_order, in_order, newest_first
 from controlplane.read_together import read_together
-from controlplane.tables.access import Caller, Permission, access_table, visible_tables
+from controlplane.tables.access import (
+    Caller,
+    Permission,
+    access_table,
+    may_see_some,
+    visible_tables,
+)
 from controlplane.tables.masks import without_row_choices
 from controlplane.tables.messages import select_message
 from controlplane.tables.models import Table
@@ -219,6 +226,8 @@ def access_operation(user: Caller, operation_id: UUID, permission: Permission) -
     table that `user` may not see.
     """
     operation = _operations().filter(pk=operation_id, table__in=visible_tables(user)).first()
+    if operation is None and not may_see_some(user):
+        raise PermissionDenied("this requires the viewer role")
     if operation is None:
         raise Http404(f"there is no operation {operation_id}")
     access_table(user, operation.table.slug, permission)
