@@ -22,7 +22,8 @@ from controlplane.tables.locations import checked_location
 from controlplane.tables.models import DEFAULT_NAMESPACE, Table
 from workers.errors import InvalidInput, LakehouseError, TableNotFound
 from workers.lakehouse import LakehouseTable, create_table, open_table
-from workers.table.removal import remove_unwritten
+from workers.options.write_options import write_options
+from workers.write.removal import remove_unwritten
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -142,7 +143,7 @@ class LoadTarget:
         try:
             yield table
         except (CommandError, LakehouseError):
-            if remove_unwritten(table.table):
+            if remove_unwritten(table.table, write_options({})):
                 folder = Path(location)
                 if folder.is_dir() and not any(folder.iterdir()):
                     folder.rmdir()

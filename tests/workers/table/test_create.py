@@ -11,16 +11,19 @@ import pytest
 
 from tests.support.referee import assert_referee_agrees
 from tests.support.scenario_table import READINGS, schema_of
-from workers.errors import InvalidInput, TableExists, TableNotFound, UnsupportedTable
+from workers.concurrency.settling import table_lock
+from workers.errors import InvalidInput, LockTimeout, TableExists, TableNotFound, UnsupportedTable
 from workers.files.properties import load_properties, store_properties, table_checksum
 from workers.lakehouse import LakehouseTable, create_table, open_table
 from workers.options.table_options import config_from_properties, table_options
 from workers.options.write_options import write_options
 from workers.storage.local import LocalStorage
 from workers.timeline.metadata import SCHEMA_KEY, read_commit_metadata
+from workers.write.removal import remove_unwritten
 
 ALONE = {"hoodie.write.markers.type": "direct"}
 PRECOMBINE = "hoodie.datasource.write.precombine.field"
+IMPATIENT = {"hoodie.write.lock.wait_time_ms": "50"}
 PARTIAL = {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
 
 RATIOS = schema_of(
@@ -347,6 +350,30 @@ def test_options_have_hudis_defaults() -> None:
 )
 def test_values_are_taken_in_any_case(key: str, value: str) -> None:
     write_options({key: value})
+
+
+def test_table_without_rows_is_removed_and_another_one_is_kept(tmp_path: Path) -> None:
+    empty, written = create(tmp_path / "empty"), create(tmp_path / "written")
+    rows = pa.Table.from_pylist([{"id": "1", "place": "Oslo", "ts": 1}], READINGS)
+    written.write(rows, options=ALONE)
+
+    removed = [remove_unwritten(table.table, write_options({})) for table in (empty, written)]
+
+    assert removed == [True, False]
+    assert list((tmp_path / "empty").iterdir()) == []
+    with pytest.raises(TableNotFound):
+        empty.write(rows, options=ALONE)
+    assert open_table(tmp_path / "written").read().num_rows == 1
+
+
+def test_table_is_removed_only_under_its_lock(tmp_path: Path) -> None:
+    table = create(tmp_path / "t").table
+    options = write_options(IMPATIENT)
+
+    with table_lock(table, options).held(), pytest.raises(LockTimeout):
+        remove_unwritten(table, options)
+
+    assert open_table(tmp_path / "t").read().num_rows == 0
 
 
 @pytest.mark.parametrize(
