@@ -6,17 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from controlplane.operations.descriptions.services import get_service
 from controlplane.operations.queries import OperationDetail
 
 LINES_MAX: Final = 100
 _CHOICE_CHARS_MAX: Final = 2_000
-_CHOICES: Final[Mapping[str, str]] = {
-    "predicate": "Condition",
-    "keys": "Keys",
-    "path": "File",
-    "partitions": "Partitions",
-}
-"""Parameters that choose what is deleted, with their labels. Values are masked in the detail."""
+_CHOICES: Final = ("predicate", "keys", "path", "partitions")
+"""Parameters that choose what is deleted. Values are masked in the detail."""
 _OF_OVERWRITE: Final = ("partitions", "file_groups", "files", "bytes")
 
 
@@ -49,9 +45,9 @@ def describe_plan(operation: OperationDetail) -> PlannedEffect | None:
     return PlannedEffect(
         summary=plan["summary"],
         choices=[
-            (label, str(parameters[name])[:_CHOICE_CHARS_MAX])
-            for name, label in _CHOICES.items()
-            if parameters.get(name)
+            (field.label, str(parameters[field.name])[:_CHOICE_CHARS_MAX])
+            for field in get_service(operation.row.service).fields
+            if field.name in _CHOICES and parameters.get(field.name)
         ],
         figures=list(figures.items()),
         lines=[

@@ -79,10 +79,10 @@ class WriteForm(RequestForm):
     def __init__(self, *args: Any, kind: str, namespace: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.kind = kind
-        self.parts = {part.form_name: part for part in list_parts(kind)}
+        self.parts = {part.form_name: part for part in list_parts(kind) if part.form_name}
         for part in SOURCE.parts:
             if part.form_name not in self.parts:
-                del self.fields[part.form_name]
+                self.fields.pop(part.form_name, None)
         if "connection" in self.parts:
             self.fields["connection"] = connection_field(namespace, _CONNECTIONS.get(kind, "s3"))
         self.fields["operation"] = forms.ChoiceField(choices=_operations(kind))

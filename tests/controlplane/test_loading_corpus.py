@@ -78,9 +78,7 @@ def write_by_command(case: Case, root: Path, tmp_path: Path, *more: str) -> None
         create_table(location, name="loaded", schema=case.table, record_key=[key])
     words = ["--name", "loaded", "--record-key", key, *more]
     for name, value in case.options.items():
-        flag = {"header": "no-header"}.get(name, name).replace("_", "-")
-        is_switch = name in ("header", "decimal_comma")
-        words += [f"--{flag}"] if is_switch else [f"--{flag}={value}"]
+        words.append(f"--{name.replace('_', '-')}={value}")
     if case.refused:
         with pytest.raises(CommandError) as refusal:
             call_command("write", str(file), *words)

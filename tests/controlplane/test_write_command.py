@@ -59,7 +59,7 @@ def test_options_of_a_file_are_kept_for_the_next_one(
     words = ["--name", "prices", "--no-spark"]
 
     call_command(
-        "write", str(tmp_path / "day1.csv"), *words, "--delimiter=;", "--decimal-comma",
+        "write", str(tmp_path / "day1.csv"), *words, "--delimiter=;", "--decimal-comma=true",
         "--column-types=id=string",
     )  # fmt: skip
     call_command("write", str(tmp_path / "day2.csv"), *words)

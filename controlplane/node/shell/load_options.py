@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 from django.core.management import CommandError
 from django.core.management.base import OutputWrapper
 
+from controlplane.node.shell.arguments import add_fields, read_texts
+from controlplane.operations.descriptions.write import FILE_OPTIONS, MISSING
 from workers.clock import Clock
-from workers.loading.options import FORMATS, NAMES, format_named, without_suffixes
+from workers.loading.options import FORMATS, format_named, without_suffixes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,37 +25,25 @@ if TYPE_CHECKING:
 
 _PATTERN: Final = re.compile(r"[*?\[]")
 _SHOWN_EVERY_S: Final = 0.5
+_FIELDS: Final = (MISSING, *FILE_OPTIONS)
 
 
 def add_load_options(parser: ArgumentParser) -> None:
-    """The options of `workers.loading`, each by its name there."""
-    group = parser.add_argument_group("how the files are read")
-    group.add_argument("--missing", default="", help="the word for a missing value (NA)")
-    group.add_argument("--null-words", help='words for a missing value: "NA,-", or none')
-    group.add_argument("--format", choices=FORMATS, help="where the file's name does not show it")
-    group.add_argument("--compression", help="none, gzip or zstd, where the name does not show it")
-    group.add_argument("--delimiter", help="what separates fields (,): ; or | or tab")
-    group.add_argument("--quote", help='what quotes a field ("), or none')
-    group.add_argument("--escape", help="the sign that escapes the next one; none has a meaning")
-    group.add_argument("--encoding", help="utf-8, or such as latin-1, cp1252, utf-16")
-    group.add_argument("--no-header", action="store_true", help="the first line is data")
-    group.add_argument("--time-zone", help="of times that name none, such as Europe/Oslo")
-    group.add_argument("--decimal-comma", action="store_true", help="numbers are as 1.234,56")
-    group.add_argument("--column-types", help='of new columns: "zip=string; price=decimal(10,2)"')
-    group.add_argument("--names", choices=NAMES, help="clean: make plain names of odd ones")
+    """Add the options of `workers.loading`, each by its name there."""
+    add_fields(parser, _FIELDS)
+    add_format(parser)
+
+
+def add_format(parser: ArgumentParser) -> None:
+    """Add the format, which requests give as the kind of their source."""
+    parser.add_argument("--format", choices=FORMATS, help="where the file's name does not show it")
 
 
 def get_load_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that were given, as `load_options` takes them."""
-    names = (
-        *("missing", "null_words", "format", "compression", "delimiter", "quote", "escape"),
-        *("encoding", "time_zone", "column_types", "names"),
-    )
-    requested = {name: options[name] for name in names if options.get(name)}
-    if options.get("no_header"):
-        requested["header"] = "false"
-    if options.get("decimal_comma"):
-        requested["decimal_comma"] = "true"
+    requested = read_texts(options, _FIELDS)
+    if options["format"]:
+        requested["format"] = options["format"]
     if options.get("key_from"):
         requested |= {"key": options["record_key"], "key_from": options["key_from"]}
     return requested

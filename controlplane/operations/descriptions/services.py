@@ -67,8 +67,8 @@ _FILE = (
         is_needed=True,
         argument="path",
     ),
-    replace(MISSING, default="", help="The word for a missing value in a CSV; NA when empty."),
-    *(replace(option, argument="") for option in FILE_OPTIONS),
+    MISSING,
+    *(replace(option, argument="") for option in FILE_OPTIONS if option.form_name),
 )
 _CUSTOM = "For a custom key generator with a time."
 _SERVICES = (

@@ -16,6 +16,7 @@ from controlplane.operations.descriptions.field import (
     FieldType,
 )
 from controlplane.tables.access import Permission
+from workers.loading.options import COMPRESSIONS
 
 FILES: Final = ("csv", "json", "parquet")
 STATEMENT_CHARS_MAX: Final = 20_000
@@ -106,9 +107,8 @@ PATH: Final = Field(
 MISSING: Final = Field(
     name="missing",
     label="Missing value",
-    help="The word for a missing value in a CSV.",
+    help="The word for a missing value in a CSV; NA when empty.",
     chars_max=50,
-    default="NA",
     of=("csv",),
     group=_FROM,
 )
@@ -149,7 +149,8 @@ FILE_OPTIONS: Final = (
         name="decimal_comma",
         label="Decimal sign",
         choices=(
-            Choice(value="", label="a point"),
+            Choice(value="", label="as for the table's last file, or a point"),
+            Choice(value="false", label="a point"),
             Choice(value="true", label="a comma: 1.234,5"),
         ),
         of=("csv",),
@@ -159,7 +160,8 @@ FILE_OPTIONS: Final = (
         name="header",
         label="First line",
         choices=(
-            Choice(value="", label="names the columns"),
+            Choice(value="", label="as for the table's last file, or the names"),
+            Choice(value="true", label="names the columns"),
             Choice(value="false", label="is data"),
         ),
         of=("csv",),
@@ -177,15 +179,43 @@ FILE_OPTIONS: Final = (
         name="names",
         label="Names of columns",
         choices=(
-            Choice(value="", label="as they are"),
+            Choice(value="", label="as for the table's last file, or as they are"),
+            Choice(value="as_is", label="as they are"),
             Choice(value="clean", label="made plain: Unit Price is Unit_Price"),
         ),
         of=FILES,
         group=READING,
     ),
+    Field(
+        name="compression",
+        label="Compression",
+        help="Where neither the first bytes nor the name show it.",
+        choices=[Choice(value=name) for name in COMPRESSIONS],
+        of=FILES,
+        in_form="",
+    ),
+    Field(
+        name="quote",
+        label="Quote",
+        help='What quotes a field, such as ", or none.',
+        chars_max=8,
+        of=("csv",),
+        in_form="",
+    ),
+    Field(
+        name="escape",
+        label="Escape",
+        help="The character that escapes the next one; by default none does.",
+        chars_max=8,
+        of=("csv",),
+        in_form="",
+    ),
 )
-"""Those of `workers.loading` that people need most; a request takes the others too."""
-_LOADED: Final = ("connection", "key_from", "table", "query")
+"""How a file is read: options of `workers.loading`, by their names there."""
+_LOADED: Final = (
+    *("connection", "missing", "key_from", "table", "query"),
+    *(option.name for option in FILE_OPTIONS),
+)
 """The parts with an argument of `manage.py write`, which loads a file or rows of a database."""
 _PARTS: Final = (
     TOPIC,

@@ -24,7 +24,7 @@ from controlplane.errors import ControlPlaneError
 from controlplane.node.shell.arguments import add_fields, add_yes
 from controlplane.node.shell.load_options import (
     LoadProgress,
-    add_load_options,
+    add_format,
     files_named,
     get_load_options,
     get_table_name,
@@ -104,7 +104,7 @@ class Command(BaseCommand):
         parser.add_argument("--record-key", default="id", help="the key column (default: id)")
         parser.add_argument("--partition-by", default="", help="the partition column")
         parser.add_argument("--ordering", default="", help="the column whose greatest value wins")
-        add_load_options(parser)
+        add_format(parser)
         parser.add_argument("--streams", default="", help='"a=x,y;b=*": written at once')
         parser.add_argument("--table-type", choices=["COPY_ON_WRITE", "MERGE_ON_READ"])
         parser.add_argument("--no-spark", action="store_true", help="Arrow in this process")
