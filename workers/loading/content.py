@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final
 import pyarrow as pa
 
 from workers.errors import InvalidInput
-from workers.loading.bad_row import BadRow
+from workers.loading.findings import BadRow
 from workers.loading.options import LoadOptions
 
 _MAGIC: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, Final, NoReturn
 
-from workers.loading.bad_row import BadRow
 from workers.loading.content import Content, InputFile, reject_encoding
+from workers.loading.findings import BadRow
 
 _PIECE_BYTES: Final = 4 << 20
 _LINE_BYTES_MAX: Final = 128 << 20

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from workers.errors import InvalidInput
-from workers.loading.bad_row import UnfitNames
+from workers.loading.findings import UnfitNames
 from workers.loading.text import guess_of_header
 
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")

@@ -16,9 +16,8 @@ import pyarrow.compute as pc
 
 from workers.errors import BadRows, InvalidInput
 from workers.files.arrow_streams import arrow_stream, parquet_file
-from workers.loading.bad_row import BadRow
 from workers.loading.content import InputFile
-from workers.loading.counts import LoadCounts
+from workers.loading.findings import BadRow, LoadCounts
 from workers.loading.names import stored_names
 from workers.loading.options import LoadOptions
 from workers.schema.conversion import can_fit, decode_columns, find_left_out_columns, fit_column

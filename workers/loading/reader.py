@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +10,11 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from workers.errors import InvalidInput
-from workers.loading.bad_row import BadRow
 from workers.loading.content import Content, InputFile
-from workers.loading.counts import LoadCounts
+from workers.loading.findings import BadRow, LoadCounts
 from workers.loading.inference import Guess
 from workers.loading.json_lines import Line, json_batches
 from workers.loading.json_types import Convert, JsonGuess, Misfit, converter
@@ -98,6 +98,24 @@ def open_rows(
 def read_rows(rows: RowSource) -> pa.Table:
     """Return everything, in memory."""
     return pa.Table.from_batches(list(rows), schema=rows.schema)
+
+
+def spool_rows(
+    rows: RowSource, file: Path, on_batch: Callable[[RowSource], None] | None = None
+) -> None:
+    """Write all rows into a Parquet `file`, which appears when it is whole. Memory holds one batch;
+    `on_batch` is called after each. Raises as iterating `rows` does.
+    """
+    beside = file.with_name(f"{file.name}.part")
+    try:
+        with beside.open("wb") as stream, pq.ParquetWriter(stream, rows.schema) as writer:
+            for batch in rows:
+                writer.write_table(pa.Table.from_batches([batch], rows.schema))
+                if on_batch is not None:
+                    on_batch(rows)
+        beside.rename(file)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)

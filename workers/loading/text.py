@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from workers.errors import InvalidInput
-from workers.loading.bad_row import BadRow
 from workers.loading.content import Content, InputFile, count_lines, reject_encoding, reject_nul
+from workers.loading.findings import BadRow
 from workers.loading.options import LoadOptions
 
 BLOCK_BYTES: Final = 8 << 20

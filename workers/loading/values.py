@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.loading.counts import LoadCounts
+from workers.loading.findings import LoadCounts
 from workers.loading.options import LoadOptions, zone_named
 
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?")

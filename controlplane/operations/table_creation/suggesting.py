@@ -20,7 +20,7 @@ from controlplane.operations.query_sources import SQL, checked_query
 from controlplane.operations.source_places import checked_file_of_shell, checked_rows_place
 from controlplane.sql.limits import ROWS_MAX
 from workers.errors import InvalidInput, LakehouseError, NotFound
-from workers.loading.bad_row import UnfitNames
+from workers.loading.findings import UnfitNames
 from workers.loading.options import load_options
 from workers.storage.copying import file_here
 from workers.storage.source_places import check_in_no_table

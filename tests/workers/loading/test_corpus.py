@@ -11,8 +11,7 @@ import pytest
 from tests.workers.loading.corpus import Case, cases, get_types, plain
 from workers.errors import InvalidInput
 from workers.loading.options import load_options
-from workers.loading.reader import RowSource, open_rows
-from workers.loading.spool import spool_rows
+from workers.loading.reader import RowSource, open_rows, spool_rows
 
 CASES = cases()
 

@@ -14,8 +14,7 @@ from workers.errors import InvalidInput
 from workers.files.arrow_streams import parquet_schema
 from workers.given_connection import load_connection_of_kind
 from workers.loading.options import OPTION_KEYS, LoadOptions, load_options
-from workers.loading.reader import InputFile, open_rows
-from workers.loading.spool import spool_rows
+from workers.loading.reader import InputFile, open_rows, spool_rows
 from workers.spark.inputs.source import JobSource, Surroundings, WrittenOnce
 from workers.spark.types import to_spark
 from workers.storage.copying import file_here

@@ -43,7 +43,6 @@ from workers.errors import LakehouseError
 from workers.jobs import OPERATIONS, WriteJob
 from workers.lakehouse import LakehouseTable
 from workers.loading.options import load_options, options_as_text
-from workers.loading.spool import spool_rows
 from workers.ports import RandomIds, system_ports
 from workers.storage.copying import file_here
 from workers.storage.source_places import check_in_no_table
@@ -174,7 +173,7 @@ class Command(BaseCommand):
         return [InputFile(Path(path).name, path=here)]
 
     def _write(self, options: Mapping[str, Any], scratch: Path) -> None:
-        from workers.loading.reader import open_rows
+        from workers.loading.reader import open_rows, spool_rows
         from workers.spark.load import parse_streams
 
         files = self._files(options, scratch)

@@ -1,9 +1,42 @@
-"""Numbers of a load: the values of its file that were converted, left out or missing."""
+"""Facts that a load reports: the row that it refuses, and the values that it changed in form."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+
+from workers.errors import InvalidInput
+
+
+class UnfitNames(InvalidInput):
+    """Names of columns that a table does not take; `names=clean` makes others of them."""
+
+
+class BadRow(InvalidInput):
+    """One row of a file, by its line and column. `value` is for who may read the file; the message
+    does not hold it, because messages are shown to others too.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        file: str,
+        line: int | None = None,
+        row: int | None = None,
+        column: str = "",
+        advice: str = "",
+        value: str = "",
+    ) -> None:
+        self.value = value[:200]
+        named: dict[str, object] = {"file": file}
+        if line is not None:
+            named["line"] = line
+        elif row is not None:
+            named["row"] = row
+        if column:
+            named["column"] = column
+        super().__init__(f"{reason}; {advice}" if advice else reason, **named)
 
 
 @dataclass(slots=True)
