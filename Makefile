@@ -20,6 +20,19 @@ MUTANTS ?= 200
 help: ## List the commands.
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z][a-z-]*:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# The site's tools stay out of .venv: they need libraries that Sluice does not.
+DOCS_ENV := var/docs-env
+.PHONY: docs
+docs: ## Build the documentation as a site in var/site; fails on warnings and broken links.
+	@wanted=$$(sha256sum < docs/requirements.txt); \
+	if [ "$$(cat $(DOCS_ENV)/.requirements.sha256 2>/dev/null || true)" != "$$wanted" ]; then \
+		'$(PYTHON_BIN)' -m venv $(DOCS_ENV) && \
+		$(DOCS_ENV)/bin/pip install --quiet --disable-pip-version-check --requirement docs/requirements.txt && \
+		echo "$$wanted" > $(DOCS_ENV)/.requirements.sha256; \
+	fi
+	@NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(DOCS_ENV)/bin/mkdocs build --quiet --strict --config-file docs/mkdocs.yml
+	@echo "docs: open var/site/index.html"
+
 # All pins are there, so none needs the others; modules are compiled when they are first imported, most never are.
 .PHONY: setup
 setup: ## Create .venv and install the pinned requirements (again only when they changed).
