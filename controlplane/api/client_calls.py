@@ -78,7 +78,7 @@ def _method(description: Description) -> str:
     is_plan_needed = bool(description.plan) and any(
         field.is_of_plan and field.is_needed for field in description.fields
     )
-    first = [f"{name}: str" for name in ("slug", *_places(description))]
+    first = [f"{name}: str" for name in _places(description)]
     first += [_parameter(field) for field in own if field.is_first]
     rest = [_parameter(field) for field in own if not field.is_first]
     if description.plan and is_plan_needed:
@@ -112,9 +112,10 @@ def _method(description: Description) -> str:
         lines.append("    if plan is not None:")
         lines += [f'        body["{name}"] = {value}' for name, value in of_plan.items()]
     key = ", key=key" if description.takes_key else ""
-    sent = f'self._connection.send("POST", path, drop_empty(body){key})'
+    method = description.method
+    sent = f'self._connection.send("{method}", path, drop_empty(body){key})'
     lines += [
-        f'    path = f"{{table_path(slug)}}{_path(description)}"',
+        f'    path = f"{_path(description)}"',
         f"    answer: {description.answer} = {sent}",
         "    return answer",
     ]
@@ -126,7 +127,8 @@ def _places(description: Description) -> list[str]:
 
 
 def _path(description: Description) -> str:
-    return re.sub(r"{(\w+)}", r"{segment(\1)}", description.address)
+    path = description.address.replace("tables/{slug}/", "{table_path(slug)}")
+    return re.sub(r"{(\w+)}", r"{segment(\1)}", path)
 
 
 def _parameter(field: Field) -> str:

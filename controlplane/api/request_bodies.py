@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any, ClassVar
 
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
+from rest_framework.request import Request
 
-from controlplane.api.parsing import Strict
+from controlplane.api.outputs import output
+from controlplane.api.parsing import Strict, validated
+from controlplane.api.requests import IDEMPOTENCY_KEY, idempotency_key
 from controlplane.fields import InstantTimeSerializerField
 from controlplane.operations.descriptions.field import LEFT_OUT, Description, Field, FieldType
+from controlplane.operations.requesting import Given
+
+KEY = OpenApiParameter(IDEMPOTENCY_KEY, str, OpenApiParameter.HEADER)
 
 
 class RequestBody(Strict):
-    """The fields of one request. A field that is not listed is refused."""
+    """The fields of one request. Other fields are rejected."""
 
     description: ClassVar[Description]
 
@@ -23,6 +32,40 @@ class RequestBody(Strict):
             for field in self.description.fields
             if field.is_in_body
         }
+
+
+@cache
+def body_of(description: Description) -> type[RequestBody]:
+    """Return the serializer of the request."""
+    members = {"description": description, "__doc__": description.purpose}
+    return type(description.body, (RequestBody,), members)
+
+
+def takes(
+    description: Description, operation_id: str, answer: type, *, status: int = 202
+) -> Callable[..., Any]:
+    """Decorate the method of a view that answers the request: its part of the OpenAPI document."""
+    return extend_schema(
+        operation_id=operation_id,
+        request=body_of(description),
+        parameters=[KEY] if description.takes_key else None,
+        responses={status: output(answer)},
+    )
+
+
+def read_body(description: Description, request: Request) -> dict[str, Any]:
+    """Return the values of the body. Raises ValidationError."""
+    return validated(body_of(description), request)
+
+
+def pop_given(request: Request, body: dict[str, Any]) -> Given:
+    """Take the confirmation out of the body, and add the request's key. Raises InvalidRequest."""
+    return Given(
+        reason=body.pop("reason", ""),
+        typed_name=body.pop("table_name", ""),
+        plan_hash=body.pop("plan_hash", ""),
+        idempotency_key=idempotency_key(request),
+    )
 
 
 def to_serializer_field(field: Field) -> serializers.Field[Any, Any, Any, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -17,8 +17,8 @@ from rest_framework.response import Response
 from controlplane.api.auth import IsAdmin, IsOperatorToWrite
 from controlplane.api.outputs import output, page_of, shown, shown_page
 from controlplane.api.parsing import CommaList, SortKey, Strict, validated, validated_query
-from controlplane.api.request_bodies import RequestBody
-from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
+from controlplane.api.request_bodies import read_body, takes
+from controlplane.api.requests import actor, idempotency_key
 from controlplane.api.views import ApiView
 from controlplane.errors import InvalidRequest
 from controlplane.operations.actions import (
@@ -125,9 +125,6 @@ class OperationListApi(ApiView):
 class TableOperationListApi(ApiView):
     permission_classes = [IsOperatorToWrite]
 
-    class WriteRequest(RequestBody):
-        description = WRITE
-
     @extend_schema(
         operation_id="table_operations_list",
         parameters=[OperationQuery],
@@ -139,14 +136,9 @@ class TableOperationListApi(ApiView):
         page = operations_page(table, request.user, **query)
         return Response(shown_page(page.rows, page.next_cursor))
 
-    @extend_schema(
-        operation_id="writes_request",
-        request=WriteRequest,
-        parameters=[OpenApiParameter(IDEMPOTENCY_KEY, str, OpenApiParameter.HEADER)],
-        responses={202: output(OperationDetail)},
-    )
+    @takes(WRITE, "writes_request", OperationDetail)
     def post(self, request: Request, slug: str) -> Response:
-        body = validated(self.WriteRequest, request)
+        body = read_body(WRITE, request)
         ask = _planned_write if _is_of_a_service(body) else _write
         return Response(_shown_operation(request, ask(request, slug, body).pk), status=202)
 
@@ -204,16 +196,11 @@ class OverwritePlanApi(ApiView):
     permission_classes = [IsOperatorToWrite]
     changes_nothing = True
 
-    class OverwriteRequest(RequestBody):
-        description = PLAN_OVERWRITE
-
-    @extend_schema(
-        operation_id="writes_plan", request=OverwriteRequest, responses=output(OverwritePlan)
-    )
+    @takes(PLAN_OVERWRITE, "writes_plan", OverwritePlan, status=200)
     def post(self, request: Request, slug: str) -> Response:
         """Changes nothing. `plan_hash` of the answer goes with the write."""
         table = access_table(request.user, slug, Permission.OPERATE)
-        body = validated(self.OverwriteRequest, request)
+        body = read_body(PLAN_OVERWRITE, request)
         check_named_places(actor(request), body)
         return Response(shown(plan_overwrite(table, body["operation"], body)))
 
@@ -244,12 +231,9 @@ class OperationCancelApi(ApiView):
 class RollbackPlanApi(ApiView):
     permission_classes = [IsAdmin]
 
-    class PlanRequest(RequestBody):
-        description = PLAN_ROLLBACK
-
-    @extend_schema(operation_id="rollbacks_plan", request=PlanRequest, responses=output(PlanView))
+    @takes(PLAN_ROLLBACK, "rollbacks_plan", PlanView, status=200)
     def post(self, request: Request, slug: str) -> Response:
-        body = validated(self.PlanRequest, request)
+        body = read_body(PLAN_ROLLBACK, request)
         table = access_table(request.user, slug, Permission.ADMINISTER)
         return Response(shown(plan_rollback(table, body["instant"])))
 
@@ -258,17 +242,9 @@ class RollbackCreateApi(ApiView):
     permission_classes = [IsAdmin]
     throttle_scope = "rollback"
 
-    class RollbackRequest(RequestBody):
-        description = ROLLBACK
-
-    @extend_schema(
-        operation_id="rollbacks_request",
-        request=RollbackRequest,
-        parameters=[OpenApiParameter(IDEMPOTENCY_KEY, str, OpenApiParameter.HEADER)],
-        responses={202: output(OperationDetail)},
-    )
+    @takes(ROLLBACK, "rollbacks_request", OperationDetail)
     def post(self, request: Request, slug: str) -> Response:
-        body = validated(self.RollbackRequest, request)
+        body = read_body(ROLLBACK, request)
         table = access_table(request.user, slug, Permission.ADMINISTER)
         operation = do_request_rollback(
             table,

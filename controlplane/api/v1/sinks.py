@@ -5,16 +5,16 @@ relaunch.
 from __future__ import annotations
 
 from django.http import Http404
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api.auth import IsAdmin, IsOperator, IsOperatorToWrite
 from controlplane.api.outputs import output, shown, shown_list
-from controlplane.api.parsing import Strict, validated, validated_query
-from controlplane.api.request_bodies import RequestBody
-from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
+from controlplane.api.parsing import Strict, validated_query
+from controlplane.api.request_bodies import read_body, takes
+from controlplane.api.requests import actor, idempotency_key
 from controlplane.api.views import ApiView
 from controlplane.mirror.queries.sinks import (
     LetterCommitRow,
@@ -57,29 +57,20 @@ from controlplane.tables.models import Table
 from controlplane.tables.row_access import row_access
 
 PARTICIPANTS_MAX = 1_000
-_KEY = OpenApiParameter(IDEMPOTENCY_KEY, str, OpenApiParameter.HEADER)
 
 
 class SinkListApi(ApiView):
     permission_classes = [IsOperatorToWrite]
     sort_keys = ("sink_id", "phase")
 
-    class SinkStart(RequestBody):
-        description = START_SINK
-
     @extend_schema(operation_id="sinks_list", responses=output(SinkSummary)(many=True))
     def get(self, request: Request, slug: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)
         return Response(shown_list(sinks_board(table, is_whole=_is_whole(request, table))))
 
-    @extend_schema(
-        operation_id="sinks_start",
-        request=SinkStart,
-        parameters=[_KEY],
-        responses={202: output(OperationDetail)},
-    )
+    @takes(START_SINK, "sinks_start", OperationDetail)
     def post(self, request: Request, slug: str) -> Response:
-        body = validated(self.SinkStart, request)
+        body = read_body(START_SINK, request)
         table = access_table(request.user, slug, Permission.OPERATE)
         operation = do_start_sink(
             table,
@@ -172,17 +163,9 @@ class SinkReplayApi(ApiView):
 
     permission_classes = [IsAdmin]
 
-    class SinkReplay(RequestBody):
-        description = REPLAY
-
-    @extend_schema(
-        operation_id="sinks_dead_letters_replay",
-        request=SinkReplay,
-        parameters=[_KEY],
-        responses={202: output(OperationDetail)},
-    )
+    @takes(REPLAY, "sinks_dead_letters_replay", OperationDetail)
     def post(self, request: Request, slug: str, sink_id: str) -> Response:
-        body = validated(self.SinkReplay, request)
+        body = read_body(REPLAY, request)
         table = access_table(request.user, slug, Permission.ADMINISTER)
         operation = do_request_replay(
             table, sink_id, by=actor(request), idempotency_key=idempotency_key(request), **body
@@ -195,16 +178,9 @@ class SinkResetPlanApi(ApiView):
 
     permission_classes = [IsAdmin]
 
-    class SinkResetTarget(RequestBody):
-        description = PLAN_RESET
-
-    @extend_schema(
-        operation_id="sinks_reset_plan",
-        request=SinkResetTarget,
-        responses=output(SinkResetPlan),
-    )
+    @takes(PLAN_RESET, "sinks_reset_plan", SinkResetPlan, status=200)
     def post(self, request: Request, slug: str, sink_id: str) -> Response:
-        body = validated(self.SinkResetTarget, request)
+        body = read_body(PLAN_RESET, request)
         table = access_table(request.user, slug, Permission.ADMINISTER)
         return Response(shown(plan_sink_reset(table, sink_id, to=body["to"])))
 
@@ -214,17 +190,9 @@ class SinkResetApi(ApiView):
 
     permission_classes = [IsAdmin]
 
-    class SinkResetRequest(RequestBody):
-        description = RESET_SINK
-
-    @extend_schema(
-        operation_id="sinks_reset",
-        request=SinkResetRequest,
-        parameters=[_KEY],
-        responses={201: output(SinkReset)},
-    )
+    @takes(RESET_SINK, "sinks_reset", SinkReset, status=201)
     def post(self, request: Request, slug: str, sink_id: str) -> Response:
-        body = validated(self.SinkResetRequest, request)
+        body = read_body(RESET_SINK, request)
         table = access_table(request.user, slug, Permission.ADMINISTER)
         done = do_reset_sink(
             table,
@@ -244,14 +212,9 @@ class SinkStopApi(ApiView):
 
     permission_classes = [IsOperator]
 
-    class SinkStop(RequestBody):
-        description = STOP_SINK
-
-    @extend_schema(
-        operation_id="sinks_stop", request=SinkStop, responses={202: output(SinkSummary)}
-    )
+    @takes(STOP_SINK, "sinks_stop", SinkSummary)
     def post(self, request: Request, slug: str, sink_id: str) -> Response:
-        body = validated(self.SinkStop, request)
+        body = read_body(STOP_SINK, request)
         table = access_table(request.user, slug, Permission.OPERATE)
         is_hard = body["kind"] == "hard"
         by = actor(request).get_username()
@@ -265,17 +228,9 @@ class SinkRelaunchApi(ApiView):
 
     permission_classes = [IsOperator]
 
-    class SinkRelaunch(RequestBody):
-        description = RELAUNCH_SINK
-
-    @extend_schema(
-        operation_id="sinks_relaunch",
-        request=SinkRelaunch,
-        parameters=[_KEY],
-        responses={202: output(OperationDetail)},
-    )
+    @takes(RELAUNCH_SINK, "sinks_relaunch", OperationDetail)
     def post(self, request: Request, slug: str, sink_id: str) -> Response:
-        body = validated(self.SinkRelaunch, request)
+        body = read_body(RELAUNCH_SINK, request)
         table = access_table(request.user, slug, Permission.OPERATE)
         operation = do_relaunch_sink(
             table,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -14,8 +14,8 @@ from controlplane.api.auth import IsAdminToWrite, IsOperator
 from controlplane.api.if_match import if_unchanged
 from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated, validated_query
-from controlplane.api.request_bodies import RequestBody, to_serializer_field
-from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
+from controlplane.api.request_bodies import read_body, takes, to_serializer_field
+from controlplane.api.requests import actor, idempotency_key
 from controlplane.api.views import ApiView
 from controlplane.mirror.queries.files import Backlog, backlog
 from controlplane.mirror.queries.table_services import (
@@ -77,16 +77,9 @@ class ServiceListApi(ApiView):
 class ServicePlanApi(ApiView):
     changes_nothing = True
 
-    class ServicePlanRequest(RequestBody):
-        description = PLAN_SERVICE
-
-    @extend_schema(
-        operation_id="services_plan",
-        request=ServicePlanRequest,
-        responses=output(ServicePlanView),
-    )
+    @takes(PLAN_SERVICE, "services_plan", ServicePlanView, status=200)
     def post(self, request: Request, slug: str, service: str) -> Response:
-        body = validated(self.ServicePlanRequest, request)
+        body = read_body(PLAN_SERVICE, request)
         table = access_table(request.user, slug, permission_to_plan(body["parameters"]))
         check_named_places(actor(request), body)
         check_row_choice(request.user, table, service, body["parameters"])
@@ -98,17 +91,9 @@ class ServiceRunApi(ApiView):
     permission_classes = [IsOperator]
     throttle_scope = "service"
 
-    class ServiceRequest(RequestBody):
-        description = SERVICE
-
-    @extend_schema(
-        operation_id="services_request",
-        request=ServiceRequest,
-        parameters=[OpenApiParameter(IDEMPOTENCY_KEY, str, OpenApiParameter.HEADER)],
-        responses={202: output(OperationDetail)},
-    )
+    @takes(SERVICE, "services_request", OperationDetail)
     def post(self, request: Request, slug: str, service: str) -> Response:
-        body = validated(self.ServiceRequest, request)
+        body = read_body(SERVICE, request)
         table = access_table(request.user, slug, permission_of(service))
         operation = do_request_service(
             table,

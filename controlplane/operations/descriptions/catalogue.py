@@ -6,40 +6,23 @@ import textwrap
 from collections.abc import Sequence
 from typing import Final
 
+from controlplane.operations.descriptions import rollback, services, sinks, write
 from controlplane.operations.descriptions.field import Description, Field, FieldType
-from controlplane.operations.descriptions.rollback import PLAN_ROLLBACK, ROLLBACK
-from controlplane.operations.descriptions.services import PLAN_SERVICE, SERVICE, SERVICES, Service
-from controlplane.operations.descriptions.sinks import (
-    PLAN_RESET,
-    RELAUNCH_SINK,
-    REPLAY,
-    RESET_SINK,
-    START_SINK,
-    STOP_SINK,
-)
-from controlplane.operations.descriptions.write import PLAN_OVERWRITE, WRITE
+from controlplane.operations.descriptions.services import SERVICES, Service
 
-DESCRIPTIONS: Final[Sequence[Description]] = (
-    PLAN_OVERWRITE,
-    WRITE,
-    PLAN_ROLLBACK,
-    ROLLBACK,
-    PLAN_SERVICE,
-    SERVICE,
-    START_SINK,
-    STOP_SINK,
-    RELAUNCH_SINK,
-    PLAN_RESET,
-    RESET_SINK,
-    REPLAY,
-)
+DESCRIPTIONS: Final[Sequence[Description]] = [
+    value
+    for module in (write, rollback, services, sinks)
+    for value in vars(module).values()
+    if isinstance(value, Description)
+]
 
 _HEAD: Final = """# Requests
 
 Printed by `manage.py operation fields`; a test holds the two together. Each request is described
 once, so the API, the form, the command and the Python client have the same fields. Addresses are
-those of one table, below `/api/v1/tables/<slug>/`. *Form* and *command* are the field's names
-there; a dash means that they have none. A field in *italics* is a part of the one below it.
+below `/api/v1/`. *Form* and *command* are the field's names there; a dash means that they have
+none. A field in *italics* is a part of the one below it.
 """
 
 
@@ -51,7 +34,7 @@ def requests_page() -> str:
 
 def _section(description: Description) -> str:
     command = f" Command: `manage.py {description.command}`." if description.command else ""
-    ways = f"`POST {description.address}`, `Client.{description.call}`."
+    ways = f"`{description.method} {description.address}`, `Client.{description.call}`."
     text = f"{ways} Role: {description.permission.role}.{command}"
     head = _head(description.name, description.purpose, text)
     columns = "\n| field | type | default | form | command | meaning |\n|---|---|---|---|---|---|"

@@ -5,7 +5,7 @@ make serializers, forms, arguments and methods of them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from enum import Enum
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ LEFT_OUT: Final = object()
 """The default of a field that a request is stored without."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Choice:
     value: str
     label: str = ""
@@ -39,7 +39,7 @@ class Choice:
     """Whether this choice takes data away, so that a plan comes first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Field:
     """One value of a request."""
 
@@ -49,6 +49,7 @@ class Field:
     """A noun, for the form."""
     help: str = ""
     """One sentence for the form, the API, the command and the manual."""
+    _: KW_ONLY
     type: FieldType = FieldType.TEXT
     is_needed: bool = False
     default: Any = ""
@@ -106,7 +107,7 @@ class Field:
         return [choice.value for choice in self.choices]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Description:
     """One request: what it does, who may ask for it, and its fields."""
 
@@ -115,7 +116,10 @@ class Description:
     purpose: str
     """The docstring of the client's method, and the paragraph of the manual."""
     address: str
-    """Below the table's address, such as `sinks/{sink_id}/stop/`."""
+    """Below `/api/v1/`, such as `tables/{slug}/sinks/{sink_id}/stop/`."""
+    method: str = "POST"
+    body: str
+    """What the OpenAPI document calls its body."""
     call: str
     """The client's method."""
     answer: str

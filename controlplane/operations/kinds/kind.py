@@ -5,7 +5,7 @@ kind is one new file here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 from controlplane.errors import NotAllowedNow
 from controlplane.operations import kinds as package
 from controlplane.operations.checks import Check
-from controlplane.operations.descriptions.field import Description
 from controlplane.operations.living import worker_is_gone
 from controlplane.operations.models import Operation
 from controlplane.operations.outcomes import Outcome
@@ -143,10 +142,6 @@ class Kind:
     scheduled: Callable[[Table, str, Mapping[str, Any]], Ask[Any]] | None = None
     """What a schedule asks for, of a table, a service and its parameters; None where a person has
     to look each time. Raises InvalidRequest.
-    """
-    descriptions: Sequence[Description] = ()
-    """The requests for it, with their fields: from these come the bodies of the API, forms,
-    arguments of `manage.py`, methods of the client and the manual.
     """
     page: str = ""
     """Of the table's pages the one that it belongs to."""

@@ -17,7 +17,6 @@ from controlplane.errors import NotAllowedNow
 from controlplane.mirror.storage import storage_of
 from controlplane.operations.ask import Ask, Request, Requester, Wanted
 from controlplane.operations.confirmation import Confirmation
-from controlplane.operations.descriptions.sinks import REPLAY
 from controlplane.operations.effect_proofs import REPLAY_TITLES, replay_checks
 from controlplane.operations.kinds.kind import Kind
 from controlplane.operations.letters_left import letters_left
@@ -156,7 +155,6 @@ KIND = Kind(
     job=ReplayJob,
     permission=lambda _: Permission.ADMINISTER,
     confirm=_confirm,
-    descriptions=(REPLAY,),
     titles=REPLAY_TITLES,
     checks=replay_checks,
     has_trace=False,

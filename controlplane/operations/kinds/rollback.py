@@ -19,7 +19,6 @@ from controlplane.mirror.models import InstantRecord
 from controlplane.mirror.storage import engine_table
 from controlplane.operations.ask import Ask, Request, Requester, Wanted
 from controlplane.operations.confirmation import Confirmation
-from controlplane.operations.descriptions.rollback import PLAN_ROLLBACK, ROLLBACK
 from controlplane.operations.kinds.kind import Kind
 from controlplane.operations.models import Operation
 from controlplane.operations.outcomes import Outcome, without_effect
@@ -209,7 +208,6 @@ KIND = Kind(
         Permission.ADMINISTER if subject.is_bound_to_plan else Permission.OPERATE
     ),
     confirm=_confirm,
-    descriptions=(PLAN_ROLLBACK, ROLLBACK),
     titles=ROLLBACK_TITLES,
     checks=rollback_checks,
     may_name=lambda operation, instant: False,  # It is what was asked to be undone.

@@ -20,14 +20,7 @@ from controlplane.errors import InvalidRequest, NotAllowedNow
 from controlplane.operations.ask import Ask, Request, Requester, Wanted
 from controlplane.operations.brokers import check_brokers
 from controlplane.operations.cancels import SPARK_USER
-from controlplane.operations.descriptions.sinks import (
-    PLAN_RESET,
-    RELAUNCH_SINK,
-    RELAUNCHES_MAX,
-    RESET_SINK,
-    START_SINK,
-    STOP_SINK,
-)
+from controlplane.operations.descriptions.sinks import RELAUNCHES_MAX
 from controlplane.operations.effect_proofs import SINK_TITLES, sink_checks
 from controlplane.operations.kinds.kind import Cancelling, Kind
 from controlplane.operations.models import Operation
@@ -217,7 +210,6 @@ KIND = Kind(
     job=SinkJob,
     permission=lambda _: Permission.OPERATE,
     confirm=confirm_sink,
-    descriptions=(START_SINK, STOP_SINK, RELAUNCH_SINK, PLAN_RESET, RESET_SINK),
     titles=SINK_TITLES,
     checks=sink_checks,
     is_gone=sink_is_gone,

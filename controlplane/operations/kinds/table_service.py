@@ -18,11 +18,7 @@ from controlplane.errors import InvalidRequest, NotAllowedNow, StorageUnavailabl
 from controlplane.mirror.storage import engine_table
 from controlplane.operations.ask import Ask, Request, Requester, Wanted
 from controlplane.operations.confirmation import Confirmation
-from controlplane.operations.descriptions.services import (
-    PARAMETER_CHARS_MAX,
-    PLAN_SERVICE,
-    SERVICE,
-)
+from controlplane.operations.descriptions.services import PARAMETER_CHARS_MAX
 from controlplane.operations.kinds.kind import Cancelling, Kind
 from controlplane.operations.models import Operation
 from controlplane.operations.outcomes import Outcome, without_effect
@@ -261,7 +257,6 @@ KIND = Kind(
     job=ServiceJob,
     permission=lambda subject: permission_of(subject.service),
     confirm=_confirm,
-    descriptions=(PLAN_SERVICE, SERVICE),
     titles=SERVICE_TITLES,
     checks=service_checks,
     may_run_unasked=lambda operation: not is_destructive(operation.service),

@@ -19,7 +19,7 @@ from controlplane.errors import InvalidRequest
 from controlplane.operations.ask import Ask, Request, Requester, Wanted
 from controlplane.operations.cancels import SPARK_USER, cancel_job
 from controlplane.operations.confirmation import Confirmation
-from controlplane.operations.descriptions.write import PLAN_OVERWRITE, PLANNED_OPERATIONS, WRITE
+from controlplane.operations.descriptions.write import PLANNED_OPERATIONS, WRITE
 from controlplane.operations.drivers import driver_is_gone, take_ending
 from controlplane.operations.effect_proofs import WRITE_TITLES, write_checks
 from controlplane.operations.kinds.kind import Cancelling, Kind, Permitted
@@ -310,7 +310,6 @@ KIND = Kind(
     job=WriteJob,
     permission=_permission,
     confirm=confirm_write,
-    descriptions=(PLAN_OVERWRITE, WRITE),
     titles=WRITE_TITLES,
     checks=write_checks,
     is_still_granted=_is_still_granted,

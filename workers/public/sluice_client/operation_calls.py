@@ -22,22 +22,6 @@ class OperationCalls:
 
     _connection: Connection
 
-    def plan_overwrite(
-        self,
-        slug: str,
-        source: Mapping[str, Any],
-        *,
-        operation: str = "insert_overwrite_table",
-    ) -> OverwritePlan:
-        """Plan an overwrite from a statement, a topic or JSON lines. Nothing is changed."""
-        body: dict[str, Any] = {
-            "source": dict(source),
-            "operation": operation,
-        }
-        path = f"{table_path(slug)}operations/plan/"
-        answer: OverwritePlan = self._connection.send("POST", path, drop_empty(body))
-        return answer
-
     def write(
         self,
         slug: str,
@@ -68,6 +52,22 @@ class OperationCalls:
             body["table_name"] = self._table_name(slug)
         path = f"{table_path(slug)}operations/"
         answer: OperationDetail = self._connection.send("POST", path, drop_empty(body), key=key)
+        return answer
+
+    def plan_overwrite(
+        self,
+        slug: str,
+        source: Mapping[str, Any],
+        *,
+        operation: str = "insert_overwrite_table",
+    ) -> OverwritePlan:
+        """Plan an overwrite from a statement, a topic or JSON lines. Nothing is changed."""
+        body: dict[str, Any] = {
+            "source": dict(source),
+            "operation": operation,
+        }
+        path = f"{table_path(slug)}operations/plan/"
+        answer: OverwritePlan = self._connection.send("POST", path, drop_empty(body))
         return answer
 
     def plan_rollback(
