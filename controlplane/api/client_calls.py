@@ -1,6 +1,6 @@
-"""The methods of the Python client that request operations,
-`workers/public/sluice_client/operation_calls.py`, made of the descriptions of requests:
-`manage.py client_rows` writes them, and a test holds that they are those.
+"""The methods of the Python client for requests that are described,
+`workers/public/sluice_client/operation_calls.py`: `manage.py client_rows` writes them, and a test
+compares the file with the descriptions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from controlplane.api.client_rows import FILE as ROWS
 from controlplane.operations.descriptions.catalogue import DESCRIPTIONS
-from controlplane.operations.descriptions.field import Description, Field, FieldType
+from controlplane.operations.descriptions.field import LEFT_OUT, Description, Field, FieldType
 
 FILE = Path(ROWS).with_name("operation_calls.py")
 _HEAD = '''"""Requests for operations, by their descriptions. Made by `manage.py client_rows`."""
@@ -35,33 +35,35 @@ class OperationCalls:
 {methods}
 
     def _table_name(self, slug: str) -> str:
-        return str(self._connection.get(table_path(slug))["name"])
+        return self._connection.get(TableRow, table_path(slug))["name"]
 '''
 _TYPES = {
     FieldType.NUMBER: ("int", "{name}"),
     FieldType.FLAG: ("bool", "{name}"),
     FieldType.LIST: ("Sequence[str]", "list({name})"),
+    FieldType.NAMES: ("Sequence[str]", "list({name})"),
+    FieldType.ROWS: ("Sequence[Mapping[str, Any]]", "list({name})"),
     FieldType.OPTIONS: ("Mapping[str, str]", "dict({name} or {{}})"),
-    FieldType.OBJECT: ("Mapping[str, Any]", "dict({name})"),
+    FieldType.OBJECT: ("Mapping[str, Any]", "dict({name} or {{}})"),
 }
-_HELPERS = ("Connection", "drop_empty", "segment", "table_path")
+_HELPERS = ("drop_empty", "drop_unset", "segment", "table_path")
 _TEXT = ("str", "{name}")
 _WIDTH = 96
 
 
 def client_calls() -> str:
     """Return the module's text."""
-    methods = "\n\n".join(
-        textwrap.indent(_method(description), "    ") for description in DESCRIPTIONS
+    called = [description for description in DESCRIPTIONS if description.call]
+    methods = [textwrap.indent(_method(description), "    ") for description in called]
+    names = [f"{description.answer} {description.plan} TableRow" for description in called]
+    rows = sorted(set(re.findall(r"\w+", " ".join(names))))
+    text = "\n\n".join(methods)
+    helpers = [name for name in _HELPERS if f"{name}(" in text]
+    return _HEAD.format(
+        helpers=", ".join(["Connection", *helpers]),
+        rows="\n".join(f"    {row}," for row in rows),
+        methods=text,
     )
-    rows = {
-        row
-        for description in DESCRIPTIONS
-        for row in re.findall(r"\w+", f"{description.answer} {description.plan}")
-    }
-    names = "\n".join(f"    {row}," for row in sorted(rows))
-    helpers = [name for name in _HELPERS if f"{name}(" in methods or name == "Connection"]
-    return _HEAD.format(rows=names, helpers=", ".join(helpers), methods=methods)
 
 
 def client_parameters(description: Description) -> list[Field]:
@@ -75,55 +77,66 @@ def client_parameters(description: Description) -> list[Field]:
 
 def _method(description: Description) -> str:
     own = client_parameters(description)
-    is_plan_needed = bool(description.plan) and any(
-        field.is_of_plan and field.is_needed for field in description.fields
-    )
-    first = [f"{name}: str" for name in _places(description)]
+    of_plan = [
+        field
+        for field in description.fields
+        if field.is_in_body and field.is_of_plan and description.plan
+    ]
+    is_plan_needed = any(field.is_needed for field in of_plan)
+    first = [f"{name}: str" for name in re.findall(r"{(\w+)}", description.address)]
     first += [_parameter(field) for field in own if field.is_first]
     rest = [_parameter(field) for field in own if not field.is_first]
-    if description.plan and is_plan_needed:
+    if is_plan_needed:
         first.append(f"plan: {description.plan}")
-    elif description.plan:
+    elif of_plan:
         rest.append(f"plan: {description.plan} | None = None")
     if description.takes_key:
         rest.append("key: str | None = None")
     parameters = ["self", *first, *(["*", *rest] if rest else [])]
-    lines = [
-        f"def {description.call}(",
-        *(f"    {parameter}," for parameter in parameters),
-        f") -> {description.answer}:",
-        textwrap.indent(_docstring(description.purpose), "    "),
-        "    body: dict[str, Any] = {",
-        *(f'        "{field.name}": {_value(field)},' for field in own),
-    ]
-    of_plan = (
-        {}
-        if not description.plan
-        else {
-            field.name: _from_plan(field)
-            for field in description.fields
-            if field.is_in_body and field.is_of_plan
-        }
-    )
+    needed = {field.name: _value(field) for field in own if field.is_needed}
     if is_plan_needed:
-        lines += [f'        "{name}": {value},' for name, value in of_plan.items()]
-    lines.append("    }")
+        needed |= {field.name: _from_plan(field) for field in of_plan}
+    optional = {field.name: _value(field) for field in own if not field.is_needed}
+    lines = [
+        *_wrap(f"def {description.call}(", parameters, f") -> {description.answer}:"),
+        textwrap.indent(_docstring(description.purpose), "    "),
+        *(f"    {line}" for line in _body(description, needed, optional)),
+    ]
     if of_plan and not is_plan_needed:
         lines.append("    if plan is not None:")
-        lines += [f'        body["{name}"] = {value}' for name, value in of_plan.items()]
-    key = ", key=key" if description.takes_key else ""
-    method = description.method
-    sent = f'self._connection.send("{method}", path, drop_empty(body){key})'
+        lines += [f'        body["{field.name}"] = {_from_plan(field)}' for field in of_plan]
+    sent = [description.answer, f'"{description.method}"', "path", "body"]
+    sent += ["key"] if description.takes_key else []
     lines += [
         f'    path = f"{_path(description)}"',
-        f"    answer: {description.answer} = {sent}",
-        "    return answer",
+        *(f"    {line}" for line in _wrap("return self._connection.ask(", sent, ")")),
     ]
     return "\n".join(lines)
 
 
-def _places(description: Description) -> list[str]:
-    return re.findall(r"{(\w+)}", description.address)
+def _body(description: Description, needed: dict[str, str], optional: dict[str, str]) -> list[str]:
+    """Return the lines that build the body. A change sends every value but None."""
+    lines = []
+    if optional:
+        drop = "drop_unset" if description.method == "PATCH" else "drop_empty"
+        items = [f"{name}={value}" for name, value in optional.items()]
+        lines += _wrap(f"body = {drop}(", items, ")")
+    if needed:
+        head = "body |= {" if optional else "body: dict[str, Any] = {"
+        pairs = [f'"{name}": {value}' for name, value in needed.items()]
+        lines += _wrap(head, pairs, "}")
+    return lines
+
+
+def _wrap(head: str, items: list[str], tail: str) -> list[str]:
+    """Return a call, a definition or a dictionary in as few lines as ruff needs for it."""
+    text = ", ".join(items)
+    width = _WIDTH if head.startswith("def") else _WIDTH - 4
+    if len(head) + len(text) + len(tail) <= width:
+        return [f"{head}{text}{tail}"]
+    if not head.endswith("{") and 4 + len(text) <= width:
+        return [head, f"    {text}", tail]
+    return [head, *(f"    {item}," for item in items), tail]
 
 
 def _path(description: Description) -> str:
@@ -133,13 +146,15 @@ def _path(description: Description) -> str:
 
 def _parameter(field: Field) -> str:
     kind = _TYPES.get(field.type, _TEXT)[0]
+    if field.default is LEFT_OUT and field.type is FieldType.TEXT and not field.choices:
+        return f"{field.name}: {kind} | None = None"
     is_given = field.is_needed and not field.default
     if is_given or (field.is_first and field.type is FieldType.OBJECT):
         return f"{field.name}: {kind}"
     match field.type:
-        case FieldType.OPTIONS:
+        case FieldType.OPTIONS | FieldType.OBJECT:
             return f"{field.name}: {kind} | None = None"
-        case FieldType.LIST:
+        case FieldType.LIST | FieldType.NAMES:
             return f"{field.name}: {kind} = ()"
         case _:
             default = field.default if isinstance(field.default, str | int) else ""

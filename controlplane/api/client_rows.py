@@ -5,6 +5,7 @@ document: `manage.py client_rows` writes them, and a test holds that they are th
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,32 +13,7 @@ from typing import Any
 from drf_spectacular.generators import SchemaGenerator
 
 FILE = Path(__file__).resolve().parents[2] / "workers" / "public" / "sluice_client" / "rows.py"
-WANTED = (
-    *("AlertRow", "ApprovalDetail", "ApprovalRow", "AuditRow", "ChangedRows"),
-    *("CellAnswer", "Check", "ConflictRow", "ConnectionRow", "ConnectionTest"),
-    *("GrantRow", "GroupCommitRow", "HomeBoard", "HourBoard", "JoinStatus"),
-    *("MarkerDirectoryRow", "MarkerServerStatus"),
-    *("LetterCommitRow", "ParticipantRow", "PasswordLink", "PeopleGroup", "PersonDetail"),
-    *("PersonRow", "SinkReset", "SinkResetPlan", "SinkSummary", "StreamRounds", "StreamsBoard"),
-    *("TraceRow", "TransactionRow"),
-    *(
-        "InstantRow",
-        "OperationDetail",
-        "OperationRow",
-        "OverwritePlan",
-        "PlanView",
-        "RowVersions",
-        "SavedQueryRow",
-        "ScheduleRow",
-        "ServicePlanView",
-        "SqlAnswer",
-        "TableRow",
-        "TableRows",
-        "TaggedTables",
-        "WriterRow",
-    ),
-)
-"""What the client's methods give; whatever stands in these is made as well."""
+_IMPORTED = re.compile(r"^from \.rows import (\([^)]*\)|.*)$", re.MULTILINE)
 _HEAD = '''"""What the node answers, by its OpenAPI document. Made by `manage.py client_rows`."""
 
 from __future__ import annotations
@@ -58,9 +34,10 @@ def client_rows() -> str:
 
 
 def _reached(schemas: Mapping[str, Any]) -> set[str]:
-    """The names wanted and those that they name, with properties of their own."""
+    """Return the rows that the client's methods answer with, and those in them."""
     reached: set[str] = set()
-    left = list(WANTED)
+    modules = [file.read_text() for file in FILE.parent.glob("*.py")]
+    left = re.findall(r"\w+", " ".join(_IMPORTED.findall("\n".join(modules))))
     while left:
         name = left.pop()
         if name not in reached and "properties" in schemas[name]:

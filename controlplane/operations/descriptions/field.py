@@ -23,6 +23,10 @@ class FieldType(Enum):
     MOMENT = "time in UTC"
     INSTANT = "instant time"
     LIST = "list of texts"
+    NAMES = "list of names"
+    """In forms and commands one text with commas between the names."""
+    ROWS = "list of JSON objects"
+    ID = "UUID"
     OPTIONS = "texts by key"
     OBJECT = "JSON object"
 
@@ -68,6 +72,8 @@ class Field:
     """Whether it names a password, which itself is never stored."""
     parts: Sequence[Field] = ()
     """Fields of their own in forms and commands, of what is one object in the API."""
+    item: Description | None = None
+    """The fields of each object of a list."""
     of: Sequence[str] = ()
     """The kinds of sources that have this part; all when empty."""
     key: str = ""

@@ -73,13 +73,11 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
         """Numbers and first rows over all tables that the token's owner sees: active writers,
         conflicts, pending markers, join status, and what needs attention.
         """
-        board: HomeBoard = self._connection.get("home/")
-        return board
+        return self._connection.get(HomeBoard, "home/")
 
     def commits_by_hour(self) -> HourBoard:
         """Commits and conflicts of each of the last 24 hours."""
-        board: HourBoard = self._connection.get("home/hours/")
-        return board
+        return self._connection.get(HourBoard, "home/hours/")
 
     # Tables
 
@@ -93,18 +91,16 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
 
     def table(self, slug: str) -> TableRow:
         """One table. Raises ProblemError `not_found` also for one that its owner may not see."""
-        row: TableRow = self._connection.get(table_path(slug))
-        return row
+        return self._connection.get(TableRow, table_path(slug))
 
     def register_table(
         self, location: str, slug: str, *, name: str = "", namespace: str = "default"
     ) -> TableRow:
         """The table at `location`, from now on mirrored under `slug`."""
         body = {"location": location, "slug": slug, "namespace": namespace}
-        row: TableRow = self._connection.send(
-            "POST", "tables/", {**body, **({"name": name} if name else {})}
+        return self._connection.ask(
+            TableRow, "POST", "tables/", {**body, **({"name": name} if name else {})}
         )
-        return row
 
     def tag_tables(
         self, slugs: Sequence[str], *, add: str = "", remove: str = "", reason: str
@@ -113,8 +109,7 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
         have spaces between them.
         """
         body = {"tables": list(slugs), "add": add, "remove": remove, "reason": reason}
-        tagged: TaggedTables = self._connection.send("POST", "bulk/tags/", body)
-        return tagged
+        return self._connection.ask(TaggedTables, "POST", "bulk/tags/", body)
 
     # Rows
 
@@ -123,10 +118,9 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
         whether there are more than `limit`. Raises ProblemError: `sql_refused`,
         `sql_table_unknown`, `sql_masked_column`, `sql_limit`, `sql_failed`, `sql_busy`.
         """
-        answer: SqlAnswer = self._connection.send(
-            "POST", "sql/", {"statement": statement, "limit": limit}
+        return self._connection.ask(
+            SqlAnswer, "POST", "sql/", {"statement": statement, "limit": limit}
         )
-        return answer
 
     def rows(
         self,
@@ -145,31 +139,26 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
         """
         query = {"where": where or None, "columns": columns or None, "as_of": as_of, "limit": limit}
         query["cursor"] = cursor
-        answer: TableRows = self._connection.get(f"{table_path(slug)}rows/", query)
-        return answer
+        return self._connection.get(TableRows, f"{table_path(slug)}rows/", query)
 
     def row_history(self, slug: str, key: str, *, partition: str | None = None) -> RowVersions:
         """Every known version of the row with this record key, newest first."""
         query = {"key": key, "partition": partition}
-        answer: RowVersions = self._connection.get(f"{table_path(slug)}rows/history/", query)
-        return answer
+        return self._connection.get(RowVersions, f"{table_path(slug)}rows/history/", query)
 
     def changes(self, slug: str, instant: str, *, limit: int = 100) -> ChangedRows:
         """What one commit inserted, updated and deleted."""
         path = f"{table_path(slug)}instants/{segment(instant)}/changes/"
-        answer: ChangedRows = self._connection.get(path, {"limit": limit})
-        return answer
+        return self._connection.get(ChangedRows, path, {"limit": limit})
 
     def differences(self, slug: str, earlier: str, later: str, *, limit: int = 100) -> ChangedRows:
         """Rows that are other ones at the completion time `later` than at `earlier`."""
         query = {"earlier": earlier, "later": later, "limit": limit}
-        answer: ChangedRows = self._connection.get(f"{table_path(slug)}rows/differences/", query)
-        return answer
+        return self._connection.get(ChangedRows, f"{table_path(slug)}rows/differences/", query)
 
     def saved_queries(self) -> list[SavedQueryRow]:
         """Queries of the token's owner, and those that others share with him."""
-        queries: list[SavedQueryRow] = self._connection.get("saved-queries/")
-        return queries
+        return self._connection.get(list[SavedQueryRow], "saved-queries/")
 
     # History
 
@@ -192,37 +181,31 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
 
     def writers(self, slug: str) -> list[WriterRow]:
         """Writers whose heartbeat is there, alive or not."""
-        rows: list[WriterRow] = self._connection.get(f"{table_path(slug)}writers/")
-        return rows
+        return self._connection.get(list[WriterRow], f"{table_path(slug)}writers/")
 
     def marker_server(self) -> MarkerServerStatus:
         """Return the marker server's state, its last 5 minutes and what batching saved."""
-        status: MarkerServerStatus = self._connection.get("marker-server/")
-        return status
+        return self._connection.get(MarkerServerStatus, "marker-server/")
 
     def marker_directories(self, slug: str) -> list[MarkerDirectoryRow]:
         """Return the markers of each pending or orphaned instant, oldest first."""
-        rows: list[MarkerDirectoryRow] = self._connection.get(
-            f"{table_path(slug)}markers/directories/"
+        return self._connection.get(
+            list[MarkerDirectoryRow], f"{table_path(slug)}markers/directories/"
         )
-        return rows
 
     def health(self, slug: str) -> list[Check]:
         """The health checks of a table, each with what is so and what to do."""
-        checks: list[Check] = self._connection.get(f"{table_path(slug)}health/")
-        return checks
+        return self._connection.get(list[Check], f"{table_path(slug)}health/")
 
     def schedules(self, slug: str) -> list[ScheduleRow]:
         """What is asked for on the table again and again, and when it is due next."""
-        rows: list[ScheduleRow] = self._connection.get(f"{table_path(slug)}schedules/")
-        return rows
+        return self._connection.get(list[ScheduleRow], f"{table_path(slug)}schedules/")
 
     def alerts(self, *, state: str | None = None) -> list[AlertRow]:
         """Alerts of the tables that the token's owner sees: `firing` where no state is given,
         `silenced` or `resolved`.
         """
-        rows: list[AlertRow] = self._connection.get("alerts/", {"state": state})
-        return rows
+        return self._connection.get(list[AlertRow], "alerts/", {"state": state})
 
     def audit(
         self, *, who: str | None = None, what: str | None = None, subject: str | None = None
@@ -252,8 +235,7 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
 
     def operation(self, operation_id: str) -> OperationDetail:
         """One operation, as it stands: `row["state"]`, `row["progress_pct"]`, `row["message"]`."""
-        detail: OperationDetail = self._connection.get(f"operations/{segment(operation_id)}/")
-        return detail
+        return self._connection.get(OperationDetail, f"operations/{segment(operation_id)}/")
 
     def wait(self, operation_id: str, *, timeout_s: float | None = None) -> OperationDetail:
         """The operation once it has succeeded. Raises OperationFailed when it ends otherwise, and
@@ -292,15 +274,13 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
 
     def approvals(self, *, state: str | None = None) -> list[ApprovalRow]:
         """What awaits a second person: `pending` where no state is given, or `decided`."""
-        rows: list[ApprovalRow] = self._connection.get("approvals/", {"state": state})
-        return rows
+        return self._connection.get(list[ApprovalRow], "approvals/", {"state": state})
 
     def approval(self, operation_id: str) -> ApprovalDetail:
         """What one operation awaits, with its plan as it is now where the token's owner may
         decide.
         """
-        detail: ApprovalDetail = self._connection.get(_approval(operation_id))
-        return detail
+        return self._connection.get(ApprovalDetail, _approval(operation_id))
 
     def approve(self, detail: ApprovalDetail, *, reason: str) -> ApprovalDetail:
         """Have it run in its requester's name, as it was looked at. Refused as `plan_changed` once
@@ -308,18 +288,15 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
         """
         body = {"plan_hash": detail["row"]["plan_hash"], "reason": reason}
         path = f"{_approval(detail['row']['operation'])}approve/"
-        approved: ApprovalDetail = self._connection.send("POST", path, body)
-        return approved
+        return self._connection.ask(ApprovalDetail, "POST", path, body)
 
     def decline(self, operation_id: str, *, reason: str) -> ApprovalDetail:
         """End it before it has begun."""
         path = f"{_approval(operation_id)}decline/"
-        declined: ApprovalDetail = self._connection.send("POST", path, {"reason": reason})
-        return declined
+        return self._connection.ask(ApprovalDetail, "POST", path, {"reason": reason})
 
     def _ask(self, path: str, body: Mapping[str, Any], key: str | None) -> OperationDetail:
-        detail: OperationDetail = self._connection.send("POST", path, body, key=key)
-        return detail
+        return self._connection.ask(OperationDetail, "POST", path, body, key=key)
 
 
 def _approval(operation_id: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypeVar
 from urllib.parse import quote
 
 import requests
@@ -17,6 +17,7 @@ PAUSE_S: Final = 0.5
 PAUSE_S_MAX: Final = 30.0
 _PIECE_BYTES: Final = 1 << 16
 _TRY_AGAIN: Final = frozenset({429, 502, 503, 504})
+T = TypeVar("T")
 
 
 class Connection:
@@ -28,12 +29,14 @@ class Connection:
         self._session = requests.Session()
         self._session.headers["Authorization"] = f"Token {token}"
 
-    def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
-        """The answer's JSON. `path` is relative to `/api/v1/`; of the query what is None is left
-        out, and lists are joined with commas. Raises ProblemError, NodeUnreachable.
+    def get(self, _answer: type[T], path: str, query: Mapping[str, Any] | None = None) -> T:
+        """Return the JSON, which has the type `_answer`. `path` is relative to `/api/v1/`. Values
+        of the query that are None are left out, and lists are joined with commas. Raises
+        ProblemError, NodeUnreachable.
         """
         given = {name: _text(value) for name, value in (query or {}).items() if value is not None}
-        return self._send("GET", path, params=given)
+        answer: T = self._send("GET", path, params=given)
+        return answer
 
     def save(self, path: str, query: Mapping[str, Any], to: IO[bytes]) -> None:
         """Write the answer's bytes to `to` as they come. Raises ProblemError, NodeUnreachable; what
@@ -59,21 +62,27 @@ class Connection:
         """Every row of a list, page after page, as it is asked for."""
         cursor: str | None = None
         while True:
-            page = self.get(path, {**query, "cursor": cursor})
+            page = self.get(dict[str, Any], path, {**query, "cursor": cursor})
             yield from page["results"]
             cursor = page["next_cursor"]
             if cursor is None:
                 return
 
-    def send(
-        self, method: str, path: str, body: Mapping[str, Any], *, key: str | None = None
-    ) -> Any:
-        """Ask for a change. `key` tells the request from every other one, so that it has one effect
-        however often it arrives; one is made where none is given. Raises ProblemError,
+    def ask(
+        self,
+        _answer: type[T],
+        method: str,
+        path: str,
+        body: Mapping[str, Any],
+        key: str | None = None,
+    ) -> T:
+        """Request a change, and return the JSON, which has the type `_answer`. Requests with the
+        same `key` have one effect; by default each has a key of its own. Raises ProblemError,
         NodeUnreachable.
         """
         headers = {"Idempotency-Key": key or str(uuid.uuid4())}
-        return self._send(method, path, json=dict(body), headers=headers)
+        answer: T = self._send(method, path, json=dict(body), headers=headers)
+        return answer
 
     def close(self) -> None:
         """Give its connections back."""
@@ -112,9 +121,14 @@ def table_path(slug: str) -> str:
     return f"tables/{segment(slug)}/"
 
 
-def drop_empty(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body without texts, lists and objects that hold nothing: the node has defaults."""
+def drop_empty(**body: Any) -> dict[str, Any]:
+    """Return the body without empty texts, lists and objects: the node has defaults for them."""
     return {name: value for name, value in body.items() if value not in ("", [], {}, None)}
+
+
+def drop_unset(**body: Any) -> dict[str, Any]:
+    """Return the body without None."""
+    return {name: value for name, value in body.items() if value is not None}
 
 
 def _text(value: Any) -> str:

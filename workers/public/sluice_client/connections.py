@@ -16,13 +16,11 @@ class ConnectionCalls:
 
     def connections(self) -> list[ConnectionRow]:
         """Return all connections to an admin; to others the usable ones, without settings."""
-        rows: list[ConnectionRow] = self._connection.get("connections/")
-        return rows
+        return self._connection.get(list[ConnectionRow], "connections/")
 
     def connection(self, name: str) -> ConnectionRow:
         """Return one connection, without its secrets."""
-        row: ConnectionRow = self._connection.get(_path(name))
-        return row
+        return self._connection.get(ConnectionRow, _path(name))
 
     def create_connection(
         self,
@@ -36,7 +34,9 @@ class ConnectionCalls:
         namespaces use it.
         """
         body = {"name": name, "kind": kind, "settings": dict(settings)}
-        return self._send_change("POST", "connections/", {**body, **_build_secrets(secrets)})
+        return self._connection.ask(
+            ConnectionRow, "POST", "connections/", {**body, **_build_secrets(secrets)}
+        )
 
     def change_connection(
         self,
@@ -50,24 +50,21 @@ class ConnectionCalls:
         then they must be given again.
         """
         body = {"kind": kind, "settings": dict(settings), **_build_secrets(secrets)}
-        return self._send_change("PUT", _path(name), body)
+        return self._connection.ask(ConnectionRow, "PUT", _path(name), body)
 
     def grant_connection(self, name: str, namespaces: Sequence[str]) -> ConnectionRow:
         """Let the tables of these namespaces use the connection, and those of no others."""
-        return self._send_change("PUT", f"{_path(name)}grants/", {"namespaces": list(namespaces)})
+        return self._connection.ask(
+            ConnectionRow, "PUT", f"{_path(name)}grants/", {"namespaces": list(namespaces)}
+        )
 
     def test_connection(self, name: str) -> ConnectionTest:
         """Connect with the stored settings: `is_reached`, and the `problem` where it was not."""
-        test: ConnectionTest = self._connection.send("POST", f"{_path(name)}test/", {})
-        return test
+        return self._connection.ask(ConnectionTest, "POST", f"{_path(name)}test/", {})
 
     def delete_connection(self, name: str) -> None:
         """Refused while a schedule, a write or a sink uses it."""
-        self._connection.send("DELETE", _path(name), {})
-
-    def _send_change(self, method: str, path: str, body: Mapping[str, Any]) -> ConnectionRow:
-        row: ConnectionRow = self._connection.send(method, path, body)
-        return row
+        self._connection.ask(object, "DELETE", _path(name), {})
 
 
 def _build_secrets(secrets: Mapping[str, str] | None) -> dict[str, Any]:

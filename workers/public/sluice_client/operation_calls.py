@@ -14,6 +14,7 @@ from .rows import (
     SinkReset,
     SinkResetPlan,
     SinkSummary,
+    TableRow,
 )
 
 
@@ -38,58 +39,37 @@ class OperationCalls:
     ) -> OperationDetail:
         """Write the rows of one source into the table, such as `{"kind": "csv", "path":
         "/d/a.csv"}`. What takes data away needs a plan and a reason."""
-        body: dict[str, Any] = {
-            "source": dict(source),
-            "partitions": list(partitions),
-            "operation": operation,
-            "stream": stream,
-            "options": dict(options or {}),
-            "spark_conf": dict(spark_conf or {}),
-            "reason": reason,
-        }
+        body = drop_empty(
+            source=dict(source or {}),
+            partitions=list(partitions),
+            operation=operation,
+            stream=stream,
+            options=dict(options or {}),
+            spark_conf=dict(spark_conf or {}),
+            reason=reason,
+        )
         if plan is not None:
             body["plan_hash"] = plan["plan_hash"]
             body["table_name"] = self._table_name(slug)
         path = f"{table_path(slug)}operations/"
-        answer: OperationDetail = self._connection.send("POST", path, drop_empty(body), key=key)
-        return answer
+        return self._connection.ask(OperationDetail, "POST", path, body, key)
 
     def plan_overwrite(
-        self,
-        slug: str,
-        source: Mapping[str, Any],
-        *,
-        operation: str = "insert_overwrite_table",
+        self, slug: str, source: Mapping[str, Any], *, operation: str = "insert_overwrite_table"
     ) -> OverwritePlan:
         """Plan an overwrite from a statement, a topic or JSON lines. Nothing is changed."""
-        body: dict[str, Any] = {
-            "source": dict(source),
-            "operation": operation,
-        }
+        body: dict[str, Any] = {"source": dict(source or {}), "operation": operation}
         path = f"{table_path(slug)}operations/plan/"
-        answer: OverwritePlan = self._connection.send("POST", path, drop_empty(body))
-        return answer
+        return self._connection.ask(OverwritePlan, "POST", path, body)
 
-    def plan_rollback(
-        self,
-        slug: str,
-        instant: str,
-    ) -> PlanView:
+    def plan_rollback(self, slug: str, instant: str) -> PlanView:
         """Plan the rollback of an instant: what it would delete. Nothing is changed."""
-        body: dict[str, Any] = {
-            "instant": instant,
-        }
+        body: dict[str, Any] = {"instant": instant}
         path = f"{table_path(slug)}rollbacks/plan/"
-        answer: PlanView = self._connection.send("POST", path, drop_empty(body))
-        return answer
+        return self._connection.ask(PlanView, "POST", path, body)
 
     def roll_back(
-        self,
-        slug: str,
-        plan: PlanView,
-        *,
-        reason: str,
-        key: str | None = None,
+        self, slug: str, plan: PlanView, *, reason: str, key: str | None = None
     ) -> OperationDetail:
         """Roll back an instant exactly as planned. Refused as `plan_changed` once the table moved
         on."""
@@ -100,22 +80,15 @@ class OperationCalls:
             "table_name": self._table_name(slug),
         }
         path = f"{table_path(slug)}rollbacks/"
-        answer: OperationDetail = self._connection.send("POST", path, drop_empty(body), key=key)
-        return answer
+        return self._connection.ask(OperationDetail, "POST", path, body, key)
 
     def plan_service(
-        self,
-        slug: str,
-        service: str,
-        parameters: Mapping[str, str] | None = None,
+        self, slug: str, service: str, parameters: Mapping[str, str] | None = None
     ) -> ServicePlanView:
         """Plan a run of a table service. Nothing is changed."""
-        body: dict[str, Any] = {
-            "parameters": dict(parameters or {}),
-        }
+        body = drop_empty(parameters=dict(parameters or {}))
         path = f"{table_path(slug)}services/{segment(service)}/plan/"
-        answer: ServicePlanView = self._connection.send("POST", path, drop_empty(body))
-        return answer
+        return self._connection.ask(ServicePlanView, "POST", path, body)
 
     def run_service(
         self,
@@ -128,16 +101,12 @@ class OperationCalls:
         key: str | None = None,
     ) -> OperationDetail:
         """Run a table service. One that takes data away needs its plan and a reason."""
-        body: dict[str, Any] = {
-            "parameters": dict(parameters or {}),
-            "reason": reason,
-        }
+        body = drop_empty(parameters=dict(parameters or {}), reason=reason)
         if plan is not None:
             body["plan_hash"] = plan["plan_hash"]
             body["table_name"] = self._table_name(slug)
         path = f"{table_path(slug)}services/{segment(service)}/"
-        answer: OperationDetail = self._connection.send("POST", path, drop_empty(body), key=key)
-        return answer
+        return self._connection.ask(OperationDetail, "POST", path, body, key)
 
     def start_sink(
         self,
@@ -151,63 +120,37 @@ class OperationCalls:
         key: str | None = None,
     ) -> OperationDetail:
         """Run a sink into the table until it is stopped, with the options of docs/options.md."""
-        body: dict[str, Any] = {
-            "sink_options": dict(sink_options or {}),
-            "application": application,
-            "spark_conf": dict(spark_conf or {}),
-            "relaunches_max": relaunches_max,
-            "reason": reason,
-        }
+        body = drop_empty(
+            application=application,
+            spark_conf=dict(spark_conf or {}),
+            relaunches_max=relaunches_max,
+            reason=reason,
+        )
+        body |= {"sink_options": dict(sink_options or {})}
         path = f"{table_path(slug)}sinks/"
-        answer: OperationDetail = self._connection.send("POST", path, drop_empty(body), key=key)
-        return answer
+        return self._connection.ask(OperationDetail, "POST", path, body, key)
 
     def stop_sink(
-        self,
-        slug: str,
-        sink_id: str,
-        kind: str = "graceful",
-        *,
-        reason: str = "",
+        self, slug: str, sink_id: str, kind: str = "graceful", *, reason: str = ""
     ) -> SinkSummary:
         """Ask a sink to stop, whether or not the node runs it."""
-        body: dict[str, Any] = {
-            "kind": kind,
-            "reason": reason,
-        }
+        body = drop_empty(kind=kind, reason=reason)
         path = f"{table_path(slug)}sinks/{segment(sink_id)}/stop/"
-        answer: SinkSummary = self._connection.send("POST", path, drop_empty(body))
-        return answer
+        return self._connection.ask(SinkSummary, "POST", path, body)
 
     def relaunch_sink(
-        self,
-        slug: str,
-        sink_id: str,
-        *,
-        reason: str = "",
-        key: str | None = None,
+        self, slug: str, sink_id: str, *, reason: str = "", key: str | None = None
     ) -> OperationDetail:
         """Run the newest operation of a sink again, with the same options."""
-        body: dict[str, Any] = {
-            "reason": reason,
-        }
+        body = drop_empty(reason=reason)
         path = f"{table_path(slug)}sinks/{segment(sink_id)}/relaunch/"
-        answer: OperationDetail = self._connection.send("POST", path, drop_empty(body), key=key)
-        return answer
+        return self._connection.ask(OperationDetail, "POST", path, body, key)
 
-    def plan_sink_reset(
-        self,
-        slug: str,
-        sink_id: str,
-        to: str,
-    ) -> SinkResetPlan:
+    def plan_sink_reset(self, slug: str, sink_id: str, to: str) -> SinkResetPlan:
         """Plan a reset: what a sink reads again or passes over from there. Nothing is changed."""
-        body: dict[str, Any] = {
-            "to": to,
-        }
+        body: dict[str, Any] = {"to": to}
         path = f"{table_path(slug)}sinks/{segment(sink_id)}/reset/plan/"
-        answer: SinkResetPlan = self._connection.send("POST", path, drop_empty(body))
-        return answer
+        return self._connection.ask(SinkResetPlan, "POST", path, body)
 
     def reset_sink(
         self,
@@ -228,8 +171,7 @@ class OperationCalls:
             "plan_hash": plan["plan_hash"],
         }
         path = f"{table_path(slug)}sinks/{segment(sink_id)}/reset/"
-        answer: SinkReset = self._connection.send("POST", path, drop_empty(body), key=key)
-        return answer
+        return self._connection.ask(SinkReset, "POST", path, body, key)
 
     def replay_letters(
         self,
@@ -244,15 +186,10 @@ class OperationCalls:
     ) -> OperationDetail:
         """Send dead letters to their topic again, each once: those of one commit, of one cause, or
         by name."""
-        body: dict[str, Any] = {
-            "instant": instant,
-            "letters": list(letters),
-            "cause": cause,
-            "reason": reason,
-        }
+        body = drop_empty(instant=instant, letters=list(letters), cause=cause)
+        body |= {"reason": reason}
         path = f"{table_path(slug)}sinks/{segment(sink_id)}/dead-letters/replay/"
-        answer: OperationDetail = self._connection.send("POST", path, drop_empty(body), key=key)
-        return answer
+        return self._connection.ask(OperationDetail, "POST", path, body, key)
 
     def _table_name(self, slug: str) -> str:
-        return str(self._connection.get(table_path(slug))["name"])
+        return self._connection.get(TableRow, table_path(slug))["name"]

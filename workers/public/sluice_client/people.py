@@ -22,7 +22,9 @@ class PeopleCalls:
         """Everybody by name, or those whom `search` fits."""
         last = ""
         while True:
-            rows = self._connection.get("users/", {"search": search or None, "after": last or None})
+            rows = self._connection.get(
+                list[PersonRow], "users/", {"search": search or None, "after": last or None}
+            )
             yield from rows
             if not rows:
                 return
@@ -30,16 +32,14 @@ class PeopleCalls:
 
     def user(self, name: str) -> PersonDetail:
         """One person, with all that he may, and why."""
-        detail: PersonDetail = self._connection.get(_user(name))
-        return detail
+        return self._connection.get(PersonDetail, _user(name))
 
     def create_user(
         self, name: str, *, email: str = "", roles: Sequence[str] = (), reason: str = ""
     ) -> PersonRow:
         """Without a password: `password_link` makes a way to set it."""
         body = {"name": name, "email": email, "roles": list(roles), "reason": reason}
-        row: PersonRow = self._connection.send("POST", "users/", body)
-        return row
+        return self._connection.ask(PersonRow, "POST", "users/", body)
 
     def change_user(
         self,
@@ -57,48 +57,39 @@ class PeopleCalls:
             body["roles"] = list(roles)
         if is_active is not None:
             body["is_active"] = is_active
-        detail: PersonDetail = self._connection.send("PATCH", _user(name), body)
-        return detail
+        return self._connection.ask(PersonDetail, "PATCH", _user(name), body)
 
     def password_link(self, name: str, *, reason: str = "") -> PasswordLink:
         """An address on which the person sets a password, once; hand it over in private."""
-        link: PasswordLink = self._connection.send(
-            "POST", f"{_user(name)}link/", {"reason": reason}
-        )
-        return link
+        return self._connection.ask(PasswordLink, "POST", f"{_user(name)}link/", {"reason": reason})
 
     def groups(self) -> list[PeopleGroup]:
         """Groups of people with their members and what they give them."""
-        rows: list[PeopleGroup] = self._connection.get("groups/")
-        return rows
+        return self._connection.get(list[PeopleGroup], "groups/")
 
     def create_group(self, name: str, *, reason: str = "") -> PeopleGroup:
         """A group without members."""
-        row: PeopleGroup = self._connection.send(
-            "POST", "groups/", {"name": name, "reason": reason}
+        return self._connection.ask(
+            PeopleGroup, "POST", "groups/", {"name": name, "reason": reason}
         )
-        return row
 
     def add_member(self, group_id: int, name: str) -> PeopleGroup:
         """Who is one already stays one."""
-        row: PeopleGroup = self._connection.send("PUT", _member(group_id, name), {})
-        return row
+        return self._connection.ask(PeopleGroup, "PUT", _member(group_id, name), {})
 
     def remove_member(self, group_id: int, name: str) -> PeopleGroup:
         """He loses what the group gave him."""
-        row: PeopleGroup = self._connection.send("DELETE", _member(group_id, name), {})
-        return row
+        return self._connection.ask(PeopleGroup, "DELETE", _member(group_id, name), {})
 
     def delete_group(self, group_id: int) -> None:
         """With its roles, which its members lose."""
-        self._connection.send("DELETE", f"groups/{group_id}/", {})
+        self._connection.ask(object, "DELETE", f"groups/{group_id}/", {})
 
     # Roles
 
     def grants(self) -> list[GrantRow]:
         """Roles in namespaces and on tables, of those places whose admin the token's owner is."""
-        rows: list[GrantRow] = self._connection.get("grants/")
-        return rows
+        return self._connection.get(list[GrantRow], "grants/")
 
     def grant(
         self,
@@ -115,12 +106,11 @@ class PeopleCalls:
         """
         places = {"user": user, "group": group, "namespace": namespace, "table": table}
         given = {name: text for name, text in {**places, "reason": reason}.items() if text}
-        row: GrantRow = self._connection.send("POST", "grants/", {"role": role, **given})
-        return row
+        return self._connection.ask(GrantRow, "POST", "grants/", {"role": role, **given})
 
     def revoke(self, grant_id: int) -> None:
         """Take the role of one grant away, at once."""
-        self._connection.send("DELETE", f"grants/{grant_id}/", {})
+        self._connection.ask(object, "DELETE", f"grants/{grant_id}/", {})
 
 
 def _user(name: str) -> str:

@@ -13,10 +13,10 @@ class Command(BaseCommand):
     help = "Write the rows and the requests of the Python client, from the node's own descriptions."
 
     def handle(self, *_arguments: Any, **_options: Any) -> None:
-        files = {
-            client_rows.FILE: client_rows.client_rows(),
-            client_calls.FILE: client_calls.client_calls(),
-        }
-        for file, text in files.items():
-            file.write_text(text, encoding="utf-8")
+        # The methods first: rows are made for those that they import.
+        for file, make in (
+            (client_calls.FILE, client_calls.client_calls),
+            (client_rows.FILE, client_rows.client_rows),
+        ):
+            file.write_text(make(), encoding="utf-8")
             self.stdout.write(f"wrote {file}")
