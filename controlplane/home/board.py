@@ -36,6 +36,7 @@ from controlplane.home.now import (
     markers_query,
     streams_query,
 )
+from controlplane.home.people import SHOWN as ACTIONS_SHOWN
 from controlplane.home.people import RecentAction, deeds_query, recent_actions
 from controlplane.home.work import WriterLine, beats_query, work_of, work_query, writers_of
 from controlplane.monitoring.models import Silence
@@ -46,6 +47,16 @@ from controlplane.tables.access import visible_tables
 
 NEEDS_SHOWN: Final = 20
 RUNNING_SHOWN: Final = 8
+LIMITS: Final = {
+    "needs": NEEDS_SHOWN,
+    "writers": SHOWN,
+    "conflicts": SHOWN,
+    "markers": SHOWN,
+    "streams": SHOWN,
+    "operations": RUNNING_SHOWN,
+    "actions": ACTIONS_SHOWN,
+}
+"""Rows of each list."""
 MULTIPLES: Final = 5
 """So many tables have a small chart of their own, next to that of all tables."""
 
@@ -118,8 +129,11 @@ class HourBoard:
 class HomeLook:
     """Home of one user at one moment. Each part is read on its first use."""
 
-    def __init__(self, user: User, now: datetime) -> None:
-        self.user, self.now = user, now
+    def __init__(self, user: User, now: datetime, limits: Mapping[str, int] | None = None) -> None:
+        """`limits` replaces how many rows of a list are read: needs, writers, conflicts, markers,
+        streams, operations or actions.
+        """
+        self.user, self.now, self.limits = user, now, limits or {}
         self.starts = hour_starts(now)
 
     @cached_property
@@ -133,8 +147,11 @@ class HomeLook:
     def board(self) -> HomeBoard:
         user, now = self.user, self.now
         beats, operations, alerts = beats_query(user), work_query(user, now), alerts_query(user)
-        lost, conflicts = losses_query(visible_tables(user), self.starts), conflicts_query(user)
-        markers, streams, deeds = markers_query(user), streams_query(user), deeds_query(user)
+        limits = {name: self.limits.get(name, usual) for name, usual in LIMITS.items()}
+        lost = losses_query(visible_tables(user), self.starts)
+        conflicts = conflicts_query(user, limits["conflicts"])
+        markers, streams = markers_query(user), streams_query(user, limits["streams"])
+        deeds = deeds_query(user, limits["actions"])
         silences = Silence.objects.filter(until__gt=now)
         read_together(beats, operations, alerts, silences, lost, conflicts, markers, streams, deeds)
         losses = self.losses = losses_by_hour(lost, self.starts)
@@ -154,17 +171,19 @@ class HomeLook:
                 is_alerts_cut=known.is_cut,
                 blocked_archiving=sum(line.is_archiving_blocked for line in self.lines),
             ),
-            needs=folded(listed)[:NEEDS_SHOWN],
+            needs=listed[: limits["needs"]]
+            if "needs" in self.limits
+            else folded(listed)[:NEEDS_SHOWN],
             needs_total=len(listed),
             is_needs_cut=known.is_cut,
-            writers=sorted(writers, key=lambda line: not line.is_suspect)[:SHOWN],
+            writers=sorted(writers, key=lambda line: not line.is_suspect)[: limits["writers"]],
             writers_total=len(writers),
             conflicts=conflict_lines(conflicts),
             conflicts_24h=sum(of_table.total for of_table in losses.values()),
             open_conflicts=sum(of_table.open for of_table in losses.values()),
-            markers=load_markers(list(markers), now),
+            markers=load_markers(list(markers), now, limits["markers"]),
             streams=load_streams(user, list(streams), now),
-            operations=running[:RUNNING_SHOWN],
+            operations=running[: limits["operations"]],
             operations_total=len(running),
             recent_actions=recent_actions(deeds),
         )

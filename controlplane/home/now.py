@@ -87,10 +87,10 @@ class JoinedStreams:
     total: int
 
 
-def conflicts_query(user: User) -> QuerySet[Any, Any]:
+def conflicts_query(user: User, limit: int = SHOWN) -> QuerySet[Any, Any]:
     conflicts = Conflict.objects.filter(table__in=visible_tables(user).order_by())
     columns = ("kind", "winner_writer", "loser_writer", "loser_instant", "decided_at")
-    newest = conflicts.order_by("-decided_at", "-loser_instant")[:SHOWN]
+    newest = conflicts.order_by("-decided_at", "-loser_instant")[:limit]
     rows: QuerySet[Any, Any] = newest.values(*_OF_TABLE, *columns)
     return rows
 
@@ -128,7 +128,9 @@ def markers_query(user: User) -> QuerySet[Any, Any]:
     return rows
 
 
-def load_markers(groups: Sequence[dict[str, Any]], now: datetime) -> PendingMarkers:
+def load_markers(
+    groups: Sequence[dict[str, Any]], now: datetime, limit: int = SHOWN
+) -> PendingMarkers:
     rows = groups[:INSTANTS_READ]
     return PendingMarkers(
         rows=[
@@ -141,7 +143,7 @@ def load_markers(groups: Sequence[dict[str, Any]], now: datetime) -> PendingMark
                 age_s=now.timestamp() - parse_instant(row["instant"]) / 1000,
                 is_orphan=not row["is_pending"],
             )
-            for row in rows[:SHOWN]
+            for row in rows[:limit]
         ],
         total=sum(row["markers"] for row in rows),
         instants=len(rows),
@@ -149,7 +151,7 @@ def load_markers(groups: Sequence[dict[str, Any]], now: datetime) -> PendingMark
     )
 
 
-def streams_query(user: User) -> QuerySet[StreamStatus]:
+def streams_query(user: User, limit: int = SHOWN) -> QuerySet[StreamStatus]:
     """The total is an annotation of each row."""
     not_shown = [name for name in NOT_SHOWN if name != "groups"]
     statuses = StreamStatus.objects.filter(table__in=visible_tables(user).order_by())
@@ -157,7 +159,7 @@ def streams_query(user: User) -> QuerySet[StreamStatus]:
         statuses.select_related("table")
         .defer("columns", *(f"table__{name}" for name in not_shown))
         .annotate(total=Window(Count("pk")))
-        .order_by("-last_commit_at", "table", "stream")[:SHOWN]
+        .order_by("-last_commit_at", "table", "stream")[:limit]
     )
 
 

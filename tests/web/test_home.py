@@ -41,7 +41,7 @@ def figures(client: Client) -> dict[str, str]:
 def needs(client: Client) -> list[str]:
     """The causes that are listed, in order, by their keys."""
     part = client.get("/home/part").content.decode()
-    panel = part.partition('id="needs-title"')[2].partition('id="running-title"')[0]
+    panel = part.partition('id="needs-title"')[2].partition('id="writers-title"')[0]
     return re.findall(r'data-key="([^"]+)"', panel)
 
 

@@ -4,13 +4,14 @@ tables that the reader sees.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from csp.constants import SELF, UNSAFE_INLINE
 from csp.decorators import csp_replace
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -18,16 +19,19 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from controlplane.home.attention import AttentionNeed
-from controlplane.home.board import MULTIPLES, HomeCounts, HomeLook
+from controlplane.home.board import LIMITS, MULTIPLES, HomeBoard, HomeCounts, HomeLook
 from controlplane.home.people import RecentAction
 from controlplane.tables.access import Permission, may_everywhere, may_see_some
 from web.additions import first_step, note_seen_tables
 from web.audit_words import action_words, is_result_marked
 from web.chart_marks import Figure
 from web.figures import commits_and_conflicts
+from web.list_parts import ListPart, ListWindow, build_part, read_window
 from web.refusals import page, person
 
 CHARTS: Final = MULTIPLES + 1
+ROWS_SHOWN: Final = {**LIMITS, "needs": 8, "actions": 6}
+"""Rows of each list, unless the address asks for all of one."""
 _OF_TABLES = ("q", "namespace", "after")
 """What stood in the address of the list of tables when it was the first page."""
 
@@ -100,7 +104,38 @@ def _look(request: HttpRequest) -> HomeLook:
     user = person(request)
     if not may_see_some(user):
         raise PermissionDenied("this requires the viewer role")
-    return HomeLook(user, timezone.now())
+    limits = {
+        name: window.stop + 1
+        for name, window in _windows(request.GET).items()
+        if window.is_whole or name != "needs"  # Without a limit, needs of a kind are one line.
+    }
+    return HomeLook(user, timezone.now(), limits)
+
+
+def _windows(query: QueryDict) -> dict[str, ListWindow]:
+    return {name: read_window(query, name, limit) for name, limit in ROWS_SHOWN.items()}
+
+
+def _lists(board: HomeBoard, query: QueryDict) -> dict[str, ListPart[Any]]:
+    """Return the rows of each list that the address asks for."""
+    needs = [NeedLine(need, _url(need), _others_url(need)) for need in board.needs]
+    deeds = [
+        DeedLine(deed, action_words(deed.what), is_result_marked(deed.result))
+        for deed in board.recent_actions
+    ]
+    lists: dict[str, tuple[Sequence[Any], int | None]] = {
+        "needs": (needs, board.needs_total),
+        "writers": (board.writers, board.writers_total),
+        "conflicts": (board.conflicts, None),
+        "markers": (board.markers.rows, board.markers.instants),
+        "streams": (board.streams.rows, board.streams.total),
+        "operations": (board.operations, board.operations_total),
+        "actions": (deeds, None),
+    }
+    return {
+        name: build_part(window, lists[name][0][window.start :], total=lists[name][1])
+        for name, window in _windows(query).items()
+    }
 
 
 def _board(request: HttpRequest, look: HomeLook) -> dict[str, Any]:
@@ -109,11 +144,7 @@ def _board(request: HttpRequest, look: HomeLook) -> dict[str, Any]:
     return {
         "board": board,
         "figures": _figures(board.figures),
-        "needs": [NeedLine(need, _url(need), _others_url(need)) for need in board.needs],
-        "deeds": [
-            DeedLine(deed, action_words(deed.what), is_result_marked(deed.result))
-            for deed in board.recent_actions
-        ],
+        "lists": _lists(board, request.GET),
         "first_step": first_step(),
         "may_register": may_everywhere(look.user, Permission.ADMINISTER),
     }

@@ -23,6 +23,7 @@ from django.utils.safestring import SafeString
 from controlplane.tables.freshness import Freshness
 from controlplane.tables.freshness import freshness as freshness_now
 from web.badges import badge
+from web.list_parts import ListPart
 from web.shell import PLACES
 from web.templatetags.lake import age, query, time_of, took
 from web.time_zones import shown_zone, zone_words
@@ -299,6 +300,12 @@ def export_links(context: template.Context, page: str) -> dict[str, str]:
         "csv": f"{address}{query(context, **{'as': 'csv'})}",
         "json": f"{address}{query(context, **{'as': 'json'})}",
     }
+
+
+@register.inclusion_tag("components/list_end.html")
+def list_end(part: ListPart[Any], label: str = "") -> dict[str, Any]:
+    """Render which rows of a list are shown, and the links to the others; nothing if all are."""
+    return {"part": part, "label": label}
 
 
 @register.inclusion_tag("components/panel_head.html")

@@ -15,6 +15,15 @@ if (zone && !document.cookie.split("; ").includes(`sluice_zone=${zone}`)) {
   document.cookie = `sluice_zone=${zone}; path=/; max-age=31536000; samesite=lax`;
 }
 
+// Folds of a page that would be long on a phone are closed there at first. Charts in them are drawn when they open.
+const asked = location.hash.slice(1);
+if (matchMedia("(max-width: 48rem)").matches) {
+  document.querySelectorAll("details[data-fold]").forEach((fold) => { fold.open = fold.id === asked; });
+}
+document.addEventListener("toggle", (event) => {
+  if (event.target.matches("details[data-fold]")) dispatchEvent(new Event("resize"));
+}, true);
+
 const themeSwitch = document.querySelector("[data-theme-switch]");
 if (themeSwitch) {
   themeSwitch.hidden = false;
