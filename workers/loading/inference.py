@@ -8,9 +8,11 @@ import re
 from decimal import Decimal
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workers.loading.fields import Fields
 from workers.loading.options import LoadOptions
 from workers.loading.values import ArrowColumn, Unfit, have_leading_zeros, time_ticks
 
@@ -25,6 +27,7 @@ _ZONED: Final = re.compile(r"(?:[Zz]|[+-]\d\d(?::?\d\d)?)$")
 _NTZ: Final = pa.timestamp("us")
 _UTC: Final = pa.timestamp("us", "UTC")
 _LONG_CHARS: Final = 16
+_LONG_TEXTS_MAX: Final = 10_000
 _SHORTEST_TIME: Final = len("2026-01-31T14:00")
 
 
@@ -45,6 +48,8 @@ class Guess:
         self._is_plain = True
         """No exponent, and no text for infinity."""
         self._is_64_bits = True
+        self._long_texts: set[str] = set()
+        """Long numbers that were looked at."""
 
     @property
     def is_doubtful(self) -> bool:
@@ -83,6 +88,54 @@ class Guess:
                 return _UTC
             case _:
                 return pa.string()
+
+    @property
+    def fast_type(self) -> pa.DataType | None:
+        """The type that Arrow may decode the next block in, to be checked by `take`; None where the
+        texts are needed.
+        """
+        is_open = not (self._is_thorough or self._options.decimal_comma)
+        types = {"text": pa.string(), "date": pa.date32(), "utc": _UTC}
+        if self._is_64_bits:
+            types["whole"] = pa.int64()
+        if self._is_exact_double:
+            types["number"] = pa.float64()
+        if not self._options.time_zone:
+            types["ntz"] = _NTZ
+        return types.get(self._kind) if is_open else None
+
+    def take(self, values: ArrowColumn, fields: Fields, at: int) -> bool:
+        """Take a block into account that was decoded as `fast_type`. Return whether that is exact:
+        if not, nothing was taken, and `look` must get the texts.
+        """
+        if self._kind == "text" or values.null_count == len(values):
+            return True
+        match self._kind:
+            case "whole":
+                if fields.has_odd_whole(at):
+                    return False
+                self._take_whole(values)
+                return True
+            case "number":
+                return self._take_numbers(values, fields, at)
+            case "date":
+                odd = int(np.count_nonzero(fields.lengths(at) != len("2026-01-31")))
+            case _:
+                odd = int(np.count_nonzero(fields.lengths(at) < _SHORTEST_TIME))
+        return odd == values.null_count
+
+    def _take_numbers(self, values: ArrowColumn, fields: Fields, at: int) -> bool:
+        if fields.has_odd_number(at) or not pc.all(pc.is_finite(values)).as_py():
+            return False
+        texts = fields.long_texts(at, _LONG_CHARS)
+        if texts is None or not set(texts).isdisjoint(self._options.null_words):
+            return False
+        self._has_skimmed = True
+        if new := [text for text in texts if text not in self._long_texts]:
+            self.look_at(new)
+            if len(self._long_texts) < _LONG_TEXTS_MAX:
+                self._long_texts.update(new)
+        return True
 
     def _number(self) -> pa.DataType:
         if self._is_exact_double:
@@ -157,11 +210,14 @@ class Guess:
             values: Any = texts.cast(pa.int64())
         except pa.ArrowInvalid:
             return False
+        self._take_whole(values)
+        return True
+
+    def _take_whole(self, values: ArrowColumn) -> None:
         ends: Any = pc.min_max(values).as_py()
         largest = max(abs(ends["min"]), abs(ends["max"]))
         self._whole_digits = max(self._whole_digits, len(str(largest)))
         self._is_exact_double = self._is_exact_double and largest <= 2**53
-        return True
 
     def _are_whole(self, distinct: list[str]) -> bool:
         pattern = _COMMA_WHOLE if self._options.decimal_comma else _WHOLE

@@ -8,7 +8,7 @@ import csv
 import io
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -116,32 +116,40 @@ class TextBlock:
         """Return the fields at these positions as texts, named by position. An empty field that is
         not quoted is null, and so are the words. Raises BadRow.
         """
-        names = [str(at) for at in range(width)]
-        selected = [names[at] for at in columns]
-        if not self.data.strip(b"\r\n"):
-            empty = [pa.array([], pa.string()) for _ in selected]
-            return pa.RecordBatch.from_arrays(empty, selected)
-        stored: Any = pa.py_buffer(self.data)
         try:
-            table = pa_csv.read_csv(
-                stored,
-                read_options=pa_csv.ReadOptions(column_names=names, block_size=len(self.data) + 1),
-                parse_options=pa_csv.ParseOptions(
-                    delimiter=self.dialect.delimiter,
-                    quote_char=self.dialect.quote or False,
-                    escape_char=self.dialect.escape or False,
-                    newlines_in_values=self.has_quotes or bool(self.dialect.escape),
-                ),
-                convert_options=pa_csv.ConvertOptions(
-                    include_columns=selected,
-                    column_types=dict.fromkeys(selected, pa.string()),
-                    null_values=["", *null_words],
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=False,
-                ),
-            )
+            return self.values(width, dict.fromkeys(columns, pa.string()), null_words)
         except pa.ArrowInvalid as error:
             raise self._refusal(width, error) from error
+
+    def values(
+        self, width: int, types: Mapping[int, pa.DataType], null_words: Sequence[str]
+    ) -> pa.RecordBatch:
+        """Return the fields at these positions in these types, as `texts`. Raises ArrowInvalid, for
+        a value that Arrow does not read in its type too.
+        """
+        names = [str(at) for at in range(width)]
+        selected = {names[at]: kind for at, kind in types.items()}
+        if self.data[:1] in b"\r\n" and not self.data.strip(b"\r\n"):
+            empty = [pa.array([], kind) for kind in selected.values()]
+            return pa.RecordBatch.from_arrays(empty, list(selected))
+        stored: Any = pa.py_buffer(self.data)
+        table = pa_csv.read_csv(
+            stored,
+            read_options=pa_csv.ReadOptions(column_names=names, block_size=len(self.data) + 1),
+            parse_options=pa_csv.ParseOptions(
+                delimiter=self.dialect.delimiter,
+                quote_char=self.dialect.quote or False,
+                escape_char=self.dialect.escape or False,
+                newlines_in_values=self.has_quotes or bool(self.dialect.escape),
+            ),
+            convert_options=pa_csv.ConvertOptions(
+                include_columns=list(selected),
+                column_types=selected,
+                null_values=["", *null_words],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
         return _one_batch(table)
 
     def _refusal(self, width: int, error: pa.ArrowInvalid) -> InvalidInput:
@@ -219,7 +227,7 @@ class CsvText:
             )
         data = self._content.read(size)
         self._is_whole = not data
-        self._rest += data
+        self._rest = self._rest + data if self._rest else data
 
     def _read_header(self) -> None:
         self._fill(BLOCK_BYTES)

@@ -110,11 +110,8 @@ class Converter:
             zeros: ArrowColumn = have_leading_zeros(texts)
             often = pc.sum(zeros).as_py() or 0
             self.counts.convert(self.column, "leading zeros are not kept in a number", often)
-        if self.type in _WHOLE_EXACT:
-            limit: Any = pa.scalar(_WHOLE_EXACT[self.type], self.type)
-            large: ArrowColumn = pc.greater_equal(pc.abs(values), limit)
-            if pc.any(large).as_py():
-                raise pa.ArrowInvalid("values may be rounded")
+        if is_beyond_exact(values):
+            raise pa.ArrowInvalid("values may be rounded")
         return values
 
     def _one_by_one(self, texts: ArrowColumn) -> ArrowColumn:
@@ -165,6 +162,15 @@ def convert_text(text: str, kind: Any, options: LoadOptions) -> tuple[Any, str]:
     if types.is_binary(kind):
         return text.encode(), ""
     raise Unfit(f"a text is not read as {kind}", "load this column from JSON lines or Parquet")
+
+
+def is_beyond_exact(values: ArrowColumn) -> bool:
+    """Check for a number so large that its type may have rounded it."""
+    if values.type not in _WHOLE_EXACT:
+        return False
+    limit: Any = pa.scalar(_WHOLE_EXACT[values.type], values.type)
+    large: ArrowColumn = pc.greater_equal(pc.abs(values), limit)
+    return bool(pc.any(large).as_py())
 
 
 def have_leading_zeros(texts: ArrowColumn) -> ArrowColumn:

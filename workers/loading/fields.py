@@ -1,0 +1,141 @@
+"""Where the fields of a block begin and end, found by numpy: what Arrow's typed decoding does not
+report of the texts, such as leading zeros, is looked up here. Only for blocks without quotes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from workers.loading.text import TextBlock
+
+_Places = npt.NDArray[Any]
+_LF, _CR, _TAB, _BLANK, _PLUS, _MINUS, _POINT, _ZERO = b"\n\r\t +-.0"
+_LONG_CHARS_MAX: Final = 64
+
+
+class Fields:
+    """The fields of a block, row by row. `find_fields` makes it."""
+
+    def __init__(self, block: TextBlock, ends: _Places) -> None:
+        self._data = np.frombuffer(block.data, np.uint8)
+        self._separators = ends
+        self._has_crlf = b"\r" in block.data
+
+    @property
+    def row_count(self) -> int:
+        """Number of records."""
+        return len(self._separators)
+
+    @cached_property
+    def _ends(self) -> _Places:
+        """Where each field ends."""
+        if not self._has_crlf:
+            return self._separators
+        ends = self._separators.copy()
+        last = ends[:, -1]
+        last -= self._bytes_at(last - 1) == _CR
+        return ends
+
+    def _starts(self, at: int) -> _Places:
+        if at:
+            return np.asarray(self._separators[:, at - 1] + 1)
+        return np.concatenate(([0], self._separators[:-1, -1] + 1))
+
+    def _bytes_at(self, places: _Places) -> _Places:
+        return np.asarray(self._data[np.clip(places, 0, len(self._data) - 1)])
+
+    def lengths(self, at: int) -> _Places:
+        """Return the bytes of each field of a column."""
+        return np.asarray(self._ends[:, at] - self._starts(at))
+
+    def has_odd_whole(self, at: int) -> bool:
+        """Check for a leading zero, a blank at the front, or a zero with a minus."""
+        first, second, _, lengths = self._heads(at)
+        is_blank = (first == _BLANK) | (first == _TAB)
+        is_odd = (first == _ZERO) | is_blank | ((first == _MINUS) & (second == _ZERO))
+        return bool(np.any(is_odd & (lengths > 1)))
+
+    def has_odd_number(self, at: int) -> bool:
+        """Check for what `has_odd_whole` does, but for `0.5` and `-0.5`, and for a plus."""
+        first, second, third, lengths = self._heads(at)
+        zeros = (first == _ZERO) & (lengths > 1) & (second != _POINT)
+        minus = (first == _MINUS) & (second == _ZERO) & (lengths > 2) & (third != _POINT)
+        is_blank = (first == _BLANK) | (first == _TAB) | (first == _PLUS)
+        return bool(np.any(zeros | minus | (is_blank & (lengths > 0))))
+
+    def _heads(self, at: int) -> tuple[_Places, _Places, _Places, _Places]:
+        """First, second and third byte, and the length, of fields that may be odd."""
+        starts = self._starts(at)
+        low = np.flatnonzero(self._bytes_at(starts) <= _ZERO)
+        starts = starts[low]
+        first, second, third = (self._bytes_at(starts + more) for more in range(3))
+        return first, second, third, self._ends[low, at] - starts
+
+    def long_texts(self, at: int, chars: int) -> list[str] | None:
+        """Return the distinct texts of at least so many bytes; None if one of them is too long to
+        be a number.
+        """
+        lengths = self.lengths(at)
+        rows = np.flatnonzero(lengths >= chars)
+        if not len(rows):
+            return []
+        longest = int(lengths[rows].max())
+        if longest > _LONG_CHARS_MAX:
+            return None
+        steps = np.arange(longest)
+        letters = self._bytes_at(self._starts(at)[rows][:, None] + steps)
+        letters[steps >= lengths[rows][:, None]] = 0
+        stored: Any = pa.py_buffer(np.ascontiguousarray(letters))
+        texts = pa.Array.from_buffers(pa.binary(longest), len(rows), [None, stored])
+        distinct: list[Any] = texts.unique().to_pylist()
+        return [text.rstrip(b"\0").decode() for text in distinct]
+
+    def count_word(self, word: str, columns: Iterable[int]) -> int:
+        """Return how many fields of these columns are this word."""
+        letters = word.encode()
+        count = 0
+        for at in columns:
+            starts = self._starts(at)
+            starts = starts[self._ends[:, at] - starts == len(letters)]
+            for more, letter in enumerate(letters):
+                starts = starts[self._bytes_at(starts + more) == letter]
+            count += len(starts)
+        return count
+
+
+def find_fields(block: TextBlock, width: int) -> Fields | None:
+    """Return the fields of a block; None for one with quotes, escapes, blank lines, or lines that
+    end in different ways.
+    """
+    data, dialect = block.data, block.dialect
+    if block.has_quotes or dialect.escape or not data or b"\0" in data:
+        return None
+    if b"\r" in data and data.count(b"\r") != data.count(b"\r\n"):
+        return None
+    signs = np.frombuffer(data, np.uint8)
+    places = np.flatnonzero((signs == ord(dialect.delimiter)) | (signs == _LF))
+    if data[-1] != _LF:
+        places = np.append(places, len(data))
+    if len(places) % width:
+        return None
+    ends = places.reshape(-1, width)
+    lines = ends[:-1, -1] if data[-1] != _LF else ends[:, -1]
+    return Fields(block, ends) if bool(np.all(signs[lines] == _LF)) else None
+
+
+def count_words(
+    fields: Fields, data: bytes, words: Sequence[str], columns: Sequence[int]
+) -> dict[str, int]:
+    """Return how often each word that occurs is a whole field of these columns."""
+    counts = {
+        word: fields.count_word(word, columns)
+        for word in dict.fromkeys(words)
+        if word and word.encode() in data
+    }
+    return {word: count for word, count in counts.items() if count}
