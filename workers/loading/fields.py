@@ -23,75 +23,73 @@ class Fields:
     """The fields of a block, row by row. `find_fields` makes it."""
 
     def __init__(self, block: TextBlock, ends: _Places) -> None:
-        self._data = np.frombuffer(block.data, np.uint8)
-        self._separators = ends
-        self._has_crlf = b"\r" in block.data
+        size = len(block.data)
+        self._bytes = np.zeros(size + _LONG_CHARS_MAX + 1, np.uint8)
+        """With a margin, so that no place near the end is outside."""
+        self._bytes[:size] = np.frombuffer(block.data, np.uint8)
+        # By column, each of which is one piece of memory.
+        self._ends = np.ascontiguousarray(ends.T)
+        self._starts = np.empty_like(self._ends)
+        self._starts[1:] = self._ends[:-1] + 1
+        self._starts[0, 0] = 0
+        self._starts[0, 1:] = self._ends[-1, :-1] + 1
+        if b"\r" in block.data:
+            last = self._ends[-1]
+            last -= self._bytes[np.maximum(last - 1, 0)] == _CR
 
     @property
     def row_count(self) -> int:
         """Number of records."""
-        return len(self._separators)
+        return self._ends.shape[1]
 
     @cached_property
-    def _ends(self) -> _Places:
-        """Where each field ends."""
-        if not self._has_crlf:
-            return self._separators
-        ends = self._separators.copy()
-        last = ends[:, -1]
-        last -= self._bytes_at(last - 1) == _CR
-        return ends
-
-    def _starts(self, at: int) -> _Places:
-        if at:
-            return np.asarray(self._separators[:, at - 1] + 1)
-        return np.concatenate(([0], self._separators[:-1, -1] + 1))
-
-    def _bytes_at(self, places: _Places) -> _Places:
-        return np.asarray(self._data[np.clip(places, 0, len(self._data) - 1)])
+    def _lengths(self) -> _Places:
+        return np.asarray(self._ends - self._starts)
 
     def lengths(self, at: int) -> _Places:
         """Return the bytes of each field of a column."""
-        return np.asarray(self._ends[:, at] - self._starts(at))
+        return np.asarray(self._lengths[at])
 
     def has_odd_whole(self, at: int) -> bool:
         """Check for a leading zero, a blank at the front, or a zero with a minus."""
-        first, second, _, lengths = self._heads(at)
+        first, second, _, _ = self._heads(at)
         is_blank = (first == _BLANK) | (first == _TAB)
-        is_odd = (first == _ZERO) | is_blank | ((first == _MINUS) & (second == _ZERO))
-        return bool(np.any(is_odd & (lengths > 1)))
+        return bool(np.any((first == _ZERO) | is_blank | ((first == _MINUS) & (second == _ZERO))))
 
     def has_odd_number(self, at: int) -> bool:
         """Check for what `has_odd_whole` does, but for `0.5` and `-0.5`, and for a plus."""
         first, second, third, lengths = self._heads(at)
-        zeros = (first == _ZERO) & (lengths > 1) & (second != _POINT)
+        zeros = (first == _ZERO) & (second != _POINT)
         minus = (first == _MINUS) & (second == _ZERO) & (lengths > 2) & (third != _POINT)
         is_blank = (first == _BLANK) | (first == _TAB) | (first == _PLUS)
-        return bool(np.any(zeros | minus | (is_blank & (lengths > 0))))
+        return bool(np.any(zeros | minus | is_blank))
 
     def _heads(self, at: int) -> tuple[_Places, _Places, _Places, _Places]:
         """First, second and third byte, and the length, of fields that may be odd."""
-        starts = self._starts(at)
-        low = np.flatnonzero(self._bytes_at(starts) <= _ZERO)
+        starts, lengths = self._starts[at], self._lengths[at]
+        low = np.flatnonzero((self._bytes[starts] <= _ZERO) & (lengths > 1))
         starts = starts[low]
-        first, second, third = (self._bytes_at(starts + more) for more in range(3))
-        return first, second, third, self._ends[low, at] - starts
+        first, second, third = (self._bytes[starts + more] for more in range(3))
+        return first, second, third, lengths[low]
 
     def long_texts(self, at: int, chars: int) -> list[str] | None:
         """Return the distinct texts of at least so many bytes; None if one of them is too long to
         be a number.
         """
-        lengths = self.lengths(at)
+        lengths = self._lengths[at]
         rows = np.flatnonzero(lengths >= chars)
         if not len(rows):
             return []
-        longest = int(lengths[rows].max())
+        lengths = lengths[rows]
+        longest = int(lengths.max())
         if longest > _LONG_CHARS_MAX:
             return None
-        steps = np.arange(longest)
-        letters = self._bytes_at(self._starts(at)[rows][:, None] + steps)
-        letters[steps >= lengths[rows][:, None]] = 0
-        stored: Any = pa.py_buffer(np.ascontiguousarray(letters))
+        # Every window of the bytes, of which those that begin with a field are taken.
+        windows = np.lib.stride_tricks.sliding_window_view(self._bytes, longest)
+        letters = windows[self._starts[at][rows]]
+        letters[np.arange(longest) >= lengths[:, None]] = 0
+        held: Any = letters
+        stored: Any = pa.py_buffer(held)
         texts = pa.Array.from_buffers(pa.binary(longest), len(rows), [None, stored])
         distinct: list[Any] = texts.unique().to_pylist()
         return [text.rstrip(b"\0").decode() for text in distinct]
@@ -101,10 +99,9 @@ class Fields:
         letters = word.encode()
         count = 0
         for at in columns:
-            starts = self._starts(at)
-            starts = starts[self._ends[:, at] - starts == len(letters)]
+            starts = self._starts[at][self._lengths[at] == len(letters)]
             for more, letter in enumerate(letters):
-                starts = starts[self._bytes_at(starts + more) == letter]
+                starts = starts[self._bytes[starts + more] == letter]
             count += len(starts)
         return count
 

@@ -95,7 +95,7 @@ class Guess:
         texts are needed.
         """
         is_open = not (self._is_thorough or self._options.decimal_comma)
-        types = {"text": pa.string(), "date": pa.date32(), "utc": _UTC}
+        types: dict[str, pa.DataType] = {"text": pa.string(), "date": pa.date32(), "utc": _UTC}
         if self._is_64_bits:
             types["whole"] = pa.int64()
         if self._is_exact_double:
@@ -122,7 +122,7 @@ class Guess:
                 odd = int(np.count_nonzero(fields.lengths(at) != len("2026-01-31")))
             case _:
                 odd = int(np.count_nonzero(fields.lengths(at) < _SHORTEST_TIME))
-        return odd == values.null_count
+        return bool(odd == values.null_count)
 
     def _take_numbers(self, values: ArrowColumn, fields: Fields, at: int) -> bool:
         if fields.has_odd_number(at) or not pc.all(pc.is_finite(values)).as_py():
