@@ -71,18 +71,24 @@ class UnitRows:
 def plan_commit(table: Table, instant: InstantTime) -> DifferencePlan:
     """For what one completed commit inserted, updated and deleted.
 
-    Raises InvalidInput for an instant that is no completed write of the active timeline,
-    SnapshotExpired where what stood before it was cleaned away, MalformedTable.
+    Raises InvalidInput for an instant that is not a completed write, SnapshotExpired where what
+    was there before it was cleaned away, MalformedTable.
     """
-    done = table.timeline().find(instant)
-    if done is None or done.completed_at is None or not done.action.writes_data:
-        raise InvalidInput(
-            "no write of this time is completed on the active timeline", instant=instant
-        )
-    just_before = format_instant(parse_instant(done.completed_at) - 1)
-    plan = plan_changes(table, since=just_before, until=done.completed_at)
+    completed_at = _completed_at(table, instant)
+    just_before = format_instant(parse_instant(completed_at) - 1)
+    plan = plan_changes(table, since=just_before, until=completed_at)
     units = tuple(one for one in plan.units if one.instant == instant)
     return DifferencePlan(table, plan.schema, units, instant)
+
+
+def _completed_at(table: Table, instant: InstantTime) -> InstantTime:
+    done = table.timeline().find(instant)
+    if done is not None and done.completed_at is not None and done.action.writes_data:
+        return done.completed_at
+    for archived in table.archived_as(instant, None):
+        if archived.instant.action.writes_data:
+            return archived.instant.completed_at
+    raise InvalidInput("no completed write has this time", instant=instant)
 
 
 def plan_moments(table: Table, earlier: InstantTime, later: InstantTime) -> DifferencePlan:

@@ -1,8 +1,9 @@
 """Every version of one row: which commit made it, and what stood there before.
 
-Goes back commit by commit on the active timeline, newest first, and reads only file groups that a
-commit touched and that can hold the key; where a row says by which commit it was written, all
-between are passed over. Compaction and clustering make no version.
+Goes back commit by commit, newest first: over the active timeline, then over the newest archived
+commits, as far as their files are kept. It reads only file groups that a commit touched and that
+can hold the key; where a row says by which commit it was written, all between are passed over.
+Compaction and clustering make no version.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ from workers.timeline.metadata import CommitMetadata
 from workers.timeline.timeline import Timeline
 
 KEY_CHARS_MAX = 1_000
+ARCHIVED_MAX = 500
+"""Archived commits that are searched."""
 CutBy = Literal["", "versions", "time", "cleaned", "archived"]
 
 
@@ -48,7 +51,7 @@ class RowVersion:
 
     instant: InstantTime
     completed_at: InstantTime | None
-    """None for a commit that has left the active timeline, at whose start its row stood."""
+    """None for a commit before those that were searched, at whose start its row was there."""
     partition: str
     before: pa.Table | None
     """One row, meta columns first; None where there was none."""
@@ -67,7 +70,7 @@ class RowHistory:
     versions: tuple[RowVersion, ...]
     cut_by: CutBy
     """Why older ones may be missing: as many were wanted, the time was up, files were cleaned away,
-    or the commits before are archived. Empty where the first one is its insert.
+    or earlier commits are archived and not searched. Empty where all commits were searched.
     """
 
 
@@ -132,15 +135,39 @@ class _Walk:
         first = timeline.first_time
         if first is None:
             return ""
-        start = format_instant(parse_instant(first) - 1)
+        if not self._search(timeline, _just_before(first), is_active=True):
+            return "versions"
+        archived = self._archived(timeline)
+        searched = archived[-ARCHIVED_MAX:]
+        is_all = searched == archived and not self.table.lost_history()
+        if searched and is_all:
+            start = _just_before(searched[0].requested_at)
+            if not self._search(timeline, start, is_active=False):
+                return "versions"
+        elif searched:
+            is_all = False
+        return self._from_before() or ("" if is_all else "archived")
+
+    def _archived(self, timeline: Timeline) -> list[CompletedInstant]:
+        """Archived writes, in the order in which they were requested."""
+        return [
+            instant
+            for instant in self.table.archived_times(is_partial=True)
+            if instant.action.writes_data and timeline.find(instant.requested_at) is None
+        ]
+
+    def _search(self, timeline: Timeline, start: InstantTime, *, is_active: bool) -> bool:
+        """Go back over the commits of the active timeline, or over archived ones, that were
+        completed after `start`. Return False once there are as many versions as were wanted.
+        """
         history = History.load(self.table, timeline, earliest=start)
-        self.republishing = history.republishing(start, None)
-        for instant, metadata in reversed(_active_writes(history, timeline)):
-            for home in sorted({one for one, _ in self._candidates(metadata)}):
+        self.republishing |= history.republishing(start, None)
+        for instant, metadata in reversed(_writes(history, timeline, start, is_active)):
+            for home in sorted({partition for partition, _ in self._candidates(metadata)}):
                 if len(self.versions) >= self.versions_max:
-                    return "versions"
+                    return False
                 self._look(history, instant, metadata, home)
-        return self._from_before()
+        return True
 
     def _candidates(self, metadata: CommitMetadata) -> list[GroupKey]:
         return [key for key in metadata.file_groups if self._may_hold(*key)]
@@ -179,8 +206,8 @@ class _Walk:
         if after is not None and not is_its and not self.table.config.compares_rows:
             return
         groups = [one for one in self._candidates(metadata) if one[0] == home]
-        just_before = format_instant(parse_instant(instant.completed_at) - 1)
         try:
+            just_before = _just_before(instant.completed_at)
             before = dict(self._rows_in(history.slices(just_before, groups=groups))).get(home)
         except SnapshotExpired:
             if is_its:
@@ -252,16 +279,19 @@ class _Walk:
             yield pa.Table.from_batches([batch]).slice(0, 1)
 
 
-def _active_writes(
-    history: History, timeline: Timeline
+def _writes(
+    history: History, timeline: Timeline, start: InstantTime, is_active: bool
 ) -> list[tuple[CompletedInstant, CommitMetadata]]:
-    """Completed writes of the active timeline that may change rows, oldest first."""
-    first = timeline.first_time
-    assert first is not None, "an empty timeline has no writes"
-    just_before = format_instant(parse_instant(first) - 1)
+    """Completed writes after `start` that may change rows, oldest first: those of the active
+    timeline, or the archived ones.
+    """
     return [
         (instant, metadata)
-        for instant, metadata in history.written(just_before, None)
-        if timeline.find(instant.requested_at) is not None
+        for instant, metadata in history.written(start, None)
+        if (timeline.find(instant.requested_at) is not None) is is_active
         and not (metadata.compacted or metadata.operation_type in REWRITES)
     ]
+
+
+def _just_before(instant: InstantTime) -> InstantTime:
+    return format_instant(parse_instant(instant) - 1)

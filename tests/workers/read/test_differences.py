@@ -140,7 +140,7 @@ def test_instant_that_is_no_completed_write_is_refused(tmp_path: Path) -> None:
     write(table, ("a", 1, "Oslo"))
     (time,) = moments(table)
 
-    with pytest.raises(InvalidInput, match="no write of this time"):
+    with pytest.raises(InvalidInput, match="no completed write has this time"):
         plan_commit(table.table, "20200101000000000")
     with pytest.raises(InvalidInput, match="not later"):
         plan_moments(table.table, time, time)

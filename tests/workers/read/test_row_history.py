@@ -152,3 +152,115 @@ def test_key_that_nobody_wrote_has_no_version(tmp_path: Path) -> None:
     assert row_history(table.table, "z").versions == ()
     with pytest.raises(InvalidInput, match="sensible length"):
         row_history(table.table, "")
+
+
+def archived(table: LakehouseTable) -> LakehouseTable:
+    """The table with all commits archived but the newest one or two."""
+    table.archive({"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"})
+    return open_table(table.location)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_archived_commits_are_searched_as_far_as_their_files_are_kept(
+    tmp_path: Path, kind: str
+) -> None:
+    table = made(tmp_path, kind, INDEXES[0])
+    first = write(table, ("a", 1, "Oslo"))
+    gone = str(table.delete(pa.table({"id": ["a"], "day": ["d1"]})).instant)
+    back = write(table, ("a", 3, "Bergen"))
+    if kind == "MERGE_ON_READ":
+        table.compact()
+    for at in range(4):
+        write(table, ("b", at, "Rome"))
+    table = archived(table)
+    assert table.table.timeline().find(back) is None
+
+    history = row_history(table.table, "a")
+
+    assert [(one.instant, one.after is None) for one in history.versions] == [
+        (back, False),
+        (gone, True),
+        (first, False),
+    ]
+    assert all(one.completed_at is not None for one in history.versions)
+    assert history.cut_by == ""
+
+
+def test_archived_commits_whose_files_were_cleaned_end_the_history(tmp_path: Path) -> None:
+    table = made(tmp_path, "COPY_ON_WRITE", INDEXES[0])
+    instants = [write(table, ("a", at, f"c{at}")) for at in range(6)]
+    table.clean({"hoodie.clean.commits.retained": "1"})
+    history = row_history(archived(table).table, "a")
+
+    assert history.cut_by == "cleaned"
+    assert [one.instant for one in history.versions] == instants[: -len(history.versions) - 1 : -1]
+
+
+def test_more_archived_commits_than_are_searched_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.read.row_history.ARCHIVED_MAX", 1)
+    table = made(tmp_path, "COPY_ON_WRITE", INDEXES[0])
+    first = write(table, ("a", 1, "Oslo"))
+    for at in range(5):
+        write(table, ("b", at, "Rome"))
+
+    history = row_history(archived(table).table, "a")
+
+    assert [(one.instant, one.completed_at) for one in history.versions] == [(first, None)]
+    assert history.cut_by == "archived"
+
+
+def delete_by_key(table: LakehouseTable) -> object:
+    return table.delete(pa.table({"id": ["a"], "day": ["d1"]}))
+
+
+def delete_by_predicate(table: LakehouseTable) -> object:
+    return table.delete(predicate="city = 'Oslo'")
+
+
+def delete_the_partition(table: LakehouseTable) -> object:
+    return table.delete_partition(["d1"])
+
+
+def overwrite_the_partition(table: LakehouseTable) -> object:
+    rows = pa.Table.from_pylist([{"id": "c", "ts": 9, "city": "Kiel", "day": "d1"}], schema=SCHEMA)
+    return table.write(rows, operation="insert_overwrite")
+
+
+def overwrite_the_table(table: LakehouseTable) -> object:
+    rows = pa.Table.from_pylist([{"id": "c", "ts": 9, "city": "Kiel", "day": "d2"}], schema=SCHEMA)
+    return table.write(rows, operation="insert_overwrite_table")
+
+
+def write_a_tombstone(table: LakehouseTable) -> object:
+    row = {"id": "a", "ts": 9, "city": None, "day": "d1", "_hoodie_is_deleted": True}
+    schema = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_()))
+    return table.write(pa.Table.from_pylist([row], schema=schema))
+
+
+DELETES = {
+    "key": delete_by_key,
+    "predicate": delete_by_predicate,
+    "partition": delete_the_partition,
+    "overwrite": overwrite_the_partition,
+    "overwrite of the table": overwrite_the_table,
+    "tombstone": write_a_tombstone,
+}
+
+
+@pytest.mark.parametrize("delete", DELETES.values(), ids=DELETES)
+@pytest.mark.parametrize("options", INDEXES, ids=["bucket", "bloom"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_delete_is_a_version_with_the_row_before_it(
+    tmp_path: Path, kind: str, options: dict[str, str], delete: Any
+) -> None:
+    table = made(tmp_path, kind, options)
+    first = write(table, ("a", 1, "Oslo"), ("b", 1, "Rome"))
+    gone = str(delete(table).instant)
+    write(table, ("d", 9, "Turku"))
+
+    history = row_history(table.table, "a")
+
+    assert summary(history) == [(gone, "Oslo", None, ()), (first, None, "Oslo", ())]
+    assert history.cut_by == ""
