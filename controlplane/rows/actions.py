@@ -13,7 +13,6 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 
 from controlplane.errors import InvalidRequest, StorageUnavailable
-from controlplane.mirror.models import InstantRecord
 from controlplane.row_files import RowFormat
 from controlplane.rows.answers import (
     ChangedRow,
@@ -27,6 +26,7 @@ from controlplane.rows.answers import (
 )
 from controlplane.rows.cursors import DEEPEST, RowsCursor, read_rows_cursor
 from controlplane.rows.errors import RowsGone, RowsRefused
+from controlplane.rows.commit_origins import UNKNOWN, commit_origins
 from controlplane.rows.jobs import KEY, ROW_MARKS, ROWS_MAX, TYPES, VERSIONS_MAX, Kind
 from controlplane.sql.cells import cells
 from controlplane.sql.exports import rows_file
@@ -265,24 +265,18 @@ def _changed(reading: _Reading, said: ProcessAnswer, door: str, **details: objec
 
 def _versions(table: Table, rows: pa.Table) -> list[RowVersionRow]:
     listed = cells(rows)
-    instants = {str(row[0]) for row in listed}
-    records = InstantRecord.objects.filter(
-        table=table, requested_at__in=sorted(instants), state="completed"
-    ).exclude(action="savepoint")
-    who = {
-        requested_at: (writer, stream)
-        for requested_at, writer, stream in records.values_list(
-            "requested_at", "writer_name", "stream"
-        )
-    }
+    origins = commit_origins(table, {str(row[0]) for row in listed})
     versions = []
     for instant, completed_at, partition, before, after, changed, knows_before in listed:
-        writer, stream = who.get(instant, ("", ""))
+        origin = origins.get(instant, UNKNOWN)
         version = RowVersionRow(
             instant=instant,
             completed_at=completed_at,
-            writer=writer,
-            stream=stream,
+            writer=origin.writer,
+            stream=origin.stream,
+            operation_type=origin.operation_type,
+            operation=origin.operation,
+            requested_by=origin.requested_by,
             op="written",
             partition=partition,
             before=before,

@@ -92,12 +92,18 @@ class RowVersionRow:
 
     instant: str
     completed_at: str | None
-    """Null for a commit that has left the active timeline."""
+    """Null for a commit before those that were searched."""
     writer: str
     stream: str
+    operation_type: str
+    """What kind of write it was, such as `upsert`, `delete_partition` or `insert_overwrite`."""
+    operation: str
+    """Id of the operation that made the commit; empty for a write of another program."""
+    requested_by: str
+    """The user who requested that operation."""
     op: Op
-    """`written` with the same values, as far as they are seen, or nobody knows over which; `stood`
-    there when the active timeline begins.
+    """`written`: with the same values, as far as they are seen, or over unknown ones. `stood`:
+    was there before the commits that were searched.
     """
     partition: str
     before: Mapping[str, Any] | None

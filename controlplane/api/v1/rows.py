@@ -168,6 +168,9 @@ class RowHistoryApi(ApiView):
                         "completed_at": "20260131120000000",
                         "writer": "ingest",
                         "stream": "",
+                        "operation_type": "upsert",
+                        "operation": "0b2f6c1e-0a50-4c8e-8f0e-0d6c1d8f6a11",
+                        "requested_by": "ada",
                     }
                 ],
                 is_cut=True,

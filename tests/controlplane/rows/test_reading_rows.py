@@ -13,6 +13,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from controlplane.audit.models import AuditEvent
+from controlplane.mirror.sync import sync_table
 from controlplane.tables.masks import MASK
 from controlplane.tables.models import MaskedColumn, RowGrant, Table
 from tests.controlplane.sql_tables import CANARY, ORDERS, SqlTables
@@ -177,6 +178,30 @@ def test_history_of_a_row_names_commits_writers_and_changed_columns(
     assert answer["versions"][0]["before"]["city"] == "Oslo"
     assert answer["versions"][0]["after"]["city"] == "Kiel"
     assert answer["is_cut"] is False
+
+
+def test_history_names_the_user_who_requested_a_delete(
+    as_pia: Client, sql_tables: SqlTables
+) -> None:
+    table = sql_tables.orders
+    gone = open_table(table.location).delete(predicate="id = 1")
+    sync_table(table)
+    record = table.instants.get(requested_at=str(gone.instant))
+    operation = table.operations.create(
+        kind="service", service="delete", state="succeeded", requested_by=sql_tables.pia
+    )
+    type(record).objects.filter(pk=record.pk).update(operation_ref=str(operation.pk))
+
+    (deleted, inserted) = as_pia.get(f"{ORDERS_ROWS}history/", {"key": "1"}).json()["versions"]
+    page = as_pia.get(
+        "/t/orders/data/row/versions", {"key": "1"}, headers={"X-Sluice-Part": "1"}
+    ).content.decode()
+
+    assert (deleted["op"], deleted["operation_type"]) == ("deleted", "delete")
+    assert (deleted["requested_by"], deleted["operation"]) == ("pia", str(operation.pk))
+    assert (inserted["op"], inserted["requested_by"], inserted["operation"]) == ("inserted", "", "")
+    assert "by user <strong>pia</strong>" in page
+    assert f"/operations/{operation.pk}" in page
 
 
 @pytest.mark.slow
