@@ -11,6 +11,7 @@ _TABLE = "tables/<slug:slug>/"
 urlpatterns = [
     path(f"{_TABLE}rows/", rows.RowListApi.as_view(), name="rows"),
     path(f"{_TABLE}rows/export/", rows.RowExportApi.as_view(), name="rows_export"),
+    path(f"{_TABLE}rows/plan/", rows.RowsPlanApi.as_view(), name="rows_plan"),
     path(f"{_TABLE}rows/history/", rows.RowHistoryApi.as_view(), name="row_history"),
     path(f"{_TABLE}rows/differences/", rows.RowDifferencesApi.as_view(), name="row_differences"),
     path("sql/", sql.SqlApi.as_view(), name="sql"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,17 +18,29 @@ from controlplane.row_files import RowFormat
 from controlplane.rows.answers import (
     ChangedRow,
     ChangedRows,
+    ColumnNulls,
     Op,
     RowColumn,
+    RowsPlan,
     RowVersionRow,
     RowVersions,
+    SlicePlanRow,
     StoredRow,
     TableRows,
 )
-from controlplane.rows.cursors import DEEPEST, RowsCursor, read_rows_cursor
-from controlplane.rows.errors import RowsGone, RowsRefused
 from controlplane.rows.commit_origins import UNKNOWN, commit_origins
-from controlplane.rows.jobs import KEY, ROW_MARKS, ROWS_MAX, TYPES, VERSIONS_MAX, Kind
+from controlplane.rows.cursors import DEEPEST, DEEPEST_SORTED, RowsCursor, read_rows_cursor
+from controlplane.rows.errors import RowsGone, RowsRefused
+from controlplane.rows.jobs import (
+    KEY,
+    NULLS,
+    ROW_MARKS,
+    ROWS_MAX,
+    SLICES_MAX,
+    TYPES,
+    VERSIONS_MAX,
+    Kind,
+)
 from controlplane.sql.cells import cells
 from controlplane.sql.exports import rows_file
 from controlplane.sql.limits import ROWS_DEFAULT, sql_limits
@@ -41,6 +54,16 @@ from workers.sql.type_names import name_of_type
 
 WHERE_KEPT_CHARS = 2_000
 """Of a filter, in the audit."""
+_OF_PLAN = (
+    "rows",
+    "files_read",
+    "files",
+    "log_files",
+    "slices_read",
+    "slices",
+    "bytes",
+    "left_out",
+)
 _OPS: Mapping[str, Op] = {"i": "inserted", "u": "updated", "d": "deleted"}
 
 
@@ -54,6 +77,9 @@ class RowsWanted:
     """None named: all."""
     as_of: str | None = None
     """A completion time: 17 digits, or ISO 8601 with a zone."""
+    order_by: str = ""
+    """A column; empty for the order in which rows are stored."""
+    is_descending: bool = False
     limit: int = ROWS_DEFAULT
     cursor: str = ""
     """Of the page before; empty for the first one."""
@@ -167,6 +193,46 @@ def do_export_rows(table: Table, wanted: RowsWanted, file_format: RowFormat, *, 
     return rows_file(rows, file_format)
 
 
+def do_plan_rows(table: Table, where: str, *, by: User, as_of: str | None = None) -> RowsPlan:
+    """What a read with this filter opens and leaves out, and the null counts of the columns.
+
+    Raises as `do_read_rows`.
+    """
+    reading = _Reading.begin(table, by)
+    said = reading.run(
+        "plan",
+        where=where.strip() or None,
+        as_of=as_of,
+        columns=None,
+        after=0,
+        rows_max=SLICES_MAX,
+        order_by="",
+        descending=False,
+    )
+    head = said.head
+    nulls = json.loads((said.rows.schema.metadata or {}).get(NULLS, b"{}"))
+    reading.record("rows plan", 0, where=where[:WHERE_KEPT_CHARS], as_of=as_of or "")
+    return RowsPlan(
+        columns=[
+            ColumnNulls(
+                name=column.name,
+                type=column.type,
+                is_masked=column.is_masked,
+                nulls=nulls.get(column.name),
+                null_pct=_percent(nulls.get(column.name), head["rows"]),
+            )
+            for column in reading.columns(said)
+        ],
+        listed=[SlicePlanRow(**line) for line in said.rows.to_pylist()],
+        took_ms=reading.took_ms,
+        **{name: head[name] for name in _OF_PLAN},
+    )
+
+
+def _percent(nulls: int | None, rows: int) -> float | None:
+    return 100 * nulls / rows if nulls is not None and rows else None
+
+
 def do_read_history(
     table: Table, key: str, *, by: User, partition: str | None = None
 ) -> RowVersions:
@@ -218,6 +284,8 @@ def _scan(reading: _Reading, wanted: RowsWanted) -> ProcessAnswer:
         columns=list(dict.fromkeys(wanted.columns)) or None,
         as_of=wanted.as_of if cursor is None else cursor.moment,
         rows_max=_checked_limit(wanted.limit),
+        order_by=wanted.order_by,
+        descending=wanted.is_descending,
         after=0 if cursor is None else cursor.given,
         files=None if cursor is None else cursor.files,
     )
@@ -227,7 +295,8 @@ def _next_cursor(
     head: Mapping[str, Any], wanted: RowsWanted, cursor: RowsCursor | None, rows: int
 ) -> str | None:
     given = rows + (0 if cursor is None else cursor.given)
-    if not head["cut_by"] or not rows or given > DEEPEST or not head["moment"]:
+    deepest = DEEPEST_SORTED if wanted.order_by else DEEPEST
+    if not head["cut_by"] or not rows or given > deepest or not head["moment"]:
         return None
     is_of_now = wanted.as_of is None if cursor is None else cursor.is_of_now
     return RowsCursor(head["moment"], given, head["files"], is_of_now).text
@@ -236,6 +305,8 @@ def _next_cursor(
 def _record_scan(reading: _Reading, wanted: RowsWanted, rows: int, **details: object) -> None:
     cursor = read_rows_cursor(wanted.cursor)
     where, as_of = wanted.where[:WHERE_KEPT_CHARS], wanted.as_of or ""
+    if wanted.order_by:
+        details = {**details, "order_by": wanted.order_by[:200]}
     if cursor is not None:
         as_of, details = cursor.moment, {**details, "after": cursor.given}
     reading.record("rows", rows, where=where, as_of=as_of, **details)

@@ -59,6 +59,57 @@ class TableRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnNulls:
+    """A column and how many of its values are null, by the statistics of base files."""
+
+    name: str
+    type: str
+    """As CREATE TABLE names it."""
+    is_masked: bool
+    nulls: int | None
+    """Null where statistics do not count them, and for a masked column."""
+    null_pct: float | None
+    """Of the rows in the base files that were counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlicePlanRow:
+    """A file slice of a read."""
+
+    partition: str
+    file_id: str
+    left_out_by: str
+    """`partition`, `bucket` or `statistics of` some columns; empty for a slice that is read."""
+    groups_read: int | None
+    """Row groups of its base file that are read."""
+    groups: int | None
+    logs: int
+    bytes: int
+    """To read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsPlan:
+    """What a read of rows with a filter opens and leaves out, and the columns of the table."""
+
+    columns: list[ColumnNulls]
+    rows: int
+    """In the base files whose footers were read. Log files are not counted."""
+    files_read: int
+    files: int
+    log_files: int
+    slices_read: int
+    slices: int
+    bytes: int
+    """To read."""
+    left_out: Mapping[str, int]
+    """Slices by the reason for which they are left out."""
+    listed: list[SlicePlanRow]
+    """Slices that are read first; 200 at most."""
+    took_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRow:
     """A row that is another one than before."""
 

@@ -10,13 +10,15 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
 from hashlib import sha256
 from typing import Any, Final
 
 import pyarrow as pa
 
-from controlplane.rows.jobs import KEY, PARTITION, ROW_MARKS, TYPES
+from controlplane.rows.jobs import KEY, NULLS, PARTITION, ROW_MARKS, TYPES
 from controlplane.tables.masks import MASK, masked_rows, masks_part
 from workers.bounded_process import cut_rows, failure, peak_bytes, say, take_limits
 from workers.errors import (
@@ -39,10 +41,13 @@ from workers.read.differences import (
     plan_moments,
     unit_differences,
 )
+from workers.read.explained import plan_lines
+from workers.read.null_counts import count_nulls
 from workers.read.request import moment
 from workers.read.row_history import RowHistory, row_history
 from workers.read.scan import Scan
 from workers.read.scan_plan import plan_scan
+from workers.read.sorted_rows import RowOrder, check_order, first_rows
 from workers.schema.table_schema import TableSchema
 from workers.storage.opening import open_storage
 from workers.table.table import Table, open_
@@ -51,6 +56,17 @@ _BATCH_ROWS: Final = 500
 _DIGEST_CHARS: Final = 16
 _READING_SHARE: Final = 0.7
 """Of the time: after that a history begins no further read, and says so."""
+_SLICES: Final = pa.schema(
+    [
+        ("partition", pa.string()),
+        ("file_id", pa.string()),
+        ("left_out_by", pa.string()),
+        ("groups_read", pa.int64()),
+        ("groups", pa.int64()),
+        ("logs", pa.int64()),
+        ("bytes", pa.int64()),
+    ]
+)
 _Answer = tuple[dict[str, Any], pa.Table]
 
 
@@ -95,18 +111,22 @@ def main() -> None:
 def _scan(table: Table, job: Mapping[str, Any]) -> _Answer:
     masked = frozenset(job["masked"])
     scan = _planned_scan(table, job)
-    if scan.predicate is not None:
-        for column in sorted(scan.predicate.columns or ()):
-            if masks_part(column, masked):
-                raise _Masked(column)
+    _check_filter(scan, masked)
+    batches: Iterable[pa.RecordBatch] = scan.to_batches()
+    hidden: tuple[str, ...] = ()
+    if (order := _order(job)) is not None:
+        if masks_part(order.column, masked):
+            raise _Masked(order.column)
+        scan, batches, hidden = _in_order(scan, order, job)
+    schema = masked_rows(scan.schema.empty_table().drop_columns(list(hidden)), masked).schema
     reader = pa.RecordBatchReader.from_batches(
-        masked_rows(scan.schema.empty_table(), masked).schema,
+        schema,
         (
             part
-            for batch in scan.to_batches()
-            for part in masked_rows(pa.Table.from_batches([batch]), masked).to_batches(
-                max_chunksize=_BATCH_ROWS
-            )
+            for batch in batches
+            for part in masked_rows(
+                pa.Table.from_batches([batch]).drop_columns(list(hidden)), masked
+            ).to_batches(max_chunksize=_BATCH_ROWS)
         ),
     )
     place = _place(scan, job)
@@ -121,11 +141,39 @@ def _scan(table: Table, job: Mapping[str, Any]) -> _Answer:
     return head, _with_types(answer.rows, scan.table_schema)
 
 
+def _check_filter(scan: Scan, masked: frozenset[str]) -> None:
+    if scan.predicate is not None:
+        for column in sorted(scan.predicate.columns or ()):
+            if masks_part(column, masked):
+                raise _Masked(column)
+
+
+def _order(job: Mapping[str, Any]) -> RowOrder | None:
+    return RowOrder(job["order_by"], job["descending"]) if job["order_by"] else None
+
+
+def _in_order(
+    scan: Scan, order: RowOrder, job: Mapping[str, Any]
+) -> tuple[Scan, Iterable[pa.RecordBatch], tuple[str, ...]]:
+    """The scan without its limit, its first rows in this order, and the columns that were read for
+    the order alone.
+    """
+    hidden = () if order.column in scan.columns else (order.column,)
+    whole = replace(scan, limit=None, threads=1, columns=(*scan.columns, *hidden))
+    try:
+        check_order(order, scan.table_schema.arrow)
+    except InvalidInput as error:
+        raise _Refused("order_by", error) from error
+    rows = first_rows(whole.to_batches(), whole.schema, order, job["after"] + job["rows_max"] + 1)
+    return whole, rows.to_batches(), hidden
+
+
 def _place(scan: Scan, job: Mapping[str, Any]) -> dict[str, Any]:
     """What the next page needs to go on behind this one. Raises SnapshotChanged where this one
     cannot go on behind the page before it.
     """
-    chosen = [job["where"] or "", *(path for one in scan.slices for path in one.files)]
+    order = [f"{job['order_by']} {job['descending']}"] if job["order_by"] else []
+    chosen = [job["where"] or "", *order, *(path for one in scan.slices for path in one.files)]
     files = sha256("\n".join(chosen).encode()).hexdigest()[:_DIGEST_CHARS]
     if job["files"] not in (None, files):
         raise SnapshotChanged("the files with these rows are others now: begin at the first page")
@@ -164,6 +212,39 @@ def _planned_scan(table: Table, job: Mapping[str, Any]) -> Scan:
     except InvalidInput as error:
         is_column = error.message == "table has no such column"
         raise _Refused("columns" if is_column else "where", error) from error
+
+
+def _plan(table: Table, job: Mapping[str, Any]) -> _Answer:
+    """Which file slices a read with this filter opens, and the null counts of all columns."""
+    masked = frozenset(job["masked"])
+    scan = _planned_scan(table, {**job, "columns": None, "after": 0})
+    _check_filter(scan, masked)
+    lines = plan_lines(scan)
+    counts = count_nulls(
+        table.storage,
+        scan.table_schema.arrow,
+        [slice_ for planned in scan.planned for slice_ in planned.slices],
+    )
+    head = {
+        "slices": len(lines),
+        "slices_read": sum(line.is_read for line in lines),
+        "bytes": sum(line.bytes for line in lines),
+        "left_out": dict(Counter(line.left_out_by for line in lines if line.left_out_by)),
+        "rows": counts.rows,
+        "files_read": counts.files_read,
+        "files": counts.files,
+        "log_files": counts.log_files,
+    }
+    shown = sorted(lines, key=lambda line: not line.is_read)[: job["rows_max"]]
+    rows = pa.Table.from_pylist([asdict(line) for line in shown], schema=_SLICES)
+    nulls = {
+        name: None if masks_part(name, masked) else count for name, count in counts.nulls.items()
+    }
+    metadata = {
+        TYPES: scan.table_schema.arrow.serialize().to_pybytes(),
+        NULLS: json.dumps(nulls).encode(),
+    }
+    return head, rows.replace_schema_metadata(metadata)
 
 
 def _history(table: Table, job: Mapping[str, Any]) -> _Answer:
@@ -299,6 +380,7 @@ def _with_types(rows: pa.Table, schema: TableSchema) -> pa.Table:
 
 _READERS: Mapping[str, Callable[[Table, Mapping[str, Any]], _Answer]] = {
     "scan": _scan,
+    "plan": _plan,
     "history": _history,
     "commit": _commit,
     "moments": _moments,

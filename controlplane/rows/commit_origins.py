@@ -1,4 +1,4 @@
-"""Where commits came from: writer, stream, operation and the user who requested it, by the mirror."""
+"""Where commits came from by the mirror: writer, stream, operation, and who requested it."""
 
 from __future__ import annotations
 

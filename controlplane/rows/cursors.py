@@ -15,6 +15,8 @@ from controlplane.errors import InvalidRequest
 CURSOR_CHARS_MAX: Final = 80
 DEEPEST: Final = 100_000
 """Rows that may lie before a page: they are read, though nobody is given them."""
+DEEPEST_SORTED: Final = 10_000
+"""The same of sorted rows, which are held in memory."""
 _CURSOR: Final = re.compile(r"\A([0-9]{17})\.([0-9]{1,6})\.([0-9a-f]{16})(\.now)?\Z")
 
 

@@ -12,7 +12,7 @@ class RowsRefused(ControlPlaneError):
 
     @property
     def field(self) -> str:
-        """`where`, `columns`, `as_of`, `key`, `instant`, `earlier` or `later`."""
+        """`where`, `columns`, `order_by`, `as_of`, `key`, `instant`, `earlier` or `later`."""
         return str(self.values["field"])
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-Kind = Literal["scan", "history", "commit", "moments"]
+Kind = Literal["scan", "plan", "history", "commit", "moments"]
 ROWS_MAX: Final = 10_000
 """Of one answer."""
 VERSIONS_MAX: Final = 50
@@ -16,3 +16,7 @@ ROW_MARKS: Final = (COMMIT, KEY, PARTITION)
 """What each row of a scan begins with."""
 TYPES: Final = b"sluice.types"
 """In the metadata of an answer's schema: the schema of the table's columns, as Arrow writes it."""
+NULLS: Final = b"sluice.nulls"
+"""In the metadata of a plan's schema: JSON, null values by column."""
+SLICES_MAX: Final = 200
+"""File slices that a plan lists."""

@@ -3,6 +3,9 @@
 DATA_PAGES = """\
 data                                   GET  in  403 200 200 200 200 200 200 200 200 404
 data-rows                              GET  in  403 200 200 200 200 200 200 200 200 404
+data-filter                            GET  in  403 200 200 200 200 200 200 200 200 404
+data-plan                              GET  in  403 200 200 200 200 200 200 200 200 404
+data-plan-part                         GET  in  403 200 200 200 200 200 200 200 200 404
 data-export?where=x                    GET  in  403 400 400 400 400 400 400 400 400 404
 data-row                               GET  in  403 200 200 200 200 200 200 200 200 404
 data-row-versions                      GET  in  403 200 200 200 200 200 200 200 200 404

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
@@ -18,11 +18,12 @@ from controlplane.rows.actions import (
     RowsWanted,
     do_compare_moments,
     do_export_rows,
+    do_plan_rows,
     do_read_commit,
     do_read_history,
     do_read_rows,
 )
-from controlplane.rows.answers import ChangedRows, RowVersions, TableRows
+from controlplane.rows.answers import ChangedRows, RowColumn, RowVersions, TableRows
 from controlplane.rows.choices import columns_of_table, commit_moment, moments_of
 from controlplane.rows.cursors import CURSOR_CHARS_MAX
 from controlplane.rows.errors import RowsGone, RowsRefused
@@ -32,6 +33,13 @@ from controlplane.tables.row_access import RowAccess, row_access
 from web.parts import part_or_page
 from web.refusals import explained, page, person, refusal_of, sentence_of
 from web.row_cells import cell_of, changed_cells, is_number
+from web.row_filters import (
+    OPERATORS,
+    VALUE_CHARS_MAX,
+    FilterFields,
+    FilterProblem,
+    add_condition,
+)
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
@@ -40,8 +48,17 @@ LIMITS = (50, 100, 500, 1_000)
 LIMIT = 100
 KEY_CHARS_MAX = 1_000
 _WHERE_CHARS_MAX = 10_000
+_NESTED = ("struct", "array", "map")
 _NO_COLUMN = ("predicate names no column", "table has no such column")
 """What the reader says of a name, with the names that there are."""
+
+
+class SortLink(NamedTuple):
+    """How rows are sorted by a column now, and the query that sorts them in the next way."""
+
+    order: str
+    """`ascending`, `descending` or empty."""
+    query: str
 
 
 @require_safe
@@ -60,6 +77,51 @@ def data_rows(request: HttpRequest, slug: str) -> HttpResponse:
     if access.may_read:
         context |= _rows(request, table, context)
     return part_or_page(request, "fragments/data_rows.html", "pages/data.html", context)
+
+
+@require_safe
+@page
+def data_filter(request: HttpRequest, slug: str) -> HttpResponse:
+    """Add the condition of column, operator and value to the filter, and show the rows."""
+    table, access = _visited(request, slug)
+    context = _data_context(request, table, access)
+    fields = FilterFields(
+        request.GET.get("filter_column", ""),
+        request.GET.get("filter_operator", ""),
+        request.GET.get("filter_value", "")[:VALUE_CHARS_MAX],
+    )
+    try:
+        where = add_condition(context["wanted"].where, fields, context["columns"])
+    except FilterProblem as problem:
+        context |= {"filter_fields": fields, "filter_problem": str(problem)}
+        return render(request, "pages/data.html", context)
+    query = request.GET.copy()
+    for name in ("filter_column", "filter_operator", "filter_value", "cursor"):
+        query.pop(name, None)
+    query["where"] = where
+    if len(query.getlist("columns")) == len(context["columns"]):
+        query.pop("columns")  # All columns are what is shown when none is named.
+    for name in [name for name in query if not query[name]]:
+        query.pop(name)
+    return redirect(f"{reverse('data', args=[table.slug])}?{query.urlencode()}")
+
+
+@require_safe
+@page
+def data_plan(request: HttpRequest, slug: str) -> HttpResponse:
+    """The frame of columns and read plan."""
+    table, access = _visited(request, slug)
+    return render(request, "pages/data_plan.html", _plan_context(request, table, access))
+
+
+@require_safe
+@page
+def data_plan_part(request: HttpRequest, slug: str) -> HttpResponse:
+    table, access = _visited(request, slug)
+    context = _plan_context(request, table, access)
+    if access.may_read:
+        context |= _plan(request, table, context["wanted"])
+    return part_or_page(request, "fragments/data_plan.html", "pages/data_plan.html", context)
 
 
 @require_safe
@@ -151,6 +213,21 @@ def _frame(
     }
 
 
+def _plan_context(request: HttpRequest, table: Table, access: RowAccess) -> dict[str, Any]:
+    return {
+        **_frame(request, table, access, "plan", reverse("data-plan-part", args=[table.slug])),
+        "wanted": _wanted(request),
+    }
+
+
+def _plan(request: HttpRequest, table: Table, wanted: RowsWanted) -> dict[str, Any]:
+    try:
+        answer = do_plan_rows(table, wanted.where, as_of=wanted.as_of, by=person(request))
+    except (ControlPlaneError, PermissionDenied) as error:
+        return _problem(error, "where")
+    return {"answer": answer}
+
+
 def _data_context(request: HttpRequest, table: Table, access: RowAccess) -> dict[str, Any]:
     moments, columns = moments_of(table), columns_of_table(table, access)
     wanted = _wanted(request)
@@ -163,11 +240,13 @@ def _data_context(request: HttpRequest, table: Table, access: RowAccess) -> dict
         "columns": columns,
         "chosen": set(wanted.columns) or {column.name for column in columns},
         "masked_count": sum(column.is_masked for column in columns),
+        "operators": OPERATORS,
         "export_query": urlencode(
             [
                 *(("columns", name) for name in wanted.columns),
                 *(("where", wanted.where) for _ in range(bool(wanted.where))),
                 *(("as_of", wanted.as_of) for _ in range(bool(wanted.as_of))),
+                *(("order_by", _order_text(wanted)) for _ in range(bool(wanted.order_by))),
                 ("limit", wanted.limit),
                 *(("cursor", wanted.cursor) for _ in range(bool(wanted.cursor))),
             ]
@@ -176,11 +255,18 @@ def _data_context(request: HttpRequest, table: Table, access: RowAccess) -> dict
     }
 
 
+def _order_text(wanted: RowsWanted) -> str:
+    return f"-{wanted.order_by}" if wanted.is_descending else wanted.order_by
+
+
 def _wanted(request: HttpRequest) -> RowsWanted:
+    order = request.GET.get("order_by", "")[:KEY_CHARS_MAX]
     return RowsWanted(
         where=request.GET.get("where", "").strip()[:_WHERE_CHARS_MAX],
         columns=[name for name in request.GET.getlist("columns") if name],
         as_of=request.GET.get("as_of", "").strip()[:40] or None,
+        order_by=order.removeprefix("-"),
+        is_descending=order.startswith("-"),
         limit=_limit(request),
         cursor=request.GET.get("cursor", "")[:CURSOR_CHARS_MAX],
     )
@@ -198,7 +284,10 @@ def _rows(request: HttpRequest, table: Table, context: dict[str, Any]) -> dict[s
         return _problem(error, "where")
     return {
         "answer": answer,
-        "heads": [(column, is_number(column)) for column in answer.columns],
+        "heads": [
+            (column, is_number(column), _sort_link(request, column, context["wanted"]))
+            for column in answer.columns
+        ],
         "lines": [
             (
                 stored,
@@ -210,6 +299,22 @@ def _rows(request: HttpRequest, table: Table, context: dict[str, Any]) -> dict[s
             for stored in answer.rows
         ],
     }
+
+
+def _sort_link(request: HttpRequest, column: RowColumn, wanted: RowsWanted) -> SortLink | None:
+    """None for a column that cannot be sorted by."""
+    if column.is_masked or column.type.startswith(_NESTED):
+        return None
+    order = ""
+    if wanted.order_by == column.name:
+        order = "descending" if wanted.is_descending else "ascending"
+    following = {"": column.name, "ascending": f"-{column.name}", "descending": ""}[order]
+    query = request.GET.copy()
+    query["order_by"] = following
+    query.pop("cursor", None)
+    if not following:
+        query.pop("order_by")
+    return SortLink(order, f"?{query.urlencode()}")
 
 
 def _row_context(request: HttpRequest, table: Table, access: RowAccess) -> dict[str, Any]:

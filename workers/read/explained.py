@@ -1,4 +1,6 @@
-"""A scan's plan in words: a line for each slice, some at most, below what all of them come to."""
+"""A scan's plan: each slice, whether it is read, by what it is left out, and the bytes to read; as
+values, and as text with some lines at most below their total.
+"""
 
 from __future__ import annotations
 
@@ -15,30 +17,53 @@ _LINES_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
-    text: str
-    is_read: bool
+class SlicePlan:
+    """One file slice of a scan."""
+
+    partition: str
+    file_id: str
+    left_out_by: str
+    """`partition`, `bucket`, `statistics of` some columns, or `statistics of no rows`; empty for a
+    slice that is read.
+    """
+    groups_read: int | None
+    """Row groups of its base file that are read; None without a base file, or if it is not read."""
+    groups: int | None
+    logs: int
     bytes: int
+    """To read."""
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it may hold rows that are wanted."""
+        return not self.left_out_by
 
 
-def explained(scan: Scan, statistics: StatisticsSource | None = None) -> str:
-    """The text of `Scan.explain`. Raises SnapshotExpired, MalformedTable, UnsupportedTable."""
+def plan_lines(scan: Scan, statistics: StatisticsSource | None = None) -> list[SlicePlan]:
+    """Read the footers of base files that may be read. Raises SnapshotExpired, MalformedTable,
+    UnsupportedTable.
+    """
     source = statistics or FooterStatistics(scan.table.storage)
     try:
-        lines = [
+        return [
             _line(scan, planned, slice_, source)
             for planned in scan.planned
             for slice_ in planned.slices
         ]
     except NotFound as error:
         raise expired(error) from error
-    read = sum(one.is_read for one in lines)
+
+
+def explained(scan: Scan, statistics: StatisticsSource | None = None) -> str:
+    """The text of `Scan.explain`. Raises SnapshotExpired, MalformedTable, UnsupportedTable."""
+    lines = plan_lines(scan, statistics)
+    read = sum(line.is_read for line in lines)
     limit = "" if scan.limit is None else f", at most {scan.limit} rows"
     head = (
         f"{scan.table.config.name}: {read} of {len(lines)} file slices; {_filter(scan)}{limit}; "
-        f"{len(scan.columns)} columns; {sum(one.bytes for one in lines)} bytes to read"
+        f"{len(scan.columns)} columns; {sum(line.bytes for line in lines)} bytes to read"
     )
-    texts = [one.text for one in lines[:_LINES_MAX]]
+    texts = [_text(line) for line in lines[:_LINES_MAX]]
     if (more := len(lines) - len(texts)) > 0:
         texts.append(f"  and {more} more")
     return "\n".join([head, *texts])
@@ -52,27 +77,31 @@ def _filter(scan: Scan) -> str:
     return "filtered on " + ", ".join(sorted({one.column for one in scan.predicate.conditions}))
 
 
+def _text(line: SlicePlan) -> str:
+    place = f"{line.partition or '.'}/{line.file_id}"
+    if line.left_out_by:
+        return f"  left out by {line.left_out_by}: {place}"
+    groups = "" if line.groups is None else f"{line.groups_read} of {line.groups} row groups, "
+    return f"  read: {place}, {groups}{line.logs} logs, {line.bytes} bytes"
+
+
 def _line(
     scan: Scan, planned: PlannedSlice, slice_: FileSlice, statistics: StatisticsSource
-) -> _Line:
-    place = f"{slice_.partition or '.'}/{slice_.file_id}"
+) -> SlicePlan:
+    place, logs = (slice_.partition, slice_.file_id), len(slice_.log_files)
     if planned.left_out_by is not None:
-        return _Line(f"  left out by {planned.left_out_by}: {place}", False, 0)
+        return SlicePlan(*place, planned.left_out_by, None, None, logs, 0)
     reading = scan.reading()
-    logs = sum(size_of(scan.table.storage, path) for path in slice_.log_files)
+    log_bytes = sum(size_of(scan.table.storage, path) for path in slice_.log_files)
     if slice_.base_file is None:
-        return _Line(f"  read: {place}, {len(slice_.log_files)} logs, {logs} bytes", True, logs)
+        return SlicePlan(*place, "", None, None, logs, log_bytes)
     pruner = reading.pruner
     known = statistics.of_file(slice_.base_file, sorted({*reading.names, *pruner.columns}))
     assert known is not None, slice_
     reasons = pruner.reasons(known)
-    kept = [one for one in known.groups if reasons[one.number] is None]
+    kept = [group for group in known.groups if reasons[group.number] is None]
     if not kept and not slice_.log_files:
-        by = ", ".join(sorted({str(one) for one in reasons.values()})) or "no rows"
-        return _Line(f"  left out by statistics of {by}: {place}", False, 0)
-    size = logs + sum(sum(one.bytes_of.values()) for one in kept)
-    text = (
-        f"  read: {place}, {len(kept)} of {len(known.groups)} row groups, "
-        f"{len(slice_.log_files)} logs, {size} bytes"
-    )
-    return _Line(text, True, size)
+        by = ", ".join(sorted({str(reason) for reason in reasons.values()})) or "no rows"
+        return SlicePlan(*place, f"statistics of {by}", None, None, logs, 0)
+    size = log_bytes + sum(sum(group.bytes_of.values()) for group in kept)
+    return SlicePlan(*place, "", len(kept), len(known.groups), logs, size)

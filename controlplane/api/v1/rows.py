@@ -19,11 +19,12 @@ from controlplane.rows.actions import (
     RowsWanted,
     do_compare_moments,
     do_export_rows,
+    do_plan_rows,
     do_read_commit,
     do_read_history,
     do_read_rows,
 )
-from controlplane.rows.answers import ChangedRows, RowVersions, TableRows
+from controlplane.rows.answers import ChangedRows, RowsPlan, RowVersions, TableRows
 from controlplane.rows.cursors import CURSOR_CHARS_MAX
 from controlplane.rows.jobs import ROWS_MAX
 from controlplane.tables.access import Permission, access_table
@@ -73,6 +74,13 @@ class RowsQuery(Limited):
         required=False,
         default=None,
         help_text="A completion time: 17 digits, or ISO 8601 with a zone.",
+    )
+    order_by = serializers.CharField(
+        max_length=1_000,
+        required=False,
+        default="",
+        help_text="Sort by this column, nulls last; all rows that match are read. With `-` before "
+        "its name, descending. Not by a masked or nested column.",
     )
     cursor = serializers.CharField(
         max_length=CURSOR_CHARS_MAX,
@@ -147,6 +155,61 @@ class RowExportApi(ApiView):
         file_format = query["file_format"]
         content = do_export_rows(table, _wanted(query), file_format, by=actor(request))
         return rows_download(content, file_format, f"{table.slug}-rows")
+
+
+class RowsPlanQuery(Strict):
+    where = serializers.CharField(
+        max_length=10_000, required=False, default="", help_text="As `where` of rows."
+    )
+    as_of = serializers.CharField(
+        max_length=40, required=False, default=None, help_text="As `as_of` of rows."
+    )
+
+
+class RowsPlanApi(ApiView):
+    """What a read with a filter opens and leaves out, and the null shares of all columns by the
+    statistics of base files. No row is read.
+    """
+
+    @extend_schema(
+        operation_id="rows_plan",
+        parameters=[RowsPlanQuery],
+        responses=output(RowsPlan),
+        examples=[
+            OpenApiExample(
+                "A plan",
+                value={
+                    "columns": [{**_COLUMNS[1], "nulls": 12, "null_pct": 1.2}],
+                    "rows": 1_000,
+                    "files_read": 2,
+                    "files": 2,
+                    "log_files": 0,
+                    "slices_read": 1,
+                    "slices": 2,
+                    "bytes": 20_480,
+                    "left_out": {"statistics of city": 1},
+                    "listed": [
+                        {
+                            "partition": "",
+                            "file_id": "00000001-0",
+                            "left_out_by": "",
+                            "groups_read": 1,
+                            "groups": 4,
+                            "logs": 0,
+                            "bytes": 20_480,
+                        }
+                    ],
+                    "took_ms": 410,
+                },
+                response_only=True,
+            )
+        ],
+    )
+    def get(self, request: Request, slug: str) -> Response:
+        table = access_table(request.user, slug, Permission.VIEW)
+        query = validated_query(RowsPlanQuery, request)
+        plan = do_plan_rows(table, query["where"], as_of=query["as_of"], by=actor(request))
+        return Response(shown(plan))
 
 
 class RowHistoryApi(ApiView):
@@ -233,6 +296,8 @@ def _wanted(query: dict[str, Any]) -> RowsWanted:
         where=query["where"],
         columns=[name.strip() for name in query["columns"].split(",") if name.strip()],
         as_of=query["as_of"],
+        order_by=query["order_by"].removeprefix("-"),
+        is_descending=query["order_by"].startswith("-"),
         limit=query["limit"],
         cursor=query["cursor"],
     )

@@ -62,6 +62,65 @@ def test_rows_are_chosen_by_a_filter_and_cut_at_the_limit(as_pia: Client) -> Non
     assert [look["where"] for look in looks()] == ["", "city = 'Oslo'", ""]
 
 
+def test_sorted_rows_have_pages_and_a_hidden_column_sorts_too(
+    as_pia: Client, sql_tables: SqlTables
+) -> None:
+    down = {"order_by": "-amount", "columns": "id", "limit": 3}
+
+    first = as_pia.get(ORDERS_ROWS, down).json()
+    second = as_pia.get(ORDERS_ROWS, {**down, "cursor": first["next_cursor"]}).json()
+    other = as_pia.get(ORDERS_ROWS, {**down, "order_by": "id", "cursor": first["next_cursor"]})
+    up = as_pia.get(ORDERS_ROWS, {"order_by": "amount", "columns": "amount"}).json()
+
+    amounts = [row["cells"][0] for row in up["rows"]]
+    values = [amount for amount in amounts if amount is not None]
+    ids = [row["cells"][0] for row in [*first["rows"], *second["rows"]]]
+    assert values == sorted(values)
+    assert amounts == [*values, *[None] * (len(amounts) - len(values))]
+    assert len(ids) == 4 == len(set(ids))
+    assert [column["name"] for column in first["columns"]] == ["id"]
+    assert (other.status_code, other.json()["code"]) == (422, "rows_gone")
+    assert looks()[0]["order_by"] == "amount"
+
+
+@pytest.mark.parametrize(
+    ("table", "order", "status", "words"),
+    [
+        (PEOPLE_ROWS, "ssn", 403, "is masked"),
+        (PEOPLE_ROWS, "-home", 403, "is masked"),
+        (ORDERS_ROWS, "town", 400, "no such column"),
+    ],
+)
+def test_rows_are_not_sorted_by_a_masked_or_unknown_column(
+    as_pia: Client, table: str, order: str, status: int, words: str
+) -> None:
+    answer = as_pia.get(table, {"order_by": order})
+
+    assert answer.status_code == status
+    assert words in answer.json()["detail"]
+
+
+def test_plan_has_null_pcts_and_what_a_filter_leaves_out_and_no_mask_is_counted(
+    as_pia: Client, sql_tables: SqlTables
+) -> None:
+    append(sql_tables.people, {"id": 8, "city": None, "ssn": None, "home": None})
+
+    plan = as_pia.get(f"{PEOPLE_ROWS}plan/").json()
+    none = as_pia.get(f"{PEOPLE_ROWS}plan/", {"where": "id > 1000000"}).json()
+    refused = as_pia.get(f"{PEOPLE_ROWS}plan/", {"where": f"ssn = '{CANARY}'"})
+
+    columns = {column["name"]: column for column in plan["columns"]}
+    assert plan["slices_read"] == plan["slices"] > 0
+    assert columns["city"]["null_pct"] == 100 * columns["city"]["nulls"] / plan["rows"]
+    assert columns["ssn"]["nulls"] is columns["ssn"]["null_pct"] is None
+    assert columns["home"]["nulls"] is None
+    assert none["slices_read"] < none["slices"]
+    assert set(none["left_out"]) == {"statistics of id"}
+    assert refused.status_code == 403
+    assert CANARY not in json.dumps(plan)
+    assert [look["door"] for look in looks()] == ["rows plan", "rows plan"]
+
+
 @pytest.mark.slow
 def test_pages_of_rows_are_of_the_first_pages_moment_and_say_that_a_commit_came(
     as_pia: Client, sql_tables: SqlTables

@@ -28,6 +28,7 @@ from .rows import (
     OperationDetail,
     OperationRow,
     OverwritePlan,
+    RowsPlan,
     RowVersions,
     SavedQueryRow,
     ScheduleRow,
@@ -129,17 +130,25 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
         where: str = "",
         columns: Sequence[str] = (),
         as_of: str | None = None,
+        order_by: str = "",
         limit: int = 100,
         cursor: str | None = None,
     ) -> TableRows:
         """Rows of a table, now or at the completion time `as_of`; `is_cut` says whether there are
-        more, which `next_cursor` brings as `cursor` of the same question. Raises ProblemError:
-        `rows_refused`, whose `values.field` names what does not fit,
-        `rows_gone`, `sql_limit`, `sql_busy`.
+        more, which `next_cursor` brings as `cursor` of the same question. `order_by` sorts by a
+        column, descending with `-` before its name. Raises ProblemError: `rows_refused`, whose
+        `values.field` names what does not fit, `rows_gone`, `sql_limit`, `sql_busy`.
         """
         query = {"where": where or None, "columns": columns or None, "as_of": as_of, "limit": limit}
-        query["cursor"] = cursor
+        query |= {"order_by": order_by or None, "cursor": cursor}
         return self._connection.get(TableRows, f"{table_path(slug)}rows/", query)
+
+    def rows_plan(self, slug: str, *, where: str = "", as_of: str | None = None) -> RowsPlan:
+        """What a read of rows with this filter opens and leaves out, and the null shares of all
+        columns by the statistics of base files.
+        """
+        query = {"where": where or None, "as_of": as_of}
+        return self._connection.get(RowsPlan, f"{table_path(slug)}rows/plan/", query)
 
     def row_history(self, slug: str, key: str, *, partition: str | None = None) -> RowVersions:
         """Every known version of the row with this record key, newest first."""

@@ -165,6 +165,16 @@ class Check(TypedDict):
     remedy: str
 
 
+class ColumnNulls(TypedDict):
+    """`ColumnNulls` of the OpenAPI document."""
+
+    name: str
+    type: str
+    is_masked: bool
+    nulls: int | None
+    null_pct: float | None
+
+
 class CompletenessPoint(TypedDict):
     """`CompletenessPoint` of the OpenAPI document."""
 
@@ -703,6 +713,9 @@ class RowVersionRow(TypedDict):
     completed_at: str | None
     writer: str
     stream: str
+    operation_type: str
+    operation: str
+    requested_by: str
     op: str
     partition: str
     before: dict[str, Any] | None
@@ -718,6 +731,22 @@ class RowVersions(TypedDict):
     versions: list[RowVersionRow]
     is_cut: bool
     cut_by: str
+    took_ms: int
+
+
+class RowsPlan(TypedDict):
+    """`RowsPlan` of the OpenAPI document."""
+
+    columns: list[ColumnNulls]
+    rows: int
+    files_read: int
+    files: int
+    log_files: int
+    slices_read: int
+    slices: int
+    bytes: int
+    left_out: dict[str, Any]
+    listed: list[SlicePlanRow]
     took_ms: int
 
 
@@ -908,6 +937,18 @@ class SinkSummary(TypedDict):
     seen: SinkRow | None
     run: SinkRun | None
     silent_at: str | None
+
+
+class SlicePlanRow(TypedDict):
+    """`SlicePlanRow` of the OpenAPI document."""
+
+    partition: str
+    file_id: str
+    left_out_by: str
+    groups_read: int | None
+    groups: int | None
+    logs: int
+    bytes: int
 
 
 class SqlAnswer(TypedDict):

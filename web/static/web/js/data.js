@@ -55,7 +55,7 @@ function query() {
   const boxes = [...form.querySelectorAll('input[name="columns"]')];
   // All columns are what is shown when none is named.
   if (boxes.every((box) => box.checked)) words.delete("columns");
-  for (const [name, text] of [...words]) if (!text) words.delete(name);
+  for (const [name, text] of [...words]) if (!text || name.startsWith("filter_")) words.delete(name);
   return words;
 }
 
@@ -76,7 +76,7 @@ if (form && part) {
     send();
   });
   addEventListener("popstate", () => location.reload());
-  form.querySelectorAll("select").forEach((field) => {
+  form.querySelectorAll("select:not(.data-build select)").forEach((field) => {
     if (form.method !== "post") field.addEventListener("change", send);
   });
 }
@@ -103,6 +103,13 @@ if (slider) {
   slider.hidden = false;
   follow();
 }
+
+// Enter in the value of a condition adds it.
+document.querySelector(".data-build input")?.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter") return;
+  event.preventDefault();
+  form.requestSubmit(document.querySelector("[data-builds]"));
+});
 
 document.querySelector("[data-runs]")?.addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
