@@ -108,6 +108,22 @@ def test_the_examples_of_the_readme_run_in_their_order_from_any_folder(
     assert done.stderr.count("no marker server is set") == 1
 
 
+def test_the_tutorial_of_streams_gives_the_row_that_it_shows(
+    environment: Path, tmp_path: Path
+) -> None:
+    page = (PROJECT / "docs" / "streams.md").read_text(encoding="utf-8")
+    source = "\n".join([*find_blocks(page, "python"), "print(table.read().to_pylist())"])
+    assert '"/data/ads"' in source
+    program = tmp_path / "streams.py"
+    program.write_text(source.replace("/data/ads", str(tmp_path / "ads")))
+
+    done = run(environment / "bin" / "python", program, cwd=tmp_path)
+
+    assert done.returncode == 0, said(done)
+    row = "'campaign': 'spring', 'price': 5, 'clicked_at': 170, 'x': 3, 'y': 4}]"
+    assert done.stdout.strip().endswith(row)
+
+
 def test_the_commands_of_the_readme_run_in_their_order(tmp_path: Path) -> None:
     """In a checkout's place whose node was never started, except for those that need one."""
     commands = [line for block in find_blocks(README, "") for line in block.splitlines()]

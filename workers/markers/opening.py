@@ -48,8 +48,8 @@ def open_markers(
 
 @cache
 def _hint_once() -> None:
-    """Once in a process: that a program has no marker server is as it chose."""
+    """Log once per process that markers are written directly because no server is set."""
     _log.warning(
-        "no marker server is set, so markers are written directly; SLUICE_MARKER_URL names one, "
-        "and hoodie.write.markers.type=direct says that none is wanted"
+        "no marker server is set, so each marker is a file; set SLUICE_MARKER_URL to a marker "
+        "server, or hoodie.write.markers.type=direct to turn this warning off"
     )
