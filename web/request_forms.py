@@ -21,6 +21,19 @@ class OptionLines(forms.CharField):
         return options_of(str(super().clean(value)))
 
 
+class TextList(forms.CharField):
+    """Texts with a separator between them, as a list without empty ones."""
+
+    def __init__(self, *, separator: str, **words: Any) -> None:
+        super().__init__(**words)
+        self._separator = separator
+
+    def clean(self, value: Any) -> list[str]:
+        """Return the texts. Raises ValidationError."""
+        parts = str(super().clean(value)).split(self._separator)
+        return [part.strip() for part in parts if part.strip()]
+
+
 class RequestForm(forms.Form):
     """A form with the fields of a request; a subclass may have more."""
 
@@ -52,7 +65,7 @@ def to_form_field(field: Field) -> forms.Field:
         "required": field.is_needed,
         "initial": field.default if has_initial else None,
     }
-    if field.choices:
+    if field.choices and field.type is not FieldType.OPTIONS:
         choices = [(choice.value, choice.label or choice.value) for choice in field.choices]
         is_open = any(value == "" for value, _ in choices)
         words["required"] = not is_open
@@ -67,7 +80,13 @@ def to_form_field(field: Field) -> forms.Field:
                 min_value=field.least, max_value=field.most, error_messages=errors, **words
             )
         case FieldType.FLAG:
-            return forms.BooleanField(**words)
+            return forms.BooleanField(**{**words, "required": False})
+        case FieldType.LIST | FieldType.NAMES:
+            words |= {"required": bool(field.least), "error_messages": errors}
+            words["max_length"] = (field.chars_max or 1) * (field.most or 1)
+            if field.type is FieldType.NAMES:
+                return TextList(separator=",", **words)
+            return TextList(separator="\n", widget=forms.Textarea, **words)
         case FieldType.MOMENT:
             errors = {**errors, "invalid": "Enter a time as 2026-01-31 14:00."}
             return forms.DateTimeField(error_messages=errors, **words)
@@ -76,7 +95,7 @@ def to_form_field(field: Field) -> forms.Field:
             return OptionLines(max_length=LINES_CHARS_MAX, widget=forms.Textarea, **words)
         case _:
             errors["max_length"] = f"Enter at most {field.chars_max} characters."
-            is_lines = field.type is FieldType.LINES or field.name == "reason"
+            is_lines = field.type in (FieldType.LINES, FieldType.ROWS) or field.name == "reason"
             return forms.CharField(
                 max_length=field.chars_max,
                 widget=forms.Textarea if is_lines else forms.TextInput,

@@ -66,6 +66,20 @@ def client_calls() -> str:
     )
 
 
+def find_places(description: Description) -> list[str]:
+    """Return the names in the address, which are parameters of the method."""
+    return re.findall(r"{(\w+)}", description.address)
+
+
+def parameter_names(description: Description) -> dict[str, str]:
+    """Return the parameters of the method by field. The name of a place means the place."""
+    places = find_places(description)
+    return {
+        field.name: f"new_{field.name}" if field.name in places else field.name
+        for field in client_parameters(description)
+    }
+
+
 def client_parameters(description: Description) -> list[Field]:
     """Return the fields that are parameters of the method; the plan has the others."""
     return [
@@ -83,9 +97,10 @@ def _method(description: Description) -> str:
         if field.is_in_body and field.is_of_plan and description.plan
     ]
     is_plan_needed = any(field.is_needed for field in of_plan)
-    first = [f"{name}: str" for name in re.findall(r"{(\w+)}", description.address)]
-    first += [_parameter(field) for field in own if field.is_first]
-    rest = [_parameter(field) for field in own if not field.is_first]
+    names = parameter_names(description)
+    first = [f"{name}: str" for name in find_places(description)]
+    first += [_parameter(field, names[field.name]) for field in own if field.is_first]
+    rest = [_parameter(field, names[field.name]) for field in own if not field.is_first]
     if is_plan_needed:
         first.append(f"plan: {description.plan}")
     elif of_plan:
@@ -93,10 +108,13 @@ def _method(description: Description) -> str:
     if description.takes_key:
         rest.append("key: str | None = None")
     parameters = ["self", *first, *(["*", *rest] if rest else [])]
-    needed = {field.name: _value(field) for field in own if field.is_needed}
+    values = {
+        field.name: _TYPES.get(field.type, _TEXT)[1].format(name=names[field.name]) for field in own
+    }
+    needed = {field.name: values[field.name] for field in own if field.is_needed}
     if is_plan_needed:
         needed |= {field.name: _from_plan(field) for field in of_plan}
-    optional = {field.name: _value(field) for field in own if not field.is_needed}
+    optional = {field.name: values[field.name] for field in own if not field.is_needed}
     lines = [
         *_wrap(f"def {description.call}(", parameters, f") -> {description.answer}:"),
         textwrap.indent(_docstring(description.purpose), "    "),
@@ -108,7 +126,7 @@ def _method(description: Description) -> str:
     sent = [description.answer, f'"{description.method}"', "path", "body"]
     sent += ["key"] if description.takes_key else []
     lines += [
-        f'    path = f"{_path(description)}"',
+        f"    path = {_path(description)}",
         *(f"    {line}" for line in _wrap("return self._connection.ask(", sent, ")")),
     ]
     return "\n".join(lines)
@@ -140,30 +158,30 @@ def _wrap(head: str, items: list[str], tail: str) -> list[str]:
 
 
 def _path(description: Description) -> str:
+    """Return the expression of the address."""
     path = description.address.replace("tables/{slug}/", "{table_path(slug)}")
-    return re.sub(r"{(\w+)}", r"{segment(\1)}", path)
+    path = re.sub(r"{(\w+)}", r"{segment(\1)}", path)
+    if path == "{table_path(slug)}":
+        return path.strip("{}")
+    return f'f"{path}"' if "{" in path else f'"{path}"'
 
 
-def _parameter(field: Field) -> str:
+def _parameter(field: Field, name: str) -> str:
     kind = _TYPES.get(field.type, _TEXT)[0]
     if field.default is LEFT_OUT and field.type is FieldType.TEXT and not field.choices:
-        return f"{field.name}: {kind} | None = None"
+        return f"{name}: {kind} | None = None"
     is_given = field.is_needed and not field.default
     if is_given or (field.is_first and field.type is FieldType.OBJECT):
-        return f"{field.name}: {kind}"
+        return f"{name}: {kind}"
     match field.type:
         case FieldType.OPTIONS | FieldType.OBJECT:
-            return f"{field.name}: {kind} | None = None"
+            return f"{name}: {kind} | None = None"
         case FieldType.LIST | FieldType.NAMES:
-            return f"{field.name}: {kind} = ()"
+            return f"{name}: {kind} = ()"
         case _:
             default = field.default if isinstance(field.default, str | int) else ""
             text = f'"{default}"' if isinstance(default, str) else repr(default)
-            return f"{field.name}: {kind} = {text}"
-
-
-def _value(field: Field) -> str:
-    return _TYPES.get(field.type, _TEXT)[1].format(name=field.name)
+            return f"{name}: {kind} = {text}"
 
 
 def _from_plan(field: Field) -> str:

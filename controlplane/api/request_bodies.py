@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any, ClassVar
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -17,7 +16,8 @@ from controlplane.fields import InstantTimeSerializerField
 from controlplane.operations.descriptions.field import LEFT_OUT, Description, Field, FieldType
 from controlplane.operations.requesting import Given
 
-KEY = OpenApiParameter(IDEMPOTENCY_KEY, str, OpenApiParameter.HEADER)
+_KEY = OpenApiParameter(IDEMPOTENCY_KEY, str, OpenApiParameter.HEADER)
+_bodies: dict[str, type[RequestBody]] = {}
 
 
 class RequestBody(Strict):
@@ -34,11 +34,11 @@ class RequestBody(Strict):
         }
 
 
-@cache
 def body_of(description: Description) -> type[RequestBody]:
-    """Return the serializer of the request."""
+    """Return the serializer of the request; requests with the same body share it."""
     members = {"description": description, "__doc__": description.purpose}
-    return type(description.body, (RequestBody,), members)
+    name = description.body
+    return _bodies.setdefault(name, type(name, (RequestBody,), members))
 
 
 def takes(
@@ -48,7 +48,7 @@ def takes(
     return extend_schema(
         operation_id=operation_id,
         request=body_of(description),
-        parameters=[KEY] if description.takes_key else None,
+        parameters=[_KEY] if description.takes_key else None,
         responses={status: output(answer)},
     )
 
@@ -73,10 +73,13 @@ def to_serializer_field(field: Field) -> serializers.Field[Any, Any, Any, Any]:
     options: dict[str, Any] = {"help_text": field.help or None, "required": field.is_needed}
     if not field.is_needed and field.default is not LEFT_OUT:
         options["default"] = field.default
-    if field.choices:
-        return serializers.ChoiceField(choices=field.values, **options)
     texts: dict[str, Any] = {"max_length": field.chars_max, "allow_blank": field.may_be_blank}
     counts: dict[str, Any] = {"min_length": field.least, "max_length": field.most}
+    item: serializers.Field[Any, Any, Any, Any] = serializers.CharField(**texts)
+    if field.choices:
+        item = serializers.ChoiceField(choices=field.values)
+        if field.type is not FieldType.OPTIONS:
+            return serializers.ChoiceField(choices=field.values, **options)
     match field.type:
         case FieldType.NUMBER:
             return serializers.IntegerField(min_value=field.least, max_value=field.most, **options)
@@ -84,10 +87,15 @@ def to_serializer_field(field: Field) -> serializers.Field[Any, Any, Any, Any]:
             return serializers.BooleanField(**options)
         case FieldType.INSTANT:
             return InstantTimeSerializerField(**options)
-        case FieldType.LIST:
-            return serializers.ListField(child=serializers.CharField(**texts), **counts, **options)
+        case FieldType.ID:
+            return serializers.UUIDField(**options)
+        case FieldType.LIST | FieldType.NAMES:
+            return serializers.ListField(child=item, **counts, **options)
+        case FieldType.ROWS:
+            assert field.item is not None, field
+            return serializers.ListField(child=body_of(field.item)(), **counts, **options)
         case FieldType.OPTIONS:
-            return serializers.DictField(child=serializers.CharField(**texts), **options)
+            return serializers.DictField(child=item, **options)
         case FieldType.OBJECT:
             return serializers.DictField(**options)
         case _:

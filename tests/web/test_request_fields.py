@@ -13,7 +13,8 @@ import pytest
 from django import forms
 from django.core.management import load_command_class
 
-from controlplane.api.client_calls import FILE, client_calls, client_parameters
+from controlplane.api.client_calls import FILE, client_calls, find_places, parameter_names
+from controlplane.api.request_bodies import body_of
 from controlplane.operations.descriptions.catalogue import DESCRIPTIONS, requests_page
 from controlplane.operations.descriptions.field import Description, Field
 from controlplane.operations.descriptions.services import SERVICES
@@ -21,6 +22,13 @@ from controlplane.operations.descriptions.write import SOURCE, WRITE, part_names
 from tests.controlplane.api.promises import document
 from web.forms import RollbackForm, ServiceForm
 from web.sink_forms import SinkForm
+from web.table_forms import (
+    CreateForm,
+    MaskForm,
+    RegisterForm,
+    SettingsForm,
+    UnregisterForm,
+)
 from web.write_forms import SOURCES, WriteForm
 from workers.public.sluice_client import Client
 from workers.sink.bounded import FIELDS, OFFSETS
@@ -30,6 +38,11 @@ REPOSITORY = Path(__file__).parents[2]
 PAGE = REPOSITORY / "docs" / "requests.md"
 FORMS: Final[Mapping[str, Callable[[], list[forms.Form]]]] = {
     "rollback": lambda: [RollbackForm()],
+    "table": lambda: [RegisterForm()],
+    "table.change": lambda: [SettingsForm()],
+    "table.create": lambda: [CreateForm()],
+    "table.mask": lambda: [MaskForm()],
+    "table.unregister": lambda: [UnregisterForm()],
     "service": lambda: [ServiceForm()],
     "sink": lambda: [SinkForm(namespace="")],
     "write": lambda: [WriteForm(kind=kind, namespace="") for kind in SOURCES],
@@ -43,10 +56,10 @@ def find_differences(description: Description) -> Iterator[str]:
         "API": set(description.names),
         "form": {field.form_name for field in description.all_fields()} - {""},
         "command": {field.flag for field in description.all_fields()} - {""},
-        "client": {field.name for field in client_parameters(description)},
+        "client": set(parameter_names(description).values()),
     }
     present = {
-        "API": set(find_body(description)["properties"]),
+        "API": find_body_names(description),
         "client": find_client_names(description),
     }
     if description.name in FORMS:
@@ -66,13 +79,14 @@ def load_document() -> dict[str, Any]:
     return document()
 
 
-def find_body(description: Description) -> dict[str, Any]:
-    """Return the body that the OpenAPI document has for the address of the request."""
+def find_body_names(description: Description) -> set[str]:
+    """Return the fields of the body that the OpenAPI document has for the address."""
+    if description.method == "DELETE":  # The document has no bodies of these.
+        return set(body_of(description)().fields)
     made = load_document()
     address = made["paths"][f"/api/v1/{description.address}"][description.method.lower()]
     reference = address["requestBody"]["content"]["application/json"]["schema"]["$ref"]
-    found: dict[str, Any] = made["components"]["schemas"][reference.rpartition("/")[2]]
-    return found
+    return set(made["components"]["schemas"][reference.rpartition("/")[2]]["properties"])
 
 
 def find_flags(command: str) -> set[str]:
@@ -85,7 +99,7 @@ def find_flags(command: str) -> set[str]:
 
 def find_client_names(description: Description) -> set[str]:
     parameters = set(inspect.signature(getattr(Client, description.call)).parameters)
-    return parameters - {"self", "slug", "service", "sink_id"}
+    return parameters - {"self", *find_places(description)}
 
 
 @pytest.mark.django_db

@@ -21,7 +21,7 @@ from controlplane.operations.ask import Requester
 from controlplane.operations.descriptions.write import STATEMENT_CHARS_MAX
 from controlplane.operations.requesting import Given
 from controlplane.operations.table_creation.actions import do_create_table
-from controlplane.operations.table_creation.definition import Column, NewTable
+from controlplane.operations.table_creation.definition import NewTable
 from controlplane.operations.table_creation.suggesting import (
     TableSuggestion,
     suggest_from_statement,
@@ -127,21 +127,10 @@ def _shown(
 
 
 def _made(request: HttpRequest, form: CreateForm) -> Any:
-    words = form.cleaned_data
-    new = NewTable(
-        location=words["location"],
-        slug=words["slug"],
-        name=words["name"],
-        namespace=words["namespace"],
-        columns=[Column(*column) for column in words["columns"]],
-        record_key=words["record_key"],
-        partition_by=words["partition_by"],
-        ordering=words["ordering"],
-        table_type=words["table_type"],
-        groups=words["groups"],
-    )
-    given = Given(idempotency_key=str(words["idempotency_key"]))
-    return do_create_table(new, by=Requester.person(person(request)), given=given)
+    words = dict(form.cleaned_data)
+    key = str(words.pop("idempotency_key"))
+    by = Requester.person(person(request))
+    return do_create_table(NewTable(**words), by=by, given=Given(idempotency_key=key))
 
 
 def _initial(words: Mapping[str, str], suggestion: TableSuggestion | None) -> dict[str, str]:

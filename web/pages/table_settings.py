@@ -25,7 +25,7 @@ from controlplane.tables.actions import do_register_table
 from controlplane.tables.grants import Granter
 from controlplane.tables.queries import namespaces_of
 from web.refusals import explained, page, person, refusal_of
-from web.table_forms import LABELS, MaskForm, RegisterForm, SettingsForm, UnregisterForm
+from web.table_forms import EMPTIABLE, MaskForm, RegisterForm, SettingsForm, UnregisterForm
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -49,8 +49,8 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
         words = form.cleaned_data
         given = Given(reason=words["reason"], idempotency_key=str(words["idempotency_key"]))
         change = TableChange(
-            **{key: words[key] or registered[key] for key in registered if key not in LABELS},
-            **{key: words[key] for key in LABELS if key in request.POST},
+            **{key: words[key] or registered[key] for key in registered if key not in EMPTIABLE},
+            **{key: words[key] for key in EMPTIABLE if key in request.POST},
         )
         try:
             changed = do_change_table(

@@ -346,15 +346,16 @@ def chart(
 
 
 @register.inclusion_tag("components/text_field.html")
-def text_field(field: BoundField, label: str, mode: str = "") -> dict[str, Any]:
-    """A form's line of text, with its problem or its hint; `mode` is the keyboard of a phone."""
+def text_field(field: BoundField, label: str = "", mode: str = "") -> dict[str, Any]:
+    """Show a line of text with its problem or its hint; `mode` is the keyboard of a phone."""
+    label = label or str(field.label)
     return {"field": field, "label": label, "hint": field.help_text, "mode": mode}
 
 
 @register.inclusion_tag("components/select_field.html")
-def select_field(field: BoundField, label: str) -> dict[str, Any]:
-    """A form's choice, with its problem or its hint."""
-    return {"field": field, "label": label, "hint": field.help_text}
+def select_field(field: BoundField, label: str = "") -> dict[str, Any]:
+    """Show a choice with its problem or its hint."""
+    return {"field": field, "label": label or str(field.label), "hint": field.help_text}
 
 
 @register.inclusion_tag("components/reason_field.html")

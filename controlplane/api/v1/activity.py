@@ -6,18 +6,20 @@ from __future__ import annotations
 
 from django.http import Http404
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api.auth import IsOperator
 from controlplane.api.outputs import output, shown, shown_list
-from controlplane.api.parsing import Strict, validated, validated_query
-from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
+from controlplane.api.parsing import Strict, validated_query
+from controlplane.api.request_bodies import read_body, takes
+from controlplane.api.requests import actor, idempotency_key
 from controlplane.api.views import ApiView
 from controlplane.mirror.marker_tree import MarkerTree, marker_tree
 from controlplane.operations.actions import do_request_abort
+from controlplane.operations.descriptions.operations import STOP_WRITER
 from controlplane.operations.queries import OperationDetail, operation_detail
 from controlplane.tables.access import Permission, access_table
 from controlplane.writers.activity import WriterActivity, writers_activity
@@ -43,17 +45,9 @@ class WriterAbortApi(ApiView):
 
     permission_classes = [IsOperator]
 
-    class AbortRequest(Strict):
-        reason = serializers.CharField(max_length=500)
-
-    @extend_schema(
-        operation_id="writers_abort",
-        request=AbortRequest,
-        parameters=[OpenApiParameter(IDEMPOTENCY_KEY, str, OpenApiParameter.HEADER)],
-        responses={202: output(OperationDetail)},
-    )
+    @takes(STOP_WRITER, "writers_abort", OperationDetail)
     def post(self, request: Request, slug: str, requested_at: str) -> Response:
-        body = validated(self.AbortRequest, request)
+        body = read_body(STOP_WRITER, request)
         table = access_table(request.user, slug, Permission.OPERATE)
         operation = do_request_abort(
             table,

@@ -27,16 +27,17 @@ from controlplane.api.auth import IsAdminToWrite
 from controlplane.api.errors import ANSWERED, answer
 from controlplane.api.outputs import output, shown
 from controlplane.api.parsing import Strict, validated
-from controlplane.api.request_bodies import to_serializer_field
+from controlplane.api.request_bodies import body_of, to_serializer_field
 from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
 from controlplane.api.v1.table_services import ServiceRunApi
-from controlplane.api.v1.tables import TableListApi
 from controlplane.api.views import ApiView
 from controlplane.errors import InvalidRequest
 from controlplane.monitoring.actions import HOURS_MAX, REASON_CHARS_MAX, do_silence
 from controlplane.monitoring.queries import alert_row
 from controlplane.operations.actions import do_request_cancel, do_request_service, permission_of
+from controlplane.operations.descriptions.field import NEEDED_REASON, REASON
 from controlplane.operations.descriptions.services import SERVICE
+from controlplane.operations.descriptions.tables import REGISTER_TABLE
 from controlplane.operations.permissions import is_destructive
 from controlplane.operations.queries import access_operation
 from controlplane.operations.table_changes.tagging import TaggedTables, do_tag_tables
@@ -88,7 +89,7 @@ class _Once(serializers.ListField):
 class BulkCancelApi(ApiView):
     class BulkCancel(Strict):
         operations = _Once(child=serializers.UUIDField())
-        reason = serializers.CharField(max_length=500, required=False, default="")
+        reason = to_serializer_field(REASON)
 
     @extend_schema(
         operation_id="bulk_cancel", request=BulkCancel, responses={200: output(BulkAnswer)}
@@ -132,7 +133,7 @@ class BulkServiceApi(ApiView):
         service = serializers.CharField(max_length=32)
         tables = _Once(child=serializers.CharField(max_length=64), help_text="Slugs.")
         parameters = to_serializer_field(SERVICE["parameters"])
-        reason = serializers.CharField(max_length=500, required=False, default="")
+        reason = to_serializer_field(REASON)
 
     @extend_schema(
         operation_id="bulk_service",
@@ -172,7 +173,7 @@ class BulkTablesApi(ApiView):
 
     class BulkTables(Strict):
         tables = serializers.ListField(
-            child=TableListApi.Registration(), min_length=1, max_length=MEMBERS_MAX
+            child=body_of(REGISTER_TABLE)(), min_length=1, max_length=MEMBERS_MAX
         )
 
         def validate_tables(self, tables: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -202,7 +203,7 @@ class BulkTagsApi(ApiView):
         remove = serializers.CharField(
             max_length=TAGS_CHARS_MAX, required=False, allow_blank=True, default=""
         )
-        reason = serializers.CharField(max_length=500)
+        reason = to_serializer_field(NEEDED_REASON)
 
     @extend_schema(
         operation_id="bulk_tags", request=BulkTags, responses={200: output(TaggedTables)}

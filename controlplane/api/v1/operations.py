@@ -16,7 +16,7 @@ from rest_framework.response import Response
 
 from controlplane.api.auth import IsAdmin, IsOperatorToWrite
 from controlplane.api.outputs import output, page_of, shown, shown_page
-from controlplane.api.parsing import CommaList, SortKey, Strict, validated, validated_query
+from controlplane.api.parsing import CommaList, SortKey, Strict, validated_query
 from controlplane.api.request_bodies import read_body, takes
 from controlplane.api.requests import actor, idempotency_key
 from controlplane.api.views import ApiView
@@ -30,6 +30,7 @@ from controlplane.operations.actions import (
     plan_rollback,
     service_kinds,
 )
+from controlplane.operations.descriptions.operations import CANCEL
 from controlplane.operations.descriptions.rollback import PLAN_ROLLBACK, ROLLBACK
 from controlplane.operations.descriptions.write import PLAN_OVERWRITE, PLANNED_OPERATIONS, WRITE
 from controlplane.operations.filters import (
@@ -213,17 +214,10 @@ class OperationApi(ApiView):
 
 
 class OperationCancelApi(ApiView):
-    class CancelRequest(Strict):
-        reason = serializers.CharField(max_length=500, required=False, default="")
-
-    @extend_schema(
-        operation_id="operations_cancel",
-        request=CancelRequest,
-        responses={202: output(OperationDetail)},
-    )
+    @takes(CANCEL, "operations_cancel", OperationDetail)
     def post(self, request: Request, operation_id: UUID) -> Response:
         operation = access_operation(request.user, operation_id, Permission.OPERATE)
-        body = validated(self.CancelRequest, request)
+        body = read_body(CANCEL, request)
         do_request_cancel(operation=operation, by=actor(request), **body)
         return Response(_shown_operation(request, operation_id), status=202)
 

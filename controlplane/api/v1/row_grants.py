@@ -11,17 +11,14 @@ from controlplane.api.auth import IsAdminToWrite, IsGranterToWrite
 from controlplane.api.if_match import if_unchanged
 from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated
+from controlplane.api.request_bodies import read_body, takes
 from controlplane.api.requests import actor
 from controlplane.api.views import ApiView
-from controlplane.mirror.masking import (
-    MASKED_MAX,
-    MaskedColumns,
-    do_mask_columns,
-    masked_columns,
-)
+from controlplane.mirror.masking import MaskedColumns, do_mask_columns, masked_columns
+from controlplane.operations.descriptions.tables import MASK_COLUMNS
 from controlplane.tables.access import Permission, access_table
 from controlplane.tables.grants import Granter
-from controlplane.tables.models import COLUMN_CHARS_MAX, ROW_RIGHTS
+from controlplane.tables.models import ROW_RIGHTS
 from controlplane.tables.row_grants import (
     RowGrantRequest,
     RowGrantRow,
@@ -87,25 +84,15 @@ class MaskedColumnsApi(ApiView):
     permission_classes = [IsAdminToWrite]
     edited_fields = ("columns",)
 
-    class NewMask(Strict):
-        columns = serializers.ListField(
-            child=serializers.CharField(max_length=COLUMN_CHARS_MAX),
-            max_length=MASKED_MAX,
-            help_text="All that are masked from now on; fields of structs behind dots.",
-        )
-        reason = serializers.CharField(max_length=500, required=False, default="")
-
     @extend_schema(operation_id="masked_columns_read", responses=output(MaskedColumns))
     def get(self, request: Request, slug: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)
         return Response(shown(masked_columns(table)))
 
     @if_unchanged
-    @extend_schema(
-        operation_id="masked_columns_set", request=NewMask, responses=output(MaskedColumns)
-    )
+    @takes(MASK_COLUMNS, "masked_columns_set", MaskedColumns, status=200)
     def put(self, request: Request, slug: str) -> Response:
-        body = validated(self.NewMask, request)
+        body = read_body(MASK_COLUMNS, request)
         table = access_table(request.user, slug, Permission.ADMINISTER)
         by = Granter.person(actor(request))
         return Response(shown(do_mask_columns(table, by=by, **body)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.http import Http404
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -11,11 +11,16 @@ from rest_framework.response import Response
 from controlplane.api.auth import IsAdminToWrite
 from controlplane.api.if_match import if_unchanged
 from controlplane.api.outputs import output, page_of, shown, shown_page
-from controlplane.api.parsing import SortKey, Strict, validated, validated_query
-from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
+from controlplane.api.parsing import SortKey, Strict, validated_query
+from controlplane.api.request_bodies import pop_given, read_body, takes
+from controlplane.api.requests import actor, idempotency_key
 from controlplane.api.views import ApiView
 from controlplane.operations.ask import Requester
-from controlplane.operations.requesting import Given
+from controlplane.operations.descriptions.tables import (
+    CHANGE_TABLE,
+    REGISTER_TABLE,
+    UNREGISTER_TABLE,
+)
 from controlplane.operations.table_changes.actions import (
     TableChange,
     Unregistered,
@@ -28,19 +33,11 @@ from controlplane.paging import CURSOR_CHARS_MAX, PAGE_ROWS_MAX
 from controlplane.tables.access import Permission, access_table
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.listing import SORTED_BY, TABLES_SHOWN, Wanted, tables_page
-from controlplane.tables.models import DEFAULT_NAMESPACE
-from controlplane.tables.names import DESCRIPTION_CHARS_MAX
 from controlplane.tables.queries import TableRow, table_row
 
 
 class TableListApi(ApiView):
     permission_classes = [IsAdminToWrite]
-
-    class Registration(Strict):
-        location = serializers.CharField(max_length=700)
-        slug = serializers.CharField(max_length=64)
-        name = serializers.CharField(max_length=200, required=False, default="")
-        namespace = serializers.CharField(max_length=64, required=False, default=DEFAULT_NAMESPACE)
 
     class Query(Strict):
         search = serializers.CharField(
@@ -69,51 +66,16 @@ class TableListApi(ApiView):
         )
         return Response(shown_page(page.rows, page.next_cursor))
 
-    @extend_schema(
-        operation_id="tables_register", request=Registration, responses={201: output(TableRow)}
-    )
+    @takes(REGISTER_TABLE, "tables_register", TableRow, status=201)
     def post(self, request: Request) -> Response:
-        body = validated(self.Registration, request)
+        body = read_body(REGISTER_TABLE, request)
         table = do_register_table(**body, by=actor(request))
         return Response(shown(table_row(table)), status=201)
-
-
-_KEY = OpenApiParameter(IDEMPOTENCY_KEY, str, OpenApiParameter.HEADER)
 
 
 class TableApi(ApiView):
     permission_classes = [IsAdminToWrite]
     edited_fields = ("name", "slug", "namespace", "location", "owner", "tags", "description")
-
-    class Change(Strict):
-        name = serializers.CharField(max_length=200, required=False)
-        slug = serializers.CharField(
-            max_length=64, required=False, help_text="Addresses under the former one lead on."
-        )
-        namespace = serializers.CharField(max_length=64, required=False)
-        location = serializers.CharField(
-            max_length=700, required=False, help_text="Where the table's folder was moved to."
-        )
-        owner = serializers.CharField(
-            max_length=150, required=False, allow_blank=True, help_text="Whom to ask about it."
-        )
-        tags = serializers.CharField(
-            max_length=300,
-            required=False,
-            allow_blank=True,
-            help_text="Words with spaces between them; all of those that it is to have.",
-        )
-        description = serializers.CharField(
-            max_length=DESCRIPTION_CHARS_MAX,
-            required=False,
-            allow_blank=True,
-            help_text="What it holds, in one paragraph.",
-        )
-        reason = serializers.CharField(max_length=500)
-
-    class Unregistering(Strict):
-        reason = serializers.CharField(max_length=500)
-        table_name = serializers.CharField(max_length=200, help_text="The table's name, typed.")
 
     @extend_schema(operation_id="tables_read", responses=output(TableRow))
     def get(self, request: Request, slug: str) -> Response:
@@ -121,35 +83,21 @@ class TableApi(ApiView):
         return Response(shown(table_row(table)))
 
     @if_unchanged
-    @extend_schema(
-        operation_id="tables_change",
-        request=Change,
-        parameters=[_KEY],
-        responses=output(TableRow),
-    )
+    @takes(CHANGE_TABLE, "tables_change", TableRow, status=200)
     def patch(self, request: Request, slug: str) -> Response:
-        body = validated(self.Change, request)
+        body = read_body(CHANGE_TABLE, request)
         table = access_table(request.user, slug, Permission.ADMINISTER)
-        given = Given(reason=body.pop("reason"), idempotency_key=idempotency_key(request))
+        given = pop_given(request, body)
         by = Requester.person(actor(request))
         changed = do_change_table(table, TableChange(**body), by=by, given=given)
         return Response(shown(table_row(changed)))
 
     @if_unchanged
-    @extend_schema(
-        operation_id="tables_unregister",
-        request=Unregistering,
-        parameters=[_KEY],
-        responses=output(Unregistered),
-    )
+    @takes(UNREGISTER_TABLE, "tables_unregister", Unregistered, status=200)
     def delete(self, request: Request, slug: str) -> Response:
-        body = validated(self.Unregistering, request)
+        body = read_body(UNREGISTER_TABLE, request)
         table = access_table(request.user, slug, Permission.ADMINISTER)
-        given = Given(
-            reason=body["reason"],
-            typed_name=body["table_name"],
-            idempotency_key=idempotency_key(request),
-        )
+        given = pop_given(request, body)
         done = do_unregister_table(table, by=Requester.person(actor(request)), given=given)
         return Response(shown(done))
 

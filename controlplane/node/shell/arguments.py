@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
-from collections.abc import Iterable, Mapping
+from argparse import _ActionsContainer as Arguments
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+from uuid import UUID
 
 from django.core.management.base import CommandError
 
 from controlplane.operations.descriptions.field import PLAN_HASH, REASON, Field, FieldType
+from workers.loading.options import comma_names
 
-_TYPES = {FieldType.NUMBER: int}
+_TYPES: Mapping[FieldType, Callable[[str], Any]] = {
+    FieldType.NUMBER: int,
+    FieldType.NAMES: comma_names,
+    FieldType.ID: UUID,
+}
 
 
-def add_fields(parser: ArgumentParser, fields: Iterable[Field]) -> None:
+def add_fields(parser: Arguments, fields: Iterable[Field]) -> None:
     """Add the argument of each field that the shell has one for."""
     for field in fields:
         if field.flag:
             _add_field(parser, field)
 
 
-def add_confirmation(parser: ArgumentParser) -> None:
+def add_confirmation(parser: Arguments) -> None:
     """Add the words that carry a plan out."""
     add_yes(parser)
     add_fields(parser, (PLAN_HASH, REASON))
 
 
-def add_yes(parser: ArgumentParser) -> None:
+def add_yes(parser: Arguments) -> None:
     """Add the switch without which a plan is only shown."""
     parser.add_argument("--yes", action="store_true", help="carry the plan out")
 
@@ -45,21 +51,23 @@ def parse_pair(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _add_field(parser: ArgumentParser, field: Field) -> None:
+def _add_field(parser: Arguments, field: Field) -> None:
     words: dict[str, Any] = {"help": _help(field)}
     if field.choices:
         words["choices"] = [value for value in field.values if value] or None
     if field.type is FieldType.FLAG:
         words["action"] = "store_true"
     elif field.type is FieldType.LIST:
-        words |= {"action": "append", "default": [], "metavar": field.label.upper()}
+        words |= {"default": [], "metavar": field.label.upper()}
+        words |= {"action": "append"} if field.flag.startswith("-") else {"nargs": "*"}
     else:
         # Options have defaults of their own.
         has_default = isinstance(field.default, str | int) and not field.key
-        words["default"] = field.default if has_default else None if field.key else ""
+        is_text = not field.key and field.type is not FieldType.ID
+        words["default"] = field.default if has_default else "" if is_text else None
         words["type"] = _TYPES.get(field.type, str)
     if not field.flag.startswith("-"):
-        words["nargs"] = None if field.is_needed else "?"
+        words.setdefault("nargs", None if field.is_needed else "?")
     elif field.is_needed:
         words["required"] = True
     parser.add_argument(field.flag, **words)

@@ -7,20 +7,21 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from controlplane.mirror.masking import do_mask_columns, masked_columns
+from controlplane.node.shell.arguments import add_fields
 from controlplane.node.shell.identity import check_role, granter
+from controlplane.operations.descriptions.tables import MASK_COLUMNS
 from controlplane.tables.access import Permission
 from controlplane.tables.models import Table
 
-_TEXT = "columns that are shown as a mark to whoever does not see masked columns"
+_TEXT = "set the masked columns of a table; without columns, list them"
 
 
 def add_masking(add_parser: Callable[..., ArgumentParser]) -> None:
     """Put the action among those of `manage.py table`."""
     mask = add_parser("mask", help=_TEXT, description=_TEXT)
     mask.add_argument("slug")
-    mask.add_argument("columns", nargs="*", help="all of them; without any they are shown")
-    mask.add_argument("--none", action="store_true", help="mask no column any more")
-    mask.add_argument("--reason", default="", help="for the audit")
+    add_fields(mask, MASK_COLUMNS.fields)
+    mask.add_argument("--none", action="store_true", help="mask no column")
 
 
 def mask_columns(table: Table, options: Mapping[str, Any], say: Callable[[str], object]) -> None:

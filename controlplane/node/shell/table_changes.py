@@ -8,9 +8,12 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from controlplane.node.shell.arguments import add_fields, add_yes
 from controlplane.node.shell.identity import requester
 from controlplane.node.shell.own_process import NO_REASON, Say
 from controlplane.operations.ask import Requester
+from controlplane.operations.descriptions.field import REASON
+from controlplane.operations.descriptions.tables import CHANGE_TABLE
 from controlplane.operations.requesting import Given
 from controlplane.operations.table_changes.actions import (
     TableChange,
@@ -26,14 +29,14 @@ TABLE_CHANGES: Final = ("rename", "move", "relocate", "unregister")
 def add_table_changes(add_parser: Callable[..., ArgumentParser]) -> None:
     """`add_parser` as of argparse's subparsers."""
     rename = _parser(add_parser, "rename", "give a table another name or slug")
-    rename.add_argument("--slug", dest="new_slug", help="addresses under the former one lead on")
-    rename.add_argument("--name", dest="new_name", help="the name for people")
+    rename.add_argument("--slug", dest="new_slug", help=CHANGE_TABLE["slug"].help)
+    rename.add_argument("--name", dest="new_name", help=CHANGE_TABLE["name"].help)
     move = _parser(add_parser, "move", "put a table into another namespace")
-    move.add_argument("namespace")
-    relocate = _parser(add_parser, "relocate", "say where a table's folder was moved to")
-    relocate.add_argument("location", help="absolute path under a configured root")
+    move.add_argument("namespace", help=CHANGE_TABLE["namespace"].help)
+    relocate = _parser(add_parser, "relocate", "set the location of a directory that was moved")
+    relocate.add_argument("location", help=CHANGE_TABLE["location"].help)
     unregister = _parser(add_parser, "unregister", "take a table off the register; its files stay")
-    unregister.add_argument("--yes", action="store_true", help="do it")
+    add_yes(unregister)
 
 
 def change_table(table: Table, action: str, options: Mapping[str, Any], say: Say) -> None:
@@ -50,7 +53,7 @@ def change_table(table: Table, action: str, options: Mapping[str, Any], say: Say
 def _parser(add_parser: Callable[..., ArgumentParser], name: str, text: str) -> ArgumentParser:
     parser = add_parser(name, help=text, description=text)
     parser.add_argument("slug")
-    parser.add_argument("--reason", default="", help="for the audit")
+    add_fields(parser, [REASON])
     return parser
 
 

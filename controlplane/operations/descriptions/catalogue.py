@@ -6,15 +6,22 @@ import textwrap
 from collections.abc import Sequence
 from typing import Final
 
-from controlplane.operations.descriptions import rollback, services, sinks, write
+from controlplane.operations.descriptions import (
+    operations,
+    rollback,
+    services,
+    sinks,
+    tables,
+    write,
+)
 from controlplane.operations.descriptions.field import Description, Field, FieldType
 from controlplane.operations.descriptions.services import SERVICES, Service
 
 DESCRIPTIONS: Final[Sequence[Description]] = [
     value
-    for module in (write, rollback, services, sinks)
+    for module in (write, rollback, services, sinks, operations, tables)
     for value in vars(module).values()
-    if isinstance(value, Description)
+    if isinstance(value, Description) and value.address
 ]
 
 _HEAD: Final = """# Requests

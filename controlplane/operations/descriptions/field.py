@@ -60,7 +60,7 @@ class Field:
     """What it means to leave it out."""
     choices: Sequence[Choice] = ()
     chars_max: int | None = None
-    """For a list or options: the longest text of one item."""
+    """For a list or options: the longest text of one item. For rows: the longest text in a form."""
     least: int | None = None
     most: int | None = None
     """Bounds of a number, or how many items a list has."""
@@ -118,17 +118,17 @@ class Description:
     """One request: what it does, who may ask for it, and its fields."""
 
     name: str
-    """The kind of operation, with the act behind a dot where it has several."""
+    """The kind of request, with the act after a dot where it has several."""
     purpose: str
     """The docstring of the client's method, and the paragraph of the manual."""
-    address: str
-    """Below `/api/v1/`, such as `tables/{slug}/sinks/{sink_id}/stop/`."""
+    address: str = ""
+    """Below `/api/v1/`, such as `tables/{slug}/sinks/{sink_id}/stop/`; empty for items of lists."""
     method: str = "POST"
     body: str
     """What the OpenAPI document calls its body."""
-    call: str
+    call: str = ""
     """The client's method."""
-    answer: str
+    answer: str = ""
     """The row that it answers with, by its name in the OpenAPI document."""
     permission: Permission
     command: str = ""

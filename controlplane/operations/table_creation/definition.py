@@ -31,6 +31,17 @@ class Column:
     required: bool = False
 
 
+def parse_column(text: str) -> Column:
+    """Return the column of `name type` or `name type not null`. Raises InvalidRequest."""
+    name, _, rest = text.strip().rstrip(",").strip().partition(" ")
+    kind = rest.strip()
+    if required := kind.lower().endswith(" not null"):
+        kind = kind[: -len(" not null")].strip()
+    if not name or not kind:
+        raise InvalidRequest("a column is written `name type` or `name type not null`", given=text)
+    return Column(name, kind, required)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTable:
     """Everything that is asked for, as it was said."""

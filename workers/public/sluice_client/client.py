@@ -94,15 +94,6 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
         """One table. Raises ProblemError `not_found` also for one that its owner may not see."""
         return self._connection.get(TableRow, table_path(slug))
 
-    def register_table(
-        self, location: str, slug: str, *, name: str = "", namespace: str = "default"
-    ) -> TableRow:
-        """The table at `location`, from now on mirrored under `slug`."""
-        body = {"location": location, "slug": slug, "namespace": namespace}
-        return self._connection.ask(
-            TableRow, "POST", "tables/", {**body, **({"name": name} if name else {})}
-        )
-
     def tag_tables(
         self, slugs: Sequence[str], *, add: str = "", remove: str = "", reason: str
     ) -> TaggedTables:
@@ -277,10 +268,6 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
         operation = plan["operation"]
         return self.write(slug, source, operation=operation, plan=plan, reason=reason, key=key)
 
-    def cancel(self, operation_id: str, *, reason: str = "") -> OperationDetail:
-        """Ask an operation to stop. What has not begun never will."""
-        return self._ask(f"operations/{segment(operation_id)}/cancel/", {"reason": reason}, None)
-
     def approvals(self, *, state: str | None = None) -> list[ApprovalRow]:
         """What awaits a second person: `pending` where no state is given, or `decided`."""
         return self._connection.get(list[ApprovalRow], "approvals/", {"state": state})
@@ -303,9 +290,6 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
         """End it before it has begun."""
         path = f"{_approval(operation_id)}decline/"
         return self._connection.ask(ApprovalDetail, "POST", path, {"reason": reason})
-
-    def _ask(self, path: str, body: Mapping[str, Any], key: str | None) -> OperationDetail:
-        return self._connection.ask(OperationDetail, "POST", path, body, key=key)
 
 
 def _approval(operation_id: str) -> str:

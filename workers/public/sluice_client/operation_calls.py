@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .connection import Connection, drop_empty, segment, table_path
+from .connection import Connection, drop_empty, drop_unset, segment, table_path
 from .rows import (
+    MaskedColumns,
     OperationDetail,
     OverwritePlan,
     PlanView,
@@ -15,6 +16,7 @@ from .rows import (
     SinkResetPlan,
     SinkSummary,
     TableRow,
+    Unregistered,
 )
 
 
@@ -190,6 +192,127 @@ class OperationCalls:
         body |= {"reason": reason}
         path = f"{table_path(slug)}sinks/{segment(sink_id)}/dead-letters/replay/"
         return self._connection.ask(OperationDetail, "POST", path, body, key)
+
+    def cancel(self, operation_id: str, *, reason: str = "") -> OperationDetail:
+        """Ask an operation to stop. Steps that have not begun never will."""
+        body = drop_empty(reason=reason)
+        path = f"operations/{segment(operation_id)}/cancel/"
+        return self._connection.ask(OperationDetail, "POST", path, body)
+
+    def run_again(
+        self,
+        operation_id: str,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        reason: str = "",
+        plan_hash: str = "",
+        table_name: str = "",
+        key: str | None = None,
+    ) -> OperationDetail:
+        """Run an operation that has ended again, with its parameters or changed ones."""
+        body = drop_empty(
+            parameters=dict(parameters or {}),
+            reason=reason,
+            plan_hash=plan_hash,
+            table_name=table_name,
+        )
+        path = f"operations/{segment(operation_id)}/again/"
+        return self._connection.ask(OperationDetail, "POST", path, body, key)
+
+    def stop_writer(
+        self, slug: str, requested_at: str, *, reason: str, key: str | None = None
+    ) -> OperationDetail:
+        """Stop a writer by its pending instant, which is rolled back unless it commits first."""
+        body: dict[str, Any] = {"reason": reason}
+        path = f"{table_path(slug)}writers/{segment(requested_at)}/abort/"
+        return self._connection.ask(OperationDetail, "POST", path, body, key)
+
+    def register_table(
+        self, location: str, slug: str, *, name: str = "", namespace: str = "default"
+    ) -> TableRow:
+        """Register the table at a location. The mirror reads it under its slug from then on."""
+        body = drop_empty(name=name, namespace=namespace)
+        body |= {"location": location, "slug": slug}
+        path = "tables/"
+        return self._connection.ask(TableRow, "POST", path, body)
+
+    def create_table(
+        self,
+        location: str,
+        slug: str,
+        *,
+        name: str = "",
+        namespace: str = "default",
+        columns: Sequence[Mapping[str, Any]],
+        record_key: Sequence[str],
+        partition_by: Sequence[str] = (),
+        ordering: str = "",
+        table_type: str = "COPY_ON_WRITE",
+        groups: str = "",
+        reason: str = "",
+        key: str | None = None,
+    ) -> TableRow:
+        """Create an empty table and register it."""
+        body = drop_empty(
+            name=name,
+            namespace=namespace,
+            partition_by=list(partition_by),
+            ordering=ordering,
+            table_type=table_type,
+            groups=groups,
+            reason=reason,
+        )
+        body |= {
+            "location": location,
+            "slug": slug,
+            "columns": list(columns),
+            "record_key": list(record_key),
+        }
+        path = "new-tables/"
+        return self._connection.ask(TableRow, "POST", path, body, key)
+
+    def change_table(
+        self,
+        slug: str,
+        *,
+        name: str | None = None,
+        new_slug: str | None = None,
+        namespace: str | None = None,
+        location: str | None = None,
+        owner: str | None = None,
+        tags: str | None = None,
+        description: str | None = None,
+        reason: str,
+        key: str | None = None,
+    ) -> TableRow:
+        """Change what is registered of a table. Values that are left out stay."""
+        body = drop_unset(
+            name=name,
+            slug=new_slug,
+            namespace=namespace,
+            location=location,
+            owner=owner,
+            tags=tags,
+            description=description,
+        )
+        body |= {"reason": reason}
+        path = table_path(slug)
+        return self._connection.ask(TableRow, "PATCH", path, body, key)
+
+    def unregister_table(
+        self, slug: str, *, reason: str, table_name: str, key: str | None = None
+    ) -> Unregistered:
+        """Unregister a table. Its files stay. A person types `table_name`."""
+        body: dict[str, Any] = {"reason": reason, "table_name": table_name}
+        path = table_path(slug)
+        return self._connection.ask(Unregistered, "DELETE", path, body, key)
+
+    def mask_columns(self, slug: str, columns: Sequence[str], *, reason: str = "") -> MaskedColumns:
+        """Mask these columns of a table and no others."""
+        body = drop_empty(reason=reason)
+        body |= {"columns": list(columns)}
+        path = f"{table_path(slug)}masked-columns/"
+        return self._connection.ask(MaskedColumns, "PUT", path, body)
 
     def _table_name(self, slug: str) -> str:
         return self._connection.get(TableRow, table_path(slug))["name"]

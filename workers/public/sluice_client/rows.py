@@ -490,6 +490,13 @@ class MarkerServerStatus(TypedDict):
     total: BatchTotals | None
 
 
+class MaskedColumns(TypedDict):
+    """`MaskedColumns` of the OpenAPI document."""
+
+    columns: list[str]
+    unknown: list[str]
+
+
 class OperationDetail(TypedDict):
     """`OperationDetail` of the OpenAPI document."""
 
@@ -1144,6 +1151,16 @@ class Uncompacted(TypedDict):
     oldest_at: str | None
     largest: list[LogGroupRow]
     pending: list[PendingPlanRow]
+
+
+class Unregistered(TypedDict):
+    """`Unregistered` of the OpenAPI document."""
+
+    slug: str
+    location: str
+    rows_deleted: int
+    audit_rows_kept: int
+    file_groups_kept: int
 
 
 class VersionRow(TypedDict):

@@ -40,11 +40,12 @@ from controlplane.node.shell.table_services import ServiceCommand, plan_and_run
 from controlplane.node.shell.validation import validate_metadata
 from controlplane.operations.descriptions.rollback import ROLLBACK
 from controlplane.operations.descriptions.services import SERVICES, Service
+from controlplane.operations.descriptions.tables import REGISTER_TABLE
 from controlplane.operations.permissions import is_destructive
 from controlplane.tables.access import Permission, visible_tables
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.former_slugs import slug_now
-from controlplane.tables.models import DEFAULT_NAMESPACE, Table
+from controlplane.tables.models import Table
 from workers.errors import LakehouseError
 
 _ACTIONS = {service.command.partition(" ")[2]: service for service in SERVICES.values()}
@@ -61,10 +62,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
         register = actions.add_parser("register", help="show the table at this location")
-        register.add_argument("location", help="absolute path under a configured root")
-        register.add_argument("--slug", required=True, help="short name for addresses")
-        register.add_argument("--name", default="", help="name for people; the slug when absent")
-        register.add_argument("--namespace", default=DEFAULT_NAMESPACE, help="the group of tables")
+        add_fields(register, REGISTER_TABLE.fields)
         create_text = "make a new, empty table and register it"
         add_table_creation(actions.add_parser("create", help=create_text, description=create_text))
         add_masking(actions.add_parser)
@@ -101,13 +99,8 @@ class Command(BaseCommand):
                     say(f"{table.slug}\t{table.namespace}\t{table.location}")
             case "register":
                 check_namespace_role(options["namespace"])
-                table = do_register_table(
-                    location=options["location"],
-                    slug=options["slug"],
-                    name=options["name"],
-                    namespace=options["namespace"],
-                    **registrant(),
-                )
+                place = {name: options[name] for name in REGISTER_TABLE.names}
+                table = do_register_table(**place, **registrant())
                 say(f"registered {table.slug} at {table.location}")
             case "create":
                 create(options, say)
