@@ -22,6 +22,8 @@ _CELL = re.compile(r"<t[dh]\b")
 _MARKUP = re.compile(r"<[^>]*>")
 _NO_WORDS = re.compile(r"<(kbd|svg)\b.*?</\1>", re.DOTALL)
 _STAYS = re.compile(r"\b(?:matrix|heat-table|log|tree)\b")
+_NONE = re.compile(r"(<td\b[^>]*)>(?=\s*(?:–|—)\s*</td>)")
+"""A cell without a value; a card leaves it out."""
 _END = "</table>"
 
 
@@ -66,7 +68,7 @@ def _line(line: str, names: Sequence[str]) -> str:
         attribute = next(attributes, "")
         return cell.group() if cell.group() == "<th" else cell.group() + attribute
 
-    return _CELL.sub(named, line)
+    return _NONE.sub(r"\1 data-none>", _CELL.sub(named, line))
 
 
 def _attribute(head: str) -> str:

@@ -39,10 +39,13 @@ class HeatTable:
 
 
 def heat_table(
-    counts: Mapping[tuple[str, str], int], *, marked: Collection[tuple[str, str]] = ()
+    counts: Mapping[tuple[str, str], int],
+    *,
+    marked: Collection[tuple[str, str]] = (),
+    is_whole: bool = False,
 ) -> HeatTable | None:
-    """A table of counts by (line, column) pairs; the fullest lines and columns first. None for no
-    counts.
+    """Return a table of counts by (line, column) pairs, the fullest lines and columns first. None
+    for no counts. With `is_whole` no line or column is left out.
     """
     lines, columns = Counter[str](), Counter[str]()
     for (line, column), count in counts.items():
@@ -51,10 +54,10 @@ def heat_table(
     if not counts:
         return None
     most = max(LEVELS, *counts.values())
-    shown = tuple(name for name, _ in _fullest(columns)[:COLUMNS_MAX])
+    shown = tuple(name for name, _ in _fullest(columns)[: None if is_whole else COLUMNS_MAX])
     heat_lines = tuple(
         HeatLine(line, tuple(_cell(counts, marked, line, one, most) for one in shown), total)
-        for line, total in _fullest(lines)[:LINES_MAX]
+        for line, total in _fullest(lines)[: None if is_whole else LINES_MAX]
     )
     held = sum(cell.count for line in heat_lines for cell in line.cells)
     return HeatTable(shown, heat_lines, sum(counts.values()) - held)

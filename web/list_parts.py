@@ -118,7 +118,7 @@ def _address(window: ListWindow, page: int) -> str:
 def _read_page(query: QueryDict) -> int:
     """Return the page of an address, 1 if it has none that is valid."""
     try:
-        number = int(query[PAGE])
+        number = int(str(query[PAGE]))
     except (MultiValueDictKeyError, ValueError):
         return 1
     return min(max(number, 1), PAGES_MAX)

@@ -37,13 +37,14 @@ def latencies(samples: Sequence[SampleRow]) -> Figure:
 
 
 def batch_sizes(status: MarkerServerStatus) -> list[tuple[str, int]]:
-    """Count batches by their number of markers, the smallest first."""
+    """Count batches by their number of markers, such as `4 to 7`, the smallest first."""
     counts = status.latest.batch_sizes if status.latest else {}
-    return sorted(counts.items(), key=lambda size: _least(size[0]))
+    ordered = sorted(counts.items(), key=lambda size: _least(size[0]))
+    return [(name.replace("-", " to "), count) for name, count in ordered]
 
 
 def size_bars(sizes: Sequence[tuple[str, int]]) -> Figure:
-    names = [name.replace("-", " to ") for name, _ in sizes]
+    names = [name for name, _ in sizes]
     bar = _bar(names, [count for _, count in sizes], "%{x} markers: %{y} batches")
     return _bars([bar] if sizes else [], "markers per batch", "batches")
 

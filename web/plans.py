@@ -7,9 +7,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from django.http import QueryDict
+
 from controlplane.operations.actions import PlanItemRow, ServicePlanView
 from web import figures
 from web.chart_marks import Figure
+from web.list_parts import ListPart, cut_list
 
 ITEMS_SHOWN = 500
 _INSTANT = re.compile(r"\A[0-9]{17}\Z")
@@ -38,7 +41,7 @@ class PlanLine:
 class ItemGroup:
     effect: str
     tone: str
-    lines: tuple[PlanLine, ...]
+    lines: ListPart[PlanLine]
     count: int
     bytes: int
 
@@ -46,12 +49,8 @@ class ItemGroup:
     def has_details(self) -> bool:
         return any(line.item.detail for line in self.lines)
 
-    @property
-    def hidden(self) -> int:
-        return self.count - len(self.lines)
 
-
-def item_groups(plan: ServicePlanView) -> list[ItemGroup]:
+def item_groups(plan: ServicePlanView, query: QueryDict) -> list[ItemGroup]:
     """What is taken away first; within an effect in the order of the plan, which is the order of
     doing.
     """
@@ -63,7 +62,7 @@ def item_groups(plan: ServicePlanView) -> list[ItemGroup]:
         ItemGroup(
             effect=effect,
             tone=_TONES.get(effect, "quiet"),
-            lines=tuple(_line(item) for item in by_effect[effect][:ITEMS_SHOWN]),
+            lines=cut_list(query, effect, [_line(item) for item in by_effect[effect]], ITEMS_SHOWN),
             count=len(by_effect[effect]),
             bytes=sum(item.bytes for item in by_effect[effect]),
         )

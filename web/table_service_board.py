@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.models import User
+from django.http import QueryDict
 from django.utils import timezone
 
 from controlplane.mirror.queries.files import Backlog, backlog
@@ -25,6 +26,7 @@ from controlplane.operations.queries import OperationRow, recent_operations
 from controlplane.operations.schedules import ServiceSettingRow, service_settings
 from web import figures
 from web.chart_marks import Figure
+from web.list_parts import build_part, cut_list, read_window
 from web.templatetags.lake import age, count, instant_age_s, size
 
 if TYPE_CHECKING:
@@ -36,7 +38,8 @@ OTHERS = ("delete", "delete_partition", "insert_overwrite", "insert_overwrite_ta
 LEFT_BEHIND = "repair"
 OF_FOREIGN = ("upgrade", "adopt")
 """What makes a table of another engine one that is written here."""
-OPERATIONS_READ = 60
+OPERATIONS_READ = 500
+STARTED_SHOWN = 20
 CARDS = ("compaction", "clustering", "clean", "archive")
 """The services that keep a table in shape; the others start from what they act on."""
 _PLAN_OLD_S = 3600
@@ -65,8 +68,10 @@ class ServiceCard:
     plans: Sequence[PendingPlanRow] = field(default_factory=tuple)
 
 
-def service_board(table: Table, user: User) -> dict[str, Any]:
-    history = service_history(table, HISTORY_SHOWN)
+def service_board(table: Table, user: User, query: QueryDict) -> dict[str, Any]:
+    window = read_window(query, "history", HISTORY_SHOWN)
+    whole_history = service_history(table, window.stop + 1)
+    history = whole_history[:HISTORY_SHOWN]
     plans = pending_plans(table)
     settings = {one.service: one for one in service_settings(table)}
     operations = [one for one in recent_operations(table, user, OPERATIONS_READ) if one.service]
@@ -93,10 +98,10 @@ def service_board(table: Table, user: User) -> dict[str, Any]:
     return {
         "cards": cards,
         "plans": plans,
-        "history": history,
+        "history": build_part(window, whole_history[window.start :], total=None),
         "others": [(kinds[name], get_service(name)) for name in offered if name in kinds],
         "durations": _durations(history),
-        "service_operations": operations[:20],
+        "service_operations": cut_list(query, "started", operations, STARTED_SHOWN),
     }
 
 

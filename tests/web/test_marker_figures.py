@@ -69,7 +69,7 @@ def test_saved_writes_are_markers_less_batches_in_both_periods() -> None:
     assert (status.recent.markers_per_batch, status.recent.requests_per_batch) == (10.0, 3.0)
     batched, direct = compare_batches([("last 5 minutes", status.recent)])["data"]
     assert (batched["y"], direct["y"]) == ([20], [200])
-    assert batch_sizes(status) == [("2-3", 30), ("16-31", 1)]
+    assert batch_sizes(status) == [("2 to 3", 30), ("16 to 31", 1)]
     assert size_bars(batch_sizes(status))["data"][0]["x"] == ["2 to 3", "16 to 31"]
 
 

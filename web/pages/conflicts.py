@@ -21,6 +21,7 @@ from web.advice import explain
 from web.conflicts.steps import Step
 from web.conflicts.story import story
 from web.heat_table import heat_table
+from web.list_parts import ALL
 from web.refusals import as_operation_id, page, person
 
 if TYPE_CHECKING:
@@ -36,7 +37,12 @@ DETECTED = {"early": "while writing", "commit": "at commit"}
 @page
 def conflicts(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
-    context = {"page": "conflicts", "table": table, **_rows(request, table), **_rivals(table)}
+    context = {
+        "page": "conflicts",
+        "table": table,
+        **_rows(request, table),
+        **_rivals(request, table),
+    }
     return render(request, "pages/conflicts.html", context)
 
 
@@ -44,7 +50,9 @@ def conflicts(request: HttpRequest, slug: str) -> HttpResponse:
 @page
 def conflicts_rivals(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
-    return render(request, "fragments/conflict_rivals.html", {"table": table, **_rivals(table)})
+    return render(
+        request, "fragments/conflict_rivals.html", {"table": table, **_rivals(request, table)}
+    )
 
 
 @require_safe
@@ -101,8 +109,9 @@ def _rows(request: HttpRequest, table: Table) -> dict[str, Any]:
     }
 
 
-def _rivals(table: Table) -> dict[str, Any]:
-    return {"rivals": heat_table(rivalries(table))}
+def _rivals(request: HttpRequest, table: Table) -> dict[str, Any]:
+    is_whole = request.GET.get(ALL) == "rivals"
+    return {"rivals": heat_table(rivalries(table), is_whole=is_whole)}
 
 
 def _story(request: HttpRequest, table: Table, instant: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from csp.constants import SELF, UNSAFE_INLINE
 from csp.decorators import csp_replace
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
@@ -38,6 +38,7 @@ from web.file_figures import (
     partition_lines,
     partition_treemap,
 )
+from web.list_parts import cut_list
 from web.refusals import page, person
 from web.templatetags.lake import size
 
@@ -81,12 +82,11 @@ def files(request: HttpRequest, slug: str) -> HttpResponse:
     context = {
         "page": "files",
         "table": table,
-        "partitions": partition_rows[:PARTITIONS_SHOWN],
-        "partitions_hidden": max(0, len(partition_rows) - PARTITIONS_SHOWN),
+        "partitions": cut_list(request.GET, "partitions", partition_rows, PARTITIONS_SHOWN),
         "sums": _sums(partition_rows),
         "orders": _ORDERS,
         "claims": pending_markers(table),
-        **_charts(table, partition_rows),
+        **_charts(request.GET, table, partition_rows),
         **_rows(table, request.GET, partition_rows),
     }
     return render(request, "pages/files.html", context)
@@ -160,7 +160,7 @@ def _sums(partition_rows: list[PartitionRow]) -> dict[str, int]:
     }
 
 
-def _charts(table: Table, partition_rows: list[PartitionRow]) -> dict[str, Any]:
+def _charts(query: QueryDict, table: Table, partition_rows: list[PartitionRow]) -> dict[str, Any]:
     if not any(one.bytes for one in partition_rows):
         return {}
     here = reverse("files", args=[table.slug])
@@ -168,7 +168,7 @@ def _charts(table: Table, partition_rows: list[PartitionRow]) -> dict[str, Any]:
     lines, costs = partition_lines(partition_rows), write_costs(table)
     return {
         "treemap": partition_treemap(lines, here),
-        "partition_lines": lines[:PARTITIONS_SHOWN],
+        "partition_lines": cut_list(query, "partitions", lines, PARTITIONS_SHOWN),
         "skew": _skew(lines),
         "costs": costs,
         "newest_costs": list(reversed(costs.writes)),

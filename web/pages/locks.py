@@ -11,6 +11,7 @@ from django.views.decorators.http import require_safe
 
 from controlplane.tables.access import Permission, access_table
 from controlplane.writers.locks import lock_status, lock_waits
+from web.list_parts import cut_list
 from web.lock_figures import gantt, wait_bins
 from web.refusals import page, person
 
@@ -56,8 +57,7 @@ def _history(request: HttpRequest, table: Table) -> dict[str, Any]:
     around = chosen if (chosen := request.GET.get("around", "")) in known else ""
     ordered = sorted(one.waited_ms for one in waits)
     return {
-        "waits": waits[:WAITS_LISTED],
-        "wait_count": len(waits),
+        "waits": cut_list(request.GET, "waits", waits, WAITS_LISTED),
         "around": around,
         "bins": wait_bins(waits),
         "p50_ms": ordered[len(ordered) // 2] if ordered else None,

@@ -38,6 +38,7 @@ from controlplane.tables.queries import DATA_ACTIONS
 from controlplane.tables.row_access import row_access
 from controlplane.writers.queries import writers_board
 from web.forms import REASON_CHARS_MAX, RollbackForm
+from web.list_parts import ListPart, build_part, cut_list, read_window
 from web.plans import files_treemap
 from web.refusals import explained, page, person, refusal_of
 from web.rollback_flow import approver_wanted
@@ -79,7 +80,7 @@ def rollback(request: HttpRequest, slug: str) -> HttpResponse:
     context = {
         "page": "rollback",
         "table": table,
-        "choices": _choices(table),
+        "choices": _choices(request, table),
         "past": past,
         "approver": approver_wanted(table, ROLLBACK),
         "pause": find_pause(table),
@@ -91,7 +92,9 @@ def rollback(request: HttpRequest, slug: str) -> HttpResponse:
 @page
 def choices(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
-    return render(request, "fragments/choices.html", {"table": table, "choices": _choices(table)})
+    return render(
+        request, "fragments/choices.html", {"table": table, "choices": _choices(request, table)}
+    )
 
 
 # Plotly puts a style element of its own into the page.
@@ -179,11 +182,11 @@ def _show_plan(
     }
     if plan:
         detail = instant_detail(table, row_access(person(request), table), instant)
+        files = [_file(one.path, one.bytes) for one in plan.files]
         context |= {
             "row": detail.row if detail and not detail.row.is_undone else None,
-            "files": [_file(one.path, one.bytes) for one in plan.files[:FILES_SHOWN]],
+            "files": cut_list(request.GET, "files", files, FILES_SHOWN),
             "treemap": files_treemap([(one.path, one.bytes) for one in plan.files]),
-            "hidden": max(0, len(plan.files) - FILES_SHOWN),
         }
     if problem is not None:
         status, title, text = refusal_of(problem)
@@ -195,10 +198,13 @@ def _is_rollback(operation: OperationRow) -> bool:
     return operation.kind == "rollback" or operation.service == "rollback_several"
 
 
-def _choices(table: Table) -> list[_Choice]:
-    rows = timeline_window(table, actions=DATA_ACTIONS, limit=CHOICES_SHOWN, archived=False).rows
-    now = timezone.now()
-    return choose(rows, alive=_alive(table, now))
+def _choices(request: HttpRequest, table: Table) -> ListPart[_Choice]:
+    window = read_window(request.GET, "choices", CHOICES_SHOWN)
+    limit = window.stop + 1
+    rows = timeline_window(table, actions=DATA_ACTIONS, limit=limit, archived=False).rows
+    # A choice names all newer writes, those on earlier pages among them.
+    choices = choose(rows, alive=_alive(table, timezone.now()))
+    return build_part(window, choices[window.start : limit], total=None)
 
 
 def _alive(table: Table, now: datetime) -> frozenset[str]:

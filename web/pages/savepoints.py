@@ -13,6 +13,7 @@ from controlplane.mirror.queries.table_services import savepoints as savepoint_r
 from controlplane.mirror.timeline_rows import InstantRow, timeline_window
 from controlplane.tables.access import Permission, access_table, may
 from controlplane.tables.queries import DATA_ACTIONS
+from web.list_parts import ListPart, build_part, read_window
 from web.refusals import page, person
 
 if TYPE_CHECKING:
@@ -40,20 +41,24 @@ def _rows(request: HttpRequest, table: Table) -> dict[str, Any]:
     kept = savepoint_rows(table)
     return {
         "savepoints": kept,
-        "candidates": _candidates(table, kept),
+        "candidates": _candidates(request, table, kept),
         "may_operate": may(person(request), Permission.OPERATE, table),
         "may_administer": may(person(request), Permission.ADMINISTER, table),
     }
 
 
-def _candidates(table: Table, kept: list[SavepointRow]) -> list[InstantRow]:
-    """The newest completed writes that no savepoint keeps yet; what is archived cannot be kept."""
+def _candidates(
+    request: HttpRequest, table: Table, kept: list[SavepointRow]
+) -> ListPart[InstantRow]:
+    """Return the newest completed writes without a savepoint; archived ones cannot have one."""
+    window = read_window(request.GET, "candidates", CHOICES_SHOWN)
     known = {one.instant for one in kept}
     rows = timeline_window(
         table,
         actions=DATA_ACTIONS,
         states=("completed",),
         archived=False,
-        limit=CHOICES_SHOWN + len(known),
+        limit=window.stop + 1 + len(known),
     ).rows
-    return [row for row in rows if row.requested_at not in known][:CHOICES_SHOWN]
+    candidates = [row for row in rows if row.requested_at not in known]
+    return build_part(window, candidates[window.start : window.stop + 1], total=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.contrib import messages
@@ -21,6 +22,7 @@ from controlplane.operations.scheduled.actions import (
 )
 from controlplane.operations.scheduled.queries import (
     ScheduleRow,
+    ScheduleRunRow,
     access_schedule,
     runs_of,
     schedule_row,
@@ -30,9 +32,14 @@ from controlplane.operations.scheduled.queries import (
 from controlplane.operations.schedules import service_settings
 from controlplane.tables.access import Permission, access_table, may
 from web.confirmation import Question, ask_first, is_confirmed
+from web.list_parts import ListPart, build_part, read_window
 from web.refusals import explained, page, person, refusal_of
 from web.schedule_forms import REASON_CHARS_MAX, ScheduleForm
 from web.time_zones import shown_zone
+
+if TYPE_CHECKING:
+    from controlplane.operations.models import Schedule
+    from controlplane.tables.models import Table
 
 RUNS_SHOWN = 30
 
@@ -123,9 +130,16 @@ def _board(request: HttpRequest, slug: str) -> dict[str, object]:
         "table": table,
         "schedules": schedules_of(table, person(request)),
         "services": [setting for setting in service_settings(table) if setting.enabled],
-        "runs": runs_of(table, person(request), RUNS_SHOWN),
+        "runs": _runs(request, table),
         "may_operate": may(person(request), Permission.OPERATE, table),
     }
+
+
+def _runs(request: HttpRequest, of: Table | Schedule) -> ListPart[ScheduleRunRow]:
+    """Return the newest runs of a table's schedules, or of one schedule."""
+    window = read_window(request.GET, "runs", RUNS_SHOWN)
+    runs = runs_of(of, person(request), window.stop + 1)
+    return build_part(window, runs[window.start :], total=None)
 
 
 def _form(request: HttpRequest, slug: str, schedule_id: UUID | None) -> HttpResponse:
@@ -159,7 +173,7 @@ def _form(request: HttpRequest, slug: str, schedule_id: UUID | None) -> HttpResp
         "page": "schedules",
         "table": table,
         "schedule": row,
-        "runs": [] if known is None else runs_of(known, user, RUNS_SHOWN),
+        "runs": [] if known is None else _runs(request, known),
         "form": form,
         "problem": problem,
         "may_operate": may(user, Permission.OPERATE, table),

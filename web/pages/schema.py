@@ -18,6 +18,7 @@ from controlplane.tables.access import Permission, access_table
 from controlplane.writers.queries import WriterRow, writers_board
 from web import figures
 from web.badges import Badge, badge
+from web.list_parts import cut_list
 from web.refusals import page, person
 from web.schema_cases import case_lines
 
@@ -38,8 +39,8 @@ def schema(request: HttpRequest, slug: str) -> HttpResponse:
     context: dict[str, Any] = {
         "page": "schema",
         "table": table,
-        "versions": versions[:VERSIONS_SHOWN],
-        "hidden": max(0, len(versions) - VERSIONS_SHOWN),
+        "versions": cut_list(request.GET, "versions", versions, VERSIONS_SHOWN),
+        "first_version": versions[-1] if versions else None,
         "behind": _behind(table, versions),
         "older_writers": cases.older,
         "case_lines": case_lines(cases),

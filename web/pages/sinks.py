@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from csp.constants import SELF, UNSAFE_INLINE
 from csp.decorators import csp_replace
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -19,6 +19,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.queries.sinks import (
     ODD,
+    PARTICIPANTS_SHOWN,
     ParticipantRow,
     participants,
     sink_record,
@@ -35,6 +36,7 @@ from controlplane.operations.sink_board import (
 from controlplane.tables.access import Permission, access_table, may
 from controlplane.tables.row_access import row_access
 from web import sink_figures as figures
+from web.list_parts import cut_list
 from web.pages.sink_letters import letters_context
 from web.refusals import explained, page, person, refusal_of
 from web.sink_forms import SinkForm
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
 PARTS = ("state", "trace", "participants", "transactions", "dead_letters")
 TRACE_ROWS = 100
+PARTICIPANTS_READ = 100_000
 _POSTED = require_http_methods(["GET", "HEAD", "POST"])
 
 
@@ -192,7 +195,7 @@ def _context(request: HttpRequest, table: Table, wanted_id: str | None) -> dict[
     }
     if sink is not None:
         now_ms = int(now.timestamp() * 1000)
-        context |= _detail(table, sink, now_ms, is_whole=is_whole) | letters_context(
+        context |= _detail(request.GET, table, sink, now_ms, is_whole=is_whole) | letters_context(
             request, table, sink
         )
     return context
@@ -207,13 +210,15 @@ def _chosen(board: list[SinkSummary], wanted_id: str | None) -> SinkSummary | No
     return next((one for one in board if one.sink_id == wanted_id), board[0] if board else None)
 
 
-def _detail(table: Table, sink: SinkSummary, now_ms: int, *, is_whole: bool) -> dict[str, Any]:
+def _detail(
+    query: QueryDict, table: Table, sink: SinkSummary, now_ms: int, *, is_whole: bool
+) -> dict[str, Any]:
     record = sink_record(table, sink.sink_id) if sink.seen else None
     if record is None or sink.seen is None:
         nothing = figures.nothing()
         return {"waits_for": "", "figures": {"sequence": nothing, "outcomes": nothing}}
     seen = sink.seen
-    rows = participants(record)
+    rows = participants(record, limit=PARTICIPANTS_READ)
     done, messages_ = transactions(record, is_whole=is_whole), trace(record, is_whole=is_whole)
     missing = {one.partition for one in seen.waits_for}
     waits_for = "WRITE_STATUS" if seen.state != "STARTED_COMMIT" else "answer to START_COMMIT"
@@ -227,12 +232,13 @@ def _detail(table: Table, sink: SinkSummary, now_ms: int, *, is_whole: bool) -> 
     timeline = reverse("timeline", args=[table.slug])
     return {
         "waits_for": waits_for,
-        "participants": _ordered(rows, missing),
+        "participants": cut_list(
+            query, "participants", _ordered(rows, missing), PARTICIPANTS_SHOWN
+        ),
         "missing": missing,
         "odd": sum(one.agreement in ODD for one in rows),
-        "hidden": max(0, seen.partitions - len(rows)),
         "transactions": done,
-        "trace": list(reversed(messages_))[:TRACE_ROWS],
+        "trace": cut_list(query, "trace", list(reversed(messages_)), TRACE_ROWS),
         "counters": sorted(seen.counters.items()),
         "figures": {
             "sequence": sequence or figures.nothing(),

@@ -43,7 +43,11 @@ if TYPE_CHECKING:
 @page
 def services(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
-    context = {"page": "services", "table": table, **service_board(table, person(request))}
+    context = {
+        "page": "services",
+        "table": table,
+        **service_board(table, person(request), request.GET),
+    }
     return render(request, "pages/services.html", context)
 
 
@@ -54,7 +58,7 @@ def services_part(request: HttpRequest, slug: str, part: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
     if part not in ("cards", "plans", "history"):
         raise Http404(f"part {part} not found")
-    context = {"table": table, **service_board(table, person(request))}
+    context = {"table": table, **service_board(table, person(request), request.GET)}
     return render(request, f"fragments/service_{part}.html", context)
 
 
@@ -145,7 +149,7 @@ def _show(shown: _Shown) -> HttpResponse:
         "may_run": bool(plan and plan.is_executable) and may_ask,
     }
     if plan:
-        groups = item_groups(plan)
+        groups = item_groups(plan, shown.request.GET)
         context |= {
             "groups": groups,
             "figure_groups": [] if plan.figures else groups,

@@ -25,6 +25,7 @@ from controlplane.writers.activity import WriterActivity, is_living, writers_act
 from web.board import BoardLine, line
 from web.conflicts.words import PartitionGroups, by_partition
 from web.heat_table import heat_table
+from web.list_parts import ALL
 from web.refusals import page, person, refusal_of
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _cards(request: HttpRequest, table: Table) -> dict[str, Any]:
     cards = [_card(table, one, opened, going_on, now) for one in activities]
     living = [one for one in cards if is_living(one.line.row)]
     return {
-        **_claimed(living),
+        **_claimed(living, is_whole=request.GET.get(ALL) == "claims"),
         "cards": cards,
         "may_operate": may(person(request), Permission.OPERATE, table),
         "sums": {
@@ -123,7 +124,7 @@ def _cards(request: HttpRequest, table: Table) -> dict[str, Any]:
     }
 
 
-def _claimed(living: list[WriterCard]) -> dict[str, Any]:
+def _claimed(living: list[WriterCard], *, is_whole: bool) -> dict[str, Any]:
     """File groups by writer and partition, as far as the mirror keeps them."""
     holders = Counter(claim for one in living for claim in set(one.activity.claims))
     counts: Counter[tuple[str, str]] = Counter()
@@ -134,7 +135,7 @@ def _claimed(living: list[WriterCard]) -> dict[str, Any]:
             counts[instant, partition] += 1
             if holders[partition, file_id] > 1:
                 shared.add((instant, partition))
-    claimed = heat_table(counts, marked=shared)
+    claimed = heat_table(counts, marked=shared, is_whole=is_whole)
     names = {one.activity.row.instant: one.activity.row.writer for one in living}
     lines = [(line, names[line.key]) for line in claimed.lines] if claimed else []
     return {"claimed": claimed, "claimed_lines": lines}

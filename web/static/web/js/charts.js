@@ -30,6 +30,21 @@ function colored(trace) {
   return { ...trace, marker: { ...trace.marker, color: tone(name), line: { color: css("--surface"), width: 1 } } };
 }
 
+// Plotly gives a legend above a chart no room of its own: on a phone its lines would cover the plot.
+const LEGEND_LINE_PX = 19;
+const LEGEND_KEY_PX = 46;
+const LETTER_PX = 6.6;
+function makeRoom(layout, names, widthPx) {
+  const widths = names.map((name) => name.replace(/<[^>]*>/g, "").length * LETTER_PX + LEGEND_KEY_PX);
+  const isOneLine = widths.reduce((sum, width) => sum + width, 0) <= widthPx;
+  const columns = Math.max(1, Math.floor(widthPx / Math.max(...widths)));
+  const lines = isOneLine ? 1 : Math.ceil(names.length / columns);
+  const top = (layout.margin?.t ?? 8) + lines * LEGEND_LINE_PX + 4;
+  layout.legend = { ...layout.legend, yref: "container", y: 1, yanchor: "top" };
+  layout.margin = { ...layout.margin, t: top };
+  layout.height += (lines - 1) * LEGEND_LINE_PX;
+}
+
 function draw(chart) {
   const { element, figure } = chart;
   const wait = element.querySelector(".chart-wait");
@@ -47,6 +62,8 @@ function draw(chart) {
     xaxis: { ...figure.layout.xaxis, ...axis },
     yaxis: { ...figure.layout.yaxis, ...axis },
   };
+  const named = figure.data.filter(({ name, showlegend }) => name && showlegend !== false).map(({ name }) => name);
+  if (layout.showlegend && layout.legend?.orientation === "h" && named.length) makeRoom(layout, named, element.clientWidth - 24);
   element.style.height = `${layout.height}px`;
   delete layout.height;
   Plotly.react(element, figure.data.map(colored), layout, CONFIG).then(() => wait?.remove());
