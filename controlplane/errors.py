@@ -57,6 +57,12 @@ class StorageUnavailable(ControlPlaneError):
     code = "storage_unavailable"
 
 
+class TooLarge(ControlPlaneError):
+    """The body is larger than this node accepts."""
+
+    code = "too_large"
+
+
 class DatabaseUnavailable(ControlPlaneError):
     """The database did not answer, or all connections to it were taken for too long."""
 

@@ -74,6 +74,8 @@ ACTIONS: Final[Mapping[str, str]] = MappingProxyType(
         "table.unregister": "unregistered the table",
         "token.create": "created an API token",
         "token.revoke": "revoked an API token",
+        "upload.create": "uploaded a file",
+        "upload.delete": "deleted an uploaded file",
         "user.activate": "reactivated a user",
         "user.connect": "connected a user to single sign-on",
         "user.create": "created a user",

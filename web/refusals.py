@@ -23,6 +23,7 @@ from controlplane.errors import (
     PlanVoid,
     QueueUnavailable,
     StorageUnavailable,
+    TooLarge,
 )
 from controlplane.tables.access import Permission, access_table, begin_visit
 from web.time_zones import times_for
@@ -37,6 +38,7 @@ _TITLES: dict[type[ControlPlaneError], tuple[int, str]] = {
     QueueUnavailable: (503, "Queue unavailable"),
     PlanVoid: (409, "The table changed after the plan was computed"),
     StorageUnavailable: (503, "Table storage unavailable"),
+    TooLarge: (413, "File too large"),
 }
 
 

@@ -62,6 +62,15 @@ NODE_SETTINGS: Final = (
         "SLUICE_SOURCE_ROOTS",
     ),
     NodeSetting(
+        "SLUICE_UPLOAD_FOLDER", _PLACES, "<home>/uploads", "where uploaded files are stored",
+        "SLUICE_UPLOAD_FOLDER",
+    ),
+    NodeSetting("SLUICE_UPLOAD_MB", _LIMITS, "1024", "megabytes of an uploaded file"),
+    NodeSetting(
+        "SLUICE_UPLOAD_DAYS", _LIMITS, "7", "days that an unused upload is stored",
+        "SLUICE_UPLOAD_DAYS",
+    ),
+    NodeSetting(
         "SLUICE_KAFKA_BROKERS", _PLACES, "any, without passwords",
         "brokers of requests, and the passwords that they are sent", "SLUICE_KAFKA_BROKERS",
     ),

@@ -57,6 +57,7 @@ def settings_of(environ: Mapping[str, str], places: Places, identity: Identity) 
         "SLUICE_HOME": str(places.home),
         "SLUICE_NODE": identity.node,
         "SLUICE_TABLE_ROOTS": environ.get("SLUICE_TABLE_ROOTS") or str(places.tables),
+        "SLUICE_UPLOAD_FOLDER": environ.get("SLUICE_UPLOAD_FOLDER") or str(places.uploads),
         "SLUICE_WEB_PORT": str(identity.web_port),
         "SLUICE_PUBLIC_URL": environ.get("SLUICE_PUBLIC_URL") or identity.url.rstrip("/"),
         "SLUICE_SPARK_PORT": str(identity.spark_port),

@@ -22,6 +22,10 @@ class Places:
         return self.home / "tables"
 
     @property
+    def uploads(self) -> Path:
+        return self.home / "uploads"
+
+    @property
     def run(self) -> Path:
         return self.home / "run"
 

@@ -40,6 +40,10 @@ SLUICE_SOURCE_ROOTS = tuple(
     str(root) for root in listed_source_roots(os.environ.get("SLUICE_SOURCE_ROOTS", ""))
 )
 """Each as `/srv/drop` or, with the namespace that it belongs to, `sales=/srv/drop`."""
+SLUICE_UPLOAD_FOLDER = os.environ.get("SLUICE_UPLOAD_FOLDER") or ""
+"""Empty for `uploads` in the home. Workers on other hosts need one that they share."""
+SLUICE_UPLOAD_BYTES_MAX = int(os.environ.get("SLUICE_UPLOAD_MB") or 1_024) << 20
+SLUICE_UPLOAD_DAYS = int(os.environ.get("SLUICE_UPLOAD_DAYS") or 7)
 _secrets = read_secrets(SLUICE_HOME)
 SECRET_KEY = _secrets.django_secret_key
 SLUICE_WORKER_TOKEN = _secrets.worker_token
@@ -127,6 +131,7 @@ INSTALLED_APPS = [
     "controlplane.audit",
     "controlplane.tables",
     "controlplane.connections",
+    "controlplane.uploads",
     "controlplane.preferences",
     "controlplane.mirror",
     "controlplane.writers",

@@ -42,6 +42,7 @@ STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # Whitenoise warns about one tha
 SLUICE_WORKER_TOKEN = "worker-token-for-tests"
 SLUICE_MARKER_SECRET = "marker-secret-for-tests"
 SLUICE_METRICS_TOKEN = "metrics-token-for-tests"
+SLUICE_UPLOAD_FOLDER = ""
 SLUICE_REDIS_URL = ""
 SLUICE_OIDC = None
 CELERY_BROKER_URL = "memory://"
