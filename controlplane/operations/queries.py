@@ -25,6 +25,7 @@ from controlplane.operations.query_sources import shown_whole, without_statement
 from controlplane.operations.queueing import IS_SHELL
 from controlplane.operations.spark_stages import StageRow, left_ms, spark_ui_url, stage_rows
 from controlplane.operations.states import FINAL, OPEN, OperationState
+from controlplane.operations.upload_uses import with_references
 from controlplane.operations.waiting import Wait, waits_of
 from controlplane.paging import PAGE_ROWS, Page, chosen_order, in_order, newest_first
 from controlplane.read_together import read_together
@@ -182,7 +183,9 @@ def describe_operation(operation: Operation, *, is_whole: bool) -> OperationDeta
         row=replace(operation_row(operation, is_whole=is_whole), waits_for=waits.get(operation.pk)),
         heading=kind_of(operation).heading(operation),
         parameters=_shown_parameters(
-            operation.parameters if is_whole else without_row_choices(operation.parameters)
+            with_references(
+                operation.parameters if is_whole else without_row_choices(operation.parameters)
+            )
         ),
         plan=operation.plan,
         plan_hash=operation.plan_hash,

@@ -24,6 +24,7 @@ from controlplane.operations.moves import (
 )
 from controlplane.operations.registered import hold_registered
 from controlplane.operations.states import OperationState
+from controlplane.operations.upload_uses import note_uses
 from controlplane.tables.masks import without_row_choices
 from workers.log_lines import current_request_id
 from workers.traces import current_parent, span
@@ -63,6 +64,7 @@ def _queued(ask: Ask[P], wanted: Wanted, request: Request, *, needs_approval: bo
             again_of=request.origin.operation if request.origin else None,
             **wanted.columns,
         )
+        note_uses(operation)
         do_record(
             who=request.by.name,
             what=wanted.what,

@@ -17,6 +17,7 @@ from controlplane.operations.source_places import checked_rows_place, tables_abo
 from controlplane.tables.access import Permission, may_everywhere, visible_tables
 from controlplane.tables.locations import checked_location, overlap
 from controlplane.tables.models import Table
+from controlplane.uploads.places import is_upload
 from workers.errors import InvalidInput
 from workers.locations import (
     is_bucket_location,
@@ -81,6 +82,7 @@ def check_named_places(user: User | None, body: Mapping[str, Any]) -> None:
     """
     for path in _files_named(body):
         checked_rows_place(path, user)
+    _check_options(body)
     if user is None or may_everywhere(user, Permission.OPERATE):
         return
     places = [(text, place) for text in _texts(body) if (place := _below_the_roots(text))]
@@ -122,6 +124,14 @@ def _files_named(body: Mapping[str, Any]) -> Iterator[str]:
         options = body.get(name)
         if isinstance(options, Mapping) and (path := options.get(FILE_KEY)):
             yield str(path)
+
+
+def _check_options(body: Mapping[str, Any]) -> None:
+    """Refuse, as InvalidRequest, an upload as the file of an option: writers read it repeatedly."""
+    for name in ("options", "sink_options"):
+        options = body.get(name)
+        if isinstance(options, Mapping) and is_upload(str(options.get(FILE_KEY) or "")):
+            raise InvalidRequest("this option takes a file in a source root", option=FILE_KEY)
 
 
 def _texts(body: object) -> Iterator[str]:

@@ -22,6 +22,8 @@ from controlplane.tables.access import (
 from controlplane.tables.deceptive import refuse_deceptive
 from controlplane.tables.locations import LOCATION_CHARS_MAX
 from controlplane.tables.models import Table
+from controlplane.uploads.places import is_upload
+from controlplane.uploads.queries import find_upload, stored_place
 from workers.errors import InvalidInput
 from workers.locations import (
     SourceRoot,
@@ -42,13 +44,16 @@ from workers.storage.source_places import (
 
 def checked_rows_place(path: str, by: User | None) -> str:
     """The resolved place of a file that `by` may load rows from; without a person, one that some
-    person may. Asks no bucket: call `check_in_no_table` before you open an object.
+    person may. Asks no bucket: call `check_in_no_table` before you open an object. An upload,
+    `upload:<id>`, is loaded by its owner alone.
 
     Raises InvalidRequest: below no source root, below one of a namespace that `by` does not
     operate, in a table, or no file's name.
     """
     if len(path) > LOCATION_CHARS_MAX:
         raise InvalidRequest("the source file has too long a name", path=path[:200])
+    if is_upload(path):
+        return stored_place(find_upload(path, by))
     refuse_deceptive(path)
     with _as_a_request(path):
         place = resolved_source(path)

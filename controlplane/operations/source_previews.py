@@ -34,6 +34,7 @@ from controlplane.operations.table_creation.suggesting import (
     sampled_statement,
 )
 from controlplane.tables.models import Table
+from controlplane.uploads.queries import name_file
 from workers.errors import InvalidInput, LakehouseError, NotFound
 from workers.jobs import OPERATIONS
 from workers.storage.copying import file_here
@@ -122,7 +123,9 @@ def _file_sample(source: Mapping[str, Any], table: Table, by: User) -> Sample:
         file = file_here(place, Path(scratch), bytes_max=COPIED_BYTES_MAX, connection=connection)
         existing = current_schema(engine_table(table))
         load = {**with_kept_options(table, source), "format": source["kind"]}
-        return sampled_rows(file, str(source["path"]), load, existing.arrow if existing else None)
+        return sampled_rows(
+            file, name_file(str(source["path"])), load, existing.arrow if existing else None
+        )
 
 
 def _database_sample(source: Mapping[str, Any], table: Table, by: User) -> Sample:

@@ -18,6 +18,7 @@ from controlplane.operations import (
     schedules,
     settling,
     sink_relaunches,
+    upload_uses,
 )
 from controlplane.operations.scheduled import actions as scheduled_actions
 from controlplane.operations.scheduled import turns
@@ -38,6 +39,7 @@ def reconcile() -> None:
     corrections.correct_ends(timezone.now())
     sink_relaunches.relaunch_lost(timezone.now())
     log_collecting.do_collect_ended(now=timezone.now())
+    upload_uses.do_remove_loaded()
 
 
 @app.task(name="controlplane.operations.supervise")
@@ -64,3 +66,4 @@ def forget() -> None:
     scheduled_actions.do_forget_runs(before=now - RUNS_KEPT_FOR)
     retention.forget_run_dirs(now=now)
     log_limits.forget_logs(now=now)
+    upload_uses.do_remove_expired(now)

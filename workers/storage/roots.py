@@ -12,6 +12,7 @@ from pathlib import Path
 from workers.connections import BucketConnection
 from workers.errors import InvalidInput
 from workers.locations import (
+    SourceRoot,
     is_bucket_location,
     lies_under,
     listed_roots,
@@ -29,6 +30,7 @@ from workers.storage.source_places import (
 
 ROOTS_VARIABLE = "SLUICE_TABLE_ROOTS"
 SOURCES_VARIABLE = "SLUICE_SOURCE_ROOTS"
+UPLOADS_VARIABLE = "SLUICE_UPLOAD_FOLDER"
 
 
 def storage_under_root(location: str, environment: Mapping[str, str]) -> Storage:
@@ -60,6 +62,10 @@ def rows_place_under_root(path: str, environment: Mapping[str, str]) -> str:
     """
     place = resolved_source(path)
     sources = listed_source_roots(environment.get(SOURCES_VARIABLE, ""))
+    if uploads := environment.get(UPLOADS_VARIABLE, ""):
+        uploads = resolved_location(uploads)
+        sources.append(SourceRoot(uploads, ""))
+        _check_upload(place, uploads)
     check_below_a_source_root(place, sources, _roots(environment, ROOTS_VARIABLE))
     check_in_no_table(place)
     return place
@@ -75,6 +81,16 @@ def rows_place_in_bucket(
     place = place_in_bucket(connection, path, _roots(environment, ROOTS_VARIABLE))
     check_in_no_table(place, connection)
     return place
+
+
+def _check_upload(place: str, uploads: str) -> None:
+    """Refuse, as InvalidInput, an upload that this host does not have."""
+    if lies_under(place, uploads) and not Path(place).is_file():
+        raise InvalidInput(
+            "the uploaded file is not on the host of this worker: run the worker on the host of "
+            f"the pages, or set {UPLOADS_VARIABLE} to a folder that both hosts share",
+            path=place,
+        )
 
 
 def _roots(environment: Mapping[str, str], variable: str) -> list[str]:

@@ -36,6 +36,7 @@ from controlplane.operations.source_places import checked_file_of_shell, checked
 from controlplane.operations.states import OPEN, OperationState
 from controlplane.operations.storage_settling import settled_by_storage
 from controlplane.operations.table_service_proof import service_proof
+from controlplane.operations.upload_uses import name_uploads, to_references, to_stored_file
 from controlplane.tables.access import Caller, may
 from controlplane.tables.models import Table
 from controlplane.tables.row_access import row_access, whole_access
@@ -69,6 +70,7 @@ def plan_service(
     _check_parameters(parameters)
     if path := parameters.get(PATH_KEY, "").strip():
         _ = checked_file_of_shell(path) if is_shell else checked_source(path, by)
+        parameters = parameters if is_shell else to_stored_file(parameters)
     try:
         plan = registry.service(service).plan(engine_table(table), parameters)
     except StorageFailed as error:
@@ -124,11 +126,12 @@ class ServiceAsk(Ask[ServicePlanView]):
     def _wanted(
         self, request: Request, parameters: dict[str, str], plan: Mapping[str, Any]
     ) -> Wanted:
+        stored = parameters if self.is_shell else to_stored_file(parameters)
         job = ServiceJob(
             operation_id=str(request.operation_id),
             table=self.table.location,
             service=self.service,
-            parameters=parameters,
+            parameters=stored,
             plan_hash=request.plan_hash or None,
             reason=request.reason,
             by=request.by.name,
@@ -145,7 +148,7 @@ class ServiceAsk(Ask[ServicePlanView]):
                 "progress_total": plan.get("item_count", 0),
                 "progress_unit": "items",
             },
-            parameters={"service": self.service},
+            parameters={"service": self.service, **name_uploads({"parameters": parameters})},
             details={"parameters": parameters, **_describe_effect(plan)},
         )
 
@@ -231,7 +234,8 @@ def _has_nothing_to_do(operation: Operation) -> bool:
 def _again(operation: Operation, changed: Mapping[str, Any]) -> ServiceAsk:
     """Raises InvalidRequest for a parameter that is no text."""
     _check_texts(changed)
-    parameters = {**operation.parameters["job"]["parameters"], **changed}
+    stored = to_references(operation.parameters["job"])["parameters"]
+    parameters = {**stored, **changed}
     return ServiceAsk(operation.table, operation.service, parameters)
 
 

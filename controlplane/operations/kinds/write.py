@@ -33,11 +33,13 @@ from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.source_kinds import check_source_kind, source_kind
 from controlplane.operations.states import OperationState
+from controlplane.operations.upload_uses import name_uploads, to_references, to_stored_file
 from controlplane.operations.write_outcomes import confirm_write, is_foreign, write_outcome
 from controlplane.tables.access import Permission, may
 from controlplane.tables.models import Table
 from workers.errors import InvalidInput
 from workers.jobs import WriteJob
+from workers.loading.options import FORMATS
 from workers.spark.settings import checked_settings
 
 PARAMETERS = frozenset(WRITE.names) - {"partitions", "reason", "plan_hash", "table_name"}
@@ -92,8 +94,12 @@ class WriteAsk(Ask[OverwritePlan | None]):
                 "writer": job.options.get("sluice.writer.name", ""),
                 "stream": job.stream or "",
                 "restarts": self.restarts,
+                **name_uploads(self.parameters),
             },
-            details={"source": dict(job.source), **({"reads": reads} if reads else {})},
+            details={
+                **to_references({"source": dict(job.source)}),
+                **({"reads": reads} if reads else {}),
+            },
         )
 
 
@@ -166,7 +172,7 @@ def _write_job(
         return WriteJob(
             operation_id=str(operation_id),
             table=table.location,
-            source=source,
+            source=to_stored_file(source) if source["kind"] in FORMATS else source,
             operation=operation,
             stream=parameters.get("stream") or None,
             options=options,
@@ -292,7 +298,7 @@ def _permission(subject: Permitted) -> Permission:
 
 def _parameters(operation: Operation) -> dict[str, Any]:
     """As they were asked for."""
-    job = operation.parameters["job"]
+    job = to_references(operation.parameters["job"])
     kind = source_kind(job["source"])
     added = kind.derived | kind.settles
     options = {key: text for key, text in job["options"].items() if key != "sluice.operation.id"}

@@ -26,6 +26,7 @@ from controlplane.operations.scheduled.due_times import (
     checked_cron,
     checked_interval,
 )
+from controlplane.operations.upload_uses import check_no_upload
 from controlplane.tables.access import Permission, may, visible_tables
 from controlplane.tables.models import Table
 
@@ -157,6 +158,7 @@ def _check_ask(ask: Ask[Any], owner: User) -> None:
     if not may(owner, permission, ask.table):
         raise PermissionDenied(f"this requires the {permission.role} role")
     check_named_places(owner, ask.body)
+    check_no_upload(ask.body)
     ask.wanted(Request(by=Requester.person(owner)), ask.plan())
 
 

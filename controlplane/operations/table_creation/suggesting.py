@@ -19,6 +19,7 @@ from controlplane.errors import InvalidRequest, StorageUnavailable
 from controlplane.operations.query_sources import SQL, checked_query
 from controlplane.operations.source_places import checked_file_of_shell, checked_rows_place
 from controlplane.sql.limits import ROWS_MAX
+from controlplane.uploads.queries import name_file
 from workers.errors import InvalidInput, LakehouseError, NotFound
 from workers.loading.findings import UnfitNames
 from workers.loading.options import load_options
@@ -110,7 +111,7 @@ def suggest_table(
         check_in_no_table(place)
         with TemporaryDirectory(prefix="sluice-suggestion-") as scratch:
             file = file_here(place, Path(scratch), bytes_max=COPIED_BYTES_MAX)
-            sample = sampled_rows(file, path, load or {})
+            sample = sampled_rows(file, name_file(path), load or {})
     except (InvalidInput, NotFound) as error:
         raise InvalidRequest(error.message, **{**error.values, "path": path}) from error
     except LakehouseError as error:
