@@ -17,10 +17,61 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
+from controlplane.uploads.places import is_upload_address
+
 THREADS: Final = 24
 """Requests that are answered at once; more wait for their turn. Some more than the connections to
 the database, so that what needs none of these is answered while all of them are taken.
 """
+
+
+PIECE_WAIT_S: Final = 60.0
+"""For the next piece of an upload. A client that is slower holds a thread for nothing."""
+
+
+class ArrivingBody:
+    """The body of an upload, read on the thread of its view while it arrives. What the view refuses
+    is never read, and nothing is stored but what the view stores.
+    """
+
+    def __init__(self, receive: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._receive = receive
+        self._loop = loop
+        self._rest = b""
+        self._is_over = False
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return up to `size` bytes, all that are left without a size, and nothing at the end.
+
+        Raises OSError if the client goes away, or sends nothing for `PIECE_WAIT_S`.
+        """
+        wanted = -1 if size is None else size
+        pieces = [self._rest]
+        length = len(self._rest)
+        while not self._is_over and (wanted < 0 or length < wanted):
+            piece = self._receive_piece()
+            pieces.append(piece)
+            length += len(piece)
+        body = b"".join(pieces)
+        end = len(body) if wanted < 0 else wanted
+        self._rest = body[end:]
+        return body[:end]
+
+    def close(self) -> None:
+        """Forget what was not read."""
+        self._rest, self._is_over = b"", True
+
+    def _receive_piece(self) -> bytes:
+        future = asyncio.run_coroutine_threadsafe(self._receive(), self._loop)
+        try:
+            message = future.result(PIECE_WAIT_S)
+        except TimeoutError as error:
+            future.cancel()
+            raise OSError(f"no byte of the upload arrived for {PIECE_WAIT_S:.0f} s") from error
+        if message["type"] == "http.disconnect":
+            raise OSError("the client went away in the middle of its upload")
+        self._is_over = not message.get("more_body", False)
+        return bytes(message.get("body", b""))
 
 
 class ThreadedHandler(ASGIHandler):
@@ -41,12 +92,16 @@ class ThreadedHandler(ASGIHandler):
         """One request. Raises ValueError for what is none of HTTP."""
         if scope["type"] != "http":
             raise ValueError(f"only HTTP is answered here, not {scope['type']}")
-        try:
-            body_file = await self.read_body(receive)
-        except RequestAborted:
-            return
-        run = copy_context().run
         loop = asyncio.get_running_loop()
+        body_file: Any
+        if is_upload_address(scope["path"]):
+            body_file = ArrivingBody(receive, loop)
+        else:
+            try:
+                body_file = await self.read_body(receive)
+            except RequestAborted:
+                return
+        run = copy_context().run
         try:
             response = await loop.run_in_executor(
                 self._threads, run, self._answer, scope, body_file

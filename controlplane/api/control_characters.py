@@ -14,6 +14,7 @@ from django.http.response import HttpResponseBase
 from controlplane.api.middleware import PREFIX
 from controlplane.api.problems import MEDIA_TYPE, problem
 from controlplane.audit.middleware import AroundRequest
+from controlplane.uploads.places import is_upload_address
 from workers.log_lines import current_request_id
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -39,7 +40,9 @@ def _damaged_part(request: HttpRequest) -> str:
     """The part of the request that has such a character; empty where none has."""
     if _CONTROL.search(request.path_info):
         return "the address"
-    for given in (request.GET, request.POST):
+    # A file is read by its view alone, after its checks.
+    is_file = request.method == "POST" and is_upload_address(request.path_info)
+    for given in (request.GET,) if is_file else (request.GET, request.POST):
         for name, values in given.lists():
             if _CONTROL.search(name):
                 return "the name of a parameter"

@@ -100,7 +100,11 @@ PROBLEMS: Mapping[str, ProblemKind] = {
         "Changed by another request",
         "Read it again, then send the change with the new ETag.",
     ),
-    "too_large": ProblemKind(413, "The body is too large", "Send at most a megabyte."),
+    "too_large": ProblemKind(
+        413,
+        "The body is too large",
+        "Send at most a megabyte; of a file at most what `values.bytes_max` says.",
+    ),
     "unsupported_media_type": ProblemKind(
         415, "The body has another media type", "Send `Content-Type: application/json`."
     ),

@@ -17,6 +17,7 @@ from controlplane.api import (
     operation_urls,
     people_urls,
     row_urls,
+    upload_urls,
 )
 from controlplane.api.reports import urls as reports
 from controlplane.api.v1 import (
@@ -230,5 +231,6 @@ urlpatterns = [
     *connection_urls.urlpatterns,
     *people_urls.urlpatterns,
     *row_urls.urlpatterns,
+    *upload_urls.urlpatterns,
     *reports.urlpatterns,
 ]

@@ -191,6 +191,9 @@ row_grant              GET    401 403 404 404 404 401 404 404 404 404 404 404
 row_grant              DELETE 401 403 403 403 404 401 403 403 403 403 403 403
 masked_columns         GET    401 403 200 200 200 401 200 200 200 200 200 404
 masked_columns         PUT    401 403 403 403 400 401 403 403 403 403 400 404
+uploads                GET    401 403 200 200 200 401 200 200 200 200 200 200
+uploads                POST   401 403 403 400 400 401 403 400 403 400 400 400
+upload                 DELETE 401 403 403 404 404 401 403 404 403 404 404 404
 tokens                 GET    401 403 200 200 200 401 200 200 200 200 200 200
 tokens                 POST   401 403 201 201 201 401 201 201 201 201 201 201
 token                  DELETE 401 403 404 404 404 401 404 404 404 404 404 404
@@ -252,6 +255,7 @@ def addresses(
         "threshold": "skew",
         "channel_id": channel.pk,
         "name": kept.name,
+        "upload_id": uuid.uuid4(),
     }
     return {name: reverse(f"api:{name}", kwargs=_wanted(name, values)) for name in _routes()}
 
