@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -105,10 +105,14 @@ class Struct:
 
     fields: tuple[Field, ...]
     is_error: bool = False
+    _by_name: Mapping[str, Field] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_name", {field.name: field for field in self.fields[::-1]})
 
     def field(self, name: str) -> Field | None:
         """The field of exactly this name, or None."""
-        return next((field for field in self.fields if field.name == name), None)
+        return self._by_name.get(name)
 
     def __str__(self) -> str:
         return f"struct<{','.join(f'{field.name}:{field.place}' for field in self.fields)}>"
@@ -229,7 +233,10 @@ def _check_read(avro: Mapping[str, Any]) -> None:
 
 
 def _default(field: Mapping[str, Any]) -> str | None:
-    return json.dumps(field["default"], sort_keys=True) if "default" in field else None
+    if "default" not in field:
+        return None
+    default = field["default"]
+    return "null" if default is None else json.dumps(default, sort_keys=True)
 
 
 def _full_name(avro: Mapping[str, Any], namespace: str) -> str:

@@ -27,13 +27,14 @@ def conformed(
     """As `with_meta`, of the meta columns those that are wanted, or these."""
     if meta_columns is None:
         meta_columns = [name for name in META_COLUMNS if wanted is None or name in wanted]
-    names = [name for name in schema.field_names if wanted is None or name in wanted]
-    present = [name for name in rows.column_names if name in names and name not in META_COLUMNS]
-    rest = conform(rows.select(present), schema, columns=names, are_stored=True)
+    names = {name for name in schema.field_names if wanted is None or name in wanted}
+    present = rows.column_names
+    own = [name for name in present if name in names and name not in META_COLUMNS]
+    rest = conform(rows.select(own), schema, columns=names, are_stored=True)
     fields = [pa.field(name, pa.string()) for name in meta_columns]
     meta = [
         rows.column(name).cast(pa.string())
-        if name in rows.column_names
+        if name in present
         else pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
         for name in meta_columns
     ]

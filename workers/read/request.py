@@ -85,7 +85,8 @@ def check_columns(wanted: tuple[str, ...], known: list[str]) -> None:
     """Check that all wanted columns are known. Raises InvalidInput naming the first column that
     there is not.
     """
-    if unknown := [name for name in wanted if name not in known]:
+    known_names = set(known)
+    if unknown := [name for name in wanted if name not in known_names]:
         raise InvalidInput("table has no such column", column=unknown[0], known=known)
 
 

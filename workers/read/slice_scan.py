@@ -172,7 +172,8 @@ class SliceScan:
     def _survivors(self, contest: GroupContest, rows: pa.Table) -> pa.Table:
         dead = contest.dead(rows)
         # Filtering a column costs as much as reading it: keys have had their say.
-        wanted = [name for name in rows.column_names if name in self.names or name == _ROW]
+        names = {*self.names, _ROW}
+        wanted = [name for name in rows.column_names if name in names]
         rows = rows.select(wanted)
         return self.filtered(rows.filter(pa.array(~dead)) if dead.any() else rows)
 

@@ -31,7 +31,8 @@ def check_new_columns(names: Sequence[str], known: Sequence[str] = ()) -> None:
     """Check those of `names` that are not among the `known` ones of the table, and that all of them
     may stand in one table. Raises InvalidInput.
     """
-    new_names = [name for name in names if name not in known]
+    known_names = set(known)
+    new_names = [name for name in names if name not in known_names]
     for name in new_names:
         check_new_column(name)
     check_case(names)

@@ -218,31 +218,32 @@ def conform(
     """
     batch = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
     known = {*schema.field_names, *META_COLUMNS}
-    for column in batch.schema:
-        if column.name not in known and not has_no_value(column.type):
-            raise InvalidInput("table has no such column", column=column.name)
-    if columns is not None and (strange := set(columns) - known):
+    for brought in batch.schema:
+        if brought.name not in known and not has_no_value(brought.type):
+            raise InvalidInput("table has no such column", column=brought.name)
+    wanted = known if columns is None else set(columns)
+    if strange := wanted - known:
         raise InvalidInput("table has no such column", column=min(strange))
-    chosen = [field for field in schema.tree.fields if columns is None or field.name in columns]
-    fields = [schema.arrow.field(field.name) for field in chosen]
+    present = dict(zip(batch.column_names, batch.columns, strict=True))
+    pairs = zip(schema.tree.fields, schema.arrow, strict=True)
+    chosen = [(field, target) for field, target in pairs if field.name in wanted]
+    fields = [target for _, target in chosen]
     arrays = [
-        _conformed(batch, field, target.type, excused, are_stored)
-        for field, target in zip(chosen, fields, strict=True)
+        _filled(batch.num_rows, field, target.type, are_stored)
+        if (column := present.get(field.name)) is None
+        else _conformed(column, field, target.type, excused, are_stored)
+        for field, target in chosen
     ]
     return pa.table(arrays, schema=pa.schema(fields))
 
 
 def _conformed(
-    batch: pa.Table,
+    column: pa.ChunkedArray[Any],
     field: Field,
     target: pa.DataType,
     excused: pa.Array[Any] | None,
     are_stored: bool,
 ) -> pa.ChunkedArray[Any]:
-    name = field.name
-    if name not in batch.column_names:
-        return _filled(batch.num_rows, field, target, are_stored)
-    column = batch.column(name)
     for path, lacking in () if are_stored else lacking_rows(field, column):
         is_bad = lacking if excused is None else pc.and_not(lacking, excused)
         refuse_rows(is_bad, "required column holds null", path)
@@ -255,11 +256,11 @@ def _conformed(
     if not can_fit(column.type, target):
         raise InvalidInput(
             "column has an incompatible type",
-            column=name,
+            column=field.name,
             table=field.place.type,
             batch=column.type,
         )
-    return fit_column(column, target, name=name)
+    return fit_column(column, target, name=field.name)
 
 
 def _convert_stored(

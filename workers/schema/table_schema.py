@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,17 +60,16 @@ class TableSchema:
         any row, its record named after the table as Hudi does. Raises InvalidInput naming the
         column whose name or type the format cannot hold.
         """
-        if len(set(schema.names)) < len(schema.names):
-            repeated = sorted({name for name in schema.names if schema.names.count(name) > 1})
+        if repeated := repeated_names(schema.names):
             raise InvalidInput("two columns have one name", column=repeated[0])
-        names = [
-            column.name
+        columns = [
+            column
             for column in schema
             if column.name not in META_COLUMNS and not has_no_value(column.type)
         ]
         avro_name = re.sub(r"[^A-Za-z0-9_]", "_", table_name)
         record, namespace = f"{avro_name}_record", f"hoodie.{avro_name}"
-        fields = [avro_field(schema.field(name), parent=f"{namespace}.{record}") for name in names]
+        fields = [avro_field(column, parent=f"{namespace}.{record}") for column in columns]
         return cls.from_avro(
             {"type": "record", "name": record, "namespace": namespace, "fields": fields}
         )
@@ -84,8 +84,8 @@ class TableSchema:
         """As `arrow`, with the columns that are required said to be."""
         return pa.schema(
             [
-                self.arrow.field(one.name).with_nullable(one.place.is_nullable)
-                for one in self.tree.fields
+                column.with_nullable(field.place.is_nullable)
+                for column, field in zip(self.arrow, self.tree.fields, strict=True)
             ]
         )
 
@@ -131,12 +131,18 @@ class TableSchema:
 
         Raises InvalidInput for a column that the table has not.
         """
-        if unknown := set(columns) - set(self.field_names):
+        wanted = set(columns)
+        if unknown := wanted - set(self.field_names):
             raise InvalidInput("table has no such column", column=min(unknown))
         avro = self.to_avro()
         return TableSchema.from_avro(
-            {**avro, "fields": [one for one in avro["fields"] if one["name"] in columns]}
+            {**avro, "fields": [one for one in avro["fields"] if one["name"] in wanted]}
         )
+
+
+def repeated_names(names: Iterable[str]) -> list[str]:
+    """Return the names that occur more than once, sorted."""
+    return sorted(name for name, times in Counter(names).items() if times > 1)
 
 
 def _name(field: Any) -> Any:
