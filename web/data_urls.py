@@ -22,6 +22,7 @@ urlpatterns = [
     path("t/<slug:slug>/data/compare", data.compare, name="data-compare"),
     path("t/<slug:slug>/data/compare/rows", data.compare_rows, name="data-compare-rows"),
     path("sql", sql.sql, name="sql"),
+    path("sql/cancel", sql.cancel, name="sql-cancel"),
     path("sql/export", sql.export, name="sql-export"),
     path("sql/saved", sql.save, name="sql-save"),
     path("sql/saved/<int:query_id>/delete", sql.delete, name="sql-delete"),

@@ -15,7 +15,7 @@ import selectors
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -37,6 +37,7 @@ _PIECE_BYTES: Final = 1 << 16
 _OPEN_FILES_MAX: Final = 256
 _NO_LIBRARY: Final = 127
 """How the loader ends a process that has no memory left for a library."""
+_CANCELLED_WITHIN_S: Final = 0.2
 _SPARE_S: Final = 2
 """Between the time at which the parent ends it and the one at which it ends itself."""
 
@@ -60,6 +61,10 @@ class LimitHit(InvalidInput):
     """The process ran into one of its limits and was ended; `values["limit"]` is its name."""
 
 
+class WorkCancelled(InvalidInput):
+    """The caller no longer wants the answer, and the process was ended."""
+
+
 class WorkFailed(InvalidInput):
     """The process could not compute what it was asked for."""
 
@@ -78,6 +83,21 @@ class _Run:
     limits: ProcessLimits
     work: str
     ends_at_s: float
+    is_cancelled: Callable[[], bool] | None = None
+
+    def wait_s(self) -> float:
+        """How long to wait for the process. Raises LimitHit, WorkCancelled."""
+        if self.is_cancelled is not None and self.is_cancelled():
+            raise WorkCancelled(f"{self.work} was cancelled")
+        left_s = self.ends_at_s - _CLOCK.monotonic_s()
+        if left_s <= 0:
+            raise LimitHit(
+                f"{self.work} took more than {self.limits.wall_s:g} s and was ended; ask for less "
+                "at a time, with a WHERE or over fewer rows",
+                limit="time",
+                seconds=self.limits.wall_s,
+            )
+        return left_s if self.is_cancelled is None else min(left_s, _CANCELLED_WITHIN_S)
 
 
 def run_bounded(
@@ -88,12 +108,14 @@ def run_bounded(
     work: str,
     environ: Mapping[str, str],
     locations: Sequence[str] = (),
+    is_cancelled: Callable[[], bool] | None = None,
 ) -> ProcessAnswer:
     """Run a module as a process, and return what it answers.
 
     `work` is what error messages call it. The process gets the secrets of buckets out of `environ`
     only if one of `locations` is in a bucket, and no other secret. It stays in the caller's process
-    group, so that it ends with it. Raises LimitHit, WorkFailed.
+    group, so that it ends with it. `is_cancelled` is asked a few times a second. Raises LimitHit,
+    WorkCancelled, WorkFailed.
     """
     job = {
         **job,
@@ -103,7 +125,7 @@ def run_bounded(
         "answer_bytes": limits.answer_bytes,
         "file_bytes": limits.file_bytes,
     }
-    run = _Run(limits, work, _CLOCK.monotonic_s() + limits.wall_s)
+    run = _Run(limits, work, _CLOCK.monotonic_s() + limits.wall_s, is_cancelled)
     process = subprocess.Popen(
         [sys.executable, "-m", "workers.bounded_start", module],
         stdin=subprocess.PIPE,
@@ -148,14 +170,8 @@ def _exchange(process: subprocess.Popen[bytes], job: bytes, run: _Run) -> bytes:
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         while True:
-            left_s = run.ends_at_s - _CLOCK.monotonic_s()
-            if left_s <= 0 or not selector.select(left_s):
-                raise LimitHit(
-                    f"{run.work} took more than {limits.wall_s:g} s and was ended; ask for less "
-                    "at a time, with a WHERE or over fewer rows",
-                    limit="time",
-                    seconds=limits.wall_s,
-                )
+            if not selector.select(run.wait_s()):
+                continue
             piece = os.read(process.stdout.fileno(), _PIECE_BYTES)
             if not piece:
                 return bytes(answer)

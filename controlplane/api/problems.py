@@ -124,6 +124,9 @@ PROBLEMS: Mapping[str, ProblemKind] = {
     "sql_failed": ProblemKind(
         422, "The statement cannot be computed", "`values.why` is what the engine says of it."
     ),
+    "sql_cancelled": ProblemKind(
+        422, "The statement was cancelled", "Send it again to run it from its beginning."
+    ),
     "throttled": ProblemKind(
         429, "Too many requests", "Wait as many seconds as the header `Retry-After` says."
     ),

@@ -15,6 +15,8 @@ urlpatterns = [
     path(f"{_TABLE}rows/history/", rows.RowHistoryApi.as_view(), name="row_history"),
     path(f"{_TABLE}rows/differences/", rows.RowDifferencesApi.as_view(), name="row_differences"),
     path("sql/", sql.SqlApi.as_view(), name="sql"),
+    path("sql/cancel/", sql.SqlCancelApi.as_view(), name="sql_cancel"),
+    path("sql/runs/", sql.SqlRunListApi.as_view(), name="sql_runs"),
     path("saved-queries/", saved_queries.SavedQueryListApi.as_view(), name="saved_queries"),
     path(
         "saved-queries/<int:query_id>/", saved_queries.SavedQueryApi.as_view(), name="saved_query"

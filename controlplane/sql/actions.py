@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from controlplane.sql.exports import rows_file
 from controlplane.sql.limits import ROWS_DEFAULT, STATEMENT_KEPT_CHARS, sql_limits
 from controlplane.sql.readable import ReadableTables
 from controlplane.sql.running import TableToRead, run_statement
+from controlplane.sql.runs import cancellable, do_note_run
 from controlplane.sql.slots import slot
 from controlplane.tables.row_access import READ_ROWS, do_record_rows_read
 from workers.sql.checking import (
@@ -77,15 +78,20 @@ class ReadRows:
 
 
 def do_run_sql(
-    statement: str, *, by: User, rows_max: int = ROWS_DEFAULT, wall_s: float | None = None
+    statement: str,
+    *,
+    by: User,
+    rows_max: int = ROWS_DEFAULT,
+    wall_s: float | None = None,
+    run_id: str = "",
 ) -> SqlAnswer:
     """The answer of one SELECT, as `by` may see it; the audit holds who asked what of which tables.
-    `wall_s` ends it earlier than the node would.
+    `wall_s` ends it earlier than the node would; `do_cancel_run` ends the run with this `run_id`.
 
     Raises what `do_read_rows` raises.
     """
     begun_s = time.monotonic()
-    read = do_read_rows(statement, by=by, rows_max=rows_max, wall_s=wall_s)
+    read = do_read_rows(statement, by=by, rows_max=rows_max, wall_s=wall_s, run_id=run_id)
     columns = [
         SqlColumn(name=field.name, type=name_of_type(field.type), is_masked=is_masked)
         for field, is_masked in zip(read.rows.schema, read.masked, strict=True)
@@ -115,24 +121,33 @@ def do_export_sql(
 
 
 def do_read_rows(
-    statement: str, *, by: User, rows_max: int, wall_s: float | None = None
+    statement: str,
+    *,
+    by: User,
+    rows_max: int,
+    wall_s: float | None = None,
+    run_id: str = "",
 ) -> ReadRows:
     """As `do_run_sql`, with the rows as they came.
 
     Raises SqlRefused, SqlTableUnknown, SqlMaskedColumn and PermissionDenied before anything runs,
-    SqlBusy; SqlLimitHit and SqlFailed. All of them are in the audit as well.
+    SqlBusy; SqlLimitHit, SqlCancelled and SqlFailed. All of them are in the audit and in the user's
+    history.
     """
+    begun_s = time.monotonic()
     tables, limits = ReadableTables(by), sql_limits()
     if wall_s is not None:
         limits = replace(limits, wall_s=min(wall_s, limits.wall_s))
-    with _recording_refusals(statement, by, tables):
+    with _recording_refusals(statement, by, tables, begun_s), ExitStack() as held:
         checked = _checked(statement, tables)
+        is_cancelled = held.enter_context(cancellable(run_id, by=by))
         with slot(settings.SLUICE_HOME, str(by.pk), limits):
             answer = run_statement(
                 checked.text("duckdb"),
                 _to_read(checked, tables),
                 rows_max=rows_max,
                 limits=limits,
+                is_cancelled=is_cancelled,
             )
     if not tables.named:
         _record(statement, by, tables, result="done", rows=answer.rows.num_rows)
@@ -143,6 +158,7 @@ def do_read_rows(
             rows=answer.rows.num_rows,
             statement=statement[:STATEMENT_KEPT_CHARS],
         )
+    _note_run(statement, by, begun_s, result="done", rows=answer.rows.num_rows)
     return ReadRows(
         rows=answer.rows.rename_columns([column.name for column in checked.columns]),
         cut_by=answer.cut_by,
@@ -153,7 +169,7 @@ def do_read_rows(
 
 def _checked(statement: str, tables: ReadableTables) -> CheckedSelect:
     try:
-        return check_select(statement, tables)
+        return check_select(statement, tables, allows_times=True)
     except UnreadableTable as error:
         raise SqlTableUnknown(error.message, **error.values) from error
     except MaskedColumnUsed as error:
@@ -170,23 +186,32 @@ def _to_read(checked: CheckedSelect, tables: ReadableTables) -> list[TableToRead
     return [
         TableToRead(
             relation=table.relation,
-            location=tables.named[name].location,
+            location=tables.named[table.name].location,
             columns=table.columns,
-            masked=tuple(sorted(tables.named[name].access.masked)),
+            masked=tuple(sorted(tables.named[table.name].access.masked)),
             times_read=table.times_read,
+            as_of=table.as_of,
         )
-        for name, table in checked.tables.items()
+        for table in checked.tables.values()
     ]
 
 
 @contextmanager
-def _recording_refusals(statement: str, by: User, tables: ReadableTables) -> Iterator[None]:
+def _recording_refusals(
+    statement: str, by: User, tables: ReadableTables, begun_s: float
+) -> Iterator[None]:
     try:
         yield
     except (ControlPlaneError, PermissionDenied) as error:
         why = getattr(error, "code", "permission_denied")
         _record(statement, by, tables, result="refused", rows=0, why=why)
+        _note_run(statement, by, begun_s, result=why, rows=0)
         raise
+
+
+def _note_run(statement: str, by: User, begun_s: float, *, result: str, rows: int) -> None:
+    took_ms = round((time.monotonic() - begun_s) * 1000)
+    do_note_run(statement, by=by, result=result, rows=rows, took_ms=took_ms)
 
 
 def _record(

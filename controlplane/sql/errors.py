@@ -39,3 +39,9 @@ class SqlBusy(ControlPlaneError):
     """As many statements run as may at once."""
 
     code = "sql_busy"
+
+
+class SqlCancelled(ControlPlaneError):
+    """The user cancelled it while it ran."""
+
+    code = "sql_cancelled"

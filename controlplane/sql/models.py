@@ -1,4 +1,4 @@
-"""Queries that people keep."""
+"""Queries that people keep, and statements that they ran."""
 
 from __future__ import annotations
 
@@ -34,3 +34,18 @@ class SavedQuery(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} of {self.owner_id}"
+
+
+class StatementRun(models.Model):
+    """A statement that a user ran, for that user alone."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="statement_runs")
+    statement = models.TextField()
+    ran_at = models.DateTimeField(auto_now_add=True)
+    result = models.CharField(max_length=32)
+    """`done`, or the code of the error."""
+    rows = models.BigIntegerField(default=0)
+    took_ms = models.BigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"{self.result} of {self.user_id}"

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from controlplane.sql.errors import SqlFailed, SqlLimitHit
+from controlplane.sql.errors import SqlCancelled, SqlFailed, SqlLimitHit
 from controlplane.sql.limits import SqlLimits
-from workers.bounded_process import LimitHit, ProcessAnswer, WorkFailed, run_bounded
+from workers.bounded_process import (
+    LimitHit,
+    ProcessAnswer,
+    WorkCancelled,
+    WorkFailed,
+    run_bounded,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +29,7 @@ class TableToRead:
     columns: tuple[str, ...]
     masked: tuple[str, ...]
     times_read: int
+    as_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +42,15 @@ class Rows:
 
 
 def run_statement(
-    text: str, tables: Sequence[TableToRead], *, rows_max: int, limits: SqlLimits
+    text: str,
+    tables: Sequence[TableToRead],
+    *,
+    rows_max: int,
+    limits: SqlLimits,
+    is_cancelled: Callable[[], bool] | None = None,
 ) -> Rows:
-    """Compute a statement that was checked, in DuckDB's spelling. Raises SqlLimitHit, which says
-    which limit it ran into, SqlFailed for what the engine says of it.
+    """Compute a statement that was checked, in DuckDB's spelling. Raises SqlLimitHit, which names
+    the limit, SqlCancelled, and SqlFailed with the engine's error.
     """
     job = {
         "text": text,
@@ -51,6 +63,7 @@ def run_statement(
         locations=[table.location for table in tables],
         limits=limits,
         work="the statement",
+        is_cancelled=is_cancelled,
     )
     if answer.head["cut_by"] == "bytes" and not answer.rows.num_rows:
         raise SqlLimitHit(
@@ -69,15 +82,24 @@ def run_job(
     locations: Sequence[str],
     limits: SqlLimits,
     work: str,
+    is_cancelled: Callable[[], bool] | None = None,
 ) -> ProcessAnswer:
     """Run a module as a process and return its answer. `work` is what error messages call it.
 
-    Raises SqlLimitHit, SqlFailed.
+    Raises SqlLimitHit, SqlCancelled, SqlFailed.
     """
     try:
         return run_bounded(
-            module, job, limits=limits, work=work, environ=os.environ, locations=locations
+            module,
+            job,
+            limits=limits,
+            work=work,
+            environ=os.environ,
+            locations=locations,
+            is_cancelled=is_cancelled,
         )
+    except WorkCancelled as error:
+        raise SqlCancelled(error.message) from error
     except LimitHit as error:
         raise SqlLimitHit(error.message, **error.values) from error
     except WorkFailed as error:

@@ -195,6 +195,7 @@ READS_NO_ROWS = {
     *("preferences", "columns-choose", "view-save", "view-delete", "table-pin"),
     # Statements that are kept, and run elsewhere.
     *("api:saved_queries", "api:saved_query", "sql-save", "sql-delete"),
+    *("api:sql_cancel", "api:sql_runs", "sql-cancel"),
     # What workers report, and the demo, which has tables of its own.
     *("api:report_operation", "api:report_log", "api:report_leave"),
     *("demo", "demo-reset", "demo-start", "demo-step", "demo-strip"),

@@ -15,6 +15,7 @@ data-compare                           GET  in  403 200 200 200 200 200 200 200 
 data-compare-rows?earlier=x            GET  in  403 200 200 200 200 200 200 200 200 404
 sql                                    GET  in  403 200 200 200 200 200 200 200 200 200
 sql                                    POST in  403 200 200 200 200 200 200 200 200 200
+sql-cancel                             POST in  403 400 400 400 400 400 400 400 400 400
 sql-export                             POST in  403 400 400 400 400 400 400 400 400 400
 sql-save                               POST in  403 422 422 422 422 422 422 422 422 422
 sql-delete                             POST in  403 404 404 404 404 404 404 404 404 404"""

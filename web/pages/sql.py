@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
@@ -19,6 +19,7 @@ from controlplane.rows.readable_tables import readable_tables
 from controlplane.sql.actions import SqlAnswer, do_export_sql, do_run_sql
 from controlplane.sql.exports import format_named
 from controlplane.sql.limits import sql_limits
+from controlplane.sql.runs import do_cancel_run, statement_runs
 from controlplane.sql.saved import (
     QueryWords,
     SavedQueryRow,
@@ -36,6 +37,7 @@ from web.refusals import explained, page, person, refusal_of, sentence_of
 from web.row_cells import cell_of, is_number
 
 LIMITS = (100, 1_000, 10_000)
+RUNS_SHOWN = 20
 TIMEOUTS_S = (5, 20, 60)
 _STATEMENT_CHARS_MAX = 20_000
 
@@ -55,6 +57,15 @@ def sql(request: HttpRequest) -> HttpResponse:
     context |= _bounds_context(request)
     context |= _answer(request, statement)
     return part_or_page(request, "fragments/sql_answer.html", "pages/sql.html", context)
+
+
+@require_POST
+@page
+def cancel(request: HttpRequest) -> HttpResponse:
+    """End the statement that the page runs. Raises InvalidRequest for what is not its id."""
+    _check_role(request)
+    was_running = do_cancel_run(request.POST.get("run_id", ""), by=person(request))
+    return JsonResponse({"was_running": was_running})
 
 
 @require_POST
@@ -151,6 +162,8 @@ def _context(request: HttpRequest, statement: str, chosen: SavedQueryRow | None)
         "saved": saved_queries(by),
         "namespaces": namespaces_of(by),
         "readable": readable,
+        "words": {read.slug: [column.name for column in read.columns] for read in readable.tables},
+        "runs": statement_runs(by)[:RUNS_SHOWN],
         "limits": LIMITS,
         "formats": FORMATS,
         **_bounds_context(request),
@@ -179,7 +192,10 @@ def _bounds(request: HttpRequest) -> dict[str, Any]:
 
 def _answer(request: HttpRequest, statement: str) -> dict[str, Any]:
     try:
-        answer: SqlAnswer = do_run_sql(statement, by=person(request), **_bounds(request))
+        run_id = request.POST.get("run_id", "")
+        answer: SqlAnswer = do_run_sql(
+            statement, by=person(request), run_id=run_id, **_bounds(request)
+        )
     except (ControlPlaneError, PermissionDenied) as error:
         return {"problem": _problem(error)}
     columns = [

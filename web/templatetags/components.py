@@ -138,6 +138,12 @@ def row_history_url(context: template.Context, row: StoredRow | ChangedRow) -> s
 
 
 @register.simple_tag
+def as_query(name: str, content: str) -> str:
+    """One parameter of an address."""
+    return urlencode({name: content})
+
+
+@register.simple_tag
 def moment_text(instant: str) -> str:
     """An instant as plain text, for places that take no element: `31 Jan 2026, 12:00:00`, UTC."""
     at = time_of(instant)

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from workers.bounded_process import failure, say, take_limits, write_file
 from workers.closed_database import closed_database
-from workers.errors import LakehouseError
+from workers.errors import InvalidInput, LakehouseError
 from workers.ports import system_ports
 from workers.read.file_slice import read_slice
 from workers.read.snapshot import SnapshotPlan, plan_snapshot
@@ -39,7 +39,8 @@ _NO_TABLE_TYPES: Final = re.compile(r"\b(?:U?HUGEINT|UBIGINT|UINTEGER|USMALLINT|
 class StatementDatabase:
     """A database that holds the tables of one job, and nothing else.
 
-    The job has `text`, `tables` (relation, location, columns, times_read), `memory_bytes`. `show`
+    The job has `text`, `tables` (relation, location, columns, times_read, and `as_of` where it is a
+    completion time), `memory_bytes`. `show`
     gets the rows that were read of a table and its entry of the job, and returns what the statement
     sees of them.
     """
@@ -89,7 +90,10 @@ class StatementDatabase:
     def _bind(self, wanted: Mapping[str, Any]) -> None:
         """Slice by slice where the statement reads the table once."""
         table = open_(open_storage(wanted["location"]), system_ports())
-        plan = plan_snapshot(table)
+        plan = plan_snapshot(table, as_of=wanted.get("as_of"))
+        names = plan.schema.field_names
+        if missing := [name for name in wanted["columns"] if name not in names]:
+            raise InvalidInput("the table had no such column then", column=missing[0], known=names)
         empty = plan.schema.arrow.empty_table().select(wanted["columns"])
         schema = self.show(empty, wanted).schema
         reader = pa.RecordBatchReader.from_batches(schema, self._batches(table, plan, wanted))

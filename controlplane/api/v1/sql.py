@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api.list_files import file_response
-from controlplane.api.outputs import output, shown
+from controlplane.api.outputs import output, shown, shown_list
 from controlplane.api.parsing import Strict, validated
 from controlplane.api.requests import actor
 from controlplane.api.views import ApiView
@@ -29,6 +29,12 @@ from controlplane.row_files import (
 from controlplane.sql.actions import ReadRows, SqlAnswer, do_read_rows, do_run_sql
 from controlplane.sql.cells import cells
 from controlplane.sql.limits import ROWS_DEFAULT, ROWS_MAX
+from controlplane.sql.runs import (
+    CancelledRun,
+    StatementRunRow,
+    do_cancel_run,
+    statement_runs,
+)
 from workers.sql.checking.limits import CHARACTERS_MAX
 
 CUT_BY = "Sluice-Cut-By"
@@ -62,6 +68,14 @@ class SqlApi(ApiView):
             required=False,
             default=None,
             help_text="After this it is ended; never later than the node would.",
+        )
+        run_id = serializers.CharField(
+            max_length=64,
+            required=False,
+            default="",
+            allow_blank=True,
+            help_text="An id of yours, 8 to 64 letters, digits and hyphens: `sql/cancel/` with it "
+            "ends the statement.",
         )
 
     @extend_schema(
@@ -99,4 +113,24 @@ def _pieces(read: ReadRows, as_format: RowFormat) -> Iterator[bytes]:
 
 
 def _bounds(body: dict[str, Any]) -> dict[str, Any]:
-    return {"rows_max": body["limit"], "wall_s": body["timeout_s"]}
+    return {"rows_max": body["limit"], "wall_s": body["timeout_s"], "run_id": body["run_id"]}
+
+
+class SqlCancelApi(ApiView):
+    changes_nothing = True
+
+    class RunId(Strict):
+        run_id = serializers.CharField(max_length=64)
+
+    @extend_schema(operation_id="sql_cancel", request=RunId, responses=output(CancelledRun))
+    def post(self, request: Request) -> Response:
+        """End your running statement that was sent with this `run_id`."""
+        run_id = validated(self.RunId, request)["run_id"]
+        return Response(shown(CancelledRun(was_running=do_cancel_run(run_id, by=actor(request)))))
+
+
+class SqlRunListApi(ApiView):
+    @extend_schema(operation_id="sql_runs", responses=output(StatementRunRow)(many=True))
+    def get(self, request: Request) -> Response:
+        """Your own statements, newest first; 200 at most."""
+        return Response(shown_list(statement_runs(actor(request))))

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
 import pytest
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
@@ -24,6 +25,7 @@ from controlplane.sql.running import run_statement
 from controlplane.sql.slots import slot
 from controlplane.tables.models import RowGrant
 from tests.controlplane.sql_tables import CANARY, SqlTables
+from workers import open_table
 
 ADDRESS = "/api/v1/sql/"
 ENDLESS = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t"
@@ -70,9 +72,41 @@ def test_answer_has_columns_with_types_rows_masks_and_its_time(as_pia: Client) -
     assert answer["took_ms"] > 0
 
 
+def test_tables_are_read_as_of_a_time_next_to_their_latest_rows(
+    as_pia: Client, sql_tables: SqlTables
+) -> None:
+    handle = open_table(sql_tables.orders.location)
+    then = str(handle.table.timeline().instants[-1].completed_at)
+    row = {"id": 1, "city": "Kiel", "amount": 1.0, "day": "2026-01-01"}
+    handle.write(pa.Table.from_pylist([row], schema=handle.schema()))
+    statement = (
+        f"SELECT o.city AS was, n.city FROM orders TIMESTAMP AS OF '{then}' o "
+        "JOIN default.orders n ON n.id = o.id WHERE o.id = 1"
+    )
+
+    answer = as_pia.post(ADDRESS, {"statement": statement}, "application/json").json()
+    masked = as_pia.post(
+        ADDRESS,
+        {"statement": f"SELECT ssn FROM people TIMESTAMP AS OF '{then}' LIMIT 1"},
+        "application/json",
+    )
+
+    assert answer["rows"] == [["Oslo", "Kiel"]]
+    assert answer["tables"] == ["orders"]
+    assert CANARY not in masked.content.decode()
+
+
 @pytest.mark.parametrize(
     ("statement", "status", "code"),
     [
+        ("SELECT * FROM orders VERSION AS OF 3", 400, "sql_refused"),
+        ("SELECT * FROM orders TIMESTAMP AS OF 'yesterday'", 400, "sql_refused"),
+        ("SELECT * FROM orders TIMESTAMP AS OF current_date()", 400, "sql_refused"),
+        ("SELECT * FROM payroll TIMESTAMP AS OF '2026-01-01T00:00:00Z'", 404, "sql_table_unknown"),
+        (
+            "WITH o AS (SELECT 1 AS n) SELECT * FROM o TIMESTAMP AS OF '2026-01-01T00:00:00Z'",
+            *(400, "sql_refused"),
+        ),
         ("SELECT * FROM read_csv('x.csv')", 400, "sql_refused"),
         ("SELECT * FROM 'x.parquet'", 404, "sql_table_unknown"),
         ("SELECT reflect('a', 'b')", 400, "sql_refused"),

@@ -18,6 +18,7 @@ from workers.sql.checking.names import NamedTables, name_tables
 from workers.sql.checking.parts import check_parts
 from workers.sql.checking.refusals import StatementRefused
 from workers.sql.checking.spelling import refusing
+from workers.sql.checking.times import take_times
 from workers.sql.create import column_type
 from workers.sql.exact_literals import with_exact_literals
 from workers.sql.statements import DIALECT, Select, statement_of
@@ -25,21 +26,23 @@ from workers.sql.statements import DIALECT, Select, statement_of
 _NAME_CHARS_MAX = 60
 
 
-def check_select(statement: str, readable: Readable) -> CheckedSelect:
+def check_select(
+    statement: str, readable: Readable, *, allows_times: bool = False
+) -> CheckedSelect:
     """The statement, one SELECT in Spark's spelling, if this person may run it.
 
     `readable` is asked once, with the names of all tables; what it leaves out is refused as if
-    there were no such table. Raises StatementRefused, UnreadableTable, MaskedColumnUsed, and
-    whatever `readable` raises.
+    there were no such table. `allows_times`: tables may be read TIMESTAMP AS OF. Raises
+    StatementRefused, UnreadableTable, MaskedColumnUsed, and whatever `readable` raises.
     """
     check_limits(statement)
     try:
-        return _checked(_query_of(statement), readable)
+        return _checked(_query_of(statement, allows_times=allows_times), readable)
     except RecursionError as error:
         raise StatementRefused("the statement is nested too deeply") from error
 
 
-def _query_of(statement: str) -> exp.Query:
+def _query_of(statement: str, *, allows_times: bool) -> exp.Query:
     try:
         with refusing("the statement cannot be read"):
             parsed = statement_of(statement)
@@ -47,6 +50,8 @@ def _query_of(statement: str) -> exp.Query:
         raise StatementRefused(error.message, **error.values) from error
     if not isinstance(parsed, Select):
         raise StatementRefused("only a SELECT is taken here", statement=type(parsed).__name__)
+    if allows_times:
+        take_times(parsed.query)
     check_parts(parsed.query)
     return parsed.query
 
@@ -70,6 +75,7 @@ def _checked(query: exp.Query, readable: Readable) -> CheckedSelect:
             relation,
             tuple(_read_of(named.readable[name].columns, read[relation])),
             named.times_read[name],
+            *named.sources[name],
         )
         for name, relation in named.relations.items()
     }

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from workers.clock import InstantTime
 from workers.sql.checking.spelling import spelled
 
 
@@ -39,6 +40,10 @@ class CheckedTable:
     """What is read of it, in the table's order and spelling; at least one column."""
     times_read: int
     """How often the statement names it."""
+    name: str
+    """Its name in the statement, in lower case."""
+    as_of: InstantTime | None = None
+    """The completion time as of which it is read; None for its latest rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,7 @@ class CheckedSelect:
     query: exp.Query = field(repr=False)
     """Every column qualified, every table and CTE under a name of ours."""
     tables: Mapping[str, CheckedTable]
-    """By their names as the statement has them, in lower case."""
+    """By their names as the statement has them, in lower case; `name@time` for one as of a time."""
     columns: tuple[OutputColumn, ...]
 
     def text(self, dialect: str) -> str:

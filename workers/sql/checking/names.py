@@ -8,15 +8,17 @@ many columns each query has is counted on the way: stars of stars grow without e
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from sqlglot import exp
 
+from workers.clock import InstantTime
 from workers.sql.checking.checked import Readable, ReadableTable
 from workers.sql.checking.parts import OWN_PREFIX
 from workers.sql.checking.refusals import StatementRefused, UnreadableTable
+from workers.sql.checking.times import time_of
 
 TABLES_MAX: Final = 32
 """Tables, CTEs and subqueries that one statement reads from."""
@@ -36,11 +38,24 @@ _Visible = Mapping[str, _Cte]
 
 @dataclass(frozen=True, slots=True)
 class NamedTables:
-    """The tables of a statement by their names in it, in lower case."""
+    """The tables of a statement by their names in it, in lower case: `name@time` as of a time."""
 
     readable: Mapping[str, ReadableTable]
     relations: Mapping[str, str]
     times_read: Mapping[str, int]
+    sources: Mapping[str, TableSource]
+
+
+class TableSource(NamedTuple):
+    """A table as a statement names it, and the time as of which it reads it."""
+
+    name: str
+    as_of: InstantTime | None
+
+    @property
+    def key(self) -> str:
+        """Among the tables of the statement."""
+        return self.name if self.as_of is None else f"{self.name}@{self.as_of}"
 
 
 def name_tables(query: exp.Query, readable: Readable) -> NamedTables:
@@ -54,16 +69,19 @@ def name_tables(query: exp.Query, readable: Readable) -> NamedTables:
         )
     finding = _Naming()
     finding.visit(query, {})
-    names = frozenset(finding.tables)
-    tables = dict(readable(names))
-    if missing := sorted(names - tables.keys()):
+    names = frozenset(source.name for source in finding.tables)
+    by_name = dict(readable(names))
+    if missing := sorted(names - by_name.keys()):
         raise UnreadableTable(
             "there is no such table, or you do not see it", table=missing[0][:200]
         )
-    relations = {name: f"{OWN_PREFIX}{at}" for at, name in enumerate(sorted(names))}
+    sources = {source.key: source for source in finding.tables}
+    tables = {key: by_name[source.name] for key, source in sources.items()}
+    relations = {key: f"{OWN_PREFIX}{at}" for at, key in enumerate(sorted(sources))}
     _Naming(tables, relations).visit(query, {})
-    _qualify_by_table(query, relations)
-    return NamedTables(tables, relations, Counter(finding.tables))
+    _qualify_by_table(query, names)
+    times_read = Counter(source.key for source in finding.tables)
+    return NamedTables(tables, relations, times_read, sources)
 
 
 @dataclass(slots=True)
@@ -72,7 +90,7 @@ class _Naming:
 
     known: Mapping[str, ReadableTable] | None = None
     relations: Mapping[str, str] = field(default_factory=dict)
-    tables: list[str] = field(default_factory=list)
+    tables: list[TableSource] = field(default_factory=list)
     _ctes: int = 0
 
     def visit(self, node: exp.Expr, visible: _Visible) -> int:
@@ -136,25 +154,28 @@ class _Naming:
 
     def _table(self, table: exp.Table, visible: _Visible) -> int:
         name = ".".join(part.name for part in table.parts).lower()
+        source = TableSource(name, time_of(table))
         cte = visible.get(name) if table.args.get("db") is None else None
+        if cte is not None and source.as_of is not None:
+            raise StatementRefused("only tables are read as of a time", name=name[:200])
         if cte is None and self.known is None:
-            self.tables.append(name)
+            self.tables.append(source)
             return 0
         if self.known is None:
             return 0
-        own = cte.name if cte is not None else self.relations[name]
+        own = cte.name if cte is not None else self.relations[source.key]
         if not table.alias:
             alias = exp.to_identifier(table.name, quoted=True)
             table.set("alias", exp.TableAlias(this=alias))
         table.set("this", exp.to_identifier(own, quoted=True))
         table.set("db", None)
-        return cte.width if cte is not None else len(self.known[name].columns)
+        return cte.width if cte is not None else len(self.known[source.key].columns)
 
 
-def _qualify_by_table(query: exp.Query, relations: Mapping[str, str]) -> None:
+def _qualify_by_table(query: exp.Query, names: Collection[str]) -> None:
     """`namespace.table.column` is a column of the table."""
     for column in query.find_all(exp.Column):
-        if f"{column.db}.{column.table}".lower() in relations:
+        if f"{column.db}.{column.table}".lower() in names:
             column.set("db", None)
 
 
