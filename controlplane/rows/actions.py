@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
@@ -16,9 +17,11 @@ from django.core.exceptions import PermissionDenied
 from controlplane.errors import InvalidRequest, StorageUnavailable
 from controlplane.row_files import RowFormat
 from controlplane.rows.answers import (
+    ChangedGroup,
     ChangedRow,
     ChangedRows,
     ColumnNulls,
+    CommitCounts,
     Op,
     RowColumn,
     RowsPlan,
@@ -32,6 +35,7 @@ from controlplane.rows.commit_origins import UNKNOWN, commit_origins
 from controlplane.rows.cursors import DEEPEST, DEEPEST_SORTED, RowsCursor, read_rows_cursor
 from controlplane.rows.errors import RowsGone, RowsRefused
 from controlplane.rows.jobs import (
+    GROUPS,
     KEY,
     NULLS,
     ROW_MARKS,
@@ -256,11 +260,25 @@ def do_read_history(
 
 
 def do_read_commit(
-    table: Table, instant: str, *, by: User, limit: int = ROWS_DEFAULT
+    table: Table,
+    instant: str,
+    *,
+    by: User,
+    limit: int = ROWS_DEFAULT,
+    partition: str = "",
+    file_id: str = "",
 ) -> ChangedRows:
-    """What one commit inserted, updated and deleted. Raises as `do_read_rows`."""
+    """What one commit inserted, updated and deleted: all of it, or in one file group. Raises as
+    `do_read_rows`.
+    """
     reading = _Reading.begin(table, by)
-    said = reading.run("commit", instant=instant, rows_max=_checked_limit(limit))
+    said = reading.run(
+        "commit",
+        instant=instant,
+        partition=partition,
+        file_id=file_id,
+        rows_max=_checked_limit(limit),
+    )
     return _changed(reading, said, "commit changes", instant=instant)
 
 
@@ -325,12 +343,19 @@ def _changed(reading: _Reading, said: ProcessAnswer, door: str, **details: objec
         for op, key, partition, before, after, changed in cells(said.rows)
     ]
     reading.record(door, len(rows), **details)
+    facts = json.loads((said.rows.schema.metadata or {}).get(GROUPS, b"{}"))
+    counted = said.head.get("counted")
     return ChangedRows(
         columns=reading.columns(said),
         rows=rows,
         is_cut=bool(said.head["cut_by"]),
         cut_by=said.head["cut_by"],
         took_ms=reading.took_ms,
+        changed_columns=dict(Counter(name for row in rows for name in row.changed).most_common()),
+        groups=[ChangedGroup(**group) for group in facts.get("groups", [])],
+        group_count=said.head.get("group_count", 0),
+        counted=None if counted is None else CommitCounts(**counted),
+        stream_columns=facts.get("stream_columns", []),
     )
 
 

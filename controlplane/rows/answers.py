@@ -125,6 +125,30 @@ class ChangedRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedGroup:
+    """A file group that a commit touched, with the counts of its writer."""
+
+    partition: str
+    file_id: str
+    inserts: int
+    updates: int
+    deletes: int
+    bytes: int
+    """Written."""
+    is_replaced: bool
+    """The commit took this file group away, with the rows in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitCounts:
+    """What the writer of a commit counted over all file groups."""
+
+    inserts: int
+    updates: int
+    deletes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRows:
     """Rows that differ, piece by piece of the table, in no other order."""
 
@@ -135,6 +159,15 @@ class ChangedRows:
     cut_by: str
     """`rows` or `bytes`; empty where these are all."""
     took_ms: int
+    changed_columns: Mapping[str, int]
+    """Updated rows among these by the column that differs; masked columns are left out."""
+    groups: list[ChangedGroup]
+    """Of one commit: the file groups that it touched, the most rows first; 200 at most."""
+    group_count: int
+    counted: CommitCounts | None
+    """Of one commit, by its own metadata: also rows that are not listed here."""
+    stream_columns: list[str]
+    """The columns that the stream of the commit writes; empty for other commits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from controlplane.rows.jobs import KEY, NULLS, PARTITION, ROW_MARKS, TYPES
+from controlplane.rows.jobs import GROUPS, GROUPS_MAX, KEY, NULLS, PARTITION, ROW_MARKS, TYPES
 from controlplane.tables.masks import MASK, masked_rows, masks_part
 from workers.bounded_process import cut_rows, failure, peak_bytes, say, take_limits
 from workers.errors import (
@@ -36,9 +36,11 @@ from workers.read.differences import (
     DifferencePlan,
     difference_schema,
     image_type,
+    of_group,
     one_image,
     plan_commit,
     plan_moments,
+    read_commit,
     unit_differences,
 )
 from workers.read.explained import plan_lines
@@ -51,6 +53,7 @@ from workers.read.sorted_rows import RowOrder, check_order, first_rows
 from workers.schema.table_schema import TableSchema
 from workers.storage.opening import open_storage
 from workers.table.table import Table, open_
+from workers.timeline.metadata import STREAM_COLUMNS_KEY, CommitMetadata
 
 _BATCH_ROWS: Final = 500
 _DIGEST_CHARS: Final = 16
@@ -303,10 +306,57 @@ def _versions(history: RowHistory) -> pa.Table:
 
 def _commit(table: Table, job: Mapping[str, Any]) -> _Answer:
     try:
+        _, metadata = read_commit(table, job["instant"])
         plan = plan_commit(table, job["instant"])
     except InvalidInput as error:
         raise _Refused("instant", error) from error
-    return _differences(plan, job)
+    if job["file_id"]:
+        plan = of_group(plan, (job["partition"], job["file_id"]))
+    head, rows = _differences(plan, job)
+    groups = _groups(metadata)
+    head |= {
+        "group_count": len(groups),
+        "counted": {
+            name: sum(group[name] for group in groups) for name in ("inserts", "updates", "deletes")
+        },
+    }
+    told = metadata.extra_metadata.get(STREAM_COLUMNS_KEY, "")
+    facts = {
+        "groups": groups[:GROUPS_MAX],
+        "stream_columns": [name for name in told.split(",") if name],
+    }
+    return head, rows.replace_schema_metadata(
+        {**(rows.schema.metadata or {}), GROUPS: json.dumps(facts).encode()}
+    )
+
+
+def _groups(metadata: CommitMetadata) -> list[dict[str, Any]]:
+    """File groups of a commit with what its writer counted, the most rows first."""
+    by_key: dict[tuple[str, str], dict[str, Any]] = {}
+    for stat in metadata.stats:
+        group = by_key.setdefault(
+            (stat.partition_path, stat.file_id),
+            {"inserts": 0, "updates": 0, "deletes": 0, "bytes": 0, "is_replaced": False},
+        )
+        group["inserts"] += stat.num_inserts
+        group["updates"] += stat.num_updates
+        group["deletes"] += stat.num_deletes
+        group["bytes"] += stat.bytes
+    for key in metadata.replaced_groups:
+        none = {"inserts": 0, "updates": 0, "deletes": 0, "bytes": 0}
+        by_key.setdefault(key, none)["is_replaced"] = True
+    groups = [
+        {"partition": partition, "file_id": file_id, **facts}
+        for (partition, file_id), facts in by_key.items()
+    ]
+    return sorted(
+        groups,
+        key=lambda group: (
+            -(group["inserts"] + group["updates"] + group["deletes"]),
+            group["partition"],
+            group["file_id"],
+        ),
+    )
 
 
 def _moments(table: Table, job: Mapping[str, Any]) -> _Answer:

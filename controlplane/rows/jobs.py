@@ -20,3 +20,7 @@ NULLS: Final = b"sluice.nulls"
 """In the metadata of a plan's schema: JSON, null values by column."""
 SLICES_MAX: Final = 200
 """File slices that a plan lists."""
+GROUPS: Final = b"sluice.groups"
+"""In the metadata of a commit's changes: JSON of the file groups that it touched."""
+GROUPS_MAX: Final = 200
+"""File groups of one commit that are listed."""

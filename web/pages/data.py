@@ -167,8 +167,9 @@ def changes_rows(request: HttpRequest, slug: str, requested_at: str) -> HttpResp
     table, access = _visited(request, slug)
     context = _changes_context(request, table, access, requested_at)
     if access.may_read:
-        limit, by = context["limit"], person(request)
-        context |= _changed(lambda: do_read_commit(table, requested_at, by=by, limit=limit))
+        chosen = {name: context[name] for name in ("limit", "partition", "file_id")}
+        by = person(request)
+        context |= _changed(lambda: do_read_commit(table, requested_at, by=by, **chosen))
     return part_or_page(request, "fragments/data_changes.html", "pages/data_changes.html", context)
 
 
@@ -348,6 +349,8 @@ def _changes_context(
     return {
         **_frame(request, table, access, "changes", source),
         "instant": instant,
+        "file_id": request.GET.get("file_id", "").strip()[:300],
+        "partition": request.GET.get("partition", "").strip()[:KEY_CHARS_MAX],
         "commit": commit_moment(table, instant),
     }
 

@@ -8,7 +8,7 @@ group, in no other order.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,11 @@ from workers.read.snapshot import schema_for_reading
 from workers.read.undisturbed import expired, undisturbed
 from workers.schema.table_schema import TableSchema
 from workers.table.file_group import FileSlice
+from workers.table.schema_history import read_instant
 from workers.table.table import Table
+from workers.table.view import GroupKey
+from workers.timeline.instant import CompletedInstant
+from workers.timeline.metadata import CommitMetadata, read_commit_metadata
 from workers.timeline.timeline import Timeline
 
 OP, KEY, PARTITION, BEFORE, AFTER, CHANGED = (
@@ -74,21 +78,34 @@ def plan_commit(table: Table, instant: InstantTime) -> DifferencePlan:
     Raises InvalidInput for an instant that is not a completed write, SnapshotExpired where what
     was there before it was cleaned away, MalformedTable.
     """
-    completed_at = _completed_at(table, instant)
+    completed_at, _ = read_commit(table, instant)
     just_before = format_instant(parse_instant(completed_at) - 1)
     plan = plan_changes(table, since=just_before, until=completed_at)
     units = tuple(one for one in plan.units if one.instant == instant)
     return DifferencePlan(table, plan.schema, units, instant)
 
 
-def _completed_at(table: Table, instant: InstantTime) -> InstantTime:
+def read_commit(table: Table, instant: InstantTime) -> tuple[InstantTime, CommitMetadata]:
+    """Return completion time and metadata of a completed write, active or archived. Raises
+    InvalidInput where there is none, MalformedTable.
+    """
     done = table.timeline().find(instant)
-    if done is not None and done.completed_at is not None and done.action.writes_data:
-        return done.completed_at
+    if isinstance(done, CompletedInstant) and done.action.writes_data:
+        return done.completed_at, read_instant(table, done)
     for archived in table.archived_as(instant, None):
-        if archived.instant.action.writes_data:
-            return archived.instant.completed_at
+        if archived.instant.action.writes_data and archived.metadata is not None:
+            return archived.instant.completed_at, read_commit_metadata(archived.metadata)
     raise InvalidInput("no completed write has this time", instant=instant)
+
+
+def of_group(plan: DifferencePlan, file_group: GroupKey) -> DifferencePlan:
+    """The plan for one file group alone: a row that moved is an insert or a delete in it."""
+
+    def mine(slices: tuple[FileSlice, ...]) -> tuple[FileSlice, ...]:
+        return tuple(one for one in slices if (one.partition, one.file_id) == file_group)
+
+    units = (replace(unit, before=mine(unit.before), after=mine(unit.after)) for unit in plan.units)
+    return replace(plan, units=tuple(unit for unit in units if unit.before or unit.after))
 
 
 def plan_moments(table: Table, earlier: InstantTime, later: InstantTime) -> DifferencePlan:

@@ -44,6 +44,31 @@ _CHANGE = {
 _CUT = {"is_cut": True, "cut_by": "rows", "took_ms": 812}
 
 
+_OF_COMMIT = {
+    "changed_columns": {"city": 1},
+    "groups": [
+        {
+            "partition": "",
+            "file_id": "00000001-0",
+            "inserts": 0,
+            "updates": 240,
+            "deletes": 0,
+            "bytes": 20_480,
+            "is_replaced": False,
+        }
+    ],
+    "group_count": 1,
+    "counted": {"inserts": 0, "updates": 240, "deletes": 0},
+    "stream_columns": [],
+}
+_OF_MOMENTS = {
+    **_OF_COMMIT,
+    "groups": [],
+    "group_count": 0,
+    "counted": None,
+}
+
+
 def _example(**answer: Any) -> OpenApiExample:
     return OpenApiExample("Some rows", value=answer, response_only=True)
 
@@ -104,6 +129,22 @@ class HistoryQuery(Strict):
 class MomentsQuery(Limited):
     earlier = serializers.CharField(max_length=40, help_text="As `as_of` of rows.")
     later = serializers.CharField(max_length=40, help_text="As `as_of` of rows.")
+
+
+class CommitQuery(Limited):
+    partition = serializers.CharField(
+        max_length=1_000,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="With `file_id`: the partition of the file group.",
+    )
+    file_id = serializers.CharField(
+        max_length=300,
+        required=False,
+        default="",
+        help_text="The changes in this file group alone.",
+    )
 
 
 class RowListApi(ApiView):
@@ -258,7 +299,9 @@ class RowDifferencesApi(ApiView):
         operation_id="rows_differences",
         parameters=[MomentsQuery],
         responses=output(ChangedRows),
-        examples=[_example(columns=_COLUMNS, rows=[{**_CHANGE, "op": "updated"}], **_CUT)],
+        examples=[
+            _example(columns=_COLUMNS, rows=[{**_CHANGE, "op": "updated"}], **_CUT, **_OF_MOMENTS)
+        ],
     )
     def get(self, request: Request, slug: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)
@@ -271,16 +314,16 @@ class InstantChangesApi(ApiView):
 
     @extend_schema(
         operation_id="instant_changes",
-        parameters=[Limited],
+        parameters=[CommitQuery],
         responses=output(ChangedRows),
-        examples=[_example(columns=_COLUMNS, rows=[{**_CHANGE, "op": "updated"}], **_CUT)],
+        examples=[
+            _example(columns=_COLUMNS, rows=[{**_CHANGE, "op": "updated"}], **_CUT, **_OF_COMMIT)
+        ],
     )
     def get(self, request: Request, slug: str, requested_at: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)
-        query = validated_query(Limited, request)
-        return Response(
-            shown(do_read_commit(table, requested_at, by=actor(request), limit=query["limit"]))
-        )
+        query = validated_query(CommitQuery, request)
+        return Response(shown(do_read_commit(table, requested_at, by=actor(request), **query)))
 
 
 def rows_download(content: bytes, file_format: RowFormat, name: str) -> HttpResponse:

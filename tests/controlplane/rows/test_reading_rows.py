@@ -337,6 +337,43 @@ def test_commit_and_two_moments_show_before_and_after(
     )
 
 
+def test_changes_of_a_commit_are_counted_by_file_group_and_shown_for_one(
+    as_pia: Client, sql_tables: SqlTables
+) -> None:
+    table = sql_tables.orders
+    second = append(
+        table,
+        *({"id": at, "city": "Kiel", "amount": 1.0, "day": "2026-01-01"} for at in range(1, 30)),
+    )
+    address = f"/api/v1/tables/orders/instants/{second}/changes/"
+
+    whole = as_pia.get(address).json()
+    parts = [
+        as_pia.get(address, {"file_id": group["file_id"], "partition": group["partition"]}).json()
+        for group in whole["groups"]
+    ]
+    page = as_pia.get(f"/t/orders/data/changes/{second}/rows").content.decode()
+
+    ops = [row["op"] for row in whole["rows"]]
+    assert whole["group_count"] == len(whole["groups"]) > 0
+    assert whole["counted"] == {
+        "inserts": ops.count("inserted"),
+        "updates": ops.count("updated"),
+        "deletes": 0,
+    }
+    assert sorted(row["key"] for part in parts for row in part["rows"]) == sorted(
+        row["key"] for row in whole["rows"]
+    )
+    assert [len(part["rows"]) for part in parts] == [
+        group["inserts"] + group["updates"] for group in whole["groups"]
+    ]
+    assert set(whole["changed_columns"]) <= {"city", "amount", "day"}
+    assert whole["changed_columns"]["city"] > 0
+    assert whole["stream_columns"] == []
+    assert "File groups" in page
+    assert whole["groups"][0]["file_id"] in page
+
+
 @pytest.mark.slow
 def test_files_of_rows_hold_what_is_shown_and_no_formula(
     as_pia: Client, sql_tables: SqlTables

@@ -17,6 +17,7 @@ from .rows import (
     ApprovalDetail,
     ApprovalRow,
     AuditRow,
+    CancelledRun,
     ChangedRows,
     Check,
     ConflictRow,
@@ -28,11 +29,12 @@ from .rows import (
     OperationDetail,
     OperationRow,
     OverwritePlan,
-    RowsPlan,
     RowVersions,
+    RowsPlan,
     SavedQueryRow,
     ScheduleRow,
     SqlAnswer,
+    StatementRunRow,
     TableRow,
     TableRows,
     TaggedTables,
@@ -105,14 +107,24 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
 
     # Rows
 
-    def sql(self, statement: str, *, limit: int = 1_000) -> SqlAnswer:
+    def sql(self, statement: str, *, limit: int = 1_000, run_id: str = "") -> SqlAnswer:
         """The rows of one SELECT over tables whose rows the token's owner may read; `is_cut` says
-        whether there are more than `limit`. Raises ProblemError: `sql_refused`,
-        `sql_table_unknown`, `sql_masked_column`, `sql_limit`, `sql_failed`, `sql_busy`.
+        whether there are more than `limit`. `cancel_sql` with `run_id` ends it. Raises
+        ProblemError: `sql_refused`, `sql_table_unknown`, `sql_masked_column`, `sql_limit`,
+        `sql_failed`, `sql_busy`, `sql_cancelled`.
         """
-        return self._connection.ask(
-            SqlAnswer, "POST", "sql/", {"statement": statement, "limit": limit}
-        )
+        body = {"statement": statement, "limit": limit, "run_id": run_id}
+        return self._connection.ask(SqlAnswer, "POST", "sql/", body)
+
+    def cancel_sql(self, run_id: str) -> bool:
+        """End the running statement of this id; False where none runs."""
+        body = {"run_id": run_id}
+        answer = self._connection.ask(CancelledRun, "POST", "sql/cancel/", body)
+        return answer["was_running"]
+
+    def sql_runs(self) -> list[StatementRunRow]:
+        """Statements that the token's owner ran, newest first."""
+        return self._connection.get(list[StatementRunRow], "sql/runs/")
 
     def rows(
         self,
@@ -146,10 +158,19 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
         query = {"key": key, "partition": partition}
         return self._connection.get(RowVersions, f"{table_path(slug)}rows/history/", query)
 
-    def changes(self, slug: str, instant: str, *, limit: int = 100) -> ChangedRows:
-        """What one commit inserted, updated and deleted."""
+    def changes(
+        self,
+        slug: str,
+        instant: str,
+        *,
+        limit: int = 100,
+        partition: str = "",
+        file_id: str = "",
+    ) -> ChangedRows:
+        """What one commit inserted, updated and deleted: all of it, or in one file group."""
         path = f"{table_path(slug)}instants/{segment(instant)}/changes/"
-        return self._connection.get(ChangedRows, path, {"limit": limit})
+        query = {"limit": limit, "partition": partition or None, "file_id": file_id or None}
+        return self._connection.get(ChangedRows, path, query)
 
     def differences(self, slug: str, earlier: str, later: str, *, limit: int = 100) -> ChangedRows:
         """Rows that are other ones at the completion time `later` than at `earlier`."""

@@ -115,6 +115,12 @@ class BatchTotals(TypedDict):
     saved: int
 
 
+class CancelledRun(TypedDict):
+    """`CancelledRun` of the OpenAPI document."""
+
+    was_running: bool
+
+
 class CellAnswer(TypedDict):
     """`CellAnswer` of the OpenAPI document."""
 
@@ -130,6 +136,18 @@ class CellAnswer(TypedDict):
     by: str
     completes: str
     groups: list[GroupAnswer]
+
+
+class ChangedGroup(TypedDict):
+    """`ChangedGroup` of the OpenAPI document."""
+
+    partition: str
+    file_id: str
+    inserts: int
+    updates: int
+    deletes: int
+    bytes: int
+    is_replaced: bool
 
 
 class ChangedRow(TypedDict):
@@ -151,6 +169,11 @@ class ChangedRows(TypedDict):
     is_cut: bool
     cut_by: str
     took_ms: int
+    changed_columns: dict[str, Any]
+    groups: list[ChangedGroup]
+    group_count: int
+    counted: CommitCounts | None
+    stream_columns: list[str]
 
 
 class Check(TypedDict):
@@ -173,6 +196,14 @@ class ColumnNulls(TypedDict):
     is_masked: bool
     nulls: int | None
     null_pct: float | None
+
+
+class CommitCounts(TypedDict):
+    """`CommitCounts` of the OpenAPI document."""
+
+    inserts: int
+    updates: int
+    deletes: int
 
 
 class CompletenessPoint(TypedDict):
@@ -990,6 +1021,17 @@ class StageRow(TypedDict):
     bytes_read: int
     pct: float | None
     left_s: float | None
+
+
+class StatementRunRow(TypedDict):
+    """`StatementRunRow` of the OpenAPI document."""
+
+    id: int
+    statement: str
+    ran_at: str
+    result: str
+    rows: int
+    took_ms: int
 
 
 class StoredRow(TypedDict):
