@@ -45,15 +45,15 @@ class ArrivingBody:
 
         Raises OSError if the client goes away, or sends nothing for `PIECE_WAIT_S`.
         """
-        wanted = -1 if size is None else size
+        length_max = -1 if size is None else size
         pieces = [self._rest]
         length = len(self._rest)
-        while not self._is_over and (wanted < 0 or length < wanted):
+        while not self._is_over and (length_max < 0 or length < length_max):
             piece = self._receive_piece()
             pieces.append(piece)
             length += len(piece)
         body = b"".join(pieces)
-        end = len(body) if wanted < 0 else wanted
+        end = len(body) if length_max < 0 else length_max
         self._rest = body[end:]
         return body[:end]
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from django.urls import path
 
-from web.pages import table_create, table_settings
+from web.pages import table_create, table_settings, uploads
 
 urlpatterns = [
     path("t/<slug:slug>/settings", table_settings.settings, name="settings"),
     path("t/<slug:slug>/settings/masks", table_settings.masks, name="masks"),
     path("t/<slug:slug>/settings/unregister", table_settings.unregister, name="unregister"),
     path("tables/create", table_create.create, name="table-create"),
+    path("tables/create/upload", uploads.table_create_upload, name="table-create-upload"),
     path("tables/register", table_settings.register, name="table-register"),
 ]

@@ -103,7 +103,7 @@ PROBLEMS: Mapping[str, ProblemKind] = {
     "too_large": ProblemKind(
         413,
         "The body is too large",
-        "Send at most a megabyte; of a file at most what `values.bytes_max` says.",
+        "Send at most a megabyte, and a file of at most `values.bytes_max`.",
     ),
     "unsupported_media_type": ProblemKind(
         415, "The body has another media type", "Send `Content-Type: application/json`."

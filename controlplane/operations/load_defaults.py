@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from controlplane.errors import InvalidRequest
+from controlplane.operations.source_places import to_stored_file
 from controlplane.tables.models import Table
 from workers.errors import InvalidInput
 from workers.loading.options import FORMATS, OPTION_KEYS, load_options, options_as_text
@@ -35,6 +36,14 @@ def with_kept_options(table: Table, source: Mapping[str, Any]) -> dict[str, Any]
     except InvalidInput as error:
         raise InvalidRequest(error.message, **error.values) from error
     return {**source, **options}
+
+
+def build_job_source(table: Table, source: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the source of a job: with the table's options, and the stored file of an upload.
+
+    Raises InvalidRequest, also for an upload that was removed.
+    """
+    return to_stored_file(with_kept_options(table, source))
 
 
 def keep_options(table: Table, source: Mapping[str, Any]) -> None:

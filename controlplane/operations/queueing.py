@@ -24,7 +24,7 @@ from controlplane.operations.moves import (
 )
 from controlplane.operations.registered import hold_registered
 from controlplane.operations.states import OperationState
-from controlplane.operations.upload_uses import note_uses
+from controlplane.operations.upload_uses import name_uploads, note_uses, to_references
 from controlplane.tables.masks import without_row_choices
 from workers.log_lines import current_request_id
 from workers.traces import current_parent, span
@@ -72,7 +72,10 @@ def _queued(ask: Ask[P], wanted: Wanted, request: Request, *, needs_approval: bo
             result="requested",
             reason=request.reason,
             plan_hash=request.plan_hash,
-            details={"operation": str(operation.pk), **without_row_choices(wanted.details)},
+            details={
+                "operation": str(operation.pk),
+                **without_row_choices(to_references(wanted.details)),
+            },
         )
         words = f"asked for by {request.by.name}"
         do_note(operation, f"{words}: {request.reason}" if request.reason else words)
@@ -115,4 +118,6 @@ def _parameters(wanted: Wanted, request: Request, *, is_own: bool) -> dict[str, 
     correlated = {REQUEST_ID: request_id} if request_id else {}
     parent = current_parent()
     traced = {TRACE: parent} if parent else {}
-    return {"job": wanted.job.to_message(), **wanted.parameters, **where, **correlated, **traced}
+    job = wanted.job.to_message()
+    named = name_uploads(job)
+    return {"job": job, **wanted.parameters, **named, **where, **correlated, **traced}

@@ -5,8 +5,9 @@ every table. What lies in a table is no source for anyone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -23,7 +24,7 @@ from controlplane.tables.deceptive import refuse_deceptive
 from controlplane.tables.locations import LOCATION_CHARS_MAX
 from controlplane.tables.models import Table
 from controlplane.uploads.places import is_upload
-from controlplane.uploads.queries import find_upload, stored_place
+from controlplane.uploads.queries import find_upload, get_place
 from workers.errors import InvalidInput
 from workers.locations import (
     SourceRoot,
@@ -40,6 +41,7 @@ from workers.storage.source_places import (
     check_in_no_table,
     resolved_source,
 )
+from workers.table_services.given_rows import PATH_KEY
 
 
 def checked_rows_place(path: str, by: User | None) -> str:
@@ -53,7 +55,7 @@ def checked_rows_place(path: str, by: User | None) -> str:
     if len(path) > LOCATION_CHARS_MAX:
         raise InvalidRequest("the source file has too long a name", path=path[:200])
     if is_upload(path):
-        return stored_place(find_upload(path, by))
+        return get_place(find_upload(path, by))
     refuse_deceptive(path)
     with _as_a_request(path):
         place = resolved_source(path)
@@ -68,6 +70,16 @@ def checked_rows_place(path: str, by: User | None) -> str:
         if not is_bucket_location(place):
             check_in_no_table(place)
     return place
+
+
+def to_stored_file(part: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the source of a write, or the parameters of a service, with the stored file in place
+    of an upload. Who may use it was checked before. Raises InvalidRequest for one that is removed.
+    """
+    path = part.get(PATH_KEY)
+    if part.get("connection") or not isinstance(path, str) or not is_upload(path.strip()):
+        return dict(part)
+    return {**part, PATH_KEY: get_place(find_upload(path.strip(), None))}
 
 
 def checked_source(path: str, by: User | None) -> str:

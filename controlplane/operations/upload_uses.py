@@ -26,9 +26,9 @@ from controlplane.operations.models import Operation
 from controlplane.operations.states import OPEN, OperationState
 from controlplane.uploads.actions import do_remove_upload
 from controlplane.uploads.models import Upload, UploadUse
-from controlplane.uploads.places import find_upload_id, is_upload, to_reference, upload_folder
-from controlplane.uploads.queries import NOT_THERE, find_upload, stored_place
-from controlplane.uploads.writing import PART_SUFFIX
+from controlplane.uploads.places import find_upload_id, to_reference, upload_folder
+from controlplane.uploads.queries import NOT_THERE
+from controlplane.uploads.upload_file import PART_SUFFIX
 from workers.table_services.given_rows import PATH_KEY
 
 log = logging.getLogger(__name__)
@@ -37,16 +37,6 @@ _ORPHAN_AFTER: Final = timedelta(days=1)
 """A file without a row is then of an upload that broke off, or of a user who was deleted."""
 _PLACES: Final = ("source", "parameters")
 """The parts of a request or a job that name a file by `path`."""
-
-
-def to_stored_file(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the source of a write, or the parameters of a service, with the stored file in place
-    of an upload. Who may use it was checked before. Raises InvalidRequest for one that is removed.
-    """
-    path = part.get(PATH_KEY)
-    if part.get("connection") or not isinstance(path, str) or not is_upload(path.strip()):
-        return dict(part)
-    return {**part, PATH_KEY: stored_place(find_upload(path.strip(), None))}
 
 
 def to_references(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from controlplane.errors import InvalidRequest, NotAllowedNow
 from controlplane.tables.access import Permission, may_somewhere
 from controlplane.uploads.models import NAME_CHARS_MAX, Upload
 from controlplane.uploads.places import build_place, choose_suffix
-from controlplane.uploads.queries import stored_place
-from controlplane.uploads.writing import UploadFile, check_size
+from controlplane.uploads.queries import get_place
+from controlplane.uploads.upload_file import UploadFile, check_size
 
 PER_USER_MAX: Final = 50
 """Uploads that one user may have stored at once."""
@@ -119,7 +119,7 @@ def do_remove_upload(upload: Upload) -> None:
     """Remove the row and the file. Call within a transaction that holds the row, after a check that
     no open operation needs it: the file goes once that has committed.
     """
-    place = Path(stored_place(upload))
+    place = Path(get_place(upload))
     upload.delete()
     transaction.on_commit(lambda: place.unlink(missing_ok=True))
 
@@ -128,8 +128,8 @@ def clean_name(name: str) -> str:
     """Return the name as text that a page can show: characters without a shape become `_`. Raises
     InvalidRequest where nothing is left.
     """
-    shown = "".join("_" if unicodedata.category(char) in _UNSEEN else char for char in name)
-    shown = re.sub(r"\s+", " ", shown).strip()
-    if not shown.strip("_"):
+    clean = "".join("_" if unicodedata.category(char) in _UNSEEN else char for char in name)
+    clean = re.sub(r"\s+", " ", clean).strip()
+    if not clean.strip("_"):
         raise InvalidRequest("name the file: a name with at least one character", name="")
-    return shown[-NAME_CHARS_MAX:]
+    return clean[-NAME_CHARS_MAX:]

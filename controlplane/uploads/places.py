@@ -1,4 +1,4 @@
-"""Where uploads are stored, and how requests name them. By text alone: no file is opened here.
+"""Paths of uploads, and the names that requests have for them, by text alone. Opens no file.
 
 A request names an upload as `upload:<id>` wherever it names a file by its path. A job names the
 stored file, because a worker knows no database.

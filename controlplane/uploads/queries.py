@@ -77,9 +77,19 @@ def find_upload(path: str, by: User | None) -> Upload:
     upload_id = find_upload_id(path)
     uploads = Upload.objects.all() if by is None else Upload.objects.filter(owner=by)
     upload = None if upload_id is None else uploads.filter(pk=upload_id).first()
-    if upload is None or not Path(stored_place(upload)).is_file():
+    if upload is None or not Path(get_place(upload)).is_file():
         raise InvalidRequest(NOT_THERE, path=path[:200])
     return upload
+
+
+def name_source(path: str) -> str:
+    """Return the name of a file for its format: the same as `name_file`, and the path itself for an
+    upload that was removed.
+    """
+    try:
+        return name_file(path)
+    except InvalidRequest:
+        return path
 
 
 def name_file(path: str) -> str:
@@ -93,6 +103,6 @@ def name_file(path: str) -> str:
     return name if choose_suffix(name) == upload.suffix else f"{name}{upload.suffix}"
 
 
-def stored_place(upload: Upload) -> str:
+def get_place(upload: Upload) -> str:
     """Return the path of its file."""
     return build_place(upload.owner_id, upload.pk, upload.suffix)

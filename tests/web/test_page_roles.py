@@ -57,6 +57,7 @@ table-register                         POST in  403 403 403 422 403 403 403 403 
 table-create                           GET  in  403 403 403 200 403 403 403 403 403 403
 table-create?path=/etc/passwd          GET  in  403 403 403 400 403 403 403 403 403 403
 table-create                           POST in  403 403 403 422 403 403 403 403 403 403
+table-create-upload                    POST in  403 403 403 400 403 403 403 403 403 403
 settings                               GET  in  403 200 200 200 200 200 200 200 200 404
 settings                               POST in  403 403 403 422 403 403 403 403 422 404
 masks                                  GET  in  403 200 200 200 200 200 200 200 200 404
@@ -128,6 +129,7 @@ files-rows                             GET  in  403 200 200 200 200 200 200 200 
 file-group                             GET  in  403 404 404 404 404 404 404 404 404 404
 table-write                            GET  in  403 200 200 200 200 200 200 200 200 404
 table-write?kind=sql                   GET  in  403 200 200 200 200 200 200 200 200 404
+table-upload                           POST in  403 403 400 400 403 400 403 400 400 404
 table-write                            POST in  403 403 422 422 403 422 403 422 422 404
 writers                                GET  in  403 200 200 200 200 200 200 200 200 404
 writers-part                           GET  in  403 200 200 200 200 200 200 200 200 404

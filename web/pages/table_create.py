@@ -29,9 +29,11 @@ from controlplane.operations.table_creation.suggesting import (
 )
 from controlplane.tables.access import Permission, may_everywhere
 from controlplane.tables.queries import namespaces_of
+from controlplane.uploads.queries import name_source
 from web.option_lines import options_of
 from web.refusals import explained, page, person, refusal_of, sentence_of
 from web.table_forms import CreateForm
+from web.upload_form import build_upload_form
 from web.write_forms import ADDRESS_CHARS_MAX
 
 PATH_CHARS_MAX = 700
@@ -67,6 +69,13 @@ def _make(request: HttpRequest) -> HttpResponse:
     return redirect("overview", table.slug)
 
 
+def show_upload_problem(request: HttpRequest, error: ControlPlaneError) -> HttpResponse:
+    """Show the page after a file that was refused."""
+    form = CreateForm(initial=_initial({}, None))
+    refusal = refusal_of(error)
+    return _shown(request, form, {}, status=refusal.status, problem=refusal.text)
+
+
 def _source_of(words: Mapping[str, str]) -> str:
     """What suggested the table, for the form of its first write; empty where nothing did."""
     statement, path = words.get("source_statement", ""), words.get("source_path", "")
@@ -74,7 +83,7 @@ def _source_of(words: Mapping[str, str]) -> str:
         return urlencode({"kind": "sql", "statement": statement})
     kinds = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}
     if path:
-        plain = path.lower().removesuffix(".gz").removesuffix(".zst")
+        plain = name_source(path).lower().removesuffix(".gz").removesuffix(".zst")
         kind = kinds.get(PurePosixPath(plain).suffix, "json")
         return urlencode({"kind": kind, "path": path[:PATH_CHARS_MAX]})
     return ""
@@ -113,9 +122,11 @@ def _shown(
     **more: object,
 ) -> HttpResponse:
     """The page; `words` say which file or statement was looked at."""
+    path = words.get("path", words.get("source_path", ""))[:PATH_CHARS_MAX]
     context = {
+        "upload": build_upload_form(request, reverse("table-create-upload"), path),
         "page": "tables",
-        "path": words.get("path", words.get("source_path", ""))[:PATH_CHARS_MAX],
+        "path": path,
         "missing": words.get("missing", "NA")[:50],
         "load": words.get("load", "")[:LOAD_CHARS_MAX],
         "statement": words.get("statement", words.get("source_statement", "")),

@@ -20,13 +20,15 @@ from controlplane.operations.actions import (
     do_request_write,
     load_parameters,
 )
-from controlplane.operations.descriptions.write import PLANNED_OPERATIONS
+from controlplane.operations.descriptions.write import FILES, PLANNED_OPERATIONS
 from controlplane.operations.planned_writes import planned_parameters
 from controlplane.operations.queries import access_operation
 from controlplane.operations.requesting import Given
 from controlplane.operations.source_previews import SourcePreview, preview_source
 from controlplane.tables.access import Permission, access_table, may
-from web.refusals import as_operation_id, page, person, refusal_of, sentence_of
+from controlplane.uploads.places import is_upload
+from web.refusals import as_operation_id, explained, page, person, refusal_of, sentence_of
+from web.upload_form import build_upload_form
 from web.write_forms import (
     ADDRESS_CHARS_MAX,
     SOURCES,
@@ -59,12 +61,36 @@ def write(request: HttpRequest, slug: str) -> HttpResponse:
         initial = {name: request.GET[name] for name in _PREFILLED if name in request.GET}
         if "again" in request.GET:
             kind, initial = _load_earlier(request, table)
-        return _shown(request, table, WriteForm(kind=kind, initial=initial, namespace=namespace))
+        form = WriteForm(kind=kind, initial=initial, namespace=namespace)
+        uploaded = _preview_upload(request, table, kind, str(initial.get("path") or ""))
+        return _shown(request, table, form, uploaded)
     form = WriteForm(request.POST, kind=kind, namespace=namespace)
     if not form.is_valid():
         return _shown(request, table, form, _Answer(status=422))
     answer = _carried_out(request, table, form)
     return _shown(request, table, form, answer) if isinstance(answer, _Answer) else answer
+
+
+def show_upload_problem(
+    request: HttpRequest, table: Table, kind: str, error: ControlPlaneError
+) -> HttpResponse:
+    """Show the form after a file that was refused."""
+    form = WriteForm(kind=kind, namespace=table.namespace)
+    answer = _Answer(status=refusal_of(error).status, problem=refusal_of(error).text)
+    return _shown(request, table, form, answer)
+
+
+def _preview_upload(request: HttpRequest, table: Table, kind: str, path: str) -> _Answer | None:
+    """Return the preview of a file that was just uploaded; None for any other source."""
+    if kind not in FILES or not is_upload(path):
+        return None
+    if not may(person(request), Permission.OPERATE, table):
+        return None
+    try:
+        preview = preview_source(table, {"kind": kind, "path": path}, by=person(request))
+    except ControlPlaneError as error:
+        return _Answer(status=refusal_of(error).status, problem=explained(error))
+    return _Answer(preview=preview)
 
 
 def _load_earlier(request: HttpRequest, table: Table) -> tuple[str, dict[str, Any]]:
@@ -152,6 +178,11 @@ def _shown(
     request: HttpRequest, table: Table, form: WriteForm, answer: _Answer | None = None
 ) -> HttpResponse:
     answer = answer or _Answer()
+    may_operate = may(person(request), Permission.OPERATE, table)
+    upload = None
+    if may_operate and form.kind in FILES:
+        address = f"{reverse('table-upload', args=[table.slug])}?kind={form.kind}"
+        upload = build_upload_form(request, address, str(form["path"].value() or ""))
     context = {
         "page": "writers",
         "table": table,
@@ -160,6 +191,7 @@ def _shown(
         "problem": answer.problem,
         "preview": answer.preview,
         "again": form["again"].value(),
-        "may_operate": may(person(request), Permission.OPERATE, table),
+        "may_operate": may_operate,
+        "upload": upload,
     }
     return render(request, "pages/table_write.html", context, status=answer.status)

@@ -23,7 +23,7 @@ from controlplane.operations.upload_uses import do_delete_upload
 from controlplane.tables.access import Permission, begin_visit, may_see_some, may_somewhere
 from controlplane.uploads.models import Upload
 from controlplane.uploads.queries import UploadRow, upload_row, upload_rows
-from controlplane.uploads.receiving import receive_upload
+from controlplane.uploads.request_body import receive_upload
 
 
 class UnreadBody(BaseParser):
@@ -108,6 +108,6 @@ class UploadApi(ApiView):
         by = actor(request)
         upload = Upload.objects.filter(pk=upload_id, owner=by).first()
         if upload is None:
-            raise Http404(f"there is no upload {upload_id}")
+            raise Http404(f"upload {upload_id} not found")
         do_delete_upload(upload, by=by.get_username())
         return Response(status=204)

@@ -32,11 +32,14 @@ from controlplane.operations.queueing import queue
 from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.service_plan_views import ServicePlanView, view_plan
-from controlplane.operations.source_places import checked_file_of_shell, checked_source
+from controlplane.operations.source_places import (
+    checked_file_of_shell,
+    checked_source,
+    to_stored_file,
+)
 from controlplane.operations.states import OPEN, OperationState
 from controlplane.operations.storage_settling import settled_by_storage
 from controlplane.operations.table_service_proof import service_proof
-from controlplane.operations.upload_uses import name_uploads, to_references, to_stored_file
 from controlplane.tables.access import Caller, may
 from controlplane.tables.models import Table
 from controlplane.tables.row_access import row_access, whole_access
@@ -148,7 +151,7 @@ class ServiceAsk(Ask[ServicePlanView]):
                 "progress_total": plan.get("item_count", 0),
                 "progress_unit": "items",
             },
-            parameters={"service": self.service, **name_uploads({"parameters": parameters})},
+            parameters={"service": self.service},
             details={"parameters": parameters, **_describe_effect(plan)},
         )
 
@@ -234,8 +237,7 @@ def _has_nothing_to_do(operation: Operation) -> bool:
 def _again(operation: Operation, changed: Mapping[str, Any]) -> ServiceAsk:
     """Raises InvalidRequest for a parameter that is no text."""
     _check_texts(changed)
-    stored = to_references(operation.parameters["job"])["parameters"]
-    parameters = {**stored, **changed}
+    parameters = {**operation.parameters["job"]["parameters"], **changed}
     return ServiceAsk(operation.table, operation.service, parameters)
 
 

@@ -23,7 +23,7 @@ from controlplane.operations.descriptions.write import PLANNED_OPERATIONS, WRITE
 from controlplane.operations.drivers import driver_is_gone, take_ending
 from controlplane.operations.effect_proofs import WRITE_TITLES, write_checks
 from controlplane.operations.kinds.kind import Cancelling, Kind, Permitted
-from controlplane.operations.load_defaults import keep_options, with_kept_options
+from controlplane.operations.load_defaults import build_job_source, keep_options
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move, send_cancel
 from controlplane.operations.overwrites import OVERWRITES, OverwritePlan, plan_overwrite
@@ -33,13 +33,12 @@ from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.source_kinds import check_source_kind, source_kind
 from controlplane.operations.states import OperationState
-from controlplane.operations.upload_uses import name_uploads, to_references, to_stored_file
+from controlplane.operations.upload_uses import to_references
 from controlplane.operations.write_outcomes import confirm_write, is_foreign, write_outcome
 from controlplane.tables.access import Permission, may
 from controlplane.tables.models import Table
 from workers.errors import InvalidInput
 from workers.jobs import WriteJob
-from workers.loading.options import FORMATS
 from workers.spark.settings import checked_settings
 
 PARAMETERS = frozenset(WRITE.names) - {"partitions", "reason", "plan_hash", "table_name"}
@@ -94,12 +93,8 @@ class WriteAsk(Ask[OverwritePlan | None]):
                 "writer": job.options.get("sluice.writer.name", ""),
                 "stream": job.stream or "",
                 "restarts": self.restarts,
-                **name_uploads(self.parameters),
             },
-            details={
-                **to_references({"source": dict(job.source)}),
-                **({"reads": reads} if reads else {}),
-            },
+            details={"source": dict(job.source), **({"reads": reads} if reads else {})},
         )
 
 
@@ -164,7 +159,7 @@ def _write_job(
     options = dict(parameters.get("options") or {})
     options.setdefault("sluice.operation.id", str(operation_id))
     spark_conf = dict(parameters.get("spark_conf") or {})
-    source = with_kept_options(table, parameters.get("source") or {})
+    source = build_job_source(table, parameters.get("source") or {})
     check_source_kind(source, table.namespace)
     try:
         check_write_options(table, options)
@@ -172,7 +167,7 @@ def _write_job(
         return WriteJob(
             operation_id=str(operation_id),
             table=table.location,
-            source=to_stored_file(source) if source["kind"] in FORMATS else source,
+            source=source,
             operation=operation,
             stream=parameters.get("stream") or None,
             options=options,

@@ -24,7 +24,7 @@ from controlplane.operations.upload_uses import do_remove_expired, do_remove_loa
 from controlplane.tables.models import Table
 from controlplane.uploads.models import Upload
 from controlplane.uploads.places import upload_folder
-from controlplane.uploads.queries import stored_place
+from controlplane.uploads.queries import get_place
 from tests.controlplane.lake import Lake
 from workers.errors import InvalidInput
 from workers.jobs import WriteJob
@@ -57,7 +57,7 @@ def files() -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("name", "shown", "stored"),
+    ("name", "text", "suffix"),
     [
         ("0.csv", "0.csv", ".csv"),
         ("my trips 2026.CSV.gz", "my trips 2026.CSV.gz", ".csv.gz"),
@@ -69,18 +69,18 @@ def files() -> list[str]:
     ],
 )
 def test_any_name_is_text_and_no_part_of_a_path(
-    api: Client, admin: User, root: Path, name: str, shown: str, stored: str
+    api: Client, admin: User, root: Path, name: str, text: str, suffix: str
 ) -> None:
     sent = send(api, name)
 
-    place = Path(upload_folder()) / str(admin.pk) / f"{sent['id']}{stored}"
-    assert (sent["name"], sent["bytes"], sent["path"]) == (shown, len(ROWS), f"upload:{sent['id']}")
+    place = Path(upload_folder()) / str(admin.pk) / f"{sent['id']}{suffix}"
+    assert (sent["name"], sent["bytes"], sent["path"]) == (text, len(ROWS), f"upload:{sent['id']}")
     assert place.read_bytes() == ROWS
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
     assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
     assert files() == [place.name]
     assert api.get(UPLOADS).json() == [sent]
-    assert AuditEvent.objects.get(what="upload.create").details["name"] == shown
+    assert AuditEvent.objects.get(what="upload.create").details["name"] == text
 
 
 def test_a_form_is_stored_like_a_raw_body(api: Client, root: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_form_is_stored_like_a_raw_body(api: Client, root: Path) -> None:
     answer = api.post(UPLOADS, {"file": file})
 
     assert (answer.status_code, answer.json()["name"]) == (201, "trips.csv")
-    assert Path(stored_place(Upload.objects.get())).read_bytes() == ROWS
+    assert Path(get_place(Upload.objects.get())).read_bytes() == ROWS
 
 
 @pytest.mark.parametrize("is_form", [True, False])
@@ -98,7 +98,7 @@ def test_what_is_too_large_is_refused_before_it_is_read(
     api: Client, root: Path, settings: Settings, is_form: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.SLUICE_UPLOAD_BYTES_MAX = 100_000
-    monkeypatch.setattr("controlplane.uploads.receiving._FORM_BYTES", 1_000)
+    monkeypatch.setattr("controlplane.uploads.request_body._FORM_BYTES", 1_000)
     body = b"a" * 102_000
 
     if is_form:
@@ -131,7 +131,7 @@ def test_a_body_without_a_length_is_cut_at_the_limit(
 def test_a_full_disk_is_refused_and_leaves_nothing(
     api: Client, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controlplane.uploads.writing.FREE_BYTES_MIN", 1 << 60)
+    monkeypatch.setattr("controlplane.uploads.upload_file.FREE_BYTES_MIN", 1 << 60)
 
     answer = api.generic("POST", f"{UPLOADS}?name=a.csv", ROWS, "text/csv")
 
@@ -170,9 +170,12 @@ def test_an_upload_is_previewed_suggested_and_written(api: Client, synced: Table
     assert suggestion["keys"][0]["is_unique"]
     assert answer.status_code == 202, answer.content
     job = WriteJob.from_message(Operation.objects.get().parameters["job"])
-    assert job.source["path"] == stored_place(Upload.objects.get())
-    shown = answer.json()["parameters"]
-    assert (shown["job"]["source"]["path"], shown["upload_name"]) == (sent["path"], sent["name"])
+    assert job.source["path"] == get_place(Upload.objects.get())
+    parameters = answer.json()["parameters"]
+    assert (parameters["job"]["source"]["path"], parameters["upload_name"]) == (
+        sent["path"],
+        sent["name"],
+    )
     audit = AuditEvent.objects.get(what="operation.write")
     assert audit.details["source"]["path"] == sent["path"]
 
@@ -191,7 +194,7 @@ def test_what_takes_data_away_is_planned_and_requested_with_an_upload(
 
     assert answer.status_code == 202, answer.content
     job = Operation.objects.get().parameters["job"]
-    assert job["parameters"]["path"] == stored_place(Upload.objects.get())
+    assert job["parameters"]["path"] == get_place(Upload.objects.get())
     assert answer.json()["parameters"]["job"]["parameters"]["path"] == path
 
 
@@ -206,7 +209,7 @@ def test_an_upload_of_another_user_is_as_one_that_is_not_there(
     answers = [write(other, path) for path in (own["path"], absent)]
     details = {answer.json()["detail"] for answer in answers}
 
-    stored = stored_place(Upload.objects.get())
+    stored = get_place(Upload.objects.get())
     assert write(other, stored).status_code == 400
     assert other.get(UPLOADS).json() == []
     assert other.delete(f"{UPLOADS}{own['id']}/").status_code == 404
@@ -257,7 +260,7 @@ def test_the_file_goes_with_the_upload(api: Client, synced: Table) -> None:
 
 def test_an_upload_that_was_removed_is_not_queued(api: Client, synced: Table) -> None:
     sent = send(api)
-    Path(stored_place(Upload.objects.get())).unlink()
+    Path(get_place(Upload.objects.get())).unlink()
 
     answer = write(api, sent["path"])
 
@@ -277,7 +280,7 @@ def test_a_worker_reads_uploads_and_refuses_those_of_another_host(
     api: Client, lake: Lake, root: Path
 ) -> None:
     send(api)
-    stored = stored_place(Upload.objects.get())
+    stored = get_place(Upload.objects.get())
     environment = {"SLUICE_TABLE_ROOTS": str(root), "SLUICE_UPLOAD_FOLDER": upload_folder()}
 
     assert rows_place_under_root(stored, environment) == os.path.realpath(stored)

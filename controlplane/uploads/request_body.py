@@ -17,12 +17,12 @@ from django.http.request import UnreadablePostError
 from controlplane.errors import ControlPlaneError, InvalidRequest
 from controlplane.uploads.actions import IncomingUpload, check_may_upload, do_store_upload
 from controlplane.uploads.models import Upload
-from controlplane.uploads.writing import check_size
+from controlplane.uploads.upload_file import check_size
 
 MULTIPART: Final = "multipart/form-data"
 _PIECE_BYTES: Final = 1 << 18
 _FORM_BYTES: Final = 1 << 16
-"""Of a multipart body besides the file."""
+"""Largest part of a multipart body next to its file."""
 
 
 class UploadHandler(FileUploadHandler):
@@ -55,7 +55,7 @@ class UploadHandler(FileUploadHandler):
             self._stop(error)
 
     def file_complete(self, file_size: int) -> UploadedFile[bytes]:
-        """Return a stand-in without content: the file is where uploads are."""
+        """Return a stand-in without content: the upload has it."""
         return UploadedFile(file=None, name=self.file_name, size=file_size)
 
     def upload_interrupted(self) -> None:
@@ -86,7 +86,7 @@ class UploadHandler(FileUploadHandler):
 def check_request(request: HttpRequest, owner: User) -> None:
     """Refuse a request before its body is read: PermissionDenied, TooLarge, StorageUnavailable."""
     check_may_upload(owner)
-    declared_bytes = _declared_bytes(request)
+    declared_bytes = _find_length(request)
     if declared_bytes is not None and is_form(request):
         declared_bytes = max(0, declared_bytes - _FORM_BYTES)
     check_size(declared_bytes)
@@ -105,7 +105,7 @@ def receive_upload(request: HttpRequest, owner: User, name: str, kind: str = "")
     check_request(request, owner)
     try:
         if not is_form(request):
-            declared = _declared_bytes(request)
+            declared = _find_length(request)
             pieces = _read_pieces(request)
             return do_store_upload(owner, name, pieces, kind=kind, declared_bytes=declared)
         return _receive_form(request, UploadHandler(owner, kind))
@@ -131,7 +131,7 @@ def _read_pieces(request: HttpRequest) -> Iterator[bytes]:
         yield piece
 
 
-def _declared_bytes(request: HttpRequest) -> int | None:
+def _find_length(request: HttpRequest) -> int | None:
     try:
         return int(request.META.get("CONTENT_LENGTH") or "")
     except ValueError:

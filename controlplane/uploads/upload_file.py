@@ -1,4 +1,4 @@
-"""One upload while its bytes arrive: counted, and written to a private file piece by piece."""
+"""The private file of an upload while its bytes arrive, counted and written piece by piece."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from controlplane.uploads.places import upload_folder
 log = logging.getLogger(__name__)
 
 PART_SUFFIX: Final = ".part"
-"""Of a file that is not complete."""
+"""Marks a file that is not complete."""
 FREE_BYTES_MIN: Final = 256_000_000
 """On the disk of the folder, after the upload: tables and logs may share that disk."""
 AT_ONCE_MAX: Final = 8
