@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workers.merge.versions import Mask, Positions, single, taken
+from workers.merge.versions import Mask, Positions, single, taken, with_columns
 from workers.options.aggregates import ColumnAggregate
 from workers.options.column_groups import ColumnGroup
 
@@ -48,8 +48,8 @@ class Lists:
     @classmethod
     def of(cls, states: pa.Table, column: str, at: Positions) -> Lists:
         """The lists of the rows at these positions."""
-        names = [name for name in (column, list_memory(column)) if name in states.column_names]
-        return cls(*(single(states.column(name)).take(taken(at)) for name in names))
+        places = [states.schema.get_field_index(one) for one in (column, list_memory(column))]
+        return cls(*(single(states.column(n)).take(taken(at)) for n in places if n >= 0))
 
     def columns(self, column: str) -> dict[str, pa.Array[Any]]:
         """By column: the lists and, with slack, what the hidden column beside them remembers."""
@@ -110,16 +110,18 @@ def own_memories(
     states: pa.Table, groups: Sequence[ColumnGroup]
 ) -> Mapping[str, tuple[pa.Array[Any], ColumnAggregate]]:
     """What is remembered beside each list of `states`, by the list's column."""
+    known = set(states.column_names)
     return {
         column: (single(states.column(list_memory(column))), aggregate)
         for group in groups
         for column, aggregate in group.lists.items()
-        if list_memory(column) in states.column_names
+        if list_memory(column) in known
     }
 
 
 def without_retractions(states: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table:
     """The states without their retractions, for use where no older state is left."""
+    memories: dict[str, Any] = {}
     for column, (memory, _) in own_memories(states, groups).items():
         if memory.null_count == len(memory):
             continue
@@ -128,9 +130,8 @@ def without_retractions(states: pa.Table, groups: Sequence[ColumnGroup]) -> pa.T
         stays = ~_is_retraction(values)
         shown = single(states.column(column))
         memory = _remembered(shown, values.filter(pa.array(stays)), owners[stays], remembers)
-        at = states.column_names.index(list_memory(column))
-        states = states.set_column(at, states.schema.field(at), memory)
-    return states
+        memories[list_memory(column)] = memory
+    return with_columns(states, memories)
 
 
 def is_inexact(memory: pa.Array[Any], aggregate: ColumnAggregate) -> Mask:

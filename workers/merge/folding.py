@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,10 @@ def folded(
     """One row for each run of `order` from a start to its end, both inclusive."""
     if rule.merger is not None:
         return _folded_by(rule.merger, versions, order, starts, ends)
+    names = versions.column_names
+    silent = {name.removeprefix(ABSENT) for name in names if name.startswith(ABSENT)}
     columns = {
-        name: _folded_column(versions, name, rule, order, starts, ends)
-        for name in versions.column_names
+        name: _folded_column(versions, name, silent, rule, order, starts, ends) for name in names
     }
     return pa.table(columns, schema=versions.schema)
 
@@ -31,6 +33,7 @@ def folded(
 def _folded_column(
     versions: pa.Table,
     name: str,
+    silent: Collection[str],
     rule: MergeRule,
     order: Positions,
     starts: Positions,
@@ -38,11 +41,11 @@ def _folded_column(
 ) -> pa.Array[Any] | pa.ChunkedArray[Any]:
     column = versions.column(name)
     if name.startswith(ABSENT):
-        latest = _latest(_says(versions, name.removeprefix(ABSENT)), order, ends)
+        latest = _latest(_says(versions, name.removeprefix(ABSENT), silent), order, ends)
         return pa.array(latest < starts)
     if name.startswith("_hoodie_") or name == DELETED:
         return column.take(order[ends])
-    says = _says(versions, name)
+    says = _says(versions, name, silent)
     if rule.is_partial:
         says &= np.asarray(column.is_valid().to_numpy())
     if says.all():
@@ -63,9 +66,11 @@ def _latest(says: Mask, order: Positions, ends: Positions) -> Positions:
     return at[ends]
 
 
-def _says(versions: pa.Table, name: str) -> Mask:
-    """Which versions say something about a column, be it null."""
-    if ABSENT + name not in versions.column_names:
+def _says(versions: pa.Table, name: str, silent: Collection[str]) -> Mask:
+    """Which versions say something about a column, be it null. `silent` names the columns that some
+    version may say nothing about.
+    """
+    if name not in silent:
         return np.ones(versions.num_rows, dtype=np.bool_)
     absent: Any = versions.column(ABSENT + name)
     return ~np.asarray(pc.fill_null(absent, False).to_numpy())

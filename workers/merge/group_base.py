@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.files.meta_columns import RECORD_KEY
-from workers.merge.group_merge import Decided, GroupMerge, is_deciding, merged_states
+from workers.merge.group_merge import Decided, GroupMerge, deciding_names, merged_states
 from workers.merge.merge_facts import MergeFacts
 from workers.merge.sums import summed
 from workers.merge.versions import (
@@ -99,18 +99,23 @@ class _Later:
     rule: GroupRule
     facts: MergeFacts | None
     _columns: dict[str, pa.Array[Any]] = field(default_factory=dict, init=False)
+    _names: frozenset[str] = field(init=False)
+    """The columns of `newer`."""
+
+    def __post_init__(self) -> None:
+        self._names = frozenset(self.newer.column_names)
 
     def merged_into(self, base: pa.Table, rows: Positions, at: Positions) -> pa.Table:
         """`rows` are those of `base` that some later version belongs to; `at` gives for each later
         version its row of `base`, or -1.
         """
-        groups = self.rule.groups({*base.column_names, *self.newer.column_names})
+        groups = self.rule.groups({*base.column_names, *self._names})
         mine = np.flatnonzero(at >= 0)
         numbers = np.empty(base.num_rows, np.int64)
         numbers[rows] = np.arange(len(rows))
         codes = np.concatenate((np.arange(len(rows)), numbers[at[mine]]))
         versions = self._versions(base, rows, mine, groups)
-        names = {*base.column_names, *self.newer.column_names} - {DELETED}
+        names = {*base.column_names, *self._names} - {DELETED}
         merge = GroupMerge(versions, codes, len(rows), groups, names=names, facts=self.facts)
         decided = merge.decided()
         moves = _Moves(base.num_rows, rows, mine)
@@ -123,8 +128,10 @@ class _Later:
         """The columns that decide, of the touched rows and of what touches them."""
         names_keys = self.facts is not None or bool(summed(groups))
         looked_at = (RECORD_KEY,) if names_keys else ()
+        decide = deciding_names((*base.column_names, *self._names), groups)
+        decide.update(looked_at)
         ours, theirs = (
-            [name for name in names if name in looked_at or is_deciding(name, groups)]
+            [name for name in names if name in decide]
             for names in (base.column_names, self.newer.column_names)
         )
         return pa.concat_tables(
@@ -150,7 +157,7 @@ class _Later:
         # A key is the same in every version of it.
         if name == RECORD_KEY or not len(move.source) or self._is_empty(column, name):
             return column
-        if name in self.newer.column_names:
+        if name in self._names:
             cells = self._later(name).take(move.source)
         else:
             cells = pa.nulls(len(move.source), column.type)
@@ -159,7 +166,7 @@ class _Later:
     def _is_empty(self, column: pa.ChunkedArray[Any], name: str) -> bool:
         """Nobody says anything, as with meta columns that nobody asked for."""
         is_null = column.null_count == len(column)
-        if not is_null or name not in self.newer.column_names:
+        if not is_null or name not in self._names:
             return is_null
         return self.newer.column(name).null_count == self.newer.num_rows
 

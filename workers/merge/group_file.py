@@ -21,7 +21,7 @@ from workers.files.arrow_streams import arrow_stream
 from workers.files.meta_columns import COMMIT_TIME
 from workers.merge.collected_lists import without_retractions
 from workers.merge.group_state import GONE, SET, bits, has_bit, is_alive, without_state
-from workers.merge.versions import Mask
+from workers.merge.versions import Mask, with_columns
 from workers.options.column_groups import ColumnGroup, GroupRule
 from workers.options.group_types import default_scalar
 from workers.timeline.group_facts import FactsByGroup, known_facts
@@ -122,17 +122,20 @@ def wanted_bits(rule: GroupRule, columns: Collection[str]) -> int:
 
 def with_defaults(states: pa.Table, rule: GroupRule) -> pa.Table:
     """Cells of groups that were never written hold their column's default."""
+    columns: dict[str, Any] = {}
     for number, group in enumerate(rule.groups(states.column_names)):
-        for name, value in _defaults(group, states):
-            unset = ~has_bit(bits(states, SET), number)
-            if unset.any():
-                at = states.column_names.index(name)
-                column: Any = pc.if_else(pa.array(unset), value, states.column(name))
-                states = states.set_column(at, states.schema.field(at), column)
-    return states
+        if not group.defaults:
+            continue
+        unset = ~has_bit(bits(states, SET), number)
+        if unset.any():
+            is_unset = pa.array(unset)
+            for name, value in _defaults(group, states):
+                columns[name] = pc.if_else(is_unset, value, states.column(name))
+    return with_columns(states, columns)
 
 
 def _defaults(group: ColumnGroup, states: pa.Table) -> Iterator[tuple[str, Any]]:
+    known = set(states.column_names)
     for name, value in group.defaults.items():
-        if name in states.column_names:
+        if name in known:
             yield name, default_scalar(value, states.schema.field(name))

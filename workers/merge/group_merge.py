@@ -9,7 +9,7 @@ the versions of a key in any way (requirements 5.2 and 5.3, MS1 to MS8).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,7 +100,8 @@ def after_erasing(versions: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table
     if DELETED not in versions.column_names:
         return versions
     # What is erased is not summed: it may be beyond what a column holds.
-    dropped = [DELETED, *(name for name in summed(groups) if name in versions.column_names)]
+    known = set(versions.column_names)
+    dropped = [DELETED, *(name for name in summed(groups) if name in known)]
     # Each round takes the first delete of every key, so there are as many as one key has.
     while len(erasing := np.flatnonzero((version_kinds := kinds(versions)) != ROW)):
         codes, at = Keys.of(versions).codes, np.arange(versions.num_rows)
@@ -129,7 +130,7 @@ class Decided:
 class GroupMerge:
     """`codes` number the key of each of `versions`, from 0 to below `count`.
 
-    Only the columns that `is_deciding` names are looked at, and the record key where `facts` are
+    Only the columns of `deciding_names` are looked at, and the record key where `facts` are
     counted. If `versions` has no more, `names` are the columns that there are.
     """
 
@@ -380,18 +381,18 @@ def _assembled(versions: pa.Table, decided: Decided) -> pa.Table:
     return pa.table(columns, schema=versions.schema)
 
 
-def is_deciding(name: str, groups: Sequence[ColumnGroup]) -> bool:
-    """Whether a merge looks into the column, and not only moves its cells."""
-    if is_hidden(name) or name.startswith(ABSENT):
-        return True
+def deciding_names(names: Iterable[str], groups: Sequence[ColumnGroup]) -> set[str]:
+    """Return those of `names` that a merge looks into, and does not only move the cells of."""
+    deciding = {name for group in groups for name in group.ordering}
     for group in groups:
-        if name in group.ordering:
-            return True
-        if name in group.columns:
-            aggregate = group.aggregates.get(name)
-            is_made = aggregate is not None and aggregate.kind in _MADE
-            return is_made or (not group.is_ordered and group.keeps_null(name))
-    return False
+        keeps = not group.is_ordered
+        made = {name for name, one in group.aggregates.items() if one.kind in _MADE}
+        deciding.update(
+            name for name in group.columns if name in made or (keeps and group.keeps_null(name))
+        )
+    return {
+        name for name in names if name in deciding or is_hidden(name) or name.startswith(ABSENT)
+    }
 
 
 _FOLDS: dict[Aggregate, str] = {Aggregate.SUM: "sum", Aggregate.MAX: "max", Aggregate.MIN: "min"}

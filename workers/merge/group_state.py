@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.merge.collected_lists import list_memory, memory_type, own_lists
-from workers.merge.versions import ABSENT, DELETED, Mask, kinds, single
+from workers.merge.versions import ABSENT, DELETED, Mask, kinds, single, with_columns
 from workers.options.column_groups import ColumnGroup
 from workers.options.group_settings import DeleteScope, Granularity
 
@@ -54,7 +54,8 @@ def hidden_fields(
     groups: Sequence[ColumnGroup], schema: pa.Schema, columns: Collection[str] | None = None
 ) -> list[pa.Field[Any]]:
     """Those that a state with these `columns` has (None: all of `schema`), in their order."""
-    wanted = set(schema.names) if columns is None else set(columns)
+    known = set(schema.names)
+    wanted = known if columns is None else set(columns)
     fields: list[pa.Field[Any]] = list(BIT_FIELDS)
     if any(map(has_column_turns, groups)):
         fields.append(pa.field(ERASED, pa.int64()))
@@ -62,7 +63,7 @@ def hidden_fields(
         fields.append(pa.field(ROW_GONE, row_age))
     for group in groups:
         for column, aggregate in group.lists.items():
-            if aggregate.is_retractable and column in wanted and column in schema.names:
+            if aggregate.is_retractable and column in wanted and column in known:
                 kind = memory_type(schema.field(column).type)
                 fields.append(pa.field(list_memory(column), kind))
         if not group.is_ordered:
@@ -135,6 +136,7 @@ def as_states(rows: pa.Table, groups: Sequence[ColumnGroup], said: Collection[st
     A group is written where one of its ordering values is not null; its cells are cleared
     elsewhere. A row whose `DELETED` says so deletes the groups that it writes.
     """
+    said = set(said)
     deletes = kinds(rows) != 0
     if DELETED in rows.column_names:
         rows = rows.drop_columns([DELETED])
@@ -158,20 +160,19 @@ def as_states(rows: pa.Table, groups: Sequence[ColumnGroup], said: Collection[st
         added[ROW_GONE] = _row_deleted(rows, groups, written, deletes, row_age)
     for group, mask in zip(groups, written, strict=True):
         added |= dict(_ages(rows, group, mask, deletes, said))
-    for name, column in added.items():
-        rows = rows.append_column(name, column)
-    return with_absent(rows, groups, said)
+    return with_absent(with_columns(rows, added), groups, said)
 
 
 def with_absent(rows: pa.Table, groups: Sequence[ColumnGroup], said: Collection[str]) -> pa.Table:
     """Columns whose silence no age shows, marked as absent where a writer did not give them."""
-    for group in filter(has_column_turns, groups):
-        for column in filter(group.is_versioned, group.columns):
-            is_silent = column not in said and column in rows.column_names
-            if is_silent and ABSENT + column not in rows.column_names:
-                silent = pa.repeat(pa.scalar(True), rows.num_rows)
-                rows = rows.append_column(pa.field(ABSENT + column, pa.bool_()), silent)
-    return rows
+    said, known = set(said), set(rows.column_names)
+    silent = {
+        ABSENT + column: pa.repeat(pa.scalar(True), rows.num_rows)
+        for group in filter(has_column_turns, groups)
+        for column in filter(group.is_versioned, group.columns)
+        if column not in said and column in known and ABSENT + column not in known
+    }
+    return with_columns(rows, silent)
 
 
 def _is_written(rows: pa.Table, group: ColumnGroup, said: Collection[str]) -> Mask:
@@ -188,14 +189,15 @@ def _is_written(rows: pa.Table, group: ColumnGroup, said: Collection[str]) -> Ma
 def _ages(
     rows: pa.Table, group: ColumnGroup, written: Mask, deletes: Mask, said: Collection[str]
 ) -> Iterator[tuple[str, Any]]:
-    if not group.is_ordered or not set(group.ordering) <= set(rows.column_names):
+    known = set(rows.column_names)
+    if not group.is_ordered or not set(group.ordering) <= known:
         return  # Rows that do not know the group have no ages of it.
     ages = [rows.column(name) for name in group.ordering]
     if has_column_ages(group):
         for part, age in enumerate(ages):
             yield group_delete(group.name, part), _where(written & deletes, age)
     for column in group.columns:
-        if not group.is_versioned(column) or column not in rows.column_names:
+        if not group.is_versioned(column) or column not in known:
             continue
         says = written & ~deletes if column in said else np.zeros(rows.num_rows, np.bool_)
         if group.keeps_null(column):
@@ -226,7 +228,8 @@ def _row_delete_type(groups: Sequence[ColumnGroup], schema: pa.Schema) -> pa.Dat
     widened since and some were not yet: then the wider one holds all of them.
     """
     names = [one.ordering[0] for one in groups if one.delete is DeleteScope.ROW]
-    types = [schema.field(name).type for name in names if name in schema.names]
+    known = set(schema.names)
+    types = [schema.field(name).type for name in names if name in known]
     wide = [one for one in types if one in (pa.int64(), pa.float64())]
     return next(iter((*wide, *types)), None)
 
@@ -241,19 +244,15 @@ def _cut(rows: pa.Table, group: ColumnGroup) -> pa.Table:
     """Lists of the n greatest as every later merge leaves them, so that none shows what it takes
     away.
     """
+    known = set(rows.column_names)
+    columns: dict[str, Any] = {}
     for name, aggregate in group.lists.items():
-        if name in rows.column_names:
-            lists = own_lists(single(rows.column(name)), aggregate)
-            at = rows.column_names.index(name)
-            rows = rows.set_column(at, rows.schema.field(at), lists.shown)
-            if lists.memory is not None:
-                rows = rows.append_column(list_memory(name), lists.memory)
-    return rows
+        if name in known:
+            columns |= own_lists(single(rows.column(name)), aggregate).columns(name)
+    return with_columns(rows, columns)
 
 
 def _cleared(rows: pa.Table, columns: Sequence[str], mask: Mask) -> pa.Table:
-    for name in columns:
-        if name in rows.column_names:
-            at = rows.column_names.index(name)
-            rows = rows.set_column(at, rows.schema.field(at), _where(~mask, rows.column(name)))
-    return rows
+    known = set(rows.column_names)
+    cleared = {name: _where(~mask, rows.column(name)) for name in columns if name in known}
+    return with_columns(rows, cleared)

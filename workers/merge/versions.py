@@ -6,6 +6,7 @@ boolean column `ABSENT` + its name.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -81,6 +82,21 @@ def kinds(versions: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
         return np.zeros(versions.num_rows, dtype=np.int8)
     column: Any = versions.column(DELETED)
     return np.asarray(pc.fill_null(column, ROW).to_numpy(), dtype=np.int8)
+
+
+def with_columns(rows: pa.Table, columns: Mapping[str, Any]) -> pa.Table:
+    """Return `rows` with these columns, each in the place of the one of its name, new ones last.
+
+    All are set at once: one by one each would cost a copy of the schema.
+    """
+    if not columns:
+        return rows
+    arrays: dict[str, Any] = dict(zip(rows.column_names, rows.columns, strict=True))
+    fields = {field.name: field for field in rows.schema}
+    for name, column in columns.items():
+        arrays[name] = column
+        fields.setdefault(name, pa.field(name, column.type))
+    return pa.table(list(arrays.values()), schema=pa.schema(list(fields.values())))
 
 
 def single(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -146,11 +147,9 @@ def check_groups(groups: Sequence[ColumnGroup]) -> None:
     """What can be told from the groups alone. Raises InvalidInput."""
     if len(groups) > GROUPS_MAX:
         raise InvalidInput("too many column groups", given=len(groups), most=GROUPS_MAX)
-    names = [one.name for one in groups]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if twice := _repeated(one.name for one in groups):
         raise InvalidInput("two column groups have one name", groups=twice)
-    columns = [name for one in groups for name in one.all_columns]
-    if twice := sorted({name for name in columns if columns.count(name) > 1}):
+    if twice := _repeated(name for one in groups for name in one.all_columns):
         raise InvalidInput("a column belongs to one group, once", columns=twice)
     for group in groups:
         _check_group(group)
@@ -164,6 +163,10 @@ def check_groups(groups: Sequence[ColumnGroup]) -> None:
         _check_unordered(groups, late, row_deleting)
     if row_deleting and any(one.aggregates for one in groups):
         raise InvalidInput("a table with aggregates has no delete=row: they cannot be undone")
+
+
+def _repeated(names: Iterable[str]) -> list[str]:
+    return sorted(name for name, times in Counter(names).items() if times > 1)
 
 
 def _check_unordered(

@@ -18,7 +18,15 @@ from workers.files.delete_record import ERASES, DeleteRecord
 from workers.files.log_block import AvroData, Deletes, LogBlock, ParquetData, Rollback
 from workers.files.log_file import open_log_file
 from workers.files.meta_columns import META_COLUMNS, PARTITION_PATH, RECORD_KEY
-from workers.merge.versions import ABSENT, DELETE, DELETE_NOW, DELETED, DELETED_FIELD, MOVED_AWAY
+from workers.merge.versions import (
+    ABSENT,
+    DELETE,
+    DELETE_NOW,
+    DELETED,
+    DELETED_FIELD,
+    MOVED_AWAY,
+    with_columns,
+)
 from workers.options.table_keys import MergeMode
 from workers.options.table_options import TableConfig
 from workers.read.completed_rows import completed, needed_columns
@@ -153,11 +161,12 @@ class LogReader:
                 instant=block.instant,
             )
         present = set(block.field_names)
-        for name in [one for one in rows.column_names if one not in META_COLUMNS]:
-            if name not in present:
-                silent = pa.repeat(pa.scalar(True), rows.num_rows)
-                rows = rows.append_column(pa.field(ABSENT + name, pa.bool_()), silent)
-        return rows
+        silent = {
+            ABSENT + name: pa.repeat(pa.scalar(True), rows.num_rows)
+            for name in rows.column_names
+            if name not in META_COLUMNS and name not in present
+        }
+        return with_columns(rows, silent)
 
     def _deletes(self, block: Deletes) -> pa.Table:
         other = DELETE if self.config.groups is None else MOVED_AWAY

@@ -14,6 +14,7 @@ from workers.files.base_file import iterate_base_file, read_footer
 from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
 from workers.merge.group_file import TOMBSTONES_KEY, remembered
 from workers.merge.group_state import SET, as_states, hidden_fields, is_hidden, with_absent
+from workers.merge.versions import with_columns
 from workers.options.column_groups import GroupRule
 from workers.read.conformed import with_meta
 from workers.schema.table_schema import TableSchema
@@ -55,14 +56,16 @@ def conformed_states(
     rows: pa.Table, rule: GroupRule, schema: TableSchema, wanted: Collection[str] | None
 ) -> pa.Table:
     """Stored states under the schema: columns that came later are null."""
-    data = [name for name in rows.column_names if not is_hidden(name)]
+    stored = dict(zip(rows.column_names, rows.columns, strict=True))
+    data = [name for name in stored if not is_hidden(name)]
     states = with_meta(rows.select(data), schema, wanted)
-    for field in _hidden(rule, schema, wanted):
-        column: Any = pa.nulls(rows.num_rows, field.type)
-        if field.name in rows.column_names:
-            column = rows.column(field.name).cast(field.type)
-        states = states.append_column(field, column)
-    return states
+    hidden: dict[str, Any] = {
+        field.name: stored[field.name].cast(field.type)
+        if field.name in stored
+        else pa.nulls(rows.num_rows, field.type)
+        for field in _hidden(rule, schema, wanted)
+    }
+    return with_columns(states, hidden)
 
 
 def block_states(
@@ -89,9 +92,6 @@ def empty_states(rule: GroupRule, schema: TableSchema, wanted: Collection[str] |
 def _hidden(
     rule: GroupRule, schema: TableSchema, wanted: Collection[str] | None
 ) -> list[pa.Field[Any]]:
-    groups = [
-        one
-        for one in rule.groups(schema.field_names)
-        if set(one.ordering) <= set(schema.field_names)
-    ]
+    names = set(schema.field_names)
+    groups = [one for one in rule.groups(schema.field_names) if set(one.ordering) <= names]
     return hidden_fields(groups, schema.arrow, wanted)

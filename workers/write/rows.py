@@ -169,13 +169,13 @@ def brought(context: WriteContext, rows: pa.Table) -> FactsByGroup:
     """What `rows`, which come from `new_rows`, bring to each column group."""
     if context.rule.groups is None:
         return {}
-    groups = context.rule.groups.groups(context.columns)
+    groups, columns = context.rule.groups.groups(context.columns), set(context.columns)
     is_set, gone = bits(rows, SET), bits(rows, GONE)
     return known_facts(
         {
             group.name: _brought(group, rows, has_bit(is_set, number), has_bit(gone, number))
             for number, group in enumerate(groups)
-            if any(name in context.columns for name in group.all_columns)
+            if not columns.isdisjoint(group.all_columns)
         }
     )
 
@@ -184,13 +184,14 @@ def _brought(
     group: ColumnGroup, rows: pa.Table, written: Mask, deleted: Mask
 ) -> dict[str, OrderingText | None]:
     count = int(np.count_nonzero(written))
+    known = set(rows.column_names)
     facts: dict[str, OrderingText | None] = {
         "rows": count,
         "deletes": int(np.count_nonzero(written & deleted)),
         "nulls": sum(
             int(np.count_nonzero(written & ~deleted & rows.column(name).is_null().to_numpy()))
             for name in group.columns
-            if name in rows.column_names and group.keeps_null(name)
+            if name in known and group.keeps_null(name)
         ),
         "skipped": rows.num_rows - count,
     }
