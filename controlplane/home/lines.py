@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -27,7 +27,19 @@ _COLUMNS: Final = (
     "pk", "slug", "name", "namespace", "location", "table_type", "owner", "tags", "description",
     "is_foreign", "write_refusal", "synced_at", "sync_error", "sync_mark__problem",
     "sync_mark__failing_since", "health__verdicts", "health__pk", "last_commit", "is_held_up",
+    "file_totals__bytes", "file_totals__log_files", "file_totals__small_files",
+    "file_totals__uncounted", "file_totals__base_rows",
 )  # fmt: skip
+
+
+class FileSums(NamedTuple):
+    """Sums over the newest slices, as `mirror.models.FileTotals` has them."""
+
+    bytes: int
+    log_files: int
+    small_files: int
+    uncounted: int
+    base_rows: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +73,8 @@ class TableLine:
     """More commits are active than should be, and something pending, a savepoint or a writer that
     may live must not be passed.
     """
+
+    files: FileSums
 
     @property
     def is_unread(self) -> bool:
@@ -123,6 +137,13 @@ def _line(row: dict[str, Any], stale: datetime, now: datetime) -> TableLine:
         last_commit_at=row["last_commit"],
         last_commit_age_s=instant_age_s(row["last_commit"], now),
         is_archiving_blocked=row["is_held_up"],
+        files=FileSums(
+            bytes=row["file_totals__bytes"] or 0,
+            log_files=row["file_totals__log_files"] or 0,
+            small_files=row["file_totals__small_files"] or 0,
+            uncounted=row["file_totals__uncounted"] or 0,
+            base_rows=row["file_totals__base_rows"],
+        ),
     )
 
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from django.contrib.auth.models import User
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery, Sum, Value
+from django.db.models import Count, OuterRef, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 
 from controlplane.errors import InvalidRequest
@@ -27,8 +27,7 @@ from controlplane.home.hours import (
 )
 from controlplane.home.lines import TableLine, table_lines
 from controlplane.home.work import WriterLine, beats_query, writers_of
-from controlplane.mirror.models import FileGroupRecord, InstantRecord
-from controlplane.mirror.queries.files import SMALL_FILE_BYTES
+from controlplane.mirror.models import InstantRecord
 from controlplane.monitoring.alert_rules import CHECKS
 from controlplane.read_together import read_together
 from controlplane.tables.access import visible_tables
@@ -66,6 +65,12 @@ class Listed:
     """Of the newest slices: what a compaction merges."""
     bytes: int
     """Of the newest slices."""
+    base_rows: int | None
+    """In the base files of the newest slices, without rows in log files; None while no file group
+    is counted.
+    """
+    uncounted: int
+    """File groups whose base file is not counted."""
     small_files: int
     """File groups whose base file is smaller than `SMALL_FILE_BYTES`."""
     last_compaction_at: InstantTime | None
@@ -144,7 +149,6 @@ class _Known:
     losses: Mapping[int, Losses]
     pending: Mapping[int, tuple[int, int]]
     pins: frozenset[int]
-    files: Mapping[int, tuple[int, int, int]]
     commits: Mapping[int, Hourly]
     compactions: Mapping[int, tuple[InstantTime | None, int]]
     targets: Mapping[int, float | None]
@@ -195,28 +199,20 @@ def _known(user: User, pins: frozenset[int], now: datetime) -> _Known:
         writes, plans = pending.get(key, (0, 0))
         is_write = action in DATA_ACTIONS
         pending[key] = (writes + count * is_write, plans + count * (not is_write))
-    return _Known(now, writers, losses_by_hour(lost, starts), pending, pins, {}, {}, {}, {})
+    return _Known(now, writers, losses_by_hour(lost, starts), pending, pins, {}, {}, {})
 
 
 def _with_more(known: _Known, keys: Sequence[int]) -> _Known:
     """What is much, of these tables."""
     if not keys:
         return known
-    groups = FileGroupRecord.objects.filter(table__in=keys, is_replaced=False).order_by()
-    is_small = Q(base_bytes__gt=0, base_bytes__lt=SMALL_FILE_BYTES)
-    summed = groups.values_list("table").annotate(
-        size=Sum("bytes"), logs=Sum("log_files"), small=Count("pk", filter=is_small)
-    )
     compacted = _compactions(keys)
     thresholds = Table.objects.filter(pk__in=keys).order_by()
     targets = thresholds.values_list("pk", query_target_minutes())
-    read_together(summed, compacted, targets)
-    files = {key: (size or 0, logs or 0, small) for key, size, logs, small in summed}
+    read_together(compacted, targets)
     compactions = {key: (last_at, deltas or 0) for key, last_at, deltas in compacted}
     commits = commits_by_hour(keys, hour_starts(known.now))
-    return replace(
-        known, files=files, commits=commits, compactions=compactions, targets=dict(targets)
-    )
+    return replace(known, commits=commits, compactions=compactions, targets=dict(targets))
 
 
 def _compactions(keys: Sequence[int]) -> QuerySet[Table, Any]:
@@ -293,6 +289,7 @@ SORTED_BY: Final[Mapping[str, _Key]] = {
     "conflicts": lambda row: (row.conflicts_24h, row.open_conflicts),
     "backlog": lambda row: (row.log_files, row.plans),
     "size": lambda row: row.bytes,
+    "base_rows": lambda row: (row.base_rows is not None, row.base_rows or 0),
     "small": lambda row: row.small_files,
     "deltas": lambda row: row.delta_commits,
     "compaction": lambda row: row.last_compaction_at or "",
@@ -309,9 +306,6 @@ SORTED_BY: Final[Mapping[str, _Key]] = {
 """What the list may be sorted by: the keys of its columns."""
 _BY_MUCH: Final = (
     "freshness",
-    "backlog",
-    "size",
-    "small",
     "deltas",
     "compaction",
     "rows",
@@ -338,7 +332,7 @@ def _listed(line: TableLine, known: _Known) -> Listed:
     writers = known.writers.get(line.key, [])
     lost = known.losses.get(line.key) or Losses()
     writes, plans = known.pending.get(line.key, (0, 0))
-    size, logs, small = known.files.get(line.key, (0, 0, 0))
+    files = line.files
     last_compaction_at, deltas = known.compactions.get(line.key, (None, 0))
     hourly = known.commits.get(line.key)
     return Listed(
@@ -349,9 +343,11 @@ def _listed(line: TableLine, known: _Known) -> Listed:
         open_conflicts=lost.open,
         pending=writes,
         plans=plans,
-        log_files=logs,
-        bytes=size,
-        small_files=small,
+        log_files=files.log_files,
+        bytes=files.bytes,
+        base_rows=files.base_rows,
+        uncounted=files.uncounted,
+        small_files=files.small_files,
         last_compaction_at=last_compaction_at,
         delta_commits=deltas,
         commits=hourly.counts if hourly else [0] * HOURS,

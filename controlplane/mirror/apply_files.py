@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from controlplane.mirror.bulk import BATCH_ROWS, update_rows
 from controlplane.mirror.file_facts import FileGroupFacts, FileListing, SliceFacts
 from controlplane.mirror.models import FileGroupRecord, SyncMark
+from controlplane.mirror.row_counts import BaseFile
 from controlplane.tables.models import Table
 
 HISTORY_SLICES_MAX = 20
 SLICE_INSTANTS_MAX = 50
 
 
-def apply_file_groups(table: Table, mark: SyncMark, listing: FileListing) -> bool:
-    """Whether any row changed."""
+def apply_file_groups(
+    table: Table, mark: SyncMark, listing: FileListing, base_rows: Mapping[BaseFile, int]
+) -> bool:
+    """Whether any row changed. `base_rows`: rows by base file, as far as they are counted."""
     records = {
         (record.partition, record.file_id): record
         for record in mark.stored(FileGroupRecord.objects.filter(table=table))
     }
     new, changed = [], []
     for group in listing.groups:
-        columns = _columns(group)
+        columns = _columns(group, base_rows)
         record = records.pop((group.partition, group.file_id), None)
         if record is None:
             new.append(
@@ -38,17 +42,18 @@ def apply_file_groups(table: Table, mark: SyncMark, listing: FileListing) -> boo
         FileGroupRecord.objects.filter(pk__in=gone[start : start + BATCH_ROWS]).delete()
     FileGroupRecord.objects.bulk_create(new, batch_size=BATCH_ROWS)
     if changed:
-        update_rows(changed, list(_columns(listing.groups[0])))
+        update_rows(changed, list(_columns(listing.groups[0], {})))
     return bool(new or changed or gone)
 
 
-def _columns(group: FileGroupFacts) -> dict[str, Any]:
+def _columns(group: FileGroupFacts, base_rows: Mapping[BaseFile, int]) -> dict[str, Any]:
     latest, *older = group.slices
     instants = [instant for one in group.slices for instant in one.instants]
     return {
         "base_instant": latest.base_instant,
         "base_file": latest.base.name if latest.base else "",
         "base_bytes": latest.base.size if latest.base else 0,
+        "base_rows": base_rows.get((group.partition, latest.base.name)) if latest.base else 0,
         "log_files": len(latest.logs),
         "log_bytes": latest.log_bytes,
         "bytes": latest.bytes,

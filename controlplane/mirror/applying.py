@@ -25,6 +25,7 @@ from controlplane.mirror.apply_read_otherwise import read_otherwise_now
 from controlplane.mirror.apply_schemas import rebuild_schemas
 from controlplane.mirror.apply_sinks import apply_sinks
 from controlplane.mirror.apply_undone import apply_undone
+from controlplane.mirror.file_totals import store_file_totals
 from controlplane.mirror.health_history import describe_lost
 from controlplane.mirror.history_counts import keep_counts
 from controlplane.mirror.models import SyncMark
@@ -118,8 +119,9 @@ def _apply_listing(
     if apply_conflicts(table, mark, observed.listing, observed.conflicts):
         changed.add("conflicts")
     if observed.files is not None:
-        if apply_file_groups(table, mark, observed.files):
+        if apply_file_groups(table, mark, observed.files, observed.base_rows):
             changed.add("files")
+        store_file_totals(table, observed.files.left_out)
         mark.file_groups_left_out = observed.files.left_out
         mark.unproved = list(observed.files.unproved[:UNPROVED_MAX])
         mark.unmarked = list(observed.files.unmarked[:UNMARKED_MAX])

@@ -14,7 +14,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from controlplane.mirror.facts import InstantFacts, Key, Listing, completed_facts, key_of
+from controlplane.mirror.facts import (
+    CommitNote,
+    InstantFacts,
+    Key,
+    Listing,
+    completed_facts,
+    key_of,
+)
 from controlplane.mirror.models import InstantRecord, SyncMark
 from controlplane.tables.models import Table
 from workers.table import table as engine
@@ -64,8 +71,10 @@ def read_archive(
     listing: Listing,
     mark: SyncMark,
     completed: Collection[Key],
+    note: CommitNote | None = None,
 ) -> ArchiveFacts:
-    """`completed`: of which instants there are rows that are not archived.
+    """`completed`: of which instants there are rows that are not archived. `note` is called with
+    the metadata of each commit that is read.
 
     Nothing is opened while the history is the one that was read last, no row misses its instant and
     none its content. Raises MalformedTable.
@@ -86,7 +95,7 @@ def read_archive(
             gone = frozenset(kept - _those_in(archived, kept))
     is_long = names.num_rows > NAMES_ALONE
     wanted = [] if is_long else _newest(names) or _unread(table, mark)
-    contents = _read(opened, wanted)
+    contents = _read(opened, wanted, note)
     left = names.num_rows + mark.names_only - len(contents)
     ends_reading = bool(mark.names_only) and left <= 0
     return ArchiveFacts(moved, names, contents, gone, left <= 0, ends_reading)
@@ -155,7 +164,9 @@ def _unread(table: Table, mark: SyncMark) -> list[_Named]:
     return sorted(newest[:CONTENTS_PER_PASS_MAX])
 
 
-def _read(opened: engine.Table, wanted: list[_Named]) -> tuple[InstantFacts, ...]:
+def _read(
+    opened: engine.Table, wanted: list[_Named], note: CommitNote | None
+) -> tuple[InstantFacts, ...]:
     if not wanted:
         return ()
     keys = {(requested_at, action) for requested_at, action, _ in wanted}
@@ -166,10 +177,12 @@ def _read(opened: engine.Table, wanted: list[_Named]) -> tuple[InstantFacts, ...
         with_content=True,
         is_partial=True,
     )
-    return tuple(_facts(opened, one) for one in archived if key_of(one.instant) in keys)
+    return tuple(_facts(opened, one, note) for one in archived if key_of(one.instant) in keys)
 
 
-def _facts(opened: engine.Table, archived: ArchivedInstant) -> InstantFacts:
+def _facts(
+    opened: engine.Table, archived: ArchivedInstant, note: CommitNote | None
+) -> InstantFacts:
     if archived.metadata is None:
         return InstantFacts(instant=archived.instant)
-    return completed_facts(opened, archived.instant, archived.metadata)
+    return completed_facts(opened, archived.instant, archived.metadata, note)

@@ -44,3 +44,24 @@ class HistoryCount(models.Model):
 
     def __str__(self) -> str:
         return f"{self.stretch} {self.action}: {self.instants}"
+
+
+class FileTotals(models.Model):
+    """Sums over the file groups of one table that no replacecommit took away."""
+
+    table = models.OneToOneField(Table, on_delete=models.CASCADE, related_name="file_totals")
+    bytes = models.BigIntegerField(default=0)
+    """In the newest slices."""
+    log_files = models.PositiveIntegerField(default=0)
+    """In the newest slices: what a compaction merges."""
+    small_files = models.PositiveIntegerField(default=0)
+    """File groups whose base file is smaller than `queries.files.SMALL_FILE_BYTES`."""
+    base_rows = models.BigIntegerField(null=True)
+    """In the base files of the newest slices, without rows in log files; null while no file group
+    is counted.
+    """
+    uncounted = models.PositiveIntegerField(default=0)
+    """File groups whose base file is not counted."""
+
+    def __str__(self) -> str:
+        return f"{self.base_rows} rows, {self.bytes} bytes"

@@ -71,6 +71,7 @@ _SHOWN_ELSEWHERE = (
 _REWRITES = ("COMPACT", "CLUSTER", "LOG_COMPACT")
 Key = tuple[str, str]
 """(requested time, action): what tells two instants of one table apart."""
+CommitNote = Callable[[CommitMetadata], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,21 +143,26 @@ def key_of(instant: Instant) -> Key:
     return instant.requested_at, instant.action.value
 
 
-def instant_facts(table: Table, instant: Instant, beat: Heartbeat | None) -> InstantFacts | None:
-    """What one instant's file says; None when it went away since the listing.
+def instant_facts(
+    table: Table, instant: Instant, beat: Heartbeat | None, note: CommitNote | None = None
+) -> InstantFacts | None:
+    """What one instant's file says; None when it went away since the listing. `note` is called
+    with the metadata of a commit.
 
     Damaged content is a fact too: the instant is kept, with the damage in its metadata.
     """
     if not instant.is_completed:
         return _pending(table, instant, beat)
     content = _content(table, instant)
-    return None if content is None else completed_facts(table, instant, content)
+    return None if content is None else completed_facts(table, instant, content, note)
 
 
-def completed_facts(table: Table, instant: Instant, content: bytes) -> InstantFacts:
+def completed_facts(
+    table: Table, instant: Instant, content: bytes, note: CommitNote | None = None
+) -> InstantFacts:
     """What the completed file, or the history's copy of it, says."""
     try:
-        return _completed(table, instant, content)
+        return _completed(table, instant, content, note)
     except (MalformedTable, UnsupportedTable) as error:
         return _damaged(instant, error)
 
@@ -238,7 +244,9 @@ def _pending(table: Table, instant: Instant, beat: Heartbeat | None) -> InstantF
     )
 
 
-def _completed(table: Table, instant: Instant, content: bytes) -> InstantFacts:
+def _completed(
+    table: Table, instant: Instant, content: bytes, note: CommitNote | None
+) -> InstantFacts:
     if instant.action is Action.ROLLBACK:
         return InstantFacts(
             instant=instant,
@@ -260,6 +268,8 @@ def _completed(table: Table, instant: Instant, content: bytes) -> InstantFacts:
     if not instant.action.writes_data:
         return InstantFacts(instant=instant)
     commit = read_commit_metadata(content)
+    if note is not None:
+        note(commit)
     extra = commit.extra_metadata
     stats = commit.stats
     return InstantFacts(

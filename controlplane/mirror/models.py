@@ -11,13 +11,14 @@ from typing import Final, Literal
 from django.db import models
 
 from controlplane.fields import InstantTimeField, OptionalInstantTimeField
-from controlplane.mirror.count_models import HistoryCount
+from controlplane.mirror.count_models import FileTotals, HistoryCount
 from controlplane.mirror.sink_models import SinkParticipant, SinkRecord
 from controlplane.mirror.sync_models import SyncMark
 from controlplane.tables.models import Table
 
 __all__ = [
     "FileGroupRecord",
+    "FileTotals",
     "HeartbeatRecord",
     "HistoryCount",
     "InstantRecord",
@@ -194,6 +195,10 @@ class FileGroupRecord(models.Model):
     base_file = models.CharField(max_length=300, blank=True)
     """The name alone; blank for a slice of logs."""
     base_bytes = models.BigIntegerField(default=0)
+    base_rows = models.BigIntegerField(null=True)
+    """Rows in the base file, 0 without one; null while not counted, `row_counts.UNREADABLE` for a
+    damaged file.
+    """
     log_files = models.PositiveIntegerField(default=0)
     log_bytes = models.BigIntegerField(default=0)
     bytes = models.BigIntegerField(default=0)

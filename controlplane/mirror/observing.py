@@ -15,6 +15,7 @@ from controlplane.mirror.facts import InstantFacts, Key, Listing, MarkerFacts, k
 from controlplane.mirror.file_facts import FileListing, list_file_groups
 from controlplane.mirror.models import InstantRecord, SyncMark
 from controlplane.mirror.phase_facts import file_times, phase_key
+from controlplane.mirror.row_counts import BaseFile, RowCounts, stored_counts
 from controlplane.mirror.sink_facts import SinkFacts, observe_sinks
 from controlplane.mirror.undone_facts import UndoneFacts, read_undone
 from controlplane.tables.models import Table
@@ -33,7 +34,7 @@ from workers.timeline.instant import Instant, State
 INSTANTS_PER_PASS_MAX = 2000
 """More than this are read over several passes, newest first, so that no pass outlives its turn."""
 ERROR_CHARS_MAX = 500
-PROJECTION = "11"
+PROJECTION = "12"
 """Changes with what is mirrored: a mirror that an older program made is read again, whole."""
 
 
@@ -70,6 +71,8 @@ class Observed:
     archive: ArchiveFacts = field(default_factory=ArchiveFacts)
     files: FileListing | None = None
     """None as well when files cannot be listed; `problem` says why."""
+    base_rows: Mapping[BaseFile, int] = field(default_factory=dict)
+    """Rows by base file of the newest slices, as far as they are counted."""
     problem: str = ""
     is_complete: bool = True
     """False when something vanished while it was read, or was left: the next pass must not skip."""
@@ -97,8 +100,11 @@ def observe(table: Table, opened: engine.Table, mark: SyncMark) -> Observed:
     known = _known(table, mark)
     changed = [one for one in listing.timeline.instants if _is_news(one, known)]
     wanted = changed[-INSTANTS_PER_PASS_MAX:]
+    files, problem = _list_files(opened, listing)
+    counts = RowCounts(stored_counts(table, mark), files)
+    note = counts.count_written
     read = [
-        facts.instant_facts(opened, instant, by_instant.get(instant.requested_at))
+        facts.instant_facts(opened, instant, by_instant.get(instant.requested_at), note)
         for instant in wanted
     ]
     conflicts = [
@@ -113,8 +119,8 @@ def observe(table: Table, opened: engine.Table, mark: SyncMark) -> Observed:
         if one is not None
     ]
     completed = [key for key, (state, _) in known.items() if state == State.COMPLETED.value]
-    archive = read_archive(table, opened, listing, mark, completed)
-    files, problem = _list_files(opened, listing)
+    archive = read_archive(table, opened, listing, mark, completed, note)
+    counts.count_by_footers(opened.storage)
     return Observed(
         listing=listing,
         beats=beats,
@@ -128,8 +134,9 @@ def observe(table: Table, opened: engine.Table, mark: SyncMark) -> Observed:
         undone=read_undone(table, opened.storage, listing),
         archive=archive,
         files=files,
+        base_rows=counts.rows,
         problem=problem,
-        is_complete=len(present) == len(changed) and archive.is_complete,
+        is_complete=len(present) == len(changed) and archive.is_complete and counts.is_complete,
     )
 
 

@@ -16,6 +16,7 @@ from django.db import connection, models
 
 from controlplane.mirror.models import (
     FileGroupRecord,
+    FileTotals,
     HeartbeatRecord,
     InstantRecord,
     LockRecord,
@@ -30,7 +31,7 @@ from controlplane.tables.models import Table
 
 HISTORY: Final = "history"
 """Of archived instants, which may be very many: summed by range, see `history_sum`."""
-OF_LISTING: Final = ("instants", "undone", "schemas", "files", "conflicts")
+OF_LISTING: Final = ("instants", "undone", "schemas", "files", "file_totals", "conflicts")
 OF_CLAIMS: Final = ("table", "heartbeats", "markers", "directories", "lock")
 OF_BOTH: Final = ("sinks", "participants")
 KINDS: Final = (*OF_LISTING, HISTORY, *OF_CLAIMS, *OF_BOTH)
@@ -92,6 +93,7 @@ def models_of() -> Mapping[str, type[models.Model]]:
         "undone": UndoneRecord,
         "schemas": SchemaRecord,
         "files": FileGroupRecord,
+        "file_totals": FileTotals,
         "conflicts": apps.get_model("writers", "Conflict"),
         "table": Table,
         "heartbeats": HeartbeatRecord,

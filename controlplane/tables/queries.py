@@ -8,7 +8,7 @@ from typing import Any
 
 from django.apps import apps
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from controlplane.tables.access import visible_tables
@@ -19,6 +19,7 @@ from workers.clock import InstantTime, parse_instant
 
 _NOT_SHOWN = ("groups", "join_needs", "properties", "property_changes", "overtaken")
 """Of a list: long, and to be decoded."""
+_FILE_TOTALS = ("base_rows", "log_files", "uncounted")
 PENDING = ("requested", "inflight")
 OPEN_INSTANTS = Q(instants__state__in=PENDING, instants__completed_at__isnull=True)
 """Of a table. The second says what the first does, as the index has it."""
@@ -50,6 +51,12 @@ class TableRow:
     """How old the newest commit may be, in minutes; null for no target."""
     is_default_target: bool
     """The target is SLUICE_FRESHNESS_TARGET_MIN, and no check uses it."""
+    base_file_rows: int | None
+    """Rows in the base files of the newest slices; null while no file group is counted."""
+    unmerged_log_files: int
+    """Log files of the newest slices. Rows in them are not counted in `base_file_rows`."""
+    uncounted_file_groups: int
+    """File groups whose base file is not counted."""
     active_writers: int
     conflicts_24h: int
     pending_instants: int
@@ -70,9 +77,11 @@ class TableRow:
 
 def table_rows(tables: QuerySet[Table], at: datetime) -> list[TableRow]:
     """A row for each of these tables, in their order. Five queries, however many there are."""
-    shown = tables.annotate(last_commit_at=_last_commit(), target_min=query_target_minutes()).defer(
-        *_NOT_SHOWN
-    )
+    shown = tables.annotate(
+        last_commit_at=_last_commit(),
+        target_min=query_target_minutes(),
+        **{name: F(f"file_totals__{name}") for name in _FILE_TOTALS},
+    ).defer(*_NOT_SHOWN)
     listed = list(shown.prefetch_related("heartbeats"))
     keys = [table.pk for table in listed]
     pending = _counts("mirror", "InstantRecord", keys, completed_at__isnull=True)
@@ -94,6 +103,7 @@ def table_rows(tables: QuerySet[Table], at: datetime) -> list[TableRow]:
             last_commit_at=table.last_commit_at,
             last_commit_age_s=instant_age_s(table.last_commit_at, at),
             **_target_columns(table.target_min),
+            **_row_columns(*(vars(table)[name] for name in _FILE_TOTALS)),
             active_writers=_active_writers(table, at),
             conflicts_24h=conflicts.get(table.pk, 0),
             pending_instants=pending.get(table.pk, 0),
@@ -126,7 +136,10 @@ def counts_query(table: Table, at: datetime) -> QuerySet[Table, Any]:
         recent=_count_of("writers", "Conflict", decided_at__gte=at - timedelta(days=1)),
         pending=_count_of("mirror", "InstantRecord", completed_at__isnull=True),
     )
-    return counted.values_list("last_commit_at", "recent", "pending", query_target_minutes())
+    totals = [f"file_totals__{name}" for name in _FILE_TOTALS]
+    return counted.values_list(
+        "last_commit_at", "recent", "pending", query_target_minutes(), *totals
+    )
 
 
 def table_row(
@@ -140,7 +153,8 @@ def table_row(
     and for a table that cannot be read, as far as the caller has not read them before.
     """
     at = now or timezone.now()
-    [(last, recent, pending, target_min)] = counts_query(table, at) if counts is None else counts
+    rows = counts_query(table, at) if counts is None else counts
+    [(last, recent, pending, target_min, *totals)] = rows
     return TableRow(
         slug=table.slug,
         name=table.name,
@@ -156,6 +170,7 @@ def table_row(
         last_commit_at=last,
         last_commit_age_s=instant_age_s(last, at),
         **_target_columns(target_min),
+        **_row_columns(*totals),
         active_writers=_active_writers(table, at) if active_writers is None else active_writers,
         conflicts_24h=recent or 0,
         pending_instants=pending or 0,
@@ -169,6 +184,16 @@ def _target_columns(threshold_min: float | None) -> dict[str, Any]:
     return {
         "freshness_target_min": target and target.minutes,
         "is_default_target": target is not None and target.is_default,
+    }
+
+
+def _row_columns(
+    rows: int | None, log_files: int | None, uncounted: int | None
+) -> dict[str, int | None]:
+    return {
+        "base_file_rows": rows,
+        "unmerged_log_files": log_files or 0,
+        "uncounted_file_groups": uncounted or 0,
     }
 
 

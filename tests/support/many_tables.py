@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from controlplane.mirror.file_totals import store_file_totals
 from controlplane.mirror.models import FileGroupRecord, HeartbeatRecord, InstantRecord
 from controlplane.monitoring.models import Alert, TableHealth
 from controlplane.tables.models import Table
@@ -97,6 +98,8 @@ def many_tables(count: int, now: datetime) -> list[Table]:
         )
         for at, table in enumerate(tables)
     )
+    for table in tables:
+        store_file_totals(table)
     return list(tables)
 
 

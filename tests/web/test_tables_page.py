@@ -23,6 +23,7 @@ from pytest_django import Settings
 from controlplane.accounts.models import Grant
 from controlplane.audit.models import AuditEvent
 from controlplane.home.tables import EXPORT_ROWS_MAX, SORTED_BY
+from controlplane.mirror.file_totals import store_file_totals
 from controlplane.mirror.models import FileGroupRecord, InstantRecord
 from controlplane.mirror.queries.files import SMALL_FILE_BYTES
 from controlplane.mirror.sync import sync_table
@@ -338,12 +339,18 @@ def test_columns_of_files_and_compactions_count_what_the_mirror_has(as_viewer: C
         completed_at=instant(now, seconds=2.5 * 3_600),
     )  # fmt: skip
     FileGroupRecord.objects.filter(table=first).update(base_bytes=5)
-    FileGroupRecord.objects.filter(table=second).update(base_bytes=SMALL_FILE_BYTES)
+    FileGroupRecord.objects.filter(table=second).update(base_bytes=SMALL_FILE_BYTES, base_rows=7)
+    store_file_totals(first)
+    store_file_totals(second)
 
     rows = as_viewer.get("/tables/export?as=json&sort=-deltas").json()["rows"]
 
     counts = {row["slug"]: (row["small"], row["deltas"]) for row in rows}
     assert counts == {"lake-0000": (1, 2), "lake-0001": (0, 4)}
     assert [row["slug"] for row in rows] == ["lake-0001", "lake-0000"]
+    assert [row["base_rows"] for row in rows] == [7, None]
+    assert [
+        row["slug"] for row in as_viewer.get("/tables/export?as=json&sort=base_rows").json()["rows"]
+    ] == ["lake-0000", "lake-0001"]
     assert rows[0]["compaction"] is None
     assert rows[1]["compaction"]

@@ -1125,6 +1125,9 @@ class TableRow(TypedDict):
     last_commit_age_s: float | None
     freshness_target_min: float | None
     is_default_target: bool
+    base_file_rows: int | None
+    unmerged_log_files: int
+    uncounted_file_groups: int
     active_writers: int
     conflicts_24h: int
     pending_instants: int
