@@ -1,12 +1,17 @@
-"""Addresses of what people may do and did: roles, and the audit."""
+"""Addresses of login, people, roles, tokens and the audit."""
 
 from __future__ import annotations
 
 from django.urls import path
 
-from web.pages import access, audit, groups, password, people, tokens
+from web.pages import access, audit, groups, password, people, provider, tokens
 
 urlpatterns = [
+    path("login/", provider.SignInView.as_view(), name="login"),
+    path("login/oidc/", provider.StartView.as_view(), name="oidc-start"),
+    path("login/oidc/callback/", provider.CallbackView.as_view(), name="oidc-callback"),
+    path("login/oidc/leave/", provider.leave_provider, name="oidc-leave"),
+    path("logout/", provider.SignOutView.as_view(), name="logout"),
     path("access", access.access, name="access"),
     path("access/rows", access.access_rows, name="access-rows"),
     path("access/rows/<int:grant_id>/take", access.access_rows_take, name="access-rows-take"),
