@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from django import forms
 
-from controlplane.operations.descriptions.field import Description, Field, FieldType
+from controlplane.operations.descriptions.field import TYPED, Description, Field, FieldType
 from web.option_lines import options_of
 
 LINES_CHARS_MAX = 10_000
@@ -19,6 +20,20 @@ class OptionLines(forms.CharField):
     def clean(self, value: Any) -> dict[str, str]:
         """Return the options by key. Raises ValidationError."""
         return options_of(str(super().clean(value)))
+
+
+class JsonObject(forms.CharField):
+    """A JSON object; an empty one for no text."""
+
+    def clean(self, value: Any) -> dict[str, Any]:
+        """Return the object. Raises ValidationError."""
+        try:
+            parsed = json.loads(str(super().clean(value)).strip() or "{}")
+        except ValueError as error:
+            raise forms.ValidationError(f"Invalid JSON: {error}.") from error
+        if not isinstance(parsed, dict):
+            raise forms.ValidationError("Enter a JSON object: {...}.")
+        return parsed
 
 
 class TextList(forms.CharField):
@@ -61,7 +76,7 @@ def to_form_field(field: Field) -> forms.Field:
     has_initial = isinstance(field.default, str | int) and field.default != ""
     words: dict[str, Any] = {
         "label": field.label,
-        "help_text": field.help,
+        "help_text": field.help + TYPED.get(field.type, ""),
         "required": field.is_needed,
         "initial": field.default if has_initial else None,
     }
@@ -74,7 +89,9 @@ def to_form_field(field: Field) -> forms.Field:
         return forms.ChoiceField(choices=choices, **words)
     match field.type:
         case FieldType.NUMBER:
-            errors = {**errors, "required": errors.get("required", "Enter a whole number.")}
+            errors.setdefault("required", "Enter a whole number.")
+            errors["min_value"] = f"Enter at least {field.least or 0:,}."
+            errors["max_value"] = f"Enter at most {field.most or 0:,}."
             words["required"] = has_initial or field.is_needed
             return forms.IntegerField(
                 min_value=field.least, max_value=field.most, error_messages=errors, **words
@@ -90,6 +107,8 @@ def to_form_field(field: Field) -> forms.Field:
         case FieldType.MOMENT:
             errors = {**errors, "invalid": "Enter a time as 2026-01-31 14:00."}
             return forms.DateTimeField(error_messages=errors, **words)
+        case FieldType.OBJECT:
+            return JsonObject(max_length=field.chars_max, widget=forms.Textarea, **words)
         case FieldType.OPTIONS:
             words["required"] = False  # The parts have fields of their own.
             return OptionLines(max_length=LINES_CHARS_MAX, widget=forms.Textarea, **words)

@@ -1,4 +1,4 @@
-"""The form of a schedule: what is asked for, and when. All of it is checked again behind it."""
+"""The form of a schedule. The control plane checks every value again."""
 
 from __future__ import annotations
 
@@ -9,52 +9,33 @@ from uuid import UUID
 
 from django import forms
 
+from controlplane.operations.descriptions.schedules import CREATE_SCHEDULE
 from controlplane.operations.descriptions.services import get_service
 from controlplane.operations.permissions import schedulable_services
-from controlplane.operations.scheduled.due_times import CRON_CHARS_MAX, EVERY_S_MAX, EVERY_S_MIN
 from controlplane.operations.scheduled.queries import ScheduleRow
 from controlplane.operations.scheduled.wishes import ScheduleWish
+from web.request_forms import RequestForm
 
-REASON_CHARS_MAX = 500
 WRITE = "write"
 _SOURCE = {"source": {"kind": "parquet", "path": "/data/new.parquet"}, "operation": "upsert"}
 
 
-class ScheduleForm(forms.Form):
-    name = forms.CharField(
-        max_length=64,
-        help_text="a-z, A-Z, 0-9, spaces, _, . and -",
-        error_messages={"required": "Enter a name."},
-    )
-    what = forms.ChoiceField()
-    parameters = forms.CharField(max_length=20_000, required=False)
-    trigger = forms.ChoiceField(
-        choices=[("every", "at an interval"), ("cron", "by cron"), ("after", "after a schedule")]
-    )
-    every_minutes = forms.IntegerField(
-        min_value=EVERY_S_MIN // 60,
-        max_value=EVERY_S_MAX // 60,
-        required=False,
-        initial=60,
-        help_text="starting when the schedule is saved",
-    )
-    cron = forms.CharField(
-        max_length=CRON_CHARS_MAX,
-        required=False,
-        help_text="minute, hour, day of the month, month, day of the week: 30 2 * * 1-5",
-    )
-    time_zone = forms.CharField(
-        max_length=64, required=False, initial="UTC", help_text="such as Europe/Oslo"
-    )
-    after = forms.ChoiceField(required=False)
-    reason = forms.CharField(max_length=REASON_CHARS_MAX, required=False)
+class ScheduleForm(RequestForm):
+    """A schedule of one table."""
+
+    description = CREATE_SCHEDULE
 
     def __init__(self, *args: Any, others: Sequence[ScheduleRow] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         services = [(name, get_service(name).title) for name in schedulable_services()]
-        self.fields["what"] = forms.ChoiceField(choices=[(WRITE, "Write"), *services])
         named = [(str(other.id), f"{other.name} of {other.table_slug}") for other in others]
-        self.fields["after"] = forms.ChoiceField(choices=[("", "none"), *named], required=False)
+        self._offer("what", [(WRITE, "Write"), *services])
+        self._offer("after", [("", "none"), *named])
+        for name in ("every_minutes", "after"):
+            self.fields[name].required = False
+
+    def _offer(self, name: str, choices: Sequence[tuple[str, str]]) -> None:
+        self.fields[name] = forms.ChoiceField(choices=choices, label=self.fields[name].label)
 
     @classmethod
     def of(
@@ -79,16 +60,6 @@ class ScheduleForm(forms.Form):
                 "after": str(row.after_schedule_id or ""),
             },
         )
-
-    def clean_parameters(self) -> dict[str, Any]:
-        text = str(self.cleaned_data["parameters"]).strip() or "{}"
-        try:
-            parameters = json.loads(text)
-        except ValueError as error:
-            raise forms.ValidationError(f"Invalid JSON: {error}.") from error
-        if not isinstance(parameters, dict):
-            raise forms.ValidationError("Enter a JSON object: {...}.")
-        return parameters
 
     def clean(self) -> dict[str, Any]:
         words = dict(super().clean() or {})

@@ -68,6 +68,12 @@ class CreateForm(PlaceForm):
     description = CREATE_TABLE
     idempotency_key = forms.UUIDField(initial=uuid.uuid4)
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields[
+            "columns"
+        ].help_text = "One “name type” per line, as in CREATE TABLE; “not null” requires a value."
+
     def clean_columns(self) -> list[Column]:
         lines = str(self.cleaned_data["columns"]).splitlines()
         try:

@@ -108,9 +108,7 @@ def _method(description: Description) -> str:
     if description.takes_key:
         rest.append("key: str | None = None")
     parameters = ["self", *first, *(["*", *rest] if rest else [])]
-    values = {
-        field.name: _TYPES.get(field.type, _TEXT)[1].format(name=names[field.name]) for field in own
-    }
+    values = {field.name: _value(field, names[field.name]) for field in own}
     needed = {field.name: values[field.name] for field in own if field.is_needed}
     if is_plan_needed:
         needed |= {field.name: _from_plan(field) for field in of_plan}
@@ -182,6 +180,12 @@ def _parameter(field: Field, name: str) -> str:
             default = field.default if isinstance(field.default, str | int) else ""
             text = f'"{default}"' if isinstance(default, str) else repr(default)
             return f"{name}: {kind} = {text}"
+
+
+def _value(field: Field, name: str) -> str:
+    text = _TYPES.get(field.type, _TEXT)[1].format(name=name)
+    is_none = field.type is FieldType.NUMBER and field.default < (field.least or 0)
+    return f"{text} or None" if is_none else text
 
 
 def _from_plan(field: Field) -> str:

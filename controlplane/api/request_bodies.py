@@ -34,7 +34,7 @@ class RequestBody(Strict):
         }
 
 
-def body_of(description: Description) -> type[RequestBody]:
+def build_body(description: Description) -> type[RequestBody]:
     """Return the serializer of the request; requests with the same body share it."""
     members = {"description": description, "__doc__": description.purpose}
     name = description.body
@@ -47,7 +47,7 @@ def takes(
     """Decorate the method of a view that answers the request: its part of the OpenAPI document."""
     return extend_schema(
         operation_id=operation_id,
-        request=body_of(description),
+        request=build_body(description),
         parameters=[_KEY] if description.takes_key else None,
         responses={status: output(answer)},
     )
@@ -55,7 +55,7 @@ def takes(
 
 def read_body(description: Description, request: Request) -> dict[str, Any]:
     """Return the values of the body. Raises ValidationError."""
-    return validated(body_of(description), request)
+    return validated(build_body(description), request)
 
 
 def pop_given(request: Request, body: dict[str, Any]) -> Given:
@@ -93,7 +93,7 @@ def to_serializer_field(field: Field) -> serializers.Field[Any, Any, Any, Any]:
             return serializers.ListField(child=item, **counts, **options)
         case FieldType.ROWS:
             assert field.item is not None, field
-            return serializers.ListField(child=body_of(field.item)(), **counts, **options)
+            return serializers.ListField(child=build_body(field.item)(), **counts, **options)
         case FieldType.OPTIONS:
             return serializers.DictField(child=item, **options)
         case FieldType.OBJECT:

@@ -14,13 +14,16 @@ from django import forms
 from django.core.management import load_command_class
 
 from controlplane.api.client_calls import FILE, client_calls, find_places, parameter_names
-from controlplane.api.request_bodies import body_of
+from controlplane.api.request_bodies import build_body
 from controlplane.operations.descriptions.catalogue import DESCRIPTIONS, requests_page
 from controlplane.operations.descriptions.field import Description, Field
 from controlplane.operations.descriptions.services import SERVICES
 from controlplane.operations.descriptions.write import SOURCE, WRITE, part_names
 from tests.controlplane.api.promises import document
 from web.forms import RollbackForm, ServiceForm
+from web.pages.access import GrantForm, RowGrantForm
+from web.pages.streams import StreamForm
+from web.schedule_forms import ScheduleForm
 from web.sink_forms import SinkForm
 from web.table_forms import (
     CreateForm,
@@ -29,6 +32,7 @@ from web.table_forms import (
     SettingsForm,
     UnregisterForm,
 )
+from web.table_service_forms import SettingForm
 from web.write_forms import SOURCES, WriteForm
 from workers.public.sluice_client import Client
 from workers.sink.bounded import FIELDS, OFFSETS
@@ -37,7 +41,12 @@ from workers.table_services import registry
 REPOSITORY = Path(__file__).parents[2]
 PAGE = REPOSITORY / "docs" / "requests.md"
 FORMS: Final[Mapping[str, Callable[[], list[forms.Form]]]] = {
+    "grant": lambda: [GrantForm()],
+    "grant.rows": lambda: [RowGrantForm()],
     "rollback": lambda: [RollbackForm()],
+    "schedule": lambda: [ScheduleForm()],
+    "service.schedule": lambda: [SettingForm()],
+    "stream": lambda: [StreamForm()],
     "table": lambda: [RegisterForm()],
     "table.change": lambda: [SettingsForm()],
     "table.create": lambda: [CreateForm()],
@@ -82,11 +91,11 @@ def load_document() -> dict[str, Any]:
 def find_body_names(description: Description) -> set[str]:
     """Return the fields of the body that the OpenAPI document has for the address."""
     if description.method == "DELETE":  # The document has no bodies of these.
-        return set(body_of(description)().fields)
-    made = load_document()
-    address = made["paths"][f"/api/v1/{description.address}"][description.method.lower()]
+        return set(build_body(description)().fields)
+    openapi = load_document()
+    address = openapi["paths"][f"/api/v1/{description.address}"][description.method.lower()]
     reference = address["requestBody"]["content"]["application/json"]["schema"]["$ref"]
-    return set(made["components"]["schemas"][reference.rpartition("/")[2]]["properties"])
+    return set(openapi["components"]["schemas"][reference.rpartition("/")[2]]["properties"])
 
 
 def find_flags(command: str) -> set[str]:

@@ -263,7 +263,7 @@ def test_a_declared_stream_hides_no_row_of_an_inner_join(
     ("changes", "status", "words"),
     [
         ({"columns": "paid money"}, 422, "types are"),
-        ({"name": "no good"}, 422, "Letters, digits"),
+        ({"name": "no good"}, 422, "Use letters, digits"),
         ({"reason": ""}, 422, "Enter a reason"),
         ({"typed_name": "others"}, 400, "not the name of this table"),
         ({"columns": "price double"}, 400, "one group"),

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
@@ -15,10 +14,10 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
-from controlplane.accounts.role_names import GRANTED
 from controlplane.accounts.roles import is_auditor
 from controlplane.errors import ControlPlaneError
 from controlplane.operations.dependents import find_dependents
+from controlplane.operations.descriptions.access import GRANT, GRANT_ROWS
 from controlplane.tables.grants import (
     Granter,
     GrantRequest,
@@ -47,21 +46,13 @@ from web.confirmation import (
     is_confirmed,
 )
 from web.refusals import explained, page, person, refusal_of
+from web.request_forms import RequestForm
 
-_PLACES = ("user", "group", "namespace", "table")
-_RIGHTS = {"rows": "reads rows", "masked": "row access with masked columns"}
+_RIGHTS = {choice.value: choice.label for choice in GRANT_ROWS["right"].choices}
 
 
-class _HolderForm(forms.Form):
+class _HolderForm(RequestForm):
     """One user or group, and a place."""
-
-    user = forms.CharField(max_length=150, required=False, help_text="user name")
-    group = forms.CharField(max_length=150, required=False, help_text="user group")
-    namespace = forms.CharField(
-        max_length=64, required=False, help_text="applies to all its tables"
-    )
-    table = forms.CharField(max_length=64, required=False, help_text="slug of one table")
-    reason = forms.CharField(max_length=500, required=False, help_text="stored in the audit log")
 
     def clean(self) -> dict[str, Any]:
         words = dict(super().clean() or {})
@@ -73,7 +64,7 @@ class _HolderForm(forms.Form):
 class GrantForm(_HolderForm):
     """One role, for one user or group, in one namespace or on one table."""
 
-    role = forms.ChoiceField(choices=[(role, role) for role in GRANTED])
+    description = GRANT
 
     def clean(self) -> dict[str, Any]:
         words = super().clean()
@@ -85,8 +76,7 @@ class GrantForm(_HolderForm):
 class RowGrantForm(_HolderForm):
     """The right to read rows, for one user or group, at one place or everywhere."""
 
-    right = forms.ChoiceField(choices=list(_RIGHTS.items()))
-    everywhere = forms.BooleanField(required=False)
+    description = GRANT_ROWS
 
     def clean(self) -> dict[str, Any]:
         words = super().clean()
@@ -219,10 +209,10 @@ def _give_rows(form: RowGrantForm, user: User) -> tuple[int, str] | None:
 
 def _give(form: GrantForm, user: User) -> tuple[int, str] | None:
     """The status and the problem of what was refused; None once it was given."""
-    words = form.cleaned_data
-    wanted = GrantRequest(role=words["role"], **{key: words[key] for key in _PLACES})
+    words = dict(form.cleaned_data)
+    reason = words.pop("reason")
     try:
-        do_grant(wanted, by=Granter.person(user), reason=words["reason"])
+        do_grant(GrantRequest(**words), by=Granter.person(user), reason=reason)
     except Http404:
         form.add_error("table", "No table has this slug.")
         return 422, ""

@@ -31,10 +31,10 @@ from controlplane.operations.scheduled.queries import (
 )
 from controlplane.operations.schedules import service_settings
 from controlplane.tables.access import Permission, access_table, may
-from web.confirmation import Question, ask_first, is_confirmed
+from web.confirmation import REASON_CHARS_MAX, Question, ask_first, is_confirmed
 from web.list_parts import ListPart, build_part, read_window
 from web.refusals import explained, page, person, refusal_of
-from web.schedule_forms import REASON_CHARS_MAX, ScheduleForm
+from web.schedule_forms import ScheduleForm
 from web.time_zones import shown_zone
 
 if TYPE_CHECKING:

@@ -28,6 +28,7 @@ from controlplane.mirror.queries.streams import (
 )
 from controlplane.operations.actions import do_declare_stream, do_launch_stream
 from controlplane.operations.declaring import TYPES
+from controlplane.operations.descriptions.streams import DECLARE_STREAM
 from controlplane.operations.stream_rounds import round_queries, stream_rounds
 from controlplane.operations.stream_writes import stream_writes, writes_query
 from controlplane.read_together import read_together
@@ -35,62 +36,47 @@ from controlplane.tables.access import Permission, access_table, may
 from controlplane.tables.row_access import row_access
 from web import stream_figures as figures
 from web import stream_moments as over_time
+from web.confirmation import REASON_CHARS_MAX
 from web.refusals import page, person, refusal_of, sentence_of
+from web.request_forms import RequestForm
 
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
 
-REASON_CHARS_MAX = 500
 SOURCES = {"parquet": "Parquet file", "csv": "CSV file"}
 PARTS = ("board", "presence", "logs", "writers")
 
 
-class StreamForm(forms.Form):
+class StreamForm(RequestForm):
     """A new stream; the engine checks everything again."""
 
+    description = DECLARE_STREAM
     name = forms.RegexField(
         r"^[A-Za-z][A-Za-z0-9_]{0,63}$",
+        label=DECLARE_STREAM["name"].label,
         error_messages={
-            "required": "Name the stream.",
-            "invalid": "Letters, digits and _, a letter first.",
+            "required": DECLARE_STREAM["name"].refusal,
+            "invalid": "Use letters, digits and _, and start with a letter.",
         },
     )
     ordering = forms.RegexField(
         r"^[A-Za-z_][A-Za-z0-9_]*$",
+        label=DECLARE_STREAM["ordering"].label,
         error_messages={
-            "required": "Name the column that orders the stream's events.",
-            "invalid": "One new column name.",
-        },
-    )
-    ordering_type = forms.ChoiceField(choices=[(one, one) for one in TYPES], initial="timestamp")
-    columns = forms.CharField(
-        max_length=10_000,
-        error_messages={"required": "Name at least one column, each with a type."},
-    )
-    null_mode = forms.ChoiceField(
-        choices=[("overwrite", "erases the value"), ("keep", "says nothing")]
-    )
-    on_late = forms.ChoiceField(
-        choices=[("ignore", "is dropped"), ("overwrite", "wins, as the later commit")]
-    )
-    delete = forms.ChoiceField(
-        choices=[("group", "this stream's columns"), ("row", "the whole row")]
-    )
-    typed_name = forms.CharField(
-        max_length=200, error_messages={"required": "Enter the table name."}
-    )
-    reason = forms.CharField(
-        max_length=REASON_CHARS_MAX,
-        error_messages={
-            "required": "Enter a reason (stored in the audit log).",
-            "max_length": "Enter at most 500 characters.",
+            "required": DECLARE_STREAM["ordering"].refusal,
+            "invalid": "Enter one new column name.",
         },
     )
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        known = ", ".join(TYPES)
+        self.fields["columns"].help_text = f"One “name type” per line. Types: {known}."
+
     def clean_columns(self) -> dict[str, str]:
-        """One `name type` a line."""
+        """Return the types by name."""
         types: dict[str, str] = {}
-        for line in str(self.cleaned_data["columns"]).replace(",", "\n").splitlines():
+        for line in ",".join(self.cleaned_data["columns"]).split(","):
             words = line.replace(":", " ").split()
             if not words:
                 continue
@@ -104,16 +90,10 @@ class StreamForm(forms.Form):
         return types
 
     @property
-    def group(self) -> dict[str, Any]:
+    def declaration(self) -> dict[str, Any]:
         cleaned = self.cleaned_data
-        return {
-            "name": cleaned["name"],
-            "ordering": [cleaned["ordering"]],
-            "columns": list(cleaned["columns"]),
-            "null_mode": cleaned["null_mode"],
-            "on_late": cleaned["on_late"],
-            "delete": cleaned["delete"],
-        }
+        modes = {name: cleaned[name] for name in ("name", "null_mode", "on_late", "delete")}
+        return {**modes, "ordering": [cleaned["ordering"]], "columns": list(cleaned["columns"])}
 
     @property
     def types(self) -> dict[str, str]:
@@ -168,7 +148,7 @@ def declare(request: HttpRequest, slug: str) -> HttpResponse:
         try:
             do_declare_stream(
                 table,
-                form.group,
+                form.declaration,
                 form.types,
                 reason=form.cleaned_data["reason"],
                 typed_name=form.cleaned_data["typed_name"],
@@ -190,7 +170,6 @@ def declare(request: HttpRequest, slug: str) -> HttpResponse:
         "table": table,
         "form": form,
         "problem": problem,
-        "types": TYPES,
         "may_change": may(person(request), Permission.ADMINISTER, table),
     }
     return render(request, "pages/stream_declare.html", context, status=status)

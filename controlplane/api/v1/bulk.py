@@ -27,7 +27,7 @@ from controlplane.api.auth import IsAdminToWrite
 from controlplane.api.errors import ANSWERED, answer
 from controlplane.api.outputs import output, shown
 from controlplane.api.parsing import Strict, validated
-from controlplane.api.request_bodies import body_of, to_serializer_field
+from controlplane.api.request_bodies import build_body, to_serializer_field
 from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
 from controlplane.api.v1.table_services import ServiceRunApi
 from controlplane.api.views import ApiView
@@ -173,7 +173,7 @@ class BulkTablesApi(ApiView):
 
     class BulkTables(Strict):
         tables = serializers.ListField(
-            child=body_of(REGISTER_TABLE)(), min_length=1, max_length=MEMBERS_MAX
+            child=build_body(REGISTER_TABLE)(), min_length=1, max_length=MEMBERS_MAX
         )
 
         def validate_tables(self, tables: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.accounts.role_names import GRANTED
 from controlplane.api.auth import IsGranterToWrite
 from controlplane.api.if_match import if_unchanged
 from controlplane.api.outputs import output, shown, shown_list
-from controlplane.api.parsing import Strict, validated
+from controlplane.api.request_bodies import read_body, takes
 from controlplane.api.requests import actor
 from controlplane.api.views import ApiView
+from controlplane.operations.descriptions.access import GRANT
 from controlplane.tables.grants import (
     Granter,
     GrantRequest,
@@ -29,29 +28,15 @@ class GrantListApi(ApiView):
     permission_classes = [IsGranterToWrite]
     sort_keys = ("user", "group", "role", "namespace", "table", "granted_at")
 
-    class NewGrant(Strict):
-        role = serializers.ChoiceField(choices=GRANTED)
-        user = serializers.CharField(max_length=150, required=False, default="")
-        group = serializers.CharField(
-            max_length=150, required=False, default="", help_text="Of people, not of a role."
-        )
-        namespace = serializers.CharField(max_length=64, required=False, default="")
-        table = serializers.CharField(
-            max_length=64, required=False, default="", help_text="The table's slug."
-        )
-        reason = serializers.CharField(max_length=500, required=False, default="")
-
     @extend_schema(operation_id="grants_list", responses=output(GrantRow)(many=True))
     def get(self, request: Request) -> Response:
         """Those of the namespaces whose admin you are; all for auditors and admins everywhere."""
         return Response(shown_list(grants_shown_to(actor(request))))
 
-    @extend_schema(
-        operation_id="grants_create", request=NewGrant, responses={201: output(GrantRow)}
-    )
+    @takes(GRANT, "grants_create", GrantRow, status=201)
     def post(self, request: Request) -> Response:
         """In place of the role that the same user or group had at the same place."""
-        body = validated(self.NewGrant, request)
+        body = read_body(GRANT, request)
         reason, by = body.pop("reason"), Granter.person(actor(request))
         return Response(shown(do_grant(GrantRequest(**body), by=by, reason=reason)), status=201)
 

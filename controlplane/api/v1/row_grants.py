@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api.auth import IsAdminToWrite, IsGranterToWrite
 from controlplane.api.if_match import if_unchanged
 from controlplane.api.outputs import output, shown, shown_list
-from controlplane.api.parsing import Strict, validated
 from controlplane.api.request_bodies import read_body, takes
 from controlplane.api.requests import actor
 from controlplane.api.views import ApiView
 from controlplane.mirror.masking import MaskedColumns, do_mask_columns, masked_columns
+from controlplane.operations.descriptions.access import GRANT_ROWS
 from controlplane.operations.descriptions.tables import MASK_COLUMNS
 from controlplane.tables.access import Permission, access_table
 from controlplane.tables.grants import Granter
-from controlplane.tables.models import ROW_RIGHTS
 from controlplane.tables.row_grants import (
     RowGrantRequest,
     RowGrantRow,
@@ -33,32 +31,15 @@ class RowGrantListApi(ApiView):
     permission_classes = [IsGranterToWrite]
     sort_keys = ("user", "group", "right", "namespace", "table", "granted_at")
 
-    class NewRowGrant(Strict):
-        right = serializers.ChoiceField(
-            choices=ROW_RIGHTS, help_text="masked: rows with their masked columns."
-        )
-        user = serializers.CharField(max_length=150, required=False, default="")
-        group = serializers.CharField(max_length=150, required=False, default="")
-        namespace = serializers.CharField(max_length=64, required=False, default="")
-        table = serializers.CharField(
-            max_length=64, required=False, default="", help_text="The table's slug."
-        )
-        everywhere = serializers.BooleanField(required=False, default=False)
-        reason = serializers.CharField(max_length=500, required=False, default="")
-
     @extend_schema(operation_id="row_grants_list", responses=output(RowGrantRow)(many=True))
     def get(self, request: Request) -> Response:
         """Those of the namespaces whose admin you are; all for auditors and admins everywhere."""
         return Response(shown_list(row_grants_shown_to(actor(request))))
 
-    @extend_schema(
-        operation_id="row_grants_create",
-        request=NewRowGrant,
-        responses={201: output(RowGrantRow)},
-    )
+    @takes(GRANT_ROWS, "row_grants_create", RowGrantRow, status=201)
     def post(self, request: Request) -> Response:
         """In place of the right that the same user or group had at the same place."""
-        body = validated(self.NewRowGrant, request)
+        body = read_body(GRANT_ROWS, request)
         reason, by = body.pop("reason"), Granter.person(actor(request))
         given = do_give_rows(RowGrantRequest(**body), by=by, reason=reason)
         return Response(shown(given), status=201)

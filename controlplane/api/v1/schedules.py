@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from drf_spectacular.utils import extend_schema
@@ -13,18 +12,22 @@ from rest_framework.response import Response
 from controlplane.api.auth import IsOperatorToWrite
 from controlplane.api.if_match import if_unchanged
 from controlplane.api.outputs import output, shown, shown_list
-from controlplane.api.parsing import Strict, validated, validated_query
+from controlplane.api.parsing import Strict, validated_query
+from controlplane.api.request_bodies import read_body, takes
 from controlplane.api.requests import actor
 from controlplane.api.views import ApiView
 from controlplane.operations.ask import Requester
-from controlplane.operations.kinds.kind import kinds
+from controlplane.operations.descriptions.schedules import (
+    CHANGE_SCHEDULE,
+    CREATE_SCHEDULE,
+    PAUSE_SCHEDULE,
+)
 from controlplane.operations.scheduled.actions import (
     do_change_schedule,
     do_delete_schedule,
     do_make_schedule,
     do_pause_schedule,
 )
-from controlplane.operations.scheduled.due_times import CRON_CHARS_MAX, EVERY_S_MAX, EVERY_S_MIN
 from controlplane.operations.scheduled.queries import (
     ScheduleRow,
     ScheduleRunRow,
@@ -37,39 +40,6 @@ from controlplane.operations.scheduled.queries import (
 from controlplane.operations.scheduled.wishes import ScheduleWish
 from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX
 from controlplane.tables.access import Permission, access_table
-
-_SCHEDULED = sorted(name for name, kind in kinds().items() if kind.scheduled is not None)
-
-
-class ScheduleRequest(Strict):
-    """A schedule: one of `every_s`, `cron`, `after_schedule` and `after_operation` is given."""
-
-    name = serializers.CharField(max_length=64)
-    kind = serializers.ChoiceField(choices=_SCHEDULED)
-    service = serializers.CharField(max_length=32, required=False, default="", allow_blank=True)
-    parameters = serializers.DictField(
-        required=False, default=dict, help_text="As the operation is asked for without a schedule."
-    )
-    every_s = serializers.IntegerField(
-        min_value=EVERY_S_MIN, max_value=EVERY_S_MAX, required=False, default=0
-    )
-    cron = serializers.CharField(
-        max_length=CRON_CHARS_MAX,
-        required=False,
-        default="",
-        allow_blank=True,
-        help_text="Five fields.",
-    )
-    time_zone = serializers.CharField(
-        max_length=64, required=False, default="UTC", help_text="Of the cron expression."
-    )
-    after_schedule = serializers.UUIDField(
-        required=False, default=None, help_text="Each success of this schedule makes it due."
-    )
-    after_operation = serializers.UUIDField(
-        required=False, default=None, help_text="The success of this operation makes it due, once."
-    )
-    reason = serializers.CharField(max_length=500, required=False, default="")
 
 
 class ScheduleListApi(ApiView):
@@ -90,14 +60,10 @@ class TableScheduleListApi(ApiView):
         table = access_table(request.user, slug, Permission.VIEW)
         return Response(shown_list(schedules_of(table, request.user)))
 
-    @extend_schema(
-        operation_id="schedules_create",
-        request=ScheduleRequest,
-        responses={201: output(ScheduleRow)},
-    )
+    @takes(CREATE_SCHEDULE, "schedules_create", ScheduleRow, status=201)
     def post(self, request: Request, slug: str) -> Response:
         """Each run has your rights, as they are then."""
-        body = validated(ScheduleRequest, request)
+        body = read_body(CREATE_SCHEDULE, request)
         table = access_table(request.user, slug, Permission.OPERATE)
         owner, reason = actor(request), body.pop("reason")
         schedule = do_make_schedule(
@@ -119,12 +85,10 @@ class ScheduleApi(ApiView):
         return Response(shown(schedule_row(schedule, request.user)))
 
     @if_unchanged
-    @extend_schema(
-        operation_id="schedules_update", request=ScheduleRequest, responses=output(ScheduleRow)
-    )
+    @takes(CHANGE_SCHEDULE, "schedules_update", ScheduleRow, status=200)
     def put(self, request: Request, slug: str, schedule_id: UUID) -> Response:
         """From then on it runs in your name, with your rights."""
-        body = validated(ScheduleRequest, request)
+        body = read_body(CHANGE_SCHEDULE, request)
         schedule = access_schedule(request.user, slug, schedule_id, Permission.OPERATE)
         owner, reason = actor(request), body.pop("reason")
         changed = do_change_schedule(
@@ -144,16 +108,10 @@ class ScheduleApi(ApiView):
 class SchedulePauseApi(ApiView):
     permission_classes = [IsOperatorToWrite]
 
-    class PauseRequest(Strict):
-        is_paused = serializers.BooleanField()
-        reason = serializers.CharField(max_length=500, required=False, default="")
-
-    @extend_schema(
-        operation_id="schedules_pause", request=PauseRequest, responses=output(ScheduleRow)
-    )
+    @takes(PAUSE_SCHEDULE, "schedules_pause", ScheduleRow, status=200)
     def post(self, request: Request, slug: str, schedule_id: UUID) -> Response:
         """Pause it, or have it go on from now; what was due meanwhile is not made up for."""
-        body: dict[str, Any] = validated(self.PauseRequest, request)
+        body = read_body(PAUSE_SCHEDULE, request)
         schedule = access_schedule(request.user, slug, schedule_id, Permission.OPERATE)
         paused = do_pause_schedule(schedule, by=Requester.person(actor(request)), **body)
         return Response(shown(schedule_row(paused, request.user)))

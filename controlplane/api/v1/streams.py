@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -11,7 +9,8 @@ from rest_framework.response import Response
 
 from controlplane.api.auth import IsAdminToWrite
 from controlplane.api.outputs import output, shown, shown_list
-from controlplane.api.parsing import Strict, validated, validated_query
+from controlplane.api.parsing import Strict, validated_query
+from controlplane.api.request_bodies import read_body, takes
 from controlplane.api.requests import actor
 from controlplane.api.views import ApiView
 from controlplane.mirror.cell_stories import CellAnswer, explain
@@ -19,51 +18,23 @@ from controlplane.mirror.group_rows import GroupCommitRow
 from controlplane.mirror.queries.streams import StreamsBoard, commit_rows, streams_board
 from controlplane.mirror.queries.table_details import JoinStatus, join_status
 from controlplane.operations.actions import do_declare_stream
-from controlplane.operations.declaring import TYPES
+from controlplane.operations.descriptions.streams import DECLARE_STREAM
 from controlplane.operations.stream_rounds import StreamRounds, stream_rounds
 from controlplane.tables.access import Permission, access_table
 from controlplane.tables.row_access import row_access
-from workers.options.group_settings import DeleteScope, Granularity, NullMode, OnLate
-
-NAMES_MAX = 400
-
-
-class Names(serializers.ListField):
-    child = serializers.CharField(max_length=200)
 
 
 class StreamListApi(ApiView):
     permission_classes = [IsAdminToWrite]
-
-    class StreamDeclaration(Strict):
-        """As one entry of `hoodie.multistream.groups`, with the types of its columns."""
-
-        name = serializers.CharField(max_length=64)
-        ordering = Names(min_length=1, max_length=8)
-        columns = Names(min_length=1, max_length=NAMES_MAX)
-        types = serializers.DictField(
-            child=serializers.ChoiceField(choices=TYPES),
-            help_text="Of the ordering and of the columns, all of which are new to the table.",
-        )
-        on_late = serializers.ChoiceField(choices=list(OnLate), required=False)
-        null_mode = serializers.ChoiceField(choices=list(NullMode), required=False)
-        delete = serializers.ChoiceField(choices=list(DeleteScope), required=False)
-        granularity = serializers.ChoiceField(choices=list(Granularity), required=False)
-        reason = serializers.CharField(max_length=500)
-        table_name = serializers.CharField(max_length=200, help_text="The table's name, typed.")
 
     @extend_schema(operation_id="streams_read", responses=output(JoinStatus))
     def get(self, request: Request, slug: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)
         return Response(shown(join_status(table, row_access(request.user, table))))
 
-    @extend_schema(
-        operation_id="streams_declare",
-        request=StreamDeclaration,
-        responses={201: output(StreamsBoard)},
-    )
+    @takes(DECLARE_STREAM, "streams_declare", StreamsBoard, status=201)
     def post(self, request: Request, slug: str) -> Response:
-        body: dict[str, Any] = validated(self.StreamDeclaration, request)
+        body = read_body(DECLARE_STREAM, request)
         table = access_table(request.user, slug, Permission.ADMINISTER)
         types, reason, typed = body.pop("types"), body.pop("reason"), body.pop("table_name")
         do_declare_stream(table, body, types, reason=reason, typed_name=typed, by=actor(request))

@@ -13,8 +13,8 @@ from rest_framework.response import Response
 from controlplane.api.auth import IsAdminToWrite, IsOperator
 from controlplane.api.if_match import if_unchanged
 from controlplane.api.outputs import output, shown, shown_list
-from controlplane.api.parsing import Strict, validated, validated_query
-from controlplane.api.request_bodies import read_body, takes, to_serializer_field
+from controlplane.api.parsing import Strict, validated_query
+from controlplane.api.request_bodies import read_body, takes
 from controlplane.api.requests import actor, idempotency_key
 from controlplane.api.views import ApiView
 from controlplane.mirror.queries.files import Backlog, backlog
@@ -37,14 +37,11 @@ from controlplane.operations.actions import (
     plan_service,
     service_kinds,
 )
+from controlplane.operations.descriptions.schedules import SET_SERVICE
 from controlplane.operations.descriptions.services import PLAN_SERVICE, SERVICE
 from controlplane.operations.queries import OperationDetail, operation_detail
 from controlplane.operations.request_places import check_named_places
 from controlplane.operations.schedules import (
-    EVERY_S_DEFAULT,
-    EVERY_S_MAX,
-    EVERY_S_MIN,
-    TRIGGER_COMMITS_MAX,
     ServiceSettingRow,
     service_setting,
     service_settings,
@@ -113,29 +110,15 @@ class ServiceSettingApi(ApiView):
     permission_classes = [IsAdminToWrite]
     edited_fields = ("enabled", "every_s", "trigger_commits", "parameters")
 
-    class ServiceSettingRequest(Strict):
-        enabled = serializers.BooleanField()
-        every_s = serializers.IntegerField(
-            min_value=EVERY_S_MIN, max_value=EVERY_S_MAX, required=False, default=EVERY_S_DEFAULT
-        )
-        trigger_commits = serializers.IntegerField(
-            min_value=0, max_value=TRIGGER_COMMITS_MAX, required=False, default=0
-        )
-        parameters = to_serializer_field(SERVICE["parameters"])
-
     @extend_schema(operation_id="services_schedule_read", responses=output(ServiceSettingRow))
     def get(self, request: Request, slug: str, service: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)
         return Response(shown(service_setting(table, service)))
 
     @if_unchanged
-    @extend_schema(
-        operation_id="services_schedule",
-        request=ServiceSettingRequest,
-        responses=output(ServiceSettingRow),
-    )
+    @takes(SET_SERVICE, "services_schedule", ServiceSettingRow, status=200)
     def put(self, request: Request, slug: str, service: str) -> Response:
-        body = validated(self.ServiceSettingRequest, request)
+        body = read_body(SET_SERVICE, request)
         table = access_table(request.user, slug, Permission.ADMINISTER)
         row = do_update_service_setting(table=table, service=service, by=actor(request), **body)
         return Response(shown(row))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from argparse import ArgumentTypeError
 from argparse import _ActionsContainer as Arguments
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -9,13 +11,26 @@ from uuid import UUID
 
 from django.core.management.base import CommandError
 
-from controlplane.operations.descriptions.field import PLAN_HASH, REASON, Field, FieldType
+from controlplane.operations.descriptions.field import PLAN_HASH, REASON, TYPED, Field, FieldType
 from workers.loading.options import comma_names
+
+
+def parse_object(text: str) -> dict[str, Any]:
+    """Return the JSON object; an empty one for no text. Raises ArgumentTypeError."""
+    try:
+        value = json.loads(text or "{}")
+    except ValueError as error:
+        raise ArgumentTypeError(f"must be JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ArgumentTypeError("must be a JSON object: {...}")
+    return value
+
 
 _TYPES: Mapping[FieldType, Callable[[str], Any]] = {
     FieldType.NUMBER: int,
     FieldType.NAMES: comma_names,
     FieldType.ID: UUID,
+    FieldType.OBJECT: parse_object,
 }
 
 
@@ -83,4 +98,5 @@ def _help(field: Field) -> str:
     default = (
         f" [{field.default}]" if isinstance(field.default, str | int) and field.default else ""
     )
-    return f"{field.help or field.label}{key}{default}".replace("%", "%%")
+    typed = "" if field.type is FieldType.LIST else TYPED.get(field.type, "")
+    return f"{field.help or field.label}{typed}{key}{default}".replace("%", "%%")

@@ -7,22 +7,30 @@ from collections.abc import Sequence
 from typing import Final
 
 from controlplane.operations.descriptions import (
+    access,
     operations,
     rollback,
+    schedules,
     services,
     sinks,
+    streams,
     tables,
     write,
 )
 from controlplane.operations.descriptions.field import Description, Field, FieldType
 from controlplane.operations.descriptions.services import SERVICES, Service
 
-DESCRIPTIONS: Final[Sequence[Description]] = [
-    value
-    for module in (write, rollback, services, sinks, operations, tables)
-    for value in vars(module).values()
-    if isinstance(value, Description) and value.address
-]
+_MODULES: Final = (
+    *(write, rollback, services, sinks, operations, tables, schedules, streams, access),
+)
+DESCRIPTIONS: Final[Sequence[Description]] = list(
+    dict.fromkeys(
+        value
+        for module in _MODULES
+        for value in vars(module).values()
+        if isinstance(value, Description) and value.address
+    )
+)
 
 _HEAD: Final = """# Requests
 

@@ -35,6 +35,14 @@ LEFT_OUT: Final = object()
 """The default of a field that a request is stored without."""
 
 
+TYPED: Final = {
+    FieldType.LIST: " One per line.",
+    FieldType.NAMES: " Separated by commas.",
+    FieldType.OBJECT: " JSON.",
+}
+"""Of types that are one text in forms and commands: how it is typed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     value: str

@@ -95,7 +95,7 @@ CREATE_TABLE: Final = Description(
         Field(
             "columns",
             "Columns",
-            "One “name type” per line, as in CREATE TABLE; “not null” requires a value.",
+            "Columns with their types.",
             type=FieldType.ROWS,
             item=COLUMN,
             is_needed=True,
@@ -108,7 +108,7 @@ CREATE_TABLE: Final = Description(
         Field(
             "record_key",
             "Record key",
-            "Columns that identify a row, separated by commas.",
+            "Columns that identify a row.",
             type=FieldType.NAMES,
             is_needed=True,
             least=1,
@@ -119,7 +119,7 @@ CREATE_TABLE: Final = Description(
         Field(
             "partition_by",
             "Partition columns",
-            "Separated by commas; not partitioned when empty.",
+            "Not partitioned when empty.",
             type=FieldType.NAMES,
             default=list,
             most=_KEY_COLUMNS_MAX,
@@ -213,7 +213,7 @@ MASK_COLUMNS: Final = Description(
         Field(
             "columns",
             "Columns",
-            "All masked columns, one per line; fields of structs after dots.",
+            "All masked columns; fields of structs after dots.",
             type=FieldType.LIST,
             is_needed=True,
             chars_max=COLUMN_CHARS_MAX,

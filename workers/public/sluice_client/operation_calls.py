@@ -7,14 +7,19 @@ from typing import Any
 
 from .connection import Connection, drop_empty, drop_unset, segment, table_path
 from .rows import (
+    GrantRow,
     MaskedColumns,
     OperationDetail,
     OverwritePlan,
     PlanView,
+    RowGrantRow,
+    ScheduleRow,
     ServicePlanView,
+    ServiceSettingRow,
     SinkReset,
     SinkResetPlan,
     SinkSummary,
+    StreamsBoard,
     TableRow,
     Unregistered,
 )
@@ -313,6 +318,168 @@ class OperationCalls:
         body |= {"columns": list(columns)}
         path = f"{table_path(slug)}masked-columns/"
         return self._connection.ask(MaskedColumns, "PUT", path, body)
+
+    def create_schedule(
+        self,
+        slug: str,
+        name: str,
+        kind: str,
+        *,
+        service: str = "",
+        parameters: Mapping[str, Any] | None = None,
+        every_s: int = 0,
+        cron: str = "",
+        time_zone: str = "UTC",
+        after_schedule: str = "",
+        after_operation: str = "",
+        reason: str = "",
+    ) -> ScheduleRow:
+        """Create a schedule that runs as you. Exactly one of `every_s`, `cron`, `after_schedule`
+        and `after_operation` is needed."""
+        body = drop_empty(
+            service=service,
+            parameters=dict(parameters or {}),
+            every_s=every_s or None,
+            cron=cron,
+            time_zone=time_zone,
+            after_schedule=after_schedule,
+            after_operation=after_operation,
+            reason=reason,
+        )
+        body |= {"name": name, "kind": kind}
+        path = f"{table_path(slug)}schedules/"
+        return self._connection.ask(ScheduleRow, "POST", path, body)
+
+    def change_schedule(
+        self,
+        slug: str,
+        schedule_id: str,
+        name: str,
+        kind: str,
+        *,
+        service: str = "",
+        parameters: Mapping[str, Any] | None = None,
+        every_s: int = 0,
+        cron: str = "",
+        time_zone: str = "UTC",
+        after_schedule: str = "",
+        after_operation: str = "",
+        reason: str = "",
+    ) -> ScheduleRow:
+        """Replace all settings of a schedule. It runs as you from then on."""
+        body = drop_empty(
+            service=service,
+            parameters=dict(parameters or {}),
+            every_s=every_s or None,
+            cron=cron,
+            time_zone=time_zone,
+            after_schedule=after_schedule,
+            after_operation=after_operation,
+            reason=reason,
+        )
+        body |= {"name": name, "kind": kind}
+        path = f"{table_path(slug)}schedules/{segment(schedule_id)}/"
+        return self._connection.ask(ScheduleRow, "PUT", path, body)
+
+    def pause_schedule(
+        self, slug: str, schedule_id: str, is_paused: bool, *, reason: str = ""
+    ) -> ScheduleRow:
+        """Pause a schedule or resume it. Due times of the pause are skipped."""
+        body = drop_empty(reason=reason)
+        body |= {"is_paused": is_paused}
+        path = f"{table_path(slug)}schedules/{segment(schedule_id)}/pause/"
+        return self._connection.ask(ScheduleRow, "POST", path, body)
+
+    def schedule_service(
+        self,
+        slug: str,
+        service: str,
+        enabled: bool,
+        *,
+        every_s: int = 3600,
+        trigger_commits: int = 0,
+        parameters: Mapping[str, str] | None = None,
+    ) -> ServiceSettingRow:
+        """Set whether and when a table service runs automatically."""
+        body = drop_empty(
+            every_s=every_s, trigger_commits=trigger_commits, parameters=dict(parameters or {})
+        )
+        body |= {"enabled": enabled}
+        path = f"{table_path(slug)}services/{segment(service)}/schedule/"
+        return self._connection.ask(ServiceSettingRow, "PUT", path, body)
+
+    def declare_stream(
+        self,
+        slug: str,
+        name: str,
+        *,
+        ordering: Sequence[str],
+        columns: Sequence[str],
+        types: Mapping[str, str],
+        null_mode: str = "",
+        on_late: str = "",
+        delete: str = "",
+        granularity: str = "",
+        reason: str,
+        table_name: str,
+    ) -> StreamsBoard:
+        """Declare a stream: an entry of `hoodie.multistream.groups` with the types of its columns,
+        all of which are new to the table. A person types `table_name`."""
+        body = drop_empty(
+            null_mode=null_mode, on_late=on_late, delete=delete, granularity=granularity
+        )
+        body |= {
+            "name": name,
+            "ordering": list(ordering),
+            "columns": list(columns),
+            "types": dict(types or {}),
+            "reason": reason,
+            "table_name": table_name,
+        }
+        path = f"{table_path(slug)}streams/"
+        return self._connection.ask(StreamsBoard, "POST", path, body)
+
+    def grant(
+        self,
+        role: str,
+        *,
+        user: str = "",
+        group: str = "",
+        namespace: str = "",
+        table: str = "",
+        reason: str = "",
+    ) -> GrantRow:
+        """Grant a role to a user or a group, in a namespace or on a table. It replaces the role
+        granted there before."""
+        body = drop_empty(user=user, group=group, namespace=namespace, table=table, reason=reason)
+        body |= {"role": role}
+        path = "grants/"
+        return self._connection.ask(GrantRow, "POST", path, body)
+
+    def grant_rows(
+        self,
+        right: str,
+        *,
+        user: str = "",
+        group: str = "",
+        namespace: str = "",
+        table: str = "",
+        everywhere: bool = False,
+        reason: str = "",
+    ) -> RowGrantRow:
+        """Grant row access to a user or a group, in a namespace, on a table or everywhere. It
+        replaces the access granted there before."""
+        body = drop_empty(
+            user=user,
+            group=group,
+            namespace=namespace,
+            table=table,
+            everywhere=everywhere,
+            reason=reason,
+        )
+        body |= {"right": right}
+        path = "row-grants/"
+        return self._connection.ask(RowGrantRow, "POST", path, body)
 
     def _table_name(self, slug: str) -> str:
         return self._connection.get(TableRow, table_path(slug))["name"]

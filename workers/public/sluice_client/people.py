@@ -91,23 +91,6 @@ class PeopleCalls:
         """Roles in namespaces and on tables, of those places whose admin the token's owner is."""
         return self._connection.get(list[GrantRow], "grants/")
 
-    def grant(
-        self,
-        role: str,
-        *,
-        user: str = "",
-        group: str = "",
-        namespace: str = "",
-        table: str = "",
-        reason: str = "",
-    ) -> GrantRow:
-        """Give a person or a group a role in a namespace or on a table, in place of the one that
-        was held there.
-        """
-        places = {"user": user, "group": group, "namespace": namespace, "table": table}
-        given = {name: text for name, text in {**places, "reason": reason}.items() if text}
-        return self._connection.ask(GrantRow, "POST", "grants/", {"role": role, **given})
-
     def revoke(self, grant_id: int) -> None:
         """Take the role of one grant away, at once."""
         self._connection.ask(object, "DELETE", f"grants/{grant_id}/", {})

@@ -744,6 +744,19 @@ class RowColumn(TypedDict):
     is_masked: bool
 
 
+class RowGrantRow(TypedDict):
+    """`RowGrantRow` of the OpenAPI document."""
+
+    id: int
+    user: str
+    group: str
+    right: str
+    namespace: str
+    table: str
+    granted_at: str
+    granted_by: str
+
+
 class RowVersionRow(TypedDict):
     """`RowVersionRow` of the OpenAPI document."""
 
@@ -873,6 +886,18 @@ class ServicePlanView(TypedDict):
     is_empty: bool
     is_destructive: bool
     plan_hash: str
+
+
+class ServiceSettingRow(TypedDict):
+    """`ServiceSettingRow` of the OpenAPI document."""
+
+    service: str
+    enabled: bool
+    every_s: int
+    trigger_commits: int
+    parameters: dict[str, Any]
+    last_run_at: str | None
+    next_due_at: str | None
 
 
 class SilenceRow(TypedDict):

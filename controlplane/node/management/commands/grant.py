@@ -12,7 +12,10 @@ from django.http import Http404
 
 from controlplane.accounts.role_names import GRANTED
 from controlplane.errors import ControlPlaneError
+from controlplane.node.shell.arguments import add_fields
 from controlplane.node.shell.identity import granter
+from controlplane.operations.descriptions.access import GRANT, GRANT_ROWS
+from controlplane.operations.descriptions.field import REASON
 from controlplane.tables.grants import (
     Granter,
     GrantRequest,
@@ -48,16 +51,13 @@ class Command(BaseCommand):
             help=f"{', '.join(GRANTED)}; rows: reads rows; masked: sees masked columns too",
         )
         holder = give.add_mutually_exclusive_group(required=True)
-        holder.add_argument("--user", default="", help="the name that the user signs in with")
-        holder.add_argument("--group", default="", help="a group of people, not of a role")
+        add_fields(holder, [GRANT["user"], GRANT["group"]])
         place = give.add_mutually_exclusive_group(required=True)
-        place.add_argument("--namespace", default="", help="all tables that stand in it or will")
-        place.add_argument("--table", default="", help="the slug of one table")
-        place.add_argument("--everywhere", action="store_true", help="rows and masked alone")
+        add_fields(place, [GRANT_ROWS[name] for name in ("namespace", "table", "everywhere")])
         take = actions.add_parser("take", help="end one at once")
         take.add_argument("id", help="its number, as `list` shows it: 5, or r5 for reading rows")
         for each in (give, take):
-            each.add_argument("--reason", default="", help="for the audit")
+            add_fields(each, [REASON])
 
     def handle(self, *args: Any, **options: Any) -> None:
         by = granter()

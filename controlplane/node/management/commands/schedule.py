@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
@@ -14,7 +13,10 @@ from django.utils import timezone
 
 from controlplane.audit.shell import acting_user
 from controlplane.errors import ControlPlaneError
+from controlplane.node.shell.arguments import add_fields
 from controlplane.node.shell.identity import check_role, requester
+from controlplane.operations.descriptions.field import REASON
+from controlplane.operations.descriptions.schedules import CREATE_SCHEDULE
 from controlplane.operations.models import Schedule
 from controlplane.operations.scheduled.actions import (
     do_delete_schedule,
@@ -26,6 +28,8 @@ from controlplane.operations.scheduled.queries import ScheduleRow, all_schedules
 from controlplane.operations.scheduled.wishes import ScheduleWish
 from controlplane.tables.access import Permission
 from controlplane.tables.models import Table
+
+_TRIGGERS = ("every_s", "cron", "after_schedule", "after_operation")
 
 
 class Command(BaseCommand):
@@ -40,21 +44,14 @@ class Command(BaseCommand):
         due.add_argument("--time-zone", default="UTC")
         add = actions.add_parser("add", help="make one")
         add.add_argument("table", help="the table's slug")
-        add.add_argument("name")
         add.add_argument("--as", dest="owner", required=True, help="in whose name it runs")
-        add.add_argument("--service", default="", help="a table service; a write without it")
-        add.add_argument("--parameters", default="{}", help="JSON, as the API takes them")
         when = add.add_mutually_exclusive_group(required=True)
-        when.add_argument("--every-s", type=int, default=0)
-        when.add_argument("--cron", default="", help="five fields")
-        when.add_argument("--after", type=UUID, help="the id of a schedule that succeeds first")
-        when.add_argument("--after-operation", type=UUID, help="once, after this operation")
-        add.add_argument("--time-zone", default="UTC", help="of the cron expression")
+        for field in CREATE_SCHEDULE.fields:
+            add_fields(when if field.name in _TRIGGERS else add, [field])
         each = [actions.add_parser(name) for name in ("pause", "resume", "delete")]
         for command in each:
             command.add_argument("id", type=UUID, help="as `list` shows it")
-        for command in (add, *each):
-            command.add_argument("--reason", default="", help="for the audit")
+            add_fields(command, [REASON])
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -93,22 +90,11 @@ class Command(BaseCommand):
 
 
 def _wish(options: Mapping[str, Any]) -> ScheduleWish:
-    try:
-        parameters = json.loads(options["parameters"])
-    except ValueError as error:
-        raise CommandError(f"--parameters is no JSON: {error}") from error
-    if not isinstance(parameters, dict):
-        raise CommandError("--parameters is a JSON object: {...}")
+    own = ("name", "service", "parameters", "every_s", "cron", "time_zone", "after_operation")
     return ScheduleWish(
-        name=options["name"],
         kind="service" if options["service"] else "write",
-        service=options["service"],
-        parameters=parameters,
-        every_s=options["every_s"],
-        cron=options["cron"],
-        time_zone=options["time_zone"],
         after_schedule=options["after"],
-        after_operation=options["after_operation"],
+        **{name: options[name] for name in own},
     )
 
 
