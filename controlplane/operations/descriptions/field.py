@@ -164,24 +164,24 @@ class Description:
 
 
 REASON: Final = Field(
-    name="reason",
-    label="Reason",
-    help="Stored in the audit log with your name.",
+    "reason",
+    "Reason",
+    "Stored in the audit log with your name.",
     chars_max=REASON_CHARS_MAX,
     refusal="Enter a reason (stored in the audit log).",
 )
 NEEDED_REASON: Final = replace(REASON, is_needed=True)
 PLAN_HASH: Final = Field(
-    name="plan_hash",
-    label="Plan",
-    help="The hash of the plan that was shown. What takes nothing away runs without one, too.",
+    "plan_hash",
+    "Plan",
+    "The hash of the plan that was shown. What takes nothing away runs without one, too.",
     chars_max=64,
     is_of_plan=True,
 )
 TABLE_NAME: Final = Field(
-    name="table_name",
-    label="Table name",
-    help="The table's name, typed.",
+    "table_name",
+    "Table name",
+    "The table's name, typed.",
     chars_max=200,
     is_of_plan=True,
     in_form="typed_name",

@@ -9,9 +9,9 @@ from controlplane.operations.descriptions.field import CONFIRMED, Description, F
 from controlplane.tables.access import Permission
 
 _INSTANT: Final = Field(
-    name="instant",
-    label="Instant",
-    help="The instant's requested time, 17 digits.",
+    "instant",
+    "Instant",
+    "The instant's requested time, 17 digits.",
     type=FieldType.INSTANT,
     is_needed=True,
     is_first=True,

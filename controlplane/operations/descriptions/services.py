@@ -49,21 +49,17 @@ class Service:
 
 def list_choices(*values: str) -> tuple[Choice, ...]:
     """Return choices that are shown by their values."""
-    return tuple(Choice(value=value) for value in values)
+    return tuple(Choice(value) for value in values)
 
 
 _INSTANT = Field(
-    name="instant",
-    label="Instant",
-    help="17 digits, as on the timeline.",
-    is_needed=True,
-    argument="instant",
+    "instant", "Instant", "17 digits, as on the timeline.", is_needed=True, argument="instant"
 )
 _FILE = (
     Field(
-        name="path",
-        label="File with the rows",
-        help="Absolute path of a CSV, JSON or Parquet file below a source root, 256 MB at most.",
+        "path",
+        "File with the rows",
+        "Absolute path of a CSV, JSON or Parquet file below a source root, 256 MB at most.",
         is_needed=True,
         argument="path",
     ),
@@ -81,8 +77,8 @@ _SERVICES = (
         purpose="Merges log files into new base files, so that reads need not merge them again.",
         fields=(
             Field(
-                name="hoodie.compaction.strategy",
-                label="File groups in the order of",
+                "hoodie.compaction.strategy",
+                "File groups in the order of",
                 choices=list_choices(
                     "LogFileSizeBasedCompactionStrategy",
                     "LogFileNumBasedCompactionStrategy",
@@ -90,12 +86,10 @@ _SERVICES = (
                     "UnBoundedCompactionStrategy",
                 ),
             ),
+            Field("hoodie.compaction.target.io", "At most, in MB", type=FieldType.NUMBER),
             Field(
-                name="hoodie.compaction.target.io", label="At most, in MB", type=FieldType.NUMBER
-            ),
-            Field(
-                name="hoodie.compaction.logfile.num.threshold",
-                label="With at least, logs",
+                "hoodie.compaction.logfile.num.threshold",
+                "With at least, logs",
                 type=FieldType.NUMBER,
             ),
         ),
@@ -109,19 +103,19 @@ _SERVICES = (
         purpose="Rewrites file groups with their rows in another order, so that reads skip more.",
         fields=(
             Field(
-                name="hoodie.clustering.plan.strategy.sort.columns",
-                label="Sort by",
-                help="Column names, separated by commas; a pending plan has its own.",
+                "hoodie.clustering.plan.strategy.sort.columns",
+                "Sort by",
+                "Column names, separated by commas; a pending plan has its own.",
             ),
             Field(
-                name="hoodie.layout.optimize.strategy",
-                label="Layout",
+                "hoodie.layout.optimize.strategy",
+                "Layout",
                 choices=list_choices("linear", "z-order"),
             ),
             Field(
-                name="hoodie.clustering.plan.strategy.partition.selected",
-                label="Partitions",
-                help="Separated by commas; all when empty.",
+                "hoodie.clustering.plan.strategy.partition.selected",
+                "Partitions",
+                "Separated by commas; all when empty.",
             ),
         ),
     ),
@@ -134,25 +128,17 @@ _SERVICES = (
         takes="Time travel to before what is kept.",
         fields=(
             Field(
-                name="hoodie.clean.policy",
-                label="Keep by",
+                "hoodie.clean.policy",
+                "Keep by",
                 choices=list_choices(
                     "KEEP_LATEST_COMMITS", "KEEP_LATEST_BY_HOURS", "KEEP_LATEST_FILE_VERSIONS"
                 ),
             ),
+            Field("hoodie.clean.commits.retained", "Commits kept", type=FieldType.NUMBER),
+            Field("hoodie.clean.hours.retained", "Hours kept", type=FieldType.NUMBER),
+            Field("hoodie.clean.fileversions.retained", "Versions kept", type=FieldType.NUMBER),
             Field(
-                name="hoodie.clean.commits.retained", label="Commits kept", type=FieldType.NUMBER
-            ),
-            Field(name="hoodie.clean.hours.retained", label="Hours kept", type=FieldType.NUMBER),
-            Field(
-                name="hoodie.clean.fileversions.retained",
-                label="Versions kept",
-                type=FieldType.NUMBER,
-            ),
-            Field(
-                name="sluice.reader.retention.minutes",
-                label="Longest reader, minutes",
-                type=FieldType.NUMBER,
+                "sluice.reader.retention.minutes", "Longest reader, minutes", type=FieldType.NUMBER
             ),
         ),
     ),
@@ -163,8 +149,8 @@ _SERVICES = (
         verb="Archive",
         purpose="Moves old instants into the history, so that listings of the timeline stay short.",
         fields=(
-            Field(name="hoodie.keep.min.commits", label="Commits that stay", type=FieldType.NUMBER),
-            Field(name="hoodie.keep.max.commits", label="Begin above", type=FieldType.NUMBER),
+            Field("hoodie.keep.min.commits", "Commits that stay", type=FieldType.NUMBER),
+            Field("hoodie.keep.max.commits", "Begin above", type=FieldType.NUMBER),
         ),
     ),
     Service(
@@ -176,9 +162,9 @@ _SERVICES = (
         takes="The old version: engines that do not know version 9 no longer read the table.",
         fields=(
             Field(
-                name="hoodie.datasource.write.partitionpath.field",
-                label="Partition fields",
-                help="With types, such as place:SIMPLE,ts:TIMESTAMP; for a custom key generator.",
+                "hoodie.datasource.write.partitionpath.field",
+                "Partition fields",
+                "With types, such as place:SIMPLE,ts:TIMESTAMP; for a custom key generator.",
             ),
         ),
     ),
@@ -190,23 +176,23 @@ _SERVICES = (
         "where keys are, and stores that in the table's properties.",
         fields=(
             Field(
-                name="hoodie.index.type",
-                label="Index",
-                help="When it is not the bucket index: BLOOM, SIMPLE, GLOBAL_BLOOM, GLOBAL_SIMPLE.",
+                "hoodie.index.type",
+                "Index",
+                "When it is not the bucket index: BLOOM, SIMPLE, GLOBAL_BLOOM, GLOBAL_SIMPLE.",
             ),
             Field(
-                name="hoodie.bucket.index.num.buckets",
-                label="Buckets",
-                help="Needed only if the rows do not show it.",
+                "hoodie.bucket.index.num.buckets",
+                "Buckets",
+                "Needed only if the rows do not show it.",
                 type=FieldType.NUMBER,
             ),
             Field(
-                name="hoodie.bucket.index.hash.field",
-                label="Hashed fields",
-                help="When not the whole key is hashed.",
+                "hoodie.bucket.index.hash.field",
+                "Hashed fields",
+                "When not the whole key is hashed.",
             ),
             *(
-                Field(name=f"hoodie.keygen.timebased.{part}", label=label, help=_CUSTOM)
+                Field(f"hoodie.keygen.timebased.{part}", label, _CUSTOM)
                 for part, label in (
                     ("timestamp.type", "Type of times"),
                     ("timestamp.scalar.time.unit", "Unit of times"),
@@ -223,7 +209,7 @@ _SERVICES = (
         title="Savepoint",
         verb="Create the savepoint",
         purpose="Keeps the files of one completed instant until the savepoint is deleted.",
-        fields=(_INSTANT, Field(name="comment", label="Comment", help="What it is kept for.")),
+        fields=(_INSTANT, Field("comment", "Comment", "What it is kept for.")),
     ),
     Service(
         name="delete_savepoint",
@@ -255,7 +241,7 @@ _SERVICES = (
                 label="Instants",
                 help="17 digits each, commas between them.",
             ),
-            Field(name="after", label="Or all after", help="The commit that is the newest then."),
+            Field("after", "Or all after", "The commit that is the newest then."),
         ),
     ),
     Service(
@@ -273,15 +259,13 @@ _SERVICES = (
                 help="Such as city = 'Oslo' and ts < 5.",
             ),
             Field(
-                name="keys",
-                label="Keys",
-                help='JSON: ["a", "b"], or [{"id": "a", "city": "Oslo"}] for keys of more columns',
+                "keys",
+                "Keys",
+                'JSON: ["a", "b"], or [{"id": "a", "city": "Oslo"}] for keys of more columns',
                 type=FieldType.LINES,
             ),
             Field(
-                name="path",
-                label="File of keys",
-                help="Absolute path of a .csv or .parquet below a source root.",
+                "path", "File of keys", "Absolute path of a .csv or .parquet below a source root."
             ),
         ),
     ),
@@ -325,9 +309,9 @@ _SERVICES = (
         takes="Every row of the partitions it names.",
         fields=(
             Field(
-                name="partitions",
-                label="Partitions",
-                help="Paths, separated by commas.",
+                "partitions",
+                "Partitions",
+                "Paths, separated by commas.",
                 is_needed=True,
                 argument="partitions",
             ),
@@ -336,9 +320,9 @@ _SERVICES = (
 )
 SERVICES: Final[Mapping[str, Service]] = {service.name: service for service in _SERVICES}
 _PARAMETERS: Final = Field(
-    name="parameters",
-    label="Parameters",
-    help="The service's own settings, all as text.",
+    "parameters",
+    "Parameters",
+    "The service's own settings, all as text.",
     type=FieldType.OPTIONS,
     default=dict,
     chars_max=PARAMETER_CHARS_MAX,

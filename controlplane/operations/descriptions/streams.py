@@ -29,14 +29,7 @@ DECLARE_STREAM: Final = Description(
     permission=Permission.ADMINISTER,
     takes_key=False,
     fields=(
-        Field(
-            "name",
-            "Name",
-            chars_max=64,
-            is_needed=True,
-            is_first=True,
-            refusal="Enter a name.",
-        ),
+        Field("name", "Name", chars_max=64, is_needed=True, is_first=True, refusal="Enter a name."),
         Field(
             "ordering",
             "Ordering column (new)",
@@ -78,10 +71,7 @@ DECLARE_STREAM: Final = Description(
             "null_mode",
             "Null values",
             default=LEFT_OUT,
-            choices=(
-                Choice("overwrite", "erase the value"),
-                Choice("keep", "leave the value"),
-            ),
+            choices=(Choice("overwrite", "erase the value"), Choice("keep", "leave the value")),
         ),
         Field(
             "on_late",
