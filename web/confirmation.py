@@ -13,10 +13,10 @@ from typing import Final
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from controlplane.operations.confirmation import REASON_CHARS_MAX
 from controlplane.operations.dependents import Dependents
 
 CONFIRMED: Final = "confirmed"
-REASON_CHARS_MAX: Final = 500
 _OWN: Final = ("csrfmiddlewaretoken", CONFIRMED, "reason")
 
 

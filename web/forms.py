@@ -8,11 +8,11 @@ from typing import Any, Self
 from django import forms
 
 from controlplane.operations.actions import PlanView, ServicePlanView
+from controlplane.operations.confirmation import REASON_CHARS_MAX
 from controlplane.operations.descriptions.rollback import ROLLBACK
+from controlplane.operations.descriptions.schedules import SET_SERVICE
 from controlplane.operations.descriptions.services import SERVICE
 from web.request_forms import RequestForm
-
-REASON_CHARS_MAX = 500
 
 
 class ConfirmationForm(RequestForm):
@@ -56,6 +56,12 @@ class ServiceForm(ConfirmationForm):
     """The confirmation of a table service."""
 
     description = SERVICE
+
+
+class ServiceSettingForm(RequestForm):
+    """When a service runs automatically."""
+
+    description = SET_SERVICE
 
 
 class SilenceForm(forms.Form):

@@ -121,12 +121,9 @@ def _method(description: Description) -> str:
     if of_plan and not is_plan_needed:
         lines.append("    if plan is not None:")
         lines += [f'        body["{field.name}"] = {_from_plan(field)}' for field in of_plan]
-    sent = [description.answer, f'"{description.method}"', "path", "body"]
-    sent += ["key"] if description.takes_key else []
-    lines += [
-        f"    path = {_path(description)}",
-        *(f"    {line}" for line in _wrap("return self._connection.ask(", sent, ")")),
-    ]
+    sent = ["body", "key"] if description.takes_key else ["body"]
+    sent = [description.answer, f'"{description.method}"', _path(description), *sent]
+    lines += [f"    {line}" for line in _wrap("return self._connection.ask(", sent, ")")]
     return "\n".join(lines)
 
 

@@ -24,11 +24,11 @@ from controlplane.monitoring.models import Alert, AlertRule, Silence
 from controlplane.monitoring.queries import may_silence
 from controlplane.monitoring.severities import read_severity
 from controlplane.monitoring.silencing import EVERY_CHECK, Reach, Silences, reach_of
+from controlplane.operations.confirmation import REASON_CHARS_MAX
 from controlplane.tables.access import Permission, may_everywhere
 from controlplane.tables.models import Table
 
 HOURS_MAX = 7 * 24
-REASON_CHARS_MAX = 500
 
 
 def do_silence(

@@ -15,12 +15,16 @@ from django.core.management import load_command_class
 
 from controlplane.api.client_calls import FILE, client_calls, find_places, parameter_names
 from controlplane.api.request_bodies import build_body
+from controlplane.operations.descriptions.access import GRANT_ROWS
 from controlplane.operations.descriptions.catalogue import DESCRIPTIONS, requests_page
 from controlplane.operations.descriptions.field import Description, Field
+from controlplane.operations.descriptions.schedules import CREATE_SCHEDULE
 from controlplane.operations.descriptions.services import SERVICES
 from controlplane.operations.descriptions.write import SOURCE, WRITE, part_names
+from controlplane.operations.kinds.kind import kinds
+from controlplane.tables.models import ROW_RIGHTS
 from tests.controlplane.api.promises import document
-from web.forms import RollbackForm, ServiceForm
+from web.forms import RollbackForm, ServiceForm, ServiceSettingForm
 from web.pages.access import GrantForm, RowGrantForm
 from web.pages.streams import StreamForm
 from web.schedule_forms import ScheduleForm
@@ -32,7 +36,6 @@ from web.table_forms import (
     SettingsForm,
     UnregisterForm,
 )
-from web.table_service_forms import SettingForm
 from web.write_forms import SOURCES, WriteForm
 from workers.public.sluice_client import Client
 from workers.sink.bounded import FIELDS, OFFSETS
@@ -45,7 +48,7 @@ FORMS: Final[Mapping[str, Callable[[], list[forms.Form]]]] = {
     "grant.rows": lambda: [RowGrantForm()],
     "rollback": lambda: [RollbackForm()],
     "schedule": lambda: [ScheduleForm()],
-    "service.schedule": lambda: [SettingForm()],
+    "service.schedule": lambda: [ServiceSettingForm()],
     "stream": lambda: [StreamForm()],
     "table": lambda: [RegisterForm()],
     "table.change": lambda: [SettingsForm()],
@@ -57,6 +60,19 @@ FORMS: Final[Mapping[str, Callable[[], list[forms.Form]]]] = {
     "write": lambda: [WriteForm(kind=kind, namespace="") for kind in SOURCES],
 }
 """By request; those that are not listed have no form."""
+
+
+HAND_WRITTEN: Final = {
+    *("ApproveRequest", "DeclineRequest", "NewRule", "NewWideRule"),  # Approvals.
+    *("BulkCancel", "BulkService", "BulkSilence", "BulkTables", "BulkTags"),  # Lists of requests.
+    *("ChangedRule", "NewSilence", "NewAmount", "NewWideAmount"),  # Alerts and thresholds.
+    *("ChangedChannel", "WantedChannel"),
+    *("ConnectionNamespaces", "ConnectionSettings", "NewConnection"),
+    *("NewTokenRequest", "NewUser", "UserChange", "LinkRequest", "NewPeopleGroup"),
+    *("PreviewRequest", "Question", "QueryBody", "Statement"),  # Reads.
+    *("LeaveRequest", "LogReport", "OperationReport"),  # Workers.
+}
+"""Bodies in the OpenAPI document that no description makes. Do not add those of operations."""
 
 
 def find_differences(description: Description) -> Iterator[str]:
@@ -96,6 +112,17 @@ def find_body_names(description: Description) -> set[str]:
     address = openapi["paths"][f"/api/v1/{description.address}"][description.method.lower()]
     reference = address["requestBody"]["content"]["application/json"]["schema"]["$ref"]
     return set(openapi["components"]["schemas"][reference.rpartition("/")[2]]["properties"])
+
+
+def find_undescribed(openapi: Mapping[str, Any]) -> set[str]:
+    """Find the bodies of changes that no description makes, by their names."""
+    bodies = {
+        content["schema"].get("$ref", address).rpartition("/")[2].removeprefix("Patched")
+        for address, methods in openapi["paths"].items()
+        for operation in methods.values()
+        for content in operation.get("requestBody", {"content": {}})["content"].values()
+    }
+    return bodies - {description.body for description in DESCRIPTIONS}
 
 
 def find_flags(command: str) -> set[str]:
@@ -141,6 +168,22 @@ def test_a_field_that_only_the_description_has_is_missed_everywhere() -> None:
         "the command lacks --planted",
     ]
     assert {"the API has source besides", "the client has source besides"} <= set(unlisted)
+
+
+def test_every_body_of_an_operation_is_made_of_a_description() -> None:
+    openapi = load_document()
+    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Planted"}}}
+    planted = {"/api/v1/tables/{slug}/plant/": {"post": {"requestBody": {"content": content}}}}
+
+    assert find_undescribed(openapi) == HAND_WRITTEN
+    assert find_undescribed({"paths": openapi["paths"] | planted}) - HAND_WRITTEN == {"Planted"}
+
+
+def test_the_kinds_of_schedules_are_those_that_can_be_scheduled() -> None:
+    scheduled = sorted(name for name, kind in kinds().items() if kind.scheduled is not None)
+
+    assert CREATE_SCHEDULE["kind"].values == scheduled
+    assert GRANT_ROWS["right"].values == list(ROW_RIGHTS)
 
 
 def test_a_source_has_the_keys_that_its_driver_reads() -> None:

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from controlplane.accounts.roles import is_auditor
 from controlplane.errors import ControlPlaneError
+from controlplane.operations.confirmation import REASON_CHARS_MAX
 from controlplane.operations.dependents import find_dependents
 from controlplane.operations.descriptions.access import GRANT, GRANT_ROWS
 from controlplane.tables.grants import (
@@ -39,7 +40,6 @@ from controlplane.tables.row_grants import (
     row_grants_shown_to,
 )
 from web.confirmation import (
-    REASON_CHARS_MAX,
     Question,
     ask_first,
     build_dependent_facts,

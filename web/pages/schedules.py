@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from controlplane.errors import ControlPlaneError
 from controlplane.operations.ask import Requester
+from controlplane.operations.confirmation import REASON_CHARS_MAX
 from controlplane.operations.scheduled.actions import (
     do_change_schedule,
     do_delete_schedule,
@@ -31,7 +32,7 @@ from controlplane.operations.scheduled.queries import (
 )
 from controlplane.operations.schedules import service_settings
 from controlplane.tables.access import Permission, access_table, may
-from web.confirmation import REASON_CHARS_MAX, Question, ask_first, is_confirmed
+from web.confirmation import Question, ask_first, is_confirmed
 from web.list_parts import ListPart, build_part, read_window
 from web.refusals import explained, page, person, refusal_of
 from web.schedule_forms import ScheduleForm

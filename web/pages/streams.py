@@ -27,6 +27,7 @@ from controlplane.mirror.queries.streams import (
     streams_board,
 )
 from controlplane.operations.actions import do_declare_stream, do_launch_stream
+from controlplane.operations.confirmation import REASON_CHARS_MAX
 from controlplane.operations.declaring import TYPES
 from controlplane.operations.descriptions.streams import DECLARE_STREAM
 from controlplane.operations.stream_rounds import round_queries, stream_rounds
@@ -36,7 +37,6 @@ from controlplane.tables.access import Permission, access_table, may
 from controlplane.tables.row_access import row_access
 from web import stream_figures as figures
 from web import stream_moments as over_time
-from web.confirmation import REASON_CHARS_MAX
 from web.refusals import page, person, refusal_of, sentence_of
 from web.request_forms import RequestForm
 

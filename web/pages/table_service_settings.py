@@ -12,8 +12,8 @@ from controlplane.operations.actions import do_update_service_setting
 from controlplane.operations.descriptions.services import get_service, read_parameters
 from controlplane.operations.schedules import service_settings
 from controlplane.tables.access import Permission, access_table, may
+from web.forms import ServiceSettingForm
 from web.refusals import page, person, refusal_of
-from web.table_service_forms import SettingForm
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -24,7 +24,7 @@ def setting(request: HttpRequest, slug: str, service: str) -> HttpResponse:
     known = next((one for one in service_settings(table) if one.service == service), None)
     if known is None:
         raise Http404(f"service {service} has no schedule")
-    form = SettingForm(
+    form = ServiceSettingForm(
         request.POST if request.method == "POST" else None,
         initial={
             "enabled": known.enabled,

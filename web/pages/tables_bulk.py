@@ -17,13 +17,13 @@ from django.views.decorators.http import require_POST
 
 from controlplane.errors import ControlPlaneError, InvalidRequest
 from controlplane.operations.actions import do_request_service, permission_of
+from controlplane.operations.confirmation import REASON_CHARS_MAX
 from controlplane.tables.access import access_table, may_see_some
 from web.refusals import as_operation_id, explained, page, person, sentence_of
 
 BULK_SERVICES: Final = ("compaction", "clean", "clustering", "archive")
 """What takes nothing away that readers were promised; all else wants the plan of each table."""
 TABLES_MAX: Final = 100
-REASON_CHARS_MAX: Final = 500
 
 
 @dataclass(frozen=True, slots=True)

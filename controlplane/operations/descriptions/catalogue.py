@@ -99,8 +99,7 @@ def _type(field: Field) -> str:
         else "",
         FieldType.LIST: f", {field.most} at most" if field.most is not None else "",
     }
-    secret = ", names a secret" if field.is_secret else ""
-    return field.type.value + limits.get(field.type, "") + secret
+    return field.type.value + limits.get(field.type, "")
 
 
 def _default(field: Field) -> str:

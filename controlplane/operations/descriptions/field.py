@@ -76,8 +76,6 @@ class Field:
     """Whether the API takes an empty text, or empty items."""
     refusal: str = ""
     """What the form answers where it is needed and empty."""
-    is_secret: bool = False
-    """Whether it names a password, which itself is never stored."""
     parts: Sequence[Field] = ()
     """Fields of their own in forms and commands, of what is one object in the API."""
     item: Description | None = None

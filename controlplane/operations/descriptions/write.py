@@ -81,7 +81,6 @@ BROKER_SECURITY: Final = (
         label="Password variable",
         help="SLUICE_KAFKA_…, an environment variable of the node; the password is not stored.",
         chars_max=100,
-        is_secret=True,
         of=("kafka",),
         group=SECURITY,
     ),

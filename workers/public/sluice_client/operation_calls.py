@@ -58,22 +58,23 @@ class OperationCalls:
         if plan is not None:
             body["plan_hash"] = plan["plan_hash"]
             body["table_name"] = self._table_name(slug)
-        path = f"{table_path(slug)}operations/"
-        return self._connection.ask(OperationDetail, "POST", path, body, key)
+        return self._connection.ask(
+            OperationDetail, "POST", f"{table_path(slug)}operations/", body, key
+        )
 
     def plan_overwrite(
         self, slug: str, source: Mapping[str, Any], *, operation: str = "insert_overwrite_table"
     ) -> OverwritePlan:
         """Plan an overwrite from a statement, a topic or JSON lines. Nothing is changed."""
         body: dict[str, Any] = {"source": dict(source or {}), "operation": operation}
-        path = f"{table_path(slug)}operations/plan/"
-        return self._connection.ask(OverwritePlan, "POST", path, body)
+        return self._connection.ask(
+            OverwritePlan, "POST", f"{table_path(slug)}operations/plan/", body
+        )
 
     def plan_rollback(self, slug: str, instant: str) -> PlanView:
         """Plan the rollback of an instant: what it would delete. Nothing is changed."""
         body: dict[str, Any] = {"instant": instant}
-        path = f"{table_path(slug)}rollbacks/plan/"
-        return self._connection.ask(PlanView, "POST", path, body)
+        return self._connection.ask(PlanView, "POST", f"{table_path(slug)}rollbacks/plan/", body)
 
     def roll_back(
         self, slug: str, plan: PlanView, *, reason: str, key: str | None = None
@@ -86,16 +87,18 @@ class OperationCalls:
             "plan_hash": plan["plan_hash"],
             "table_name": self._table_name(slug),
         }
-        path = f"{table_path(slug)}rollbacks/"
-        return self._connection.ask(OperationDetail, "POST", path, body, key)
+        return self._connection.ask(
+            OperationDetail, "POST", f"{table_path(slug)}rollbacks/", body, key
+        )
 
     def plan_service(
         self, slug: str, service: str, parameters: Mapping[str, str] | None = None
     ) -> ServicePlanView:
         """Plan a run of a table service. Nothing is changed."""
         body = drop_empty(parameters=dict(parameters or {}))
-        path = f"{table_path(slug)}services/{segment(service)}/plan/"
-        return self._connection.ask(ServicePlanView, "POST", path, body)
+        return self._connection.ask(
+            ServicePlanView, "POST", f"{table_path(slug)}services/{segment(service)}/plan/", body
+        )
 
     def run_service(
         self,
@@ -112,8 +115,9 @@ class OperationCalls:
         if plan is not None:
             body["plan_hash"] = plan["plan_hash"]
             body["table_name"] = self._table_name(slug)
-        path = f"{table_path(slug)}services/{segment(service)}/"
-        return self._connection.ask(OperationDetail, "POST", path, body, key)
+        return self._connection.ask(
+            OperationDetail, "POST", f"{table_path(slug)}services/{segment(service)}/", body, key
+        )
 
     def start_sink(
         self,
@@ -134,30 +138,36 @@ class OperationCalls:
             reason=reason,
         )
         body |= {"sink_options": dict(sink_options or {})}
-        path = f"{table_path(slug)}sinks/"
-        return self._connection.ask(OperationDetail, "POST", path, body, key)
+        return self._connection.ask(OperationDetail, "POST", f"{table_path(slug)}sinks/", body, key)
 
     def stop_sink(
         self, slug: str, sink_id: str, kind: str = "graceful", *, reason: str = ""
     ) -> SinkSummary:
         """Ask a sink to stop, whether or not the node runs it."""
         body = drop_empty(kind=kind, reason=reason)
-        path = f"{table_path(slug)}sinks/{segment(sink_id)}/stop/"
-        return self._connection.ask(SinkSummary, "POST", path, body)
+        return self._connection.ask(
+            SinkSummary, "POST", f"{table_path(slug)}sinks/{segment(sink_id)}/stop/", body
+        )
 
     def relaunch_sink(
         self, slug: str, sink_id: str, *, reason: str = "", key: str | None = None
     ) -> OperationDetail:
         """Run the newest operation of a sink again, with the same options."""
         body = drop_empty(reason=reason)
-        path = f"{table_path(slug)}sinks/{segment(sink_id)}/relaunch/"
-        return self._connection.ask(OperationDetail, "POST", path, body, key)
+        return self._connection.ask(
+            OperationDetail,
+            "POST",
+            f"{table_path(slug)}sinks/{segment(sink_id)}/relaunch/",
+            body,
+            key,
+        )
 
     def plan_sink_reset(self, slug: str, sink_id: str, to: str) -> SinkResetPlan:
         """Plan a reset: what a sink reads again or passes over from there. Nothing is changed."""
         body: dict[str, Any] = {"to": to}
-        path = f"{table_path(slug)}sinks/{segment(sink_id)}/reset/plan/"
-        return self._connection.ask(SinkResetPlan, "POST", path, body)
+        return self._connection.ask(
+            SinkResetPlan, "POST", f"{table_path(slug)}sinks/{segment(sink_id)}/reset/plan/", body
+        )
 
     def reset_sink(
         self,
@@ -177,8 +187,9 @@ class OperationCalls:
             "to": plan["to"],
             "plan_hash": plan["plan_hash"],
         }
-        path = f"{table_path(slug)}sinks/{segment(sink_id)}/reset/"
-        return self._connection.ask(SinkReset, "POST", path, body, key)
+        return self._connection.ask(
+            SinkReset, "POST", f"{table_path(slug)}sinks/{segment(sink_id)}/reset/", body, key
+        )
 
     def replay_letters(
         self,
@@ -195,14 +206,20 @@ class OperationCalls:
         by name."""
         body = drop_empty(instant=instant, letters=list(letters), cause=cause)
         body |= {"reason": reason}
-        path = f"{table_path(slug)}sinks/{segment(sink_id)}/dead-letters/replay/"
-        return self._connection.ask(OperationDetail, "POST", path, body, key)
+        return self._connection.ask(
+            OperationDetail,
+            "POST",
+            f"{table_path(slug)}sinks/{segment(sink_id)}/dead-letters/replay/",
+            body,
+            key,
+        )
 
     def cancel(self, operation_id: str, *, reason: str = "") -> OperationDetail:
         """Ask an operation to stop. Steps that have not begun never will."""
         body = drop_empty(reason=reason)
-        path = f"operations/{segment(operation_id)}/cancel/"
-        return self._connection.ask(OperationDetail, "POST", path, body)
+        return self._connection.ask(
+            OperationDetail, "POST", f"operations/{segment(operation_id)}/cancel/", body
+        )
 
     def run_again(
         self,
@@ -221,16 +238,22 @@ class OperationCalls:
             plan_hash=plan_hash,
             table_name=table_name,
         )
-        path = f"operations/{segment(operation_id)}/again/"
-        return self._connection.ask(OperationDetail, "POST", path, body, key)
+        return self._connection.ask(
+            OperationDetail, "POST", f"operations/{segment(operation_id)}/again/", body, key
+        )
 
     def stop_writer(
         self, slug: str, requested_at: str, *, reason: str, key: str | None = None
     ) -> OperationDetail:
         """Stop a writer by its pending instant, which is rolled back unless it commits first."""
         body: dict[str, Any] = {"reason": reason}
-        path = f"{table_path(slug)}writers/{segment(requested_at)}/abort/"
-        return self._connection.ask(OperationDetail, "POST", path, body, key)
+        return self._connection.ask(
+            OperationDetail,
+            "POST",
+            f"{table_path(slug)}writers/{segment(requested_at)}/abort/",
+            body,
+            key,
+        )
 
     def register_table(
         self, location: str, slug: str, *, name: str = "", namespace: str = "default"
@@ -238,8 +261,7 @@ class OperationCalls:
         """Register the table at a location. The mirror reads it under its slug from then on."""
         body = drop_empty(name=name, namespace=namespace)
         body |= {"location": location, "slug": slug}
-        path = "tables/"
-        return self._connection.ask(TableRow, "POST", path, body)
+        return self._connection.ask(TableRow, "POST", "tables/", body)
 
     def create_table(
         self,
@@ -273,8 +295,7 @@ class OperationCalls:
             "columns": list(columns),
             "record_key": list(record_key),
         }
-        path = "new-tables/"
-        return self._connection.ask(TableRow, "POST", path, body, key)
+        return self._connection.ask(TableRow, "POST", "new-tables/", body, key)
 
     def change_table(
         self,
@@ -301,23 +322,22 @@ class OperationCalls:
             description=description,
         )
         body |= {"reason": reason}
-        path = table_path(slug)
-        return self._connection.ask(TableRow, "PATCH", path, body, key)
+        return self._connection.ask(TableRow, "PATCH", table_path(slug), body, key)
 
     def unregister_table(
         self, slug: str, *, reason: str, table_name: str, key: str | None = None
     ) -> Unregistered:
         """Unregister a table. Its files stay. A person types `table_name`."""
         body: dict[str, Any] = {"reason": reason, "table_name": table_name}
-        path = table_path(slug)
-        return self._connection.ask(Unregistered, "DELETE", path, body, key)
+        return self._connection.ask(Unregistered, "DELETE", table_path(slug), body, key)
 
     def mask_columns(self, slug: str, columns: Sequence[str], *, reason: str = "") -> MaskedColumns:
         """Mask these columns of a table and no others."""
         body = drop_empty(reason=reason)
         body |= {"columns": list(columns)}
-        path = f"{table_path(slug)}masked-columns/"
-        return self._connection.ask(MaskedColumns, "PUT", path, body)
+        return self._connection.ask(
+            MaskedColumns, "PUT", f"{table_path(slug)}masked-columns/", body
+        )
 
     def create_schedule(
         self,
@@ -347,8 +367,7 @@ class OperationCalls:
             reason=reason,
         )
         body |= {"name": name, "kind": kind}
-        path = f"{table_path(slug)}schedules/"
-        return self._connection.ask(ScheduleRow, "POST", path, body)
+        return self._connection.ask(ScheduleRow, "POST", f"{table_path(slug)}schedules/", body)
 
     def change_schedule(
         self,
@@ -378,8 +397,9 @@ class OperationCalls:
             reason=reason,
         )
         body |= {"name": name, "kind": kind}
-        path = f"{table_path(slug)}schedules/{segment(schedule_id)}/"
-        return self._connection.ask(ScheduleRow, "PUT", path, body)
+        return self._connection.ask(
+            ScheduleRow, "PUT", f"{table_path(slug)}schedules/{segment(schedule_id)}/", body
+        )
 
     def pause_schedule(
         self, slug: str, schedule_id: str, is_paused: bool, *, reason: str = ""
@@ -387,8 +407,9 @@ class OperationCalls:
         """Pause a schedule or resume it. Due times of the pause are skipped."""
         body = drop_empty(reason=reason)
         body |= {"is_paused": is_paused}
-        path = f"{table_path(slug)}schedules/{segment(schedule_id)}/pause/"
-        return self._connection.ask(ScheduleRow, "POST", path, body)
+        return self._connection.ask(
+            ScheduleRow, "POST", f"{table_path(slug)}schedules/{segment(schedule_id)}/pause/", body
+        )
 
     def schedule_service(
         self,
@@ -405,8 +426,12 @@ class OperationCalls:
             every_s=every_s, trigger_commits=trigger_commits, parameters=dict(parameters or {})
         )
         body |= {"enabled": enabled}
-        path = f"{table_path(slug)}services/{segment(service)}/schedule/"
-        return self._connection.ask(ServiceSettingRow, "PUT", path, body)
+        return self._connection.ask(
+            ServiceSettingRow,
+            "PUT",
+            f"{table_path(slug)}services/{segment(service)}/schedule/",
+            body,
+        )
 
     def declare_stream(
         self,
@@ -436,8 +461,7 @@ class OperationCalls:
             "reason": reason,
             "table_name": table_name,
         }
-        path = f"{table_path(slug)}streams/"
-        return self._connection.ask(StreamsBoard, "POST", path, body)
+        return self._connection.ask(StreamsBoard, "POST", f"{table_path(slug)}streams/", body)
 
     def grant(
         self,
@@ -453,8 +477,7 @@ class OperationCalls:
         granted there before."""
         body = drop_empty(user=user, group=group, namespace=namespace, table=table, reason=reason)
         body |= {"role": role}
-        path = "grants/"
-        return self._connection.ask(GrantRow, "POST", path, body)
+        return self._connection.ask(GrantRow, "POST", "grants/", body)
 
     def grant_rows(
         self,
@@ -478,8 +501,7 @@ class OperationCalls:
             reason=reason,
         )
         body |= {"right": right}
-        path = "row-grants/"
-        return self._connection.ask(RowGrantRow, "POST", path, body)
+        return self._connection.ask(RowGrantRow, "POST", "row-grants/", body)
 
     def _table_name(self, slug: str) -> str:
         return self._connection.get(TableRow, table_path(slug))["name"]
