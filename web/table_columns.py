@@ -42,7 +42,7 @@ COLUMNS: Final = (
     ),
     Column(
         "deltas", "Since compaction", lambda row: row.delta_commits, True,
-        about="delta commits",
+        about="delta commits, and the age of the last compaction",
     ),
     Column(
         "compaction", "Last compaction", lambda row: row.last_compaction_at, is_shown=False,

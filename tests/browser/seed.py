@@ -322,6 +322,18 @@ def stream_over(table: Table, *, stream: str) -> None:
     Operation.objects.filter(table=table, parameters__stream=stream).delete()
 
 
+def delete_row(table: Table, *, key: int, city: str, writer: str) -> None:
+    """Delete one row of the small table."""
+    keys = pa.table({"id": [key], "city": [city]})
+    open_table(table.location).delete(keys, options={"sluice.writer.name": writer})
+    sync_table(table)
+
+
+def newest_commit(table: Table) -> str:
+    """The instant of the newest completed write."""
+    return str(table.instants.latest("completed_at").requested_at)
+
+
 COMMANDS: dict[str, Callable[..., object]] = {
     "await_approval": await_approval,
     "writer": add_writer,
@@ -344,6 +356,8 @@ COMMANDS: dict[str, Callable[..., object]] = {
     "demo_over": demo_over,
     "stream_round": stream_round,
     "stream_over": stream_over,
+    "delete_row": delete_row,
+    "newest_commit": newest_commit,
 }
 
 

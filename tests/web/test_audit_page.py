@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote, urlencode
+from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import pytest
 from django.contrib.auth.models import Group, User
@@ -126,3 +127,13 @@ def test_no_field_of_a_row_becomes_markup(payload: str, as_auditor: Client) -> N
         seen = Elements()
         seen.feed(as_auditor.get(path).content.decode())
         assert seen.strange == [], path
+
+
+def test_yesterday_keeps_the_other_filters(as_admin: Client) -> None:
+    answer = as_admin.get("/audit", {"who": "ada", "since": "2020-01-01T00:00", "day": "yesterday"})
+
+    query = dict(parse_qsl(urlsplit(answer.headers["Location"]).query))
+    since, until = (datetime.fromisoformat(query[name]) for name in ("since", "until"))
+    assert query["who"] == "ada"
+    assert until - since == timedelta(days=1)
+    assert until.replace(tzinfo=UTC) <= datetime.now(UTC) < until.replace(tzinfo=UTC) + timedelta(1)

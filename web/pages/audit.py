@@ -5,14 +5,15 @@ anybody changed it since.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
@@ -34,6 +35,8 @@ ROWS_SHOWN = 50
 CURSOR_CHARS_MAX = 120
 _CHARS_MAX = {"who": 150, "what": 64, "object": 255, "result": 32, "request_id": 64}
 """As the columns are wide."""
+_DAYS = {"today": 0, "yesterday": 1}
+"""Days that the page filters by at once, and how many lie between."""
 _TIMES = ("since", "until")
 
 
@@ -41,6 +44,8 @@ _TIMES = ("since", "until")
 @page
 def audit(request: HttpRequest) -> HttpResponse:
     _refuse_others(person(request))
+    if request.GET.get("day") in _DAYS:
+        return redirect(f"{reverse('audit')}?{_of_day(request.GET)}")
     wanted = _filter(request.GET)
     cursor = request.GET.get("before", "")[:CURSOR_CHARS_MAX]
     rows = audit_page(wanted, cursor=cursor or None, limit=ROWS_SHOWN)
@@ -68,6 +73,16 @@ def audit_row(request: HttpRequest, event_id: int) -> HttpResponse:
         raise Http404(f"the audit has no row {event_id}")
     context = {"page": "audit", "row": row, **_links(person(request), row)}
     return render(request, "pages/audit_row.html", context)
+
+
+def _of_day(query: QueryDict) -> str:
+    """The filters with the bounds of today or yesterday, in UTC."""
+    midnight = timezone.now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    since = midnight - timedelta(days=_DAYS[query["day"]])
+    bounds = {"since": since, "until": since + timedelta(days=1)}
+    texts = {name: query[name] for name in _CHARS_MAX if query.get(name)}
+    times = {name: at.strftime("%Y-%m-%dT%H:%M:%S") for name, at in bounds.items()}
+    return urlencode({**texts, **times})
 
 
 def _refuse_others(user: User) -> None:

@@ -44,7 +44,7 @@ from web.row_filters import (
 if TYPE_CHECKING:
     from controlplane.tables.models import Table
 
-LIMITS = (50, 100, 500, 1_000)
+LIMITS = (20, 50, 100, 500, 1_000)
 LIMIT = 100
 KEY_CHARS_MAX = 1_000
 _WHERE_CHARS_MAX = 10_000
