@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path, re_path
 
-from web.pages import data, sql
+from web.pages import data, sql, trends
 
 _CHANGES = r"^t/(?P<slug>[-\w]+)/data/changes/(?P<requested_at>[0-9]{14}(?:[0-9]{3})?)"
 
@@ -21,6 +21,7 @@ urlpatterns = [
     re_path(rf"{_CHANGES}/rows$", data.changes_rows, name="data-changes-rows"),
     path("t/<slug:slug>/data/compare", data.compare, name="data-compare"),
     path("t/<slug:slug>/data/compare/rows", data.compare_rows, name="data-compare-rows"),
+    path("t/<slug:slug>/trends", trends.trends, name="trends"),
     path("sql", sql.sql, name="sql"),
     path("sql/cancel", sql.cancel, name="sql-cancel"),
     path("sql/export", sql.export, name="sql-export"),

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from django.urls import path
 
-from web.pages import home, node_settings, operations, preferences, tables, tables_bulk
+from web.pages import (
+    all_schedules,
+    home,
+    node_settings,
+    operations,
+    preferences,
+    tables,
+    tables_bulk,
+)
 
 urlpatterns = [
     path("", home.home, name="home"),
@@ -23,6 +31,7 @@ urlpatterns = [
     path("operations/<uuid:operation_id>", operations.operation_by_id, name="operation-by-id"),
     path("t/<slug:slug>/operations", operations.table_operations, name="table-operations"),
     path("operations/export", operations.operations_export, name="operations-export"),
+    path("schedules", all_schedules.all_schedules, name="all-schedules"),
     path("settings", node_settings.node_settings, name="node-settings"),
     path("preferences", preferences.preferences, name="preferences"),
     path("preferences/views/delete", preferences.view_delete, name="view-delete"),

@@ -71,6 +71,7 @@ NODE_GROUPS: Final = (
             Place("home", "g", "overview", "Home", "Home: problems and activity of all tables"),
             Place("tables", "a", "tables", "Tables", "All tables"),
             Place("operations", "q", "operations", "Operations", "Operations of all tables"),
+            Place("all-schedules", "", "clock", "Schedules", "Schedules of all tables"),
             Place("alerts", "b", "warning", "Alerts", "Alerts"),
             Place("sql", ";", "sql", "SQL", "SQL over tables with row access"),
         ),
@@ -128,6 +129,7 @@ TABLE_GROUPS: Final = (
         "History",
         (
             Place("timeline", "t", "timeline", "Timeline", "Timeline"),
+            Place("trends", "", "live", "Trends", "Rows, bytes and durations by day"),
             Place("savepoints", "k", "savepoint", "Savepoints", "Savepoints"),
             Place("rollback", "r", "undone", "Rollback", "Rollback"),
         ),

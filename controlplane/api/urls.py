@@ -201,6 +201,7 @@ urlpatterns = [
     path(f"{_SCHEDULE}pause/", schedules.SchedulePauseApi.as_view(), name="schedule_pause"),
     path(f"{_SCHEDULE}runs/", schedules.ScheduleRunListApi.as_view(), name="schedule_runs"),
     path("schedules/", schedules.ScheduleListApi.as_view(), name="schedules"),
+    path("schedules/days/", schedules.ScheduleDaysApi.as_view(), name="schedule_days"),
     path(
         f"{_TABLE}sources/preview/",
         source_previews.SourcePreviewApi.as_view(),

@@ -37,6 +37,7 @@ from controlplane.operations.scheduled.queries import (
     schedules_of,
     visible_schedules,
 )
+from controlplane.operations.scheduled.run_days import DAYS_MAX, ScheduleDayRow, schedule_days
 from controlplane.operations.scheduled.wishes import ScheduleWish
 from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX
 from controlplane.tables.access import Permission, access_table
@@ -49,6 +50,26 @@ class ScheduleListApi(ApiView):
     def get(self, request: Request) -> Response:
         """Schedules of all tables that you see."""
         return Response(shown_list(visible_schedules(request.user)))
+
+
+class ScheduleDaysApi(ApiView):
+    """Runs of the schedules of all tables that you see, by schedule and day in UTC. Days without a
+    run are left out.
+    """
+
+    class Query(Strict):
+        days = serializers.IntegerField(
+            min_value=1, max_value=DAYS_MAX, required=False, default=14, help_text="Up to today."
+        )
+
+    @extend_schema(
+        operation_id="schedule_days",
+        parameters=[Query],
+        responses=output(ScheduleDayRow)(many=True),
+    )
+    def get(self, request: Request) -> Response:
+        days = validated_query(self.Query, request)["days"]
+        return Response(shown_list(schedule_days(request.user, days)))
 
 
 class TableScheduleListApi(ApiView):

@@ -32,12 +32,14 @@ from .rows import (
     RowsPlan,
     RowVersions,
     SavedQueryRow,
+    ScheduleDayRow,
     ScheduleRow,
     SqlAnswer,
     StatementRunRow,
     TableRow,
     TableRows,
     TaggedTables,
+    Trends,
     WriterRow,
 )
 from .sinks import SinkCalls
@@ -221,6 +223,16 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
     def schedules(self, slug: str) -> list[ScheduleRow]:
         """What is asked for on the table again and again, and when it is due next."""
         return self._connection.get(list[ScheduleRow], f"{table_path(slug)}schedules/")
+
+    def schedule_days(self, *, days: int = 14) -> list[ScheduleDayRow]:
+        """Runs of all schedules by day in UTC; days without a run are left out."""
+        rows: list[ScheduleDayRow] = self._connection.get("schedules/days/", {"days": days})
+        return rows
+
+    def trends(self, slug: str, *, days: int = 30) -> Trends:
+        """Commits, rows, bytes, durations and gaps of the last days."""
+        answer: Trends = self._connection.get(f"{table_path(slug)}trends/", {"days": days})
+        return answer
 
     def alerts(self, *, state: str | None = None) -> list[AlertRow]:
         """Alerts of the tables that the token's owner sees: `firing` where no state is given,

@@ -828,6 +828,17 @@ class SavedQueryRow(TypedDict):
     changed_at: str
 
 
+class ScheduleDayRow(TypedDict):
+    """`ScheduleDayRow` of the OpenAPI document."""
+
+    schedule_id: str
+    day: str
+    succeeded: int
+    failed: int
+    running: int
+    skipped: int
+
+
 class ScheduleRow(TypedDict):
     """`ScheduleRow` of the OpenAPI document."""
 
@@ -1209,6 +1220,25 @@ class TransactionRow(TypedDict):
     rows: int
     bad_rows: int
     reason: str
+
+
+class TrendDay(TypedDict):
+    """`TrendDay` of the OpenAPI document."""
+
+    day: str
+    commits: int
+    rows: int
+    bytes: int
+    duration_median_s: float | None
+    duration_max_s: float | None
+    gap_max_s: float | None
+
+
+class Trends(TypedDict):
+    """`Trends` of the OpenAPI document."""
+
+    days: list[TrendDay]
+    is_cut: bool
 
 
 class Uncompacted(TypedDict):

@@ -1,0 +1,42 @@
+"""How a table developed over days: rows, bytes, commit duration and gaps between commits."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from controlplane.mirror.queries.trends import load_trends
+from controlplane.tables.access import Permission, access_table
+from web import trend_figures
+from web.refusals import page, person
+
+PERIODS = (7, 30, 90)
+PERIOD = 30
+
+
+@require_safe
+@page
+def trends(request: HttpRequest, slug: str) -> HttpResponse:
+    """Four figures and the table with their numbers."""
+    table = access_table(person(request), slug, Permission.VIEW)
+    given = request.GET.get("days", "")
+    period = int(given) if given.isdecimal() and int(given) in PERIODS else PERIOD
+    found = load_trends(table, period)
+    days = found.days
+    context = {
+        "page": "trends",
+        "table": table,
+        "period": period,
+        "periods": PERIODS,
+        "is_cut": found.is_cut,
+        "has_commits": any(day.commits for day in days),
+        "days": [day for day in reversed(days) if day.commits],
+        "rows_figure": trend_figures.per_day(days, [day.rows for day in days], "rows"),
+        "bytes_figure": trend_figures.per_day(days, [day.bytes / 1_000_000 for day in days], "MB"),
+        "durations_figure": trend_figures.durations(days),
+        "gaps_figure": trend_figures.per_day(
+            days, [None if day.gap_max_s is None else day.gap_max_s / 60 for day in days], "minutes"
+        ),
+    }
+    return render(request, "pages/trends.html", context)
