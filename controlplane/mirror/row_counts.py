@@ -75,5 +75,5 @@ def stored_counts(table: Table, mark: SyncMark) -> dict[BaseFile, int]:
     return {
         (partition, name): rows
         for partition, name, rows in counted.values_list("partition", "base_file", "base_rows")
-        if name
+        if name and rows is not None
     }

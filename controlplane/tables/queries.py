@@ -187,9 +187,7 @@ def _target_columns(threshold_min: float | None) -> dict[str, Any]:
     }
 
 
-def _row_columns(
-    rows: int | None, log_files: int | None, uncounted: int | None
-) -> dict[str, int | None]:
+def _row_columns(rows: int | None, log_files: int | None, uncounted: int | None) -> dict[str, Any]:
     return {
         "base_file_rows": rows,
         "unmerged_log_files": log_files or 0,
