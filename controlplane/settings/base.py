@@ -186,6 +186,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.templatetags.static",
                 "web.templatetags.lake",
                 "web.templatetags.components",
+                "web.templatetags.branches",
             ],
         },
     }
