@@ -5,6 +5,11 @@ Only `controlplane.api.errors` maps codes to HTTP.
 
 from __future__ import annotations
 
+from typing import Final
+
+DATABASE_RETRY_AFTER_S: Final = 2
+"""How soon a request may be sent again that the database did not answer."""
+
 
 class ControlPlaneError(Exception):
     """A request that was understood and is refused."""

@@ -4,6 +4,7 @@ view with them, and lets only people through who are signed in.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, NamedTuple
@@ -12,10 +13,15 @@ from uuid import UUID
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.template import loader
+from django.views.decorators.csrf import requires_csrf_token
+from django.views.defaults import server_error
 
 from controlplane.errors import (
+    DATABASE_RETRY_AFTER_S,
     ControlPlaneError,
     InvalidRequest,
     KeyReused,
@@ -102,6 +108,17 @@ def sentence_of(error: PermissionDenied) -> str:
     """What is missing, as a sentence with its full stop."""
     text = str(error)
     return f"{text[:1].upper()}{text[1:]}."
+
+
+@requires_csrf_token
+def failed(request: HttpRequest) -> HttpResponse:
+    """Answer an exception that nothing else answered. A database that is locked by another writer
+    for too long, or does not answer, is 503.
+    """
+    if not isinstance(sys.exc_info()[1], OperationalError | InterfaceError):
+        return server_error(request)
+    headers = {"Retry-After": str(DATABASE_RETRY_AFTER_S)}
+    return HttpResponse(loader.render_to_string("503.html"), status=503, headers=headers)
 
 
 def refusal_of(error: ControlPlaneError) -> Refusal:

@@ -18,7 +18,12 @@ from rest_framework.views import set_rollback
 
 from controlplane.api.bodies import BodyTooLarge
 from controlplane.api.problems import MEDIA_TYPE, problem
-from controlplane.errors import ControlPlaneError, DatabaseUnavailable, QueueUnavailable
+from controlplane.errors import (
+    DATABASE_RETRY_AFTER_S,
+    ControlPlaneError,
+    DatabaseUnavailable,
+    QueueUnavailable,
+)
 from controlplane.live.seats import RETRY_AFTER_S
 
 log = logging.getLogger(__name__)
@@ -57,6 +62,8 @@ def answer(error: Exception, context: Mapping[str, Any]) -> Response | None:
         response = _response(error.code, error.message, values)
         if response.status_code == _TOO_MANY:
             response["Retry-After"] = str(RETRY_AFTER_S)
+        elif isinstance(error, DatabaseUnavailable):
+            response["Retry-After"] = str(DATABASE_RETRY_AFTER_S)
         return response
     if not isinstance(error, exceptions.APIException):
         return None

@@ -11,6 +11,7 @@ from django.http.response import HttpResponseBase
 
 from controlplane.api.problems import MEDIA_TYPE, problem
 from controlplane.audit.middleware import AroundRequest
+from controlplane.errors import DatabaseUnavailable
 from workers.log_lines import current_request_id
 
 PREFIX = "/api/"
@@ -20,6 +21,7 @@ _SAID: Mapping[int, tuple[str, str]] = {
     404: ("not_found", "there is nothing at this address; /api/v1/docs/ lists all that there is"),
     405: ("method_not_allowed", "this address does not take that method"),
     413: ("too_large", "the body is too large"),
+    503: ("database_unavailable", DatabaseUnavailable().message),
 }
 _OURS = ("internal", "this failed on our side; the node's web log has it under the request id")
 
@@ -40,6 +42,7 @@ def _as_json(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBa
         problem(code, detail, values), status=response.status_code, content_type=MEDIA_TYPE
     )
     answer.cookies = response.cookies
-    if "Allow" in response.headers:
-        answer.headers["Allow"] = response.headers["Allow"]
+    for name in ("Allow", "Retry-After"):
+        if name in response.headers:
+            answer.headers[name] = response.headers[name]
     return answer
