@@ -8,6 +8,7 @@ import io
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -248,3 +249,15 @@ def test_what_awaits_a_second_person_is_looked_at_and_approved(
         assert detail["plan"]["instant"] == instant
         assert approved["row"]["decision"] == "approved"
         assert bea.approvals(state="decided")[0]["decided_by"] == "bea"
+
+
+def test_a_file_is_uploaded_and_loaded(node: Client, synced: Table, tmp_path: Path) -> None:
+    file = tmp_path / "trips å 2026.csv"
+    file.write_bytes(b"id,ts,city\n" + b"1,5,Oslo\n" * 100_000)
+
+    upload = node.upload(file)
+    operation = node.write("trips", {"kind": "csv", "path": upload["path"]})
+
+    assert (upload["name"], upload["bytes"]) == (file.name, file.stat().st_size)
+    assert [row["operations"] for row in node.uploads()] == [[operation["row"]["id"]]]
+    assert operation["parameters"]["upload_name"] == file.name

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
@@ -40,6 +42,7 @@ from .rows import (
     TableRows,
     TaggedTables,
     Trends,
+    UploadRow,
     WriterRow,
 )
 from .sinks import SinkCalls
@@ -226,13 +229,11 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
 
     def schedule_days(self, *, days: int = 14) -> list[ScheduleDayRow]:
         """Runs of all schedules by day in UTC; days without a run are left out."""
-        rows: list[ScheduleDayRow] = self._connection.get("schedules/days/", {"days": days})
-        return rows
+        return self._connection.get(list[ScheduleDayRow], "schedules/days/", {"days": days})
 
     def trends(self, slug: str, *, days: int = 30) -> Trends:
         """Commits, rows, bytes, durations and gaps of the last days."""
-        answer: Trends = self._connection.get(f"{table_path(slug)}trends/", {"days": days})
-        return answer
+        return self._connection.get(Trends, f"{table_path(slug)}trends/", {"days": days})
 
     def alerts(self, *, state: str | None = None) -> list[AlertRow]:
         """Alerts of the tables that the token's owner sees: `firing` where no state is given,
@@ -300,6 +301,21 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
         """
         operation = plan["operation"]
         return self.write(slug, source, operation=operation, plan=plan, reason=reason, key=key)
+
+    def upload(self, file: str | PathLike[str]) -> UploadRow:
+        """Send a CSV, JSON lines or Parquet file of this machine to the node. `path` of the result
+        is what a source of a write, an overwrite or a delete names it by:
+        `{"kind": "csv", "path": upload["path"]}`. The node removes it once it was loaded. Raises
+        OSError for a file that cannot be read.
+        """
+        source = Path(file)
+        with source.open("rb") as stream:
+            row: UploadRow = self._connection.send_file("uploads/", {"name": source.name}, stream)
+        return row
+
+    def uploads(self) -> list[UploadRow]:
+        """List the files that you sent and that are not removed yet, the newest first."""
+        return self._connection.get(list[UploadRow], "uploads/")
 
     def approvals(self, *, state: str | None = None) -> list[ApprovalRow]:
         """What awaits a second person: `pending` where no state is given, or `decided`."""

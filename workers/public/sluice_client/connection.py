@@ -84,6 +84,13 @@ class Connection:
         answer: T = self._send(method, path, json=dict(body), headers=headers)
         return answer
 
+    def send_file(self, path: str, query: Mapping[str, Any], file: IO[bytes]) -> Any:
+        """Send the content of a file, from its start, piece by piece. `file` must be seekable: it
+        is sent again if no answer came. Raises ProblemError, NodeUnreachable.
+        """
+        headers = {"Content-Type": "application/octet-stream"}
+        return self._send("POST", path, params=dict(query), data=file, headers=headers)
+
     def close(self) -> None:
         """Give its connections back."""
         self._session.close()
@@ -91,6 +98,8 @@ class Connection:
     def _send(self, method: str, path: str, **given: Any) -> Any:
         last: Exception | None = None
         for attempt in range(TRIES):
+            if "data" in given:
+                given["data"].seek(0)
             try:
                 answer = self._session.request(
                     method,

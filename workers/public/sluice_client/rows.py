@@ -1263,6 +1263,19 @@ class Unregistered(TypedDict):
     file_groups_kept: int
 
 
+class UploadRow(TypedDict):
+    """`UploadRow` of the OpenAPI document."""
+
+    id: str
+    path: str
+    name: str
+    kind: str
+    bytes: int
+    created_at: str
+    expires_at: str
+    operations: list[str]
+
+
 class VersionRow(TypedDict):
     """`VersionRow` of the OpenAPI document."""
 
