@@ -6,8 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
+from pytest_django import Settings
 
+from controlplane.audit.models import AuditEvent
+from controlplane.audit.shell import act_as
 from workers.lakehouse import open_table
 
 
@@ -97,3 +101,33 @@ def test_a_table_is_gone_again_when_its_first_write_is_refused(
         call_command("write", str(tmp_path / "bad.csv"), "--no-spark", "--partition-by", "day")
 
     assert not (root / "bad").exists()
+
+
+def test_a_write_is_in_the_audit_before_and_after_it(
+    admin: User, root: Path, two_cities: Path, settings: Settings
+) -> None:
+    settings.SLUICE_SOURCE_ROOTS = (str(two_cities.parent),)
+    words = ["--no-spark", "--key-from", "city,n", "--reason", "a backfill"]
+    act_as(admin.username)
+    try:
+        call_command("write", str(two_cities), *words)
+        call_command("write", str(two_cities), "--no-spark", "--operation", "upsert", *words[1:])
+    finally:
+        act_as("")
+
+    rows = AuditEvent.objects.filter(what="operation.write").order_by("pk")
+    assert [(row.who, row.object, row.result, row.reason) for row in rows] == [
+        ("ada", "seen", result, "a backfill") for result in ("requested", "succeeded") * 2
+    ]
+    assert rows[0].details["source"] == {"files": ["seen.csv"]}
+
+
+def test_a_write_that_fails_is_in_the_audit(db: None, root: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.csv").write_text("id,day\n1,a\\b\n")
+
+    with pytest.raises(CommandError, match="forbidden character"):
+        call_command("write", str(tmp_path / "bad.csv"), "--no-spark", "--partition-by", "day")
+
+    rows = AuditEvent.objects.filter(what="operation.write").order_by("pk")
+    assert [(row.object, row.result) for row in rows] == [("bad", "requested"), ("bad", "failed")]
+    assert rows[0].who.endswith(" (shell)")

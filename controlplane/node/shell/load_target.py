@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.management import BaseCommand, CommandError
-from django.db import DatabaseError, OperationalError
+from django.db import DatabaseError, OperationalError, transaction
 
-from controlplane.audit.shell import acting_user
+from controlplane.audit.actions import do_record
+from controlplane.audit.shell import acting_user, shell_user
 from controlplane.errors import ControlPlaneError
 from controlplane.node.shell.identity import check_namespace_role, check_role, registrant
 from controlplane.operations.load_defaults import keep_options, with_kept_options
@@ -27,6 +28,8 @@ from workers.write.removal import remove_unwritten
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_SOURCE_OPTIONS = ("connection", "source_table", "query")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,20 @@ class LoadTarget:
             )
 
     @contextmanager
+    def recorded_write(
+        self, existing: LakehouseTable | None, schema: pa.Schema
+    ) -> Iterator[LakehouseTable]:
+        """As `open_or_create`, with an audit row before the write and one with its outcome."""
+        self._record("requested")
+        try:
+            with self.open_or_create(existing, schema) as table:
+                yield table
+        except BaseException:
+            self._record("failed")
+            raise
+        self._record("succeeded")
+
+    @contextmanager
     def open_or_create(
         self, existing: LakehouseTable | None, schema: pa.Schema
     ) -> Iterator[LakehouseTable]:
@@ -153,12 +170,42 @@ class LoadTarget:
             raise
         self.command.stdout.write(f"created table {self.name} at {location}")
 
+    def _record(self, result: str) -> None:
+        """Append an audit row, where there is a control plane."""
+        options = self.options
+        row = self.find_row()
+        source = {name: options[name] for name in _SOURCE_OPTIONS if options.get(name)}
+        details = {
+            "location": self.location,
+            "operation": options["operation"],
+            "source": {**source, "files": [Path(file).name for file in options["files"]]},
+            "streams": options["streams"],
+        }
+        try:
+            with transaction.atomic():
+                do_record(
+                    who=shell_user(),
+                    what="operation.write",
+                    subject=row.slug if row is not None else self._slug,
+                    result=result,
+                    reason=options["reason"],
+                    details=details,
+                )
+        except OperationalError:
+            if result == "requested":
+                self.command.stdout.write("not in the audit: the node has no database yet")
+
+    @property
+    def _slug(self) -> str:
+        """The slug of a table that is new here."""
+        return self.name.lower().replace("_", "-").replace(" ", "-").replace(".", "-")
+
     def register(self) -> None:
         """Register the table, so that the pages show it, where there is a control plane."""
         write = self.command.stdout.write
         try:
             if not Table.objects.filter(location=self.location).exists():
-                slug = self.name.lower().replace("_", "-").replace(" ", "-").replace(".", "-")
+                slug = self._slug
                 do_register_table(location=self.location, slug=slug, name=self.name, **registrant())
                 write(f"registered as {slug}")
         except OperationalError:

@@ -143,7 +143,7 @@ class Command(BaseCommand):
         write_rows(connection, query, file, rows_max=rows_max, limits=limits, environ=os.environ)
         with file.open("rb") as stream:
             rows = read_parquet(stream)
-        with target.open_or_create(target.find_table(), rows.schema) as table:
+        with target.recorded_write(target.find_table(), rows.schema) as table:
             shared = _get_shared_columns(table)
             streams = parse_streams(options["streams"], present=rows.column_names, shared=shared)
             self._write_arrow(table, rows, streams, options["operation"], shared)
@@ -200,7 +200,7 @@ class Command(BaseCommand):
         else:
             spool_rows(rows, spool, progress.show)
         progress.end()
-        with target.open_or_create(table, rows.schema) as table:
+        with target.recorded_write(table, rows.schema) as table:
             shared = _get_shared_columns(table)
             names = rows.schema.names
             streams = parse_streams(options["streams"], present=names, shared=shared)
