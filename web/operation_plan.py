@@ -33,9 +33,13 @@ class PlannedEffect:
     """How many more things the plan names."""
 
 
-def describe_plan(operation: OperationDetail) -> PlannedEffect | None:
-    """Return what the plan of the operation would do; None if it has no plan with a summary."""
-    plan = operation.plan
+def describe_plan(
+    operation: OperationDetail, current: Mapping[str, Any] | None = None
+) -> PlannedEffect | None:
+    """Return what the plan of the operation would do, or its current plan; None if there is none
+    with a summary.
+    """
+    plan = operation.plan if current is None else current
     if not plan.get("summary"):
         return None
     job: Mapping[str, Any] = operation.parameters.get("job", {})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from controlplane.operations.permissions import is_destructive
 from controlplane.tables.masks import masked_rows
 from controlplane.tables.row_access import RowAccess
 from workers.clock import InstantTime
+from workers.table_services.given_rows import PATH_KEY
 from workers.table_services.service import ServicePlan
 
 STORED_ITEMS_MAX = 2000
@@ -88,6 +89,15 @@ def _read_sample(plan: ServicePlan, access: RowAccess | None) -> list[Mapping[st
         }
         for row in rows
     ]
+
+
+def name_upload(view: ServicePlanView, path: str, parameters: Mapping[str, str]) -> ServicePlanView:
+    """Return the plan with `path`, as the request names its file, in place of the stored file."""
+    stored = parameters.get(PATH_KEY, "")
+    if not path or stored == path:
+        return view
+    items = [replace(item, what=item.what.replace(stored, path)) for item in view.items]
+    return replace(view, items=items)
 
 
 def view_plan(plan: ServicePlan, access: RowAccess | None) -> ServicePlanView:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 from django.contrib.auth.models import Group, User
 from django.test import Client
+from pytest_django import Settings
 
+from controlplane.accounts.models import Grant
 from controlplane.operations.actions import do_request_service, plan_service
 from controlplane.operations.models import ApprovalRule, Operation
-from controlplane.tables.models import Table
+from controlplane.tables.models import MaskedColumn, RowGrant, Table
 from tests.controlplane.approvals import needs_approval
 from tests.web.conftest import TRIPS
 from workers.lakehouse import open_table
@@ -52,6 +56,47 @@ def test_another_admin_sees_the_plan_and_approves_of_it(asked_for: Operation, be
     assert without_reason.status_code == 422
     assert approved["Location"] == f"/t/trips/operations/{asked_for.pk}"
     assert asked_for.state == "queued"
+
+
+def test_the_page_shows_condition_counts_and_rows_that_it_approves(
+    asked_for: Operation, bea: Client
+) -> None:
+    answer = bea.get(f"/approvals/{asked_for.pk}")
+
+    page = answer.content.decode()
+    [row, *_] = answer.context["approval"].sample
+    assert "Sample rows" in page
+    assert row["city"] == "Oslo"
+    assert "city = &#x27;Oslo&#x27;" in page
+    assert ("rows", 9) in answer.context["effect"].figures
+    assert "sample" not in Operation.objects.get(pk=asked_for.pk).plan
+
+
+@pytest.mark.parametrize("role", ["admin", "operator"])
+def test_sample_rows_of_an_overwrite_are_shown_to_those_who_decide(
+    trips: Table, admin: User, tmp_path: Path, settings: Settings, role: str
+) -> None:
+    settings.SLUICE_SOURCE_ROOTS = (str(tmp_path),)
+    needs_approval("insert_overwrite_table")
+    (tmp_path / "new.csv").write_text("id,city,ts\n1,Turku,7\n")
+    choice = {"path": str(tmp_path / "new.csv")}
+    plan = plan_service(trips, "insert_overwrite_table", choice, admin)
+    operation = do_request_service(
+        trips, "insert_overwrite_table", choice, plan.plan_hash, "a backfill", "trips", admin
+    )
+    MaskedColumn.objects.create(table=trips, path="ts")
+    tom = User.objects.create_user("tom")
+    Grant.objects.create(user=tom, role=role, table=trips)
+    RowGrant.objects.create(user=tom, right="rows")
+    client = Client()
+    client.force_login(tom)
+
+    detail = client.get(f"/approvals/{operation.pk}").context["approval"]
+    over_rest = client.get(f"/api/v1/approvals/{operation.pk}/").json()
+
+    assert detail.may_decide == (role == "admin")
+    assert {row["ts"] for row in detail.sample} == ({"2"} if role == "admin" else set())
+    assert over_rest["sample"] == detail.sample
 
 
 def test_whoever_asked_sees_that_somebody_else_decides(

@@ -25,12 +25,18 @@ from controlplane.operations.approvals.deciding import (
     do_approve,
     do_decline,
 )
-from controlplane.operations.approvals.queries import approval_detail, approval_rows
+from controlplane.operations.approvals.queries import (
+    ApprovalDetail,
+    approval_detail,
+    approval_rows,
+)
 from controlplane.operations.approvals.rules import do_set_rule, rule_rows
+from controlplane.operations.queries import operation_detail
 from controlplane.tables.access import Permission, access_table, may_see_some
 from controlplane.tables.queries import namespaces_of
 from controlplane.tables.scopes import Scope, may_administer, visible_scope
 from web.forms import REASON_CHARS_MAX
+from web.operation_plan import PlannedEffect, describe_plan
 from web.refusals import page, person, refusal_of
 
 LINES_SHOWN = 500
@@ -150,10 +156,19 @@ def _shown(
         "row": detail.row,
         "lines": lines[:LINES_SHOWN],
         "count": detail.plan.get("item_count", detail.plan.get("file_count", len(lines))),
+        "effect": _describe_effect(request, detail),
         "form": form,
         "problem": problem,
     }
     return render(request, "pages/approval.html", context, status=status)
+
+
+def _describe_effect(request: HttpRequest, detail: ApprovalDetail) -> PlannedEffect | None:
+    """Return condition or keys, by the reader's rights, and counts of the current plan."""
+    operation = operation_detail(detail.row.operation, person(request))
+    if operation is None or not detail.plan:
+        return None
+    return describe_plan(operation, detail.plan)
 
 
 def _lines(plan: Mapping[str, Any]) -> list[PlannedLine]:

@@ -189,9 +189,12 @@ def ask_of(operation: Operation) -> Ask[Any]:
     return ask
 
 
-def plan_now(operation: Operation) -> Plan:
-    """What it would do now. Raises ControlPlaneError."""
-    plan: Plan | None = ask_of(operation).plan()
+def plan_now(operation: Operation, reader: User | None = None) -> Plan:
+    """What it would do now, with sample rows of a service as far as `reader` may read them. Raises
+    ControlPlaneError.
+    """
+    ask = ask_of(operation)
+    plan: Plan | None = ask.plan_for(reader) if isinstance(ask, ServiceAsk) else ask.plan()
     assert plan is not None, operation
     return plan
 

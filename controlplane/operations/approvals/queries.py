@@ -52,6 +52,10 @@ class ApprovalDetail:
     """Whether whoever looks at it may approve of it or decline it."""
     plan: Mapping[str, Any]
     """As it is now; empty for whoever may not decide, for what is decided, and with a problem."""
+    sample: list[Mapping[str, Any]]
+    """Some of the rows that go now, by column, as far as the caller may read them; masked columns
+    have the mark. Empty where the plan is, and for what takes no rows.
+    """
     has_changed: bool
     """It is another plan than the one that was asked for, which nobody can approve of any more."""
     problem: str
@@ -81,15 +85,22 @@ def approval_detail(operation_id: UUID, by: Decider) -> ApprovalDetail:
     is_decider = may_decide(approval.operation, by)
     plan: Mapping[str, Any] = {}
     has_changed, problem = False, ""
+    sample: list[Mapping[str, Any]] = []
     if is_decider and row.decision == Approval.Decision.PENDING.value:
         try:
-            planned: Any = plan_now(approval.operation)
+            planned: Any = plan_now(approval.operation, by.user)
         except ControlPlaneError as error:
             problem = error.message
         else:
             plan, has_changed = planned.plan, planned.plan_hash != row.plan_hash
+            sample = getattr(planned, "sample", [])
     return ApprovalDetail(
-        row=row, may_decide=is_decider, plan=plan, has_changed=has_changed, problem=problem
+        row=row,
+        may_decide=is_decider,
+        plan=plan,
+        sample=sample,
+        has_changed=has_changed,
+        problem=problem,
     )
 
 

@@ -31,7 +31,7 @@ from controlplane.operations.planned_checks import SERVICE_TITLES, service_check
 from controlplane.operations.queueing import queue
 from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
-from controlplane.operations.service_plan_views import ServicePlanView, view_plan
+from controlplane.operations.service_plan_views import ServicePlanView, name_upload, view_plan
 from controlplane.operations.source_places import (
     checked_file_of_shell,
     checked_source,
@@ -71,7 +71,8 @@ def plan_service(
     """
     _check_role(service, by, table)
     _check_parameters(parameters)
-    if path := parameters.get(PATH_KEY, "").strip():
+    path = parameters.get(PATH_KEY, "").strip()
+    if path:
         _ = checked_file_of_shell(path) if is_shell else checked_source(path, by)
         parameters = parameters if is_shell else to_stored_file(parameters)
     try:
@@ -85,7 +86,8 @@ def plan_service(
     access = whole_access("", table.slug) if is_shell else None
     if reader is not None:
         access = row_access(reader, table)
-    return view_plan(plan, access)
+    view = view_plan(plan, access)
+    return view if is_shell else name_upload(view, path, parameters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,20 @@ class ServiceAsk(Ask[ServicePlanView]):
         return {"service": self.service, "parameters": dict(self.parameters)}
 
     def plan(self) -> ServicePlanView:
-        return plan_service(self.table, self.service, self.parameters, None, is_shell=self.is_shell)
+        return self.plan_for(None)
+
+    def plan_for(self, reader: Caller | None) -> ServicePlanView:
+        """Return the plan with sample rows as far as the reader may read them. Raises what
+        `plan_service` raises.
+        """
+        return plan_service(
+            self.table,
+            self.service,
+            self.parameters,
+            None,
+            is_shell=self.is_shell,
+            reader=reader,
+        )
 
     def wanted(self, request: Request, plan: ServicePlanView) -> Wanted:
         parameters = dict(self.parameters)

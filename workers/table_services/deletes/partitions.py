@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from typing import Final
 
 from workers.concurrency.outcome import CommitOutcome
@@ -83,7 +83,8 @@ def _plan(table: Table, paths: tuple[str, ...], slices: Iterable[FileSlice]) -> 
     )
     return ServicePlan(
         service=_NAME,
-        summary=f"empty {len(paths)} partitions: {len(gone)} file groups, {len(items)} files",
+        summary=f"empty {_count(paths, 'partition')}: {_count(gone, 'file group')}, "
+        f"{_count(items, 'file')}",
         items=items,
         blockers=() if table.write_refusal is None else (table.write_refusal,),
         warnings=("readers of older snapshots keep the files until they are cleaned",),
@@ -94,6 +95,10 @@ def _plan(table: Table, paths: tuple[str, ...], slices: Iterable[FileSlice]) -> 
             "bytes": sum(item.bytes for item in items),
         },
     )
+
+
+def _count(things: Sized, name: str) -> str:
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
 
 
 def _paths(parameters: Mapping[str, str]) -> tuple[str, ...]:
