@@ -63,7 +63,7 @@ class Corpus:
         if table:
             facts["table"] = {"id": "string", "v": table}
         if summary:
-            facts["says"] = summary
+            facts["note"] = summary
         self.add(f"{name}.parquet", parquet({"id": ID, "v": values}, **options), **facts)
 
     def misfit(self, name: str, values: Any, table: str, pattern: str) -> None:
@@ -285,7 +285,7 @@ def _add_files(corpus: Corpus) -> None:
         nothing,
         types={"id": "string", "some": "struct<b: bigint>"},
         rows=[{"id": "a", "some": {"b": 1}}, {"id": "b", "some": None}],
-        says="none has no value and is left out",
+        note="none has no value and is left out",
     )
     odd = parquet({"id": ID, "Unit Price": [1, 2]})
     corpus.add(
@@ -294,7 +294,7 @@ def _add_files(corpus: Corpus) -> None:
         options={"names": "clean"},
         types={"id": "string", "Unit_Price": "bigint"},
         rows=[{"id": "a", "Unit_Price": 1}, {"id": "b", "Unit_Price": 2}],
-        says="column 'Unit Price' is stored as Unit_Price",
+        note="column 'Unit Price' is stored as Unit_Price",
     )
 
 
