@@ -40,7 +40,7 @@ SOURCES: Mapping[str, str] = {
 """What a write may come from, as the links over the form say it."""
 PREVIEWED = ("csv", "json", "parquet", "sql", "postgresql")
 """A topic is read when the write begins, and not before."""
-_PLANNED_FROM = ("csv", "parquet")
+_PLANNED_FROM = ("csv", "json", "parquet")
 """From any other source an overwrite runs by a schedule, or once over REST with a plan."""
 _CONNECTIONS = {"kafka": "kafka", "postgresql": "postgresql"}
 """The kind of connection that a source has; of files, s3."""

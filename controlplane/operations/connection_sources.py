@@ -24,6 +24,7 @@ from workers.connections import (
 )
 from workers.errors import InvalidInput
 from workers.loading.options import OPTION_KEYS
+from workers.loading.source_files import SourceFile, find_named_places, find_source_files
 from workers.locations import resolved_location
 from workers.storage.source_places import IN_A_TABLE, place_in_bucket
 
@@ -52,18 +53,44 @@ def check_connection_source(source: Mapping[str, Any], namespace: str) -> None:
     if source["kind"] == POSTGRESQL:
         database_query(source, namespace)
     else:
-        bucket_place(source, namespace)
+        _check_bucket_path(source, namespace)
 
 
-def bucket_place(source: Mapping[str, Any], namespace: str) -> tuple[str, BucketConnection]:
-    """Return the place of the file that the source names, and the connection that reads it.
+def bucket_files(
+    source: Mapping[str, Any], namespace: str, kind: str
+) -> tuple[list[SourceFile], BucketConnection]:
+    """Return the files that the source names, one, a folder or a pattern, and the connection that
+    reads them. Their names show the format `kind`, or none; empty takes any one format.
 
-    Raises InvalidRequest, also for a file in a registered table or below a table root.
+    Raises InvalidRequest, also for a file in a registered table or below a table root, where
+    nothing matches, and where files differ in format; StorageFailed.
     """
+    connection, path = _open_bucket(source, namespace)
+
+    def check(named: str) -> str:
+        return _checked_object(named, connection)
+
+    try:
+        return find_source_files(path, check, kind=kind, connection=connection), connection
+    except InvalidInput as error:
+        raise InvalidRequest(error.message, **error.values) from error
+
+
+def _check_bucket_path(source: Mapping[str, Any], namespace: str) -> None:
+    connection, path = _open_bucket(source, namespace)
+    find_named_places(path, lambda named: _checked_object(named, connection), is_here=False)
+
+
+def _open_bucket(source: Mapping[str, Any], namespace: str) -> tuple[BucketConnection, str]:
     connection = _open_connection(source, namespace, BucketConnection)
     path = source.get("path")
     if not isinstance(path, str):
         raise InvalidRequest("a file in a bucket needs a path, as a text", key="path")
+    return connection, path
+
+
+def _checked_object(path: str, connection: BucketConnection) -> str:
+    """Return the place of an object by its name alone. Raises InvalidRequest."""
     tables = [resolved_location(root) for root in settings.SLUICE_TABLE_ROOTS]
     try:
         place = place_in_bucket(connection, path, tables)
@@ -71,7 +98,7 @@ def bucket_place(source: Mapping[str, Any], namespace: str) -> tuple[str, Bucket
             raise InvalidInput(IN_A_TABLE, path=path[:200])
     except InvalidInput as error:
         raise InvalidRequest(error.message, **error.values) from error
-    return place, connection
+    return place
 
 
 def database_query(

@@ -11,9 +11,19 @@ from controlplane.errors import InvalidRequest
 from controlplane.operations.source_places import to_stored_file
 from controlplane.tables.models import Table
 from workers.errors import InvalidInput
-from workers.loading.options import FORMATS, OPTION_KEYS, load_options, options_as_text
+from workers.loading.options import (
+    DECODED_KEY,
+    FORMATS,
+    OPTION_KEYS,
+    load_options,
+    options_as_text,
+)
+from workers.loading.source_files import get_kind
+from workers.table_services.given_rows import PATH_KEY
 
-_OF_ONE_FILE: Final = frozenset({"format", "compression", "columns"})
+_OF_ONE_FILE: Final = frozenset({"format", "compression", "columns", DECODED_KEY})
+_OF_CSV: Final = frozenset({"key", "key_from"})
+"""Files of other formats are refused with them."""
 _USUAL: Final = {"missing": "NA"}
 
 
@@ -26,7 +36,8 @@ def with_kept_options(table: Table, source: Mapping[str, Any]) -> dict[str, Any]
     if source.get("kind") not in FORMATS:
         return dict(source)
     requested = options_as_text(source)
-    stored = {name: value for name, value in table.load_options.items() if name not in requested}
+    ignored = requested.keys() | (set() if source["kind"] == "csv" else _OF_CSV)
+    stored = {name: value for name, value in table.load_options.items() if name not in ignored}
     for name, same in (("null_words", "missing"), ("missing", "null_words")):
         if name in requested:
             stored.pop(same, None)
@@ -44,6 +55,23 @@ def build_job_source(table: Table, source: Mapping[str, Any]) -> dict[str, Any]:
     Raises InvalidRequest, also for an upload that was removed.
     """
     return to_stored_file(with_kept_options(table, source))
+
+
+def with_kept_parameters(
+    table: Table, service: str, parameters: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the parameters of a service with the kept options, where it reads files of rows. A
+    file of keys to delete has its own key.
+
+    Raises InvalidRequest as `with_kept_options` does.
+    """
+    if not parameters.get(PATH_KEY, "").strip():
+        return dict(parameters)
+    kind = parameters.get("format") or get_kind(parameters[PATH_KEY]) or "csv"
+    merged = with_kept_options(table, {"kind": kind, **parameters})
+    del merged["kind"]
+    own = _OF_CSV if service == "delete" else frozenset[str]()
+    return {name: value for name, value in merged.items() if name not in own or name in parameters}
 
 
 def keep_options(table: Table, source: Mapping[str, Any]) -> None:

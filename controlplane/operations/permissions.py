@@ -9,6 +9,7 @@ from controlplane.operations.descriptions.services import get_service
 from controlplane.tables.access import Caller, Permission
 from controlplane.tables.models import Table
 from controlplane.tables.row_access import row_access
+from workers.loading.options import DECODED_KEY
 from workers.table_services import registry
 from workers.table_services.given_rows import PATH_KEY
 
@@ -60,8 +61,10 @@ def permission_of(service: str) -> Permission:
 
 def permission_to_plan(parameters: Mapping[str, str]) -> Permission:
     """Whoever sees a table may see what would be done to it; a plan that opens another file needs
-    more.
+    more, and one that lets a file decode to any size an admin.
     """
+    if parameters.get(DECODED_KEY):
+        return Permission.ADMINISTER
     return Permission.OPERATE if PATH_KEY in parameters else Permission.VIEW
 
 

@@ -11,14 +11,23 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from controlplane.errors import InvalidRequest
-from controlplane.operations.kinds.table_service import do_request_service
-from controlplane.operations.load_defaults import with_kept_options
+from controlplane.operations.connection_sources import has_connection
+from controlplane.operations.descriptions.write import FILES, PLANNED_OPERATIONS
+from controlplane.operations.kinds.table_service import do_request_service, plan_service
 from controlplane.operations.models import Operation
+from controlplane.operations.overwrites import OVERWRITES, OverwritePlan
+from controlplane.operations.source_places import to_stored_file
 from controlplane.tables.models import Table
 from workers.loading.options import format_named, options_as_text
-from workers.table_services.given_rows import FILE_KEYS, PATH_KEY
+from workers.locations import is_bucket_location
+from workers.table_services.given_rows import (
+    FILE_BYTES_MAX,
+    FILE_KEYS,
+    PATH_KEY,
+    measure_files,
+)
 
-FILE_KINDS = ("csv", "parquet")
+FILE_KINDS = FILES
 
 
 def do_request_planned_write(
@@ -37,10 +46,42 @@ def do_request_planned_write(
 
     Raises what `do_request_service` raises.
     """
-    source = with_kept_options(table, source)
     parameters = planned_parameters(operation, source=source, partitions=partitions)
     return do_request_service(
         table, operation, parameters, plan_hash, reason, typed_name, by, idempotency_key
+    )
+
+
+def is_of_a_service(operation: str, source: Mapping[str, Any]) -> bool:
+    """Return whether the write is the service of its name: what takes data away without rows, and
+    what overwrites from files of this machine that one worker holds. Spark overwrites from others.
+    """
+    if operation not in OVERWRITES:
+        return operation in PLANNED_OPERATIONS
+    path = str(to_stored_file(source).get(PATH_KEY, ""))
+    is_here = source.get("kind") in FILE_KINDS and not has_connection(source)
+    return is_here and not is_bucket_location(path) and measure_files(path) <= FILE_BYTES_MAX
+
+
+def plan_file_overwrite(
+    table: Table, operation: str, source: Mapping[str, Any], by: User
+) -> OverwritePlan:
+    """Return the plan of the service of this name as that of a write. Raises what `plan_service`
+    raises.
+    """
+    parameters = planned_parameters(operation, source=source, partitions=())
+    view = plan_service(table, operation, parameters, by)
+    figures = view.plan["figures"]
+    return OverwritePlan(
+        operation=operation,
+        summary=view.plan["summary"],
+        partitions=figures["partitions"],
+        file_groups=figures["file_groups"],
+        files=figures["files"],
+        bytes=figures["bytes"],
+        blockers=list(view.plan["blockers"]),
+        replaces="",
+        plan_hash=view.plan_hash,
     )
 
 

@@ -13,7 +13,12 @@ from django.contrib.auth.models import User
 
 from controlplane.errors import InvalidRequest
 from controlplane.operations.connection_sources import has_connection
-from controlplane.operations.source_places import checked_rows_place, tables_above
+from controlplane.operations.descriptions.write import FILES
+from controlplane.operations.source_places import (
+    check_rows_files,
+    checked_rows_place,
+    tables_above,
+)
 from controlplane.tables.access import Permission, may_everywhere, visible_tables
 from controlplane.tables.locations import checked_location, overlap
 from controlplane.tables.models import Table
@@ -35,7 +40,6 @@ from workers.table_services.given_rows import PATH_KEY
 from workers.table_services.inline import own_options
 
 DEAD_LETTERS = "sluice.dead.letter.path"
-_FILE_KINDS = ("csv", "json", "parquet")
 _FILE_SCHEME = re.compile(r"\Afile:/+", re.IGNORECASE)
 _PATTERN = re.compile(r"[*?\[\]{}]")
 
@@ -80,8 +84,7 @@ def check_named_places(user: User | None, body: Mapping[str, Any]) -> None:
     same for the table of another person and for a place without a table. Without a person only
     files are checked.
     """
-    for path in _files_named(body):
-        checked_rows_place(path, user)
+    _check_files(user, body)
     _check_options(body)
     if user is None or may_everywhere(user, Permission.OPERATE):
         return
@@ -103,27 +106,26 @@ def may_still_name(user: User, job: Mapping[str, Any]) -> bool:
     a table be registered there meanwhile.
     """
     try:
-        for path in _files_named(job):
-            checked_rows_place(path, user)
+        _check_files(user, job)
     except InvalidRequest:
         return False
     return True
 
 
-def _files_named(body: Mapping[str, Any]) -> Iterator[str]:
-    """The files of a write, of a service and of a sink, as they are asked for and as their jobs
-    have them.
+def _check_files(user: User | None, body: Mapping[str, Any]) -> None:
+    """Check the files of a write, of a service and of a sink, as they are requested and as their
+    jobs have them. Raises InvalidRequest.
     """
     source, parameters = body.get("source"), body.get("parameters")
-    if isinstance(source, Mapping) and source.get("kind") in _FILE_KINDS and "path" in source:
-        # A path in the bucket of a connection is checked with the connection.
-        yield from () if has_connection(source) else (str(source["path"]),)
+    # A path in the bucket of a connection is checked with the connection.
+    if isinstance(source, Mapping) and source.get("kind") in FILES and not has_connection(source):
+        check_rows_files(str(source.get("path", "")), user)
     if isinstance(parameters, Mapping) and (text := str(parameters.get(PATH_KEY, "")).strip()):
-        yield text
+        check_rows_files(text, user)
     for name in ("options", "sink_options"):
         options = body.get(name)
         if isinstance(options, Mapping) and (path := options.get(FILE_KEY)):
-            yield str(path)
+            checked_rows_place(str(path), user)
 
 
 def _check_options(body: Mapping[str, Any]) -> None:

@@ -24,8 +24,9 @@ from controlplane.tables.deceptive import refuse_deceptive
 from controlplane.tables.locations import LOCATION_CHARS_MAX
 from controlplane.tables.models import Table
 from controlplane.uploads.places import is_upload
-from controlplane.uploads.queries import find_upload, get_place
+from controlplane.uploads.queries import find_upload, get_place, name_file
 from workers.errors import InvalidInput
+from workers.loading.source_files import SourceFile, find_named_places, find_source_files
 from workers.locations import (
     SourceRoot,
     folders_above,
@@ -82,6 +83,37 @@ def to_stored_file(part: Mapping[str, Any]) -> dict[str, Any]:
     return {**part, PATH_KEY: get_place(find_upload(path.strip(), None))}
 
 
+def checked_rows_files(path: str, by: User | None, kind: str = "") -> list[SourceFile]:
+    """The files that a path names for `by`: one, a folder, or a pattern of names, each as
+    `checked_rows_place` checks it. An upload has the name that its user gave it.
+
+    Raises InvalidRequest, also where nothing matches or the files differ in format; StorageFailed.
+    """
+    with _as_a_request(path):
+        files = find_source_files(path, lambda named: checked_rows_place(named, by), kind=kind)
+    return [SourceFile(name_file(file.path), file.place) for file in files]
+
+
+def check_rows_files(path: str, by: User | None) -> None:
+    """Refuse, as InvalidRequest, a path that `checked_rows_files` refuses for the place of its
+    folder or of a file. Nothing has to be there yet, and no bucket is asked.
+    """
+    is_here = not is_bucket_location(path)
+    find_named_places(path, lambda named: checked_rows_place(named, by), is_here=is_here)
+
+
+def check_source_files(path: str, by: User | None, *, is_shell: bool = False) -> None:
+    """Refuse, as InvalidRequest, files that `by` may not load: of the node's own files alone. A
+    shell may name any file of this machine outside of tables.
+    """
+
+    def check(named: str) -> str:
+        return checked_file_of_shell(named) if is_shell else checked_source(named, by)
+
+    with _as_a_request(path):
+        find_source_files(path, check)
+
+
 def checked_source(path: str, by: User | None) -> str:
     """As `checked_rows_place`, of the node's own files alone."""
     if is_bucket_location(path):
@@ -134,4 +166,4 @@ def _as_a_request(path: str) -> Iterator[None]:
     try:
         yield
     except InvalidInput as error:
-        raise InvalidRequest(error.message, path=path[:200]) from error
+        raise InvalidRequest(error.message, **{**error.values, "path": path[:200]}) from error

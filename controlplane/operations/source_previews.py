@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 
 from controlplane.audit.actions import do_record
@@ -20,24 +21,25 @@ from controlplane.errors import InvalidRequest, StorageUnavailable
 from controlplane.mirror.storage import engine_table
 from controlplane.operations.connection_sources import (
     POSTGRESQL,
-    bucket_place,
+    bucket_files,
     database_query,
     has_connection,
 )
 from controlplane.operations.load_defaults import with_kept_options
 from controlplane.operations.query_sources import SQL, checked_query
-from controlplane.operations.source_places import checked_rows_place
+from controlplane.operations.source_places import checked_rows_files
 from controlplane.operations.table_creation.suggesting import (
     COPIED_BYTES_MAX,
     Sample,
     sampled_rows,
     sampled_statement,
 )
+from controlplane.tables.access import Permission, may
 from controlplane.tables.models import Table
-from controlplane.uploads.queries import name_file
 from workers.errors import InvalidInput, LakehouseError, NotFound
 from workers.jobs import OPERATIONS
-from workers.storage.copying import file_here
+from workers.loading.options import DECODED_KEY
+from workers.loading.source_files import files_here
 from workers.storage.source_places import check_in_no_table
 
 PREVIEWED = ("csv", "json", "parquet", SQL, POSTGRESQL)
@@ -58,6 +60,8 @@ class PreviewColumn:
 class SourcePreview:
     path: str
     """Empty of a statement."""
+    files: list[str]
+    """The files that the path names, in the order of their load; empty of a statement."""
     columns: list[PreviewColumn]
     rows_sampled: int
     is_whole: bool
@@ -78,7 +82,7 @@ def preview_source(
     operation: str = "upsert",
     stream: str | None = None,
 ) -> SourcePreview:
-    """Read the file, or the beginning of a Parquet file, or compute the first rows of a statement
+    """Read the files, or the beginning of large ones, or compute the first rows of a statement
     as `by` may read them, or have a database compute them; then read the table's schema. Changes
     nothing; statements and queries are in the audit.
 
@@ -92,6 +96,8 @@ def preview_source(
         )
     if operation not in OPERATIONS:
         raise InvalidRequest("no such operation", operation=operation[:32], known=OPERATIONS)
+    if source.get(DECODED_KEY) and not may(by, Permission.ADMINISTER, table):
+        raise PermissionDenied(f"{DECODED_KEY} requires the {Permission.ADMINISTER.role} role")
     path = str(source.get("path", ""))
     try:
         if source["kind"] == SQL:
@@ -110,22 +116,21 @@ def preview_source(
 
 
 def _file_sample(source: Mapping[str, Any], table: Table, by: User) -> Sample:
-    """The first rows, as they will be stored. An object of a bucket is copied first."""
+    """The first rows, as they will be stored. Objects of a bucket are copied first."""
     from workers.table.schema_history import current_schema
 
-    connection = None
+    connection, kind = None, str(source["kind"])
     if has_connection(source):
-        place, connection = bucket_place(source, table.namespace)
+        files, connection = bucket_files(source, table.namespace, kind)
     else:
-        place = checked_rows_place(str(source.get("path", "")), by)
-    check_in_no_table(place, connection)
+        files = checked_rows_files(str(source.get("path", "")), by, kind)
+    for file in files[:1]:
+        check_in_no_table(file.place, connection)
     with TemporaryDirectory(prefix="sluice-preview-") as scratch:
-        file = file_here(place, Path(scratch), bytes_max=COPIED_BYTES_MAX, connection=connection)
+        here = files_here(files, Path(scratch), bytes_max=COPIED_BYTES_MAX, connection=connection)
         existing = current_schema(engine_table(table))
-        load = {**with_kept_options(table, source), "format": source["kind"]}
-        return sampled_rows(
-            file, name_file(str(source["path"])), load, existing.arrow if existing else None
-        )
+        load = {**with_kept_options(table, source), "format": kind}
+        return sampled_rows(here, load, existing.arrow if existing else None)
 
 
 def _database_sample(source: Mapping[str, Any], table: Table, by: User) -> Sample:
@@ -171,6 +176,7 @@ def _preview(
         problem = str(error)
     return SourcePreview(
         path=path,
+        files=list(sample.files),
         columns=[
             PreviewColumn(
                 name=field.name,

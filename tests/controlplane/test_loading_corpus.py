@@ -15,6 +15,7 @@ from controlplane.operations.table_creation.suggesting import sampled_rows
 from tests.workers.loading.corpus import Case, cases, get_types, plain
 from workers.errors import InvalidInput
 from workers.lakehouse import create_table, open_table
+from workers.loading.content import InputFile
 from workers.table_services.given_rows import rows_of_file
 
 CASES = cases()
@@ -43,9 +44,9 @@ def test_preview_shows_what_will_be_stored(case: Case) -> None:
         is_proposed = "Unit_Price" in case.refused or "same name" in case.refused
         if not is_proposed:
             with pytest.raises(InvalidInput):
-                sampled_rows(case.path, str(case.path), case.options, case.table)
+                sampled_rows([InputFile.of(case.path)], case.options, case.table)
             return
-    sample = sampled_rows(case.path, str(case.path), case.options, case.table)
+    sample = sampled_rows([InputFile.of(case.path)], case.options, case.table)
     if case.refused:
         assert is_by_key or sample.options == {"names": "clean"}
         return

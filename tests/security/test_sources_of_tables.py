@@ -119,6 +119,16 @@ def pattern(thief: Thief) -> str:
     return f"{thief.file.parent}/*.parquet"
 
 
+def linked_and_matched(thief: Thief) -> str:
+    (thief.drop / "mine.parquet").symlink_to(thief.file)
+    return f"{thief.drop}/m*.parquet"
+
+
+def linked_folder(thief: Thief) -> str:
+    (thief.drop / "mine").symlink_to(thief.file.parent)
+    return f"{thief.drop}/mine/"
+
+
 def pattern_in_the_drop(thief: Thief) -> str:
     """The name of a file that is there; Spark would read what it stands for."""
     folder = thief.drop / "*"
@@ -144,7 +154,7 @@ def timeline(thief: Thief) -> str:
 
 PLACES = [
     plain, dotted, linked, below_a_link, the_table, all_tables, above_all, pattern,
-    pattern_in_the_drop, address, letters, timeline,
+    pattern_in_the_drop, address, letters, timeline, linked_and_matched, linked_folder,
 ]  # fmt: skip
 
 

@@ -35,6 +35,8 @@ class InputFile:
     """For messages, and for what a name shows: the format and the compression."""
     path: Path | None = None
     stream: BinaryIO | None = None
+    decoded_bytes_max: int = 1 << 30
+    """A Parquet file of more, which is also a thousand times its size, is rejected."""
 
     @classmethod
     def of(cls, requested: str | Path | InputFile) -> InputFile:

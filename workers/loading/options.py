@@ -19,6 +19,9 @@ from workers.errors import InvalidInput
 FORMATS: Final = ("csv", "json", "parquet", "arrow")
 COMPRESSIONS: Final = ("none", "gzip", "zstd")
 NAMES: Final = ("as_is", "clean")
+DECODED_KEY: Final = "decoded_gb_max"
+"""An option for admins: it lets a small file take any amount of time and memory."""
+DECODED_GB_LIMIT: Final = 4096
 _BY_SUFFIX: Final = {
     ".csv": "csv",
     ".tsv": "csv",
@@ -77,6 +80,8 @@ class LoadOptions:
     key_from: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     """Only these, in this order; empty for all. The made key is always among them."""
+    decoded_gb_max: int = 1
+    """GiB that a Parquet file may decode to where that is more than 1000 times its size."""
 
     def __post_init__(self) -> None:
         _check_choice("format", self.format, FORMATS)
@@ -246,6 +251,15 @@ def _switch(name: str, value: Any) -> bool:
     raise InvalidInput(f"{name} must be true or false", given=str(value)[:40])
 
 
+def _gigabytes(name: str, value: Any) -> int:
+    text = str(value).strip()
+    if isinstance(value, bool) or not text.isdecimal() or not 1 <= int(text) <= DECODED_GB_LIMIT:
+        raise InvalidInput(
+            f"{name} must be a whole number from 1 to {DECODED_GB_LIMIT}", given=text[:40]
+        )
+    return int(text)
+
+
 def _list(name: str, value: Any) -> tuple[str, ...]:
     """Return a JSON list of texts, or a text with commas. `none` is an empty list."""
     if isinstance(value, str):
@@ -309,6 +323,7 @@ _PARSERS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "key": _text,
     "key_from": _list,
     "columns": _list,
+    DECODED_KEY: _gigabytes,
 }
 OPTION_KEYS: Final = ("missing", *_PARSERS)
 """The names of all options at every entry point."""

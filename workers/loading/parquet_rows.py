@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -28,9 +29,10 @@ _BATCH_ROWS: Final = 65_536
 _BATCH_BYTES: Final = 64 << 20
 _PROBE_ROWS: Final = 64
 """The first rows show how large a row is."""
-DECODED_BYTES_MAX: Final = 1 << 30
 DECODED_RATIO_MAX: Final = 1000
-"""A file that decodes to more than both is rejected: a few KB can stand for any number of bytes."""
+"""A few KB can stand for any number of bytes. A file is rejected above both this and
+`InputFile.decoded_bytes_max`.
+"""
 _READ_ERRORS: Final = (
     pa.ArrowException,
     OSError,
@@ -58,7 +60,8 @@ class ParquetRows:
         table: pa.Schema,
         keys: Sequence[str],
     ) -> None:
-        self._files = files
+        bytes_max = options.decoded_gb_max << 30
+        self._files = [replace(file, decoded_bytes_max=bytes_max) for file in files]
         self._options = options
         self._keys = keys
         self._table = table
@@ -282,13 +285,14 @@ def _check_footer(opened: Any, stored: Any, file: InputFile) -> None:
 
 
 def _check_size(file: InputFile, size: int, decoded: int) -> None:
-    if decoded > DECODED_BYTES_MAX and decoded > DECODED_RATIO_MAX * size:
+    if decoded > file.decoded_bytes_max and decoded > DECODED_RATIO_MAX * size:
         raise InvalidInput(
-            "the file stands for far more data than it has bytes; write it with less "
-            "repetition, or as CSV",
+            "the file stands for far more data than it has bytes; if that is right, an admin gives "
+            "decoded_gb_max, the GiB that it may decode to",
             file=file.name,
             bytes=size,
             decoded=decoded,
+            decoded_gb_max=file.decoded_bytes_max >> 30,
         )
 
 

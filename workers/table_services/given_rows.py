@@ -1,21 +1,24 @@
-"""Rows that come with a request: a file named by `path`, or keys as JSON. Plain text parameters.
+"""Rows that come with a request: files named by `path`, or keys as JSON. Plain text parameters.
 
-Whoever hands a request on checks that the path lies under a root (`storage.roots`); here it is
-opened as it stands.
+Whoever hands a request on checks that the files lie under a root (`loading.source_files`); here
+they are opened as they are named: one, a folder, or a pattern of names.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 
 from workers.errors import InvalidInput
-from workers.loading.options import OPTION_KEYS, load_options
+from workers.loading.options import OPTION_KEYS, LoadOptions, load_options
 from workers.loading.reader import open_rows, read_rows
+from workers.loading.source_files import find_source_files
 
 PATH_KEY = "path"
 FILE_KEYS = (PATH_KEY, *OPTION_KEYS)
@@ -28,26 +31,43 @@ _DIGEST_CHARS = 12
 def rows_of_file(
     parameters: Mapping[str, str], known: pa.Schema | None, *, keys: Sequence[str] = ()
 ) -> pa.Table:
-    """What the file holds; `known` decides the types of the columns that it names, and `keys` may
+    """What the files hold; `known` decides the types of the columns that they name, and `keys` may
     have no missing value.
 
     Raises InvalidInput: no file, no rows that the types can hold, or too large.
     """
-    path = parameters.get(PATH_KEY, "").strip()
-    size = _size(path)
+    path, options = parameters.get(PATH_KEY, "").strip(), _get_options(parameters)
+    files = _find_files(path, options.format)
+    size = sum(file.stat().st_size for file in files)
     if size > FILE_BYTES_MAX:
         raise InvalidInput("the file is too large to be loaded in one piece", path=path, bytes=size)
-    options = load_options({name: text for name, text in parameters.items() if name in OPTION_KEYS})
-    return read_rows(open_rows([path], options, known, keys=keys))
+    return read_rows(open_rows(files, options, known, keys=keys))
 
 
-def digest_of_file(path: str) -> str:
-    """The start of the SHA-256 of the content, so that a plan names what was read."""
+def digest_of_file(parameters: Mapping[str, str]) -> str:
+    """The start of the SHA-256 of the content, so that a plan names what was read; of several files
+    with their names, and with the options of their load if there are any.
+    """
     digest = hashlib.sha256()
-    with Path(path).open("rb") as file:
-        while piece := file.read(_PIECE_BYTES):
-            digest.update(piece)
+    files = _find_files(parameters[PATH_KEY].strip())
+    options = replace(_get_options(parameters), format="")
+    if options != LoadOptions():
+        digest.update(repr(options).encode())
+    for opened in files:
+        if len(files) > 1:
+            digest.update(f"{opened.name}\0{opened.stat().st_size}\0".encode())
+        with opened.open("rb") as file:
+            while piece := file.read(_PIECE_BYTES):
+                digest.update(piece)
     return digest.hexdigest()[:_DIGEST_CHARS]
+
+
+def measure_files(path: str) -> int:
+    """Return the bytes of all files that the path names; 0 where they cannot be loaded."""
+    try:
+        return sum(file.stat().st_size for file in _find_files(path))
+    except (InvalidInput, OSError):
+        return 0
 
 
 def rows_of_text(text: str, known: pa.Schema, *, single: Sequence[str]) -> pa.Table:
@@ -83,9 +103,14 @@ def _single(value: object, names_of_key: Sequence[str]) -> dict[str, object]:
     return {names_of_key[0]: value}
 
 
-def _size(path: str) -> int:
+def _get_options(parameters: Mapping[str, str]) -> LoadOptions:
+    return load_options({name: text for name, text in parameters.items() if name in OPTION_KEYS})
+
+
+def _find_files(path: str, kind: str = "") -> list[Path]:
     if not path.startswith("/"):
         raise InvalidInput("rows come from a file, by its absolute path", path=path[:200])
-    if not Path(path).is_file():
+    files = [Path(file.place) for file in find_source_files(path, os.path.realpath, kind=kind)]
+    if not all(file.is_file() for file in files):
         raise InvalidInput("there is no such file", path=path[:200])
-    return Path(path).stat().st_size
+    return files

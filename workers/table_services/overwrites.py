@@ -185,8 +185,7 @@ def _incoming(table: Table, parameters: Mapping[str, str], known: TableSchema | 
             "delete_partition",
             **parameters,
         )
-    path = parameters[PATH_KEY].strip()
-    return _Incoming(path, digest_of_file(path), rows)
+    return _Incoming(parameters[PATH_KEY].strip(), digest_of_file(parameters), rows)
 
 
 def _summary(figures: Mapping[str, int], *, is_whole_table: bool) -> str:

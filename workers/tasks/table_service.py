@@ -19,6 +19,7 @@ from celery import Task, shared_task
 from workers.clock import InstantTime
 from workers.errors import ServiceBusy
 from workers.jobs import ServiceJob
+from workers.loading.source_files import find_source_files
 from workers.options.write_options import SHORT_LIVED, WriteOptions, write_options
 from workers.ports import system_ports
 from workers.reporting import OperationReport, Progress, Reporter, ReportState
@@ -53,7 +54,7 @@ def run_service(self: Task[..., None], message: dict[str, Any]) -> None:
             return
         table = open_(storage_under_root(job.table, os.environ), system_ports())
         if path := job.parameters.get(PATH_KEY, "").strip():
-            source_under_root(path, os.environ)
+            find_source_files(path, lambda named: str(source_under_root(named, os.environ)))
         carry_out_service(job, table, reporter, is_again=is_again)
 
 

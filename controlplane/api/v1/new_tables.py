@@ -47,8 +47,8 @@ class TableSuggestionApi(ApiView):
             max_length=700,
             required=False,
             default="",
-            help_text="A .csv, .json or .parquet file below a source root, on the node or in a "
-            "bucket. Either this or a statement.",
+            help_text="A .csv, .json or .parquet file, a folder, or a pattern of names such as "
+            "/d/*.csv, below a source root, on the node or in a bucket. Or give a statement.",
         )
         missing = serializers.CharField(max_length=50, required=False, default="NA")
         load = serializers.DictField(

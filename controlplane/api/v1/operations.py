@@ -5,7 +5,6 @@ The list of all tables has the filters of its page (`OperationFilter`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -32,7 +31,7 @@ from controlplane.operations.actions import (
 )
 from controlplane.operations.descriptions.operations import CANCEL
 from controlplane.operations.descriptions.rollback import PLAN_ROLLBACK, ROLLBACK
-from controlplane.operations.descriptions.write import PLAN_OVERWRITE, PLANNED_OPERATIONS, WRITE
+from controlplane.operations.descriptions.write import PLAN_OVERWRITE, WRITE
 from controlplane.operations.filters import (
     NOBODY,
     STATE_GROUPS,
@@ -44,7 +43,7 @@ from controlplane.operations.kinds.kind import kinds
 from controlplane.operations.kinds.rollback import PlanView
 from controlplane.operations.models import Operation
 from controlplane.operations.overwrites import OVERWRITES, OverwritePlan, plan_overwrite
-from controlplane.operations.planned_writes import FILE_KINDS
+from controlplane.operations.planned_writes import is_of_a_service, plan_file_overwrite
 from controlplane.operations.queries import (
     SORTED_BY,
     OperationDetail,
@@ -140,16 +139,9 @@ class TableOperationListApi(ApiView):
     @takes(WRITE, "writes_request", OperationDetail)
     def post(self, request: Request, slug: str) -> Response:
         body = read_body(WRITE, request)
-        ask = _planned_write if _is_of_a_service(body) else _write
+        is_planned = is_of_a_service(body["operation"], body["source"])
+        ask = _planned_write if is_planned else _write
         return Response(_shown_operation(request, ask(request, slug, body).pk), status=202)
-
-
-def _is_of_a_service(body: Mapping[str, Any]) -> bool:
-    """What overwrites from a file that one worker holds, and what takes away without rows."""
-    is_file = body["source"].get("kind") in FILE_KINDS
-    return body["operation"] in PLANNED_OPERATIONS and (
-        is_file or body["operation"] not in OVERWRITES
-    )
 
 
 def _write(request: Request, slug: str, body: dict[str, Any]) -> Operation:
@@ -202,8 +194,13 @@ class OverwritePlanApi(ApiView):
         """Changes nothing. `plan_hash` of the answer goes with the write."""
         table = access_table(request.user, slug, Permission.OPERATE)
         body = read_body(PLAN_OVERWRITE, request)
+        operation, source = body["operation"], body["source"]
         check_named_places(actor(request), body)
-        return Response(shown(plan_overwrite(table, body["operation"], body)))
+        if is_of_a_service(operation, source):
+            plan = plan_file_overwrite(table, operation, source, actor(request))
+        else:
+            plan = plan_overwrite(table, operation, body)
+        return Response(shown(plan))
 
 
 class OperationApi(ApiView):

@@ -96,7 +96,8 @@ BROKER_SECURITY: Final = (
 PATH: Final = Field(
     name="path",
     label="File",
-    help="An absolute path in a source root, s3://bucket/name, or a path in the connection.",
+    help="A file, a folder, or names such as /d/*.csv: an absolute path in a source root, "
+    "s3://bucket/name, or a path in the connection.",
     chars_max=700,
     is_needed=True,
     refusal="Enter the path of the file.",
@@ -207,6 +208,15 @@ FILE_OPTIONS: Final = (
         help="The character that escapes the next one; by default none does.",
         chars_max=8,
         of=("csv",),
+        in_form="",
+    ),
+    Field(
+        name="decoded_gb_max",
+        label="Decoded size, GiB",
+        help="What a Parquet file may decode to if that is more than 1000 times its size; 1 when "
+        "empty. For admins.",
+        chars_max=4,
+        of=("parquet",),
         in_form="",
     ),
 )

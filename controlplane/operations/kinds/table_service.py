@@ -20,8 +20,10 @@ from controlplane.operations.ask import Ask, Request, Requester, Wanted
 from controlplane.operations.confirmation import Confirmation
 from controlplane.operations.descriptions.services import PARAMETER_CHARS_MAX
 from controlplane.operations.kinds.kind import Cancelling, Kind
+from controlplane.operations.load_defaults import keep_options, with_kept_parameters
 from controlplane.operations.models import Operation
 from controlplane.operations.outcomes import Outcome, without_effect
+from controlplane.operations.overwrites import OVERWRITES
 from controlplane.operations.permissions import (
     is_destructive,
     permission_of,
@@ -32,11 +34,7 @@ from controlplane.operations.queueing import queue
 from controlplane.operations.requesting import Given, do_request
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.service_plan_views import ServicePlanView, name_upload, view_plan
-from controlplane.operations.source_places import (
-    checked_file_of_shell,
-    checked_source,
-    to_stored_file,
-)
+from controlplane.operations.source_places import check_source_files, to_stored_file
 from controlplane.operations.states import OPEN, OperationState
 from controlplane.operations.storage_settling import settled_by_storage
 from controlplane.operations.table_service_proof import service_proof
@@ -45,6 +43,7 @@ from controlplane.tables.models import Table
 from controlplane.tables.row_access import row_access, whole_access
 from workers.errors import InvalidInput, LakehouseError, NotFound, StorageFailed
 from workers.jobs import ServiceJob
+from workers.loading.source_files import get_kind
 from workers.table_services import registry
 from workers.table_services.given_rows import PATH_KEY
 
@@ -73,8 +72,9 @@ def plan_service(
     _check_parameters(parameters)
     path = parameters.get(PATH_KEY, "").strip()
     if path:
-        _ = checked_file_of_shell(path) if is_shell else checked_source(path, by)
+        check_source_files(path, by, is_shell=is_shell)
         parameters = parameters if is_shell else to_stored_file(parameters)
+        parameters = with_kept_parameters(table, service, parameters)
     try:
         plan = registry.service(service).plan(engine_table(table), parameters)
     except StorageFailed as error:
@@ -132,7 +132,8 @@ class ServiceAsk(Ask[ServicePlanView]):
         )
 
     def wanted(self, request: Request, plan: ServicePlanView) -> Wanted:
-        parameters = dict(self.parameters)
+        stored = self.parameters if self.is_shell else to_stored_file(self.parameters)
+        parameters = with_kept_parameters(self.table, self.service, stored)
         if self.service == SAVEPOINT and plan.instant:
             parameters["instant"] = plan.instant  # The newest is another one later.
         return self._wanted(request, parameters, plan.plan)
@@ -196,7 +197,11 @@ def do_request_service(
     given = Given(
         reason=reason, typed_name=typed_name, plan_hash=plan_hash, idempotency_key=idempotency_key
     )
-    return do_request(ServiceAsk(table, service, parameters), Requester.person(by), given)
+    ask = ServiceAsk(table, service, parameters)
+    operation = do_request(ask, Requester.person(by), given)
+    if service in OVERWRITES and (path := parameters.get(PATH_KEY, "").strip()):
+        keep_options(table, {"kind": get_kind(path) or "csv", **parameters})
+    return operation
 
 
 def do_schedule_service(

@@ -39,6 +39,7 @@ from controlplane.tables.access import Permission, may
 from controlplane.tables.models import Table
 from workers.errors import InvalidInput
 from workers.jobs import WriteJob
+from workers.loading.options import DECODED_KEY
 from workers.spark.settings import checked_settings
 
 PARAMETERS = frozenset(WRITE.names) - {"partitions", "reason", "plan_hash", "table_name"}
@@ -283,12 +284,18 @@ def _scheduled(table: Table, service: str, parameters: Mapping[str, Any]) -> Wri
 
 
 def _permission(subject: Permitted) -> Permission:
-    """What overwrites takes committed data away, whoever or whatever asks for it."""
+    """What overwrites takes committed data away, whoever or whatever asks for it; a file that may
+    decode to any size takes the memory of others.
+    """
+    parameters: Mapping[str, Any] = {}
     if isinstance(subject, Operation):
-        operation = subject.parameters.get("job", {}).get("operation", "")
-    else:
-        operation = subject.operation if isinstance(subject, WriteAsk) else ""
-    return Permission.ADMINISTER if operation in OVERWRITES else Permission.OPERATE
+        parameters = subject.parameters.get("job", {})
+    elif isinstance(subject, WriteAsk):
+        parameters = subject.parameters
+    source = parameters.get("source")
+    is_unbounded = isinstance(source, Mapping) and bool(source.get(DECODED_KEY))
+    is_overwrite = parameters.get("operation") in OVERWRITES
+    return Permission.ADMINISTER if is_overwrite or is_unbounded else Permission.OPERATE
 
 
 def _parameters(operation: Operation) -> dict[str, Any]:

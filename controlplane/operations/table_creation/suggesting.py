@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
 from math import prod
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,20 +17,24 @@ from django.contrib.auth.models import User
 
 from controlplane.errors import InvalidRequest, StorageUnavailable
 from controlplane.operations.query_sources import SQL, checked_query
-from controlplane.operations.source_places import checked_file_of_shell, checked_rows_place
+from controlplane.operations.source_places import (
+    checked_file_of_shell,
+    checked_rows_files,
+)
 from controlplane.sql.limits import ROWS_MAX
-from controlplane.uploads.queries import name_file
 from workers.errors import InvalidInput, LakehouseError, NotFound
 from workers.loading.findings import UnfitNames
 from workers.loading.options import load_options
-from workers.storage.copying import file_here
+from workers.loading.source_files import files_here, find_source_files
 from workers.storage.source_places import check_in_no_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from workers.loading.content import InputFile
+
 COPIED_BYTES_MAX: Final = 256_000_000
-"""Of an object of a bucket."""
+"""Of all objects of a bucket."""
 LOOK_BYTES: Final = 64_000_000
 """Types of columns are what the values in so many bytes of a text show."""
 SAMPLE_ROWS: Final = 100_000
@@ -64,6 +68,8 @@ class KeySuggestion:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSuggestion:
     path: str
+    files: list[str]
+    """The files that the path names, in the order of their load; empty of a statement."""
     rows_sampled: int
     is_whole: bool
     """The sample is the whole file."""
@@ -91,27 +97,32 @@ class Sample:
     """What becomes of values that are stored in another form than they come in."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Options of the load that it was read with, in addition to the requested ones."""
+    files: Sequence[str] = ()
+    """Names of the files, in the order of their load."""
 
 
 def suggest_table(
     path: str, *, by: User | None, load: Mapping[str, Any] | None = None, key: Sequence[str] = ()
 ) -> TableSuggestion:
-    """What the CSV, JSON or Parquet file at `path` suggests, an object of a bucket too, read with
-    the options `load`. `key` is tried before any other. `by` is None for a shell, which may name
-    any file of this machine outside of tables.
+    """What the CSV, JSON or Parquet files at `path` suggest, objects of a bucket too, read with
+    the options `load`: one file, a folder, or a pattern of names. `key` is tried before any other.
+    `by` is None for a shell, which may name any file of this machine outside of tables.
 
     Raises InvalidRequest: a file that `by` may not load, no such file, one that is
     not as its options declare, or a key of columns that it does not have.
     """
-    if by is None:
-        place = checked_file_of_shell(str(Path(path).absolute()))
-    else:
-        place = checked_rows_place(path, by)
+    kind = str((load or {}).get("format", ""))
     try:
-        check_in_no_table(place)
+        if by is None:
+            named = str(Path(path).absolute()) + ("/" if path.endswith("/") else "")
+            files = find_source_files(named, checked_file_of_shell, kind=kind)
+        else:
+            files = checked_rows_files(path, by, kind)
+        for file in files[:1]:
+            check_in_no_table(file.place)
         with TemporaryDirectory(prefix="sluice-suggestion-") as scratch:
-            file = file_here(place, Path(scratch), bytes_max=COPIED_BYTES_MAX)
-            sample = sampled_rows(file, name_file(path), load or {})
+            here = files_here(files, Path(scratch), bytes_max=COPIED_BYTES_MAX)
+            sample = sampled_rows(here, load or {})
     except (InvalidInput, NotFound) as error:
         raise InvalidRequest(error.message, **{**error.values, "path": path}) from error
     except LakehouseError as error:
@@ -150,6 +161,7 @@ def _suggested(path: str, sample: Sample, key: Sequence[str]) -> TableSuggestion
     columns = [_column(rows, name) for name in rows.column_names]
     return TableSuggestion(
         path=path,
+        files=list(sample.files),
         rows_sampled=rows.num_rows,
         is_whole=sample.is_whole,
         notes=list(sample.notes),
@@ -167,27 +179,23 @@ def _suggested(path: str, sample: Sample, key: Sequence[str]) -> TableSuggestion
 
 
 def sampled_rows(
-    file: Path, path: str, load: Mapping[str, Any], existing: pa.Schema | None = None
+    files: Sequence[InputFile], load: Mapping[str, Any], existing: pa.Schema | None = None
 ) -> Sample:
-    """The first rows of a file as they will be stored in a table of the columns `known`. Where its
-    names need the option `names=clean`, it is read with that.
+    """The first rows of files as they will be stored in a table of the columns `existing`. Where
+    their names need the option `names=clean`, they are read with that.
 
-    Raises InvalidRequest where there is no such file, InvalidInput for one that is not as its name
-    and the options declare.
+    Raises InvalidInput for a file that is not as its name and the options declare.
     """
     import pyarrow as pa
 
-    from workers.loading.reader import InputFile, open_rows
+    from workers.loading.reader import open_rows
 
-    if not file.is_file():
-        raise InvalidRequest("there is no such file", path=path)
     requested = {name: value for name, value in load.items() if name not in _OF_SOURCES}
-    source = InputFile(PurePosixPath(path).name, path=file)
     proposed: dict[str, str] = {}
     # A new table may be given the columns that have no value yet.
     opened = partial(
         open_rows,
-        [source],
+        files,
         table_schema=existing,
         look_bytes=LOOK_BYTES,
         empty_type=pa.string() if existing is None else None,
@@ -206,7 +214,8 @@ def sampled_rows(
         count += batches[-1].num_rows
         is_whole = batches[-1].num_rows == batch.num_rows
     table = pa.Table.from_batches(batches, rows.schema)
-    return Sample(table, is_whole, tuple(rows.counts.sentences), proposed)
+    names = tuple(file.name for file in files)
+    return Sample(table, is_whole, tuple(rows.counts.sentences), proposed, names)
 
 
 def _column(rows: pa.Table, name: str) -> FileColumn:

@@ -10,33 +10,31 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from workers.connections import BucketConnection
-from workers.errors import InvalidInput
 from workers.files.arrow_streams import parquet_schema
 from workers.given_connection import load_connection_of_kind
 from workers.loading.options import OPTION_KEYS, LoadOptions, load_options
 from workers.loading.reader import InputFile, open_rows, spool_rows
+from workers.loading.source_files import files_here, rows_in_bucket, rows_under_root
 from workers.spark.inputs.source import JobSource, Surroundings, WrittenOnce
 from workers.spark.types import to_spark
-from workers.storage.copying import file_here
-from workers.storage.roots import rows_place_in_bucket, rows_place_under_root
 from workers.table.schema_history import current_schema
 
 COPIED_BYTES_MAX = 8_000_000_000
-"""Of an object that a driver copies beside its own files."""
+"""Of all objects that a driver copies beside its own files."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileSource(WrittenOnce):
-    """A file as one round."""
+    """Files of one format as one round."""
 
-    file: InputFile
+    files: list[InputFile]
     options: LoadOptions
     around: Surroundings
 
     @classmethod
     def from_job(cls, job_source: JobSource, around: Surroundings) -> FileSource:
-        """The CSV, JSON or Parquet file that the job names; an object of a bucket is copied first,
-        by the named connection where the job has one.
+        """The CSV, JSON or Parquet files that the job names: one, a folder, or a pattern of names.
+        Objects of a bucket are copied first, by the named connection where the job has one.
 
         Raises InvalidInput for an unknown key or option, a path outside the source roots or the
         prefix of the connection, or no such file; NotFound for an object that there is not.
@@ -47,21 +45,17 @@ class FileSource(WrittenOnce):
         }
         kind = job_source.text("kind")
         options = load_options({**requested, "format": kind})
-        path = _file_here(job_source, around)
-        if not path.is_file():
-            raise InvalidInput("file not found", path=job_source.text("path"))
-        name = job_source.text("path").rpartition("/")[2]
-        return cls(InputFile(name, path=path), options, around)
+        return cls(_files_here(job_source, around), options, around)
 
     def frame(self, spark: SparkSession, number: int) -> DataFrame:
-        """The whole file, whatever `number`, with the types of the table.
+        """All rows of the files, whatever `number`, with the types of the table.
 
         Raises BadRow for a row that the table cannot take.
         """
         table = self.around.table
         schema = current_schema(table)
         rows = open_rows(
-            [self.file],
+            self.files,
             self.options,
             schema.arrow if schema is not None else None,
             keys=table.config.record_key,
@@ -71,14 +65,14 @@ class FileSource(WrittenOnce):
         return parquet_frame(spark, spool)
 
 
-def _file_here(job_source: JobSource, around: Surroundings) -> Path:
-    path, connection = job_source.text("path"), None
+def _files_here(job_source: JobSource, around: Surroundings) -> list[InputFile]:
+    path, kind, connection = job_source.text("path"), job_source.text("kind"), None
     if name := job_source.text("connection", ""):
         connection = load_connection_of_kind(name, BucketConnection, around.environment)
-        place = rows_place_in_bucket(connection, path, around.environment)
+        files = rows_in_bucket(connection, path, around.environment, kind)
     else:
-        place = rows_place_under_root(path, around.environment)
-    return file_here(place, around.scratch, bytes_max=COPIED_BYTES_MAX, connection=connection)
+        files = rows_under_root(path, around.environment, kind)
+    return files_here(files, around.scratch, bytes_max=COPIED_BYTES_MAX, connection=connection)
 
 
 def parquet_frame(spark: SparkSession, file: Path) -> DataFrame:

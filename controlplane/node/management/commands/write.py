@@ -22,6 +22,7 @@ from django.core.management import BaseCommand, CommandError
 from controlplane.audit.shell import acting_user
 from controlplane.errors import ControlPlaneError
 from controlplane.node.shell.arguments import add_fields, add_yes
+from controlplane.node.shell.identity import check_role
 from controlplane.node.shell.load_options import (
     LoadProgress,
     add_format,
@@ -33,18 +34,19 @@ from controlplane.node.shell.load_target import LoadTarget
 from controlplane.node.shell.table_services import ServiceCommand, plan_and_run
 from controlplane.operations.connection_sources import (
     POSTGRESQL,
-    bucket_place,
+    bucket_files,
     database_query,
 )
 from controlplane.operations.descriptions.write import PLANNED_OPERATIONS, WRITE
 from controlplane.operations.source_places import checked_file_of_shell, checked_source
+from controlplane.tables.access import Permission
 from workers.concurrency.outcome import Committed, describe_outcome
 from workers.errors import LakehouseError
 from workers.jobs import OPERATIONS, WriteJob
 from workers.lakehouse import LakehouseTable
-from workers.loading.options import load_options, options_as_text
+from workers.loading.options import DECODED_KEY, load_options, options_as_text
+from workers.loading.source_files import files_here
 from workers.ports import RandomIds, system_ports
-from workers.storage.copying import file_here
 from workers.storage.source_places import check_in_no_table
 from workers.table.schema_history import current_schema
 
@@ -53,7 +55,7 @@ if TYPE_CHECKING:
     from workers.spark.load import StreamColumns
 
 COPIED_BYTES_MAX = 8_000_000_000
-"""Of an object of a bucket."""
+"""Of all objects of a bucket."""
 MERGED_SHARE_WARNED = 0.05
 """Above this share of rows with equal keys the key is probably not the one that was meant."""
 
@@ -163,14 +165,16 @@ class Command(BaseCommand):
                     checked_source(str(path), user)
             return [InputFile.of(path) for path in paths]
         if len(options["files"]) > 1:
-            raise CommandError("with a connection one file is loaded at a time")
+            raise CommandError(
+                "with a connection one path is loaded: a file, a pattern such as '2026/*.csv', or "
+                "a folder with / at its end"
+            )
         (path,) = options["files"]
         source = {"kind": "csv", "connection": options["connection"], "path": path}
-        target = LoadTarget(options, get_table_name(path), self)
-        place, connection = bucket_place(source, target.find_namespace())
-        check_in_no_table(place, connection)
-        here = file_here(place, scratch, bytes_max=COPIED_BYTES_MAX, connection=connection)
-        return [InputFile(Path(path).name, path=here)]
+        namespace = LoadTarget(options, get_table_name(path), self).find_namespace()
+        files, connection = bucket_files(source, namespace, options["format"] or "")
+        check_in_no_table(files[0].place, connection)
+        return files_here(files, scratch, bytes_max=COPIED_BYTES_MAX, connection=connection)
 
     def _write(self, options: Mapping[str, Any], scratch: Path) -> None:
         from workers.loading.reader import open_rows, spool_rows
@@ -179,6 +183,8 @@ class Command(BaseCommand):
         files = self._files(options, scratch)
         target = LoadTarget(options, get_table_name(files[0].name), self)
         requested = target.find_load_options(get_load_options(options))
+        if requested.get(DECODED_KEY) and acting_user() is not None:
+            check_role(target.find_row(), Permission.ADMINISTER)
         if options["operation"] in PLANNED_OPERATIONS:
             self._write_planned(target, files, requested)
             return
@@ -222,14 +228,19 @@ class Command(BaseCommand):
     ) -> None:
         """What takes data away: shown first, and carried out when it was confirmed."""
         options = target.options
-        if options["connection"] or len(files) > 1:
-            raise CommandError("what takes data away needs one file of this machine")
+        if options["connection"] or len(options["files"]) > 1:
+            raise CommandError(
+                "what takes data away needs one path of this machine: a file, a folder, or a "
+                "pattern such as 'd/*.csv'"
+            )
+        is_one = len(files) == 1
+        path = str(files[0].path if is_one else Path(options["files"][0]).absolute())
         row = target.find_row()
         if row is None:
             raise CommandError(f"no table is registered at {target.location}")
         command = ServiceCommand(
             service=options["operation"],
-            parameters={"path": str(files[0].path), **options_as_text(requested)},
+            parameters={"path": path, **options_as_text(requested)},
             reason=options["reason"],
             is_confirmed=options["yes"],
             plan_hash=options["plan_hash"],
