@@ -60,7 +60,7 @@ _DIGEST_CHARS: Final = 16
 _READING_SHARE: Final = 0.7
 """Of the time: after that a history begins no further read, and says so."""
 _SLICES: Final = pa.schema(
-    [
+    (
         ("partition", pa.string()),
         ("file_id", pa.string()),
         ("left_out_by", pa.string()),
@@ -68,7 +68,7 @@ _SLICES: Final = pa.schema(
         ("groups", pa.int64()),
         ("logs", pa.int64()),
         ("bytes", pa.int64()),
-    ]
+    )
 )
 _Answer = tuple[dict[str, Any], pa.Table]
 

@@ -245,7 +245,7 @@ def test_the_file_goes_with_the_upload(api: Client, synced: Table) -> None:
     Operation.objects.update(state=OperationState.SUCCEEDED.value)
     assert do_remove_loaded() == 1
     Upload.objects.filter(pk=unused["id"]).update(created_at=timezone.now() - timedelta(days=8))
-    orphan = Path(upload_folder()) / "7" / "broken.csv.part"
+    orphan = Path(upload_folder()) / "0" / "broken.csv.part"
     orphan.parent.mkdir()
     orphan.write_text("half")
     os.utime(orphan, (0, 0))
