@@ -74,6 +74,7 @@ STANDALONE: Final[dict[str, Alone]] = {
     "files": files.files,
     "fleet": fleet.fleet,
     "requests": requests.requests,
+    "pages": requests.pages,
     "controlplane": controlplane.controlplane,
     "native": native.native,
     "native_writes": native_writes.native_writes,
@@ -90,6 +91,8 @@ def main(arguments: list[str]) -> int:
     if (load := os.getloadavg()[0]) > _LOAD_MAX:
         log.warning("load average is %.1f: ratios of a busy machine are no results", load)
     only = options.only.split(",") if options.only else [*ALL, *STANDALONE]
+    if not options.only:
+        only.remove("pages")  # Part of `requests`.
     lines = _run_alone(options, [name for name in only if name in STANDALONE])
     only = [name for name in only if name in ALL]
     if only:

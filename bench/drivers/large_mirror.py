@@ -52,7 +52,7 @@ def fill(tables: int, instants: int) -> dict[str, Any]:
     from django.db import connection
     from django.utils import timezone
 
-    from controlplane.mirror.models import HeartbeatRecord, SyncMark
+    from controlplane.mirror.models import FileTotals, HeartbeatRecord, SyncMark
     from controlplane.monitoring.models import TableHealth
     from controlplane.operations.models import Operation
     from controlplane.tables.models import Table
@@ -81,6 +81,9 @@ def fill(tables: int, instants: int) -> dict[str, Any]:
         sql = _INSTANTS.format(**_DIALECT[connection.vendor])
         cursor.execute(sql, {"each": instants // tables})
     rows = list(Table.objects.order_by("slug"))
+    FileTotals.objects.bulk_create(
+        FileTotals(table=table, bytes=400_000, log_files=3, base_rows=1_000_000) for table in rows
+    )
     SyncMark.objects.bulk_create(SyncMark(table=table, synced_at=now) for table in rows)
     TableHealth.objects.bulk_create(
         TableHealth(

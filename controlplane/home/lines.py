@@ -4,16 +4,30 @@ query, however many tables there are; all that pages over all tables count begin
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db.models import BooleanField, Case, Exists, OuterRef, Q, QuerySet, Subquery, When
-from django.db.models.functions import Coalesce
+from django.db.models import (
+    BooleanField,
+    Case,
+    Exists,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    TextField,
+    When,
+)
+from django.db.models.functions import Cast, Coalesce
 
+from controlplane.kept_sql import KeptQuery
 from controlplane.mirror.models import InstantRecord
 from controlplane.mirror.thresholds import THRESHOLDS
 from controlplane.tables.access import visible_tables
@@ -22,11 +36,13 @@ from controlplane.tables.problems import Problem, words_of
 from controlplane.tables.queries import DATA_ACTIONS, instant_age_s
 from workers.clock import InstantTime
 
+_VERDICTS_KEPT: Final = 4_096
+_NO_VERDICTS: Final[Mapping[str, str]] = MappingProxyType({})
 UNWELL: Final = ("bad", "warn")
 _COLUMNS: Final = (
     "pk", "slug", "name", "namespace", "location", "table_type", "owner", "tags", "description",
     "is_foreign", "write_refusal", "synced_at", "sync_error", "sync_mark__problem",
-    "sync_mark__failing_since", "health__verdicts", "health__pk", "last_commit", "is_held_up",
+    "sync_mark__failing_since", "verdicts", "health__pk", "last_commit", "is_held_up",
     "file_totals__bytes", "file_totals__log_files", "file_totals__small_files",
     "file_totals__uncounted", "file_totals__base_rows",
 )  # fmt: skip
@@ -68,13 +84,17 @@ class TableLine:
     is_judged: bool
     """Whether its health was looked at."""
     last_commit_at: InstantTime | None
-    last_commit_age_s: float | None
+    read_at: datetime
     is_archiving_blocked: bool
     """More commits are active than should be, and something pending, a savepoint or a writer that
     may live must not be passed.
     """
 
     files: FileSums
+
+    @property
+    def last_commit_age_s(self) -> float | None:
+        return instant_age_s(self.last_commit_at, self.read_at)
 
     @property
     def is_unread(self) -> bool:
@@ -103,48 +123,61 @@ def table_lines(
 ) -> list[TableLine]:
     """Lines of the tables that `user` sees, by slug; `wanted` are some of them."""
     tables = visible_tables(user) if wanted is None else wanted
-    rows = tables.order_by("slug").annotate(last_commit=_last_commit(), is_held_up=_is_held_up())
+    rows = _rows(tables) if tables.query.where or tables.query.is_sliced else _ALL.rows()
     stale = now - timedelta(seconds=settings.SLUICE_STALE_AFTER_S)
-    return [_line(dict(zip(_COLUMNS, row, strict=True)), stale, now) for row in _values(rows)]
+    return [_line(row, stale, now) for row in rows]
 
 
-def _values(rows: QuerySet[Table]) -> QuerySet[Any, Any]:
+def _rows(tables: QuerySet[Table]) -> QuerySet[Any, Any]:
+    rows = tables.order_by("slug").annotate(
+        verdicts=Cast("health__verdicts", TextField()),
+        last_commit=_last_commit(),
+        is_held_up=_is_held_up(),
+    )
     return rows.values_list(*_COLUMNS)
 
 
-def _line(row: dict[str, Any], stale: datetime, now: datetime) -> TableLine:
-    error, problem = row["sync_error"], row["sync_mark__problem"] or ""
-    verdicts = row["health__verdicts"] or {}
+_ALL: Final[KeptQuery[tuple[Any, ...]]] = KeptQuery(lambda: _rows(Table.objects.all()))
+"""For people who see all tables."""
+
+
+def _line(row: tuple[Any, ...], stale: datetime, now: datetime) -> TableLine:
+    key, slug, name, namespace, location, table_type, owner, tags, description, *state = row
+    is_foreign, write_refusal, synced_at, error, problem, failing_since, verdicts, *state = state
+    health, last_commit, is_held_up, total_bytes, log_files, small_files, *state = state
+    uncounted, base_rows = state
     return TableLine(
-        key=row["pk"],
-        slug=row["slug"],
-        name=row["name"],
-        namespace=row["namespace"],
-        location=row["location"],
-        table_type=row["table_type"],
-        owner=row["owner"],
-        tags=tuple(row["tags"].split()),
-        description=row["description"],
-        is_foreign=row["is_foreign"],
-        write_refusal=row["write_refusal"],
-        synced_at=row["synced_at"],
-        sync_state=_sync_state(row["synced_at"], error, problem, stale),
-        sync_problem=words_of(problem).title if error else "",
+        key=key,
+        slug=slug,
+        name=name,
+        namespace=namespace,
+        location=location,
+        table_type=table_type,
+        owner=owner,
+        tags=tuple(tags.split()),
+        description=description,
+        is_foreign=is_foreign,
+        write_refusal=write_refusal,
+        synced_at=synced_at,
+        sync_state=_sync_state(synced_at, error, problem or "", stale),
+        sync_problem=words_of(problem or "").title if error else "",
         sync_error=error,
-        failing_since=row["sync_mark__failing_since"] if error else None,
-        verdicts=verdicts,
-        is_judged=row["health__pk"] is not None,
-        last_commit_at=row["last_commit"],
-        last_commit_age_s=instant_age_s(row["last_commit"], now),
-        is_archiving_blocked=row["is_held_up"],
+        failing_since=failing_since if error else None,
+        verdicts=_verdicts(verdicts) if verdicts else _NO_VERDICTS,
+        is_judged=health is not None,
+        last_commit_at=last_commit,
+        read_at=now,
+        is_archiving_blocked=is_held_up,
         files=FileSums(
-            bytes=row["file_totals__bytes"] or 0,
-            log_files=row["file_totals__log_files"] or 0,
-            small_files=row["file_totals__small_files"] or 0,
-            uncounted=row["file_totals__uncounted"] or 0,
-            base_rows=row["file_totals__base_rows"],
+            total_bytes or 0, log_files or 0, small_files or 0, uncounted or 0, base_rows
         ),
     )
+
+
+@lru_cache(_VERDICTS_KEPT)
+def _verdicts(text: str) -> Mapping[str, str]:
+    """Many tables have the same ones."""
+    return MappingProxyType(json.loads(text))
 
 
 def _sync_state(synced_at: datetime | None, error: str, problem: str, stale: datetime) -> str:

@@ -1,6 +1,6 @@
 """The list of tables with all that it may be filtered and sorted by. What is little is counted for
-all tables; what is much, for those of the page alone, unless the list is sorted by it. Seven
-queries, however many tables there are.
+all tables; what is much, for those of the page, and that by which the list is sorted for all of
+them. Five queries, however many tables there are.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from controlplane.home.hours import (
     Hourly,
     Losses,
     commits_by_hour,
+    commits_of_day,
     hour_starts,
     losses_by_hour,
     losses_query,
@@ -163,13 +164,11 @@ def table_list(
     lines = table_lines(user, now, matching)
     known = _known(user, pins, now)
     kept = [line for line in _shown(lines, wanted.show, known) if _is_labelled(line, wanted)]
-    known = _with_more(known, [line.key for line in kept] if _is_by_much(wanted.sort) else [])
-    ordered = _in_order(kept, wanted.sort, known)
+    ordered = _in_order(kept, wanted.sort, _with_sorted(known, kept, wanted.sort))
     pages = max(1, -(-len(ordered) // rows))
     page = max(1, min(wanted.page, pages))
     chosen = ordered[(page - 1) * rows : page * rows]
-    if not _is_by_much(wanted.sort):
-        known = _with_more(known, [line.key for line in chosen])
+    known = _with_more(known, [line.key for line in chosen])
     return TableList(
         at=now,
         rows=[_listed(line, known) for line in chosen],
@@ -206,13 +205,34 @@ def _with_more(known: _Known, keys: Sequence[int]) -> _Known:
     """What is much, of these tables."""
     if not keys:
         return known
-    compacted = _compactions(keys)
-    thresholds = Table.objects.filter(pk__in=keys).order_by()
-    targets = thresholds.values_list("pk", query_target_minutes())
+    compacted, targets = _compactions(keys), _targets(keys)
     read_together(compacted, targets)
-    compactions = {key: (last_at, deltas or 0) for key, last_at, deltas in compacted}
     commits = commits_by_hour(keys, hour_starts(known.now))
-    return replace(known, commits=commits, compactions=compactions, targets=dict(targets))
+    return replace(known, commits=commits, compactions=_by_table(compacted), targets=dict(targets))
+
+
+def _with_sorted(known: _Known, lines: Sequence[TableLine], sort: str) -> _Known:
+    """What these tables are sorted by, where it is much: that alone. One query, or none."""
+    keys, name = [line.key for line in lines], sort.removeprefix("-")
+    if name == "freshness":
+        return replace(known, targets=dict(_targets(keys)))
+    if name in ("deltas", "compaction"):
+        return replace(known, compactions=_by_table(_compactions(keys)))
+    if name == "rows":
+        return replace(known, commits=commits_by_hour(keys, hour_starts(known.now)))
+    if name == "commits":
+        counted = commits_of_day(keys, hour_starts(known.now))
+        return replace(known, commits={key: Hourly([n]) for key, n in counted.items()})
+    return known
+
+
+def _targets(keys: Sequence[int]) -> QuerySet[Table, Any]:
+    thresholds = Table.objects.filter(pk__in=keys).order_by()
+    return thresholds.values_list("pk", query_target_minutes())
+
+
+def _by_table(compacted: QuerySet[Table, Any]) -> Mapping[int, tuple[InstantTime | None, int]]:
+    return {key: (last_at, deltas or 0) for key, last_at, deltas in compacted}
 
 
 def _compactions(keys: Sequence[int]) -> QuerySet[Table, Any]:
@@ -304,17 +324,6 @@ SORTED_BY: Final[Mapping[str, _Key]] = {
     "location": lambda row: row.line.location,
 }
 """What the list may be sorted by: the keys of its columns."""
-_BY_MUCH: Final = (
-    "freshness",
-    "deltas",
-    "compaction",
-    "rows",
-    "commits",
-)
-
-
-def _is_by_much(sort: str) -> bool:
-    return sort.removeprefix("-") in _BY_MUCH
 
 
 def _in_order(lines: list[TableLine], sort: str, known: _Known) -> list[TableLine]:

@@ -41,6 +41,13 @@ SUSPECT_PART = 0.5
 """A writer that used up this part of its tolerance deserves a look before recovery acts."""
 
 
+def liveness_at(age_s: float, tolerance_s: float) -> Liveness:
+    """Return the liveness of a writer whose heartbeat is in storage and this old."""
+    if age_s > tolerance_s:
+        return "expired"
+    return "suspect" if age_s > tolerance_s * SUSPECT_PART else "alive"
+
+
 UNDOING: Final = ("rollback", "restore")
 """Actions that take others back."""
 
@@ -259,11 +266,7 @@ class HeartbeatRecord(models.Model):
 
     def liveness(self, *, age_s: float) -> Liveness:
         """What the age of the last beat says; the same rule by which recovery acts."""
-        if self.is_gone:
-            return "gone"
-        if age_s > self.tolerance_s:
-            return "expired"
-        return "suspect" if age_s > self.tolerance_s * SUSPECT_PART else "alive"
+        return "gone" if self.is_gone else liveness_at(age_s, self.tolerance_s)
 
 
 class MarkerCount(models.Model):

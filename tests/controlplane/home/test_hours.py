@@ -11,7 +11,13 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
 from controlplane.home import hours
-from controlplane.home.hours import HOURS, all_commits_by_hour, commits_by_hour, hour_starts
+from controlplane.home.hours import (
+    HOURS,
+    all_commits_by_hour,
+    commits_by_hour,
+    commits_of_day,
+    hour_starts,
+)
 from controlplane.home.lines import _last_commit
 from controlplane.mirror.models import InstantRecord
 from controlplane.tables.models import Table
@@ -25,11 +31,11 @@ NOW = datetime(2026, 11, 26, 12, 30, tzinfo=UTC)
 @pytest.fixture(autouse=True)
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(hours, "_KEPT_LEAST", 3)
-    hours._kept.clear()
-    hours._kept_by_table.clear()
+    for kept in (hours._kept, hours._kept_by_table, hours._kept_totals):
+        kept.clear()
     yield
-    hours._kept.clear()
-    hours._kept_by_table.clear()
+    for kept in (hours._kept, hours._kept_by_table, hours._kept_totals):
+        kept.clear()
 
 
 def a_table(slug: str) -> Table:
@@ -98,6 +104,29 @@ def test_hours_of_each_table_are_kept_alike(
     assert again[trips.pk] == first[trips.pk]
     once_more = commits_by_hour(keys, starts)
     assert once_more == again, "what is kept was changed"
+
+
+def test_commits_of_the_day_are_the_sums_of_its_hours_from_an_index_alone() -> None:
+    fares, trips, starts = a_table("fares"), a_table("trips"), hour_starts(NOW)
+    keys = [fares.pk, trips.pk]
+    for table, hours_ago in ((fares, 5), (fares, 5), (fares, 2), (trips, 9), (trips, 40)):
+        commit(table, hours_ago)
+    first = commits_of_day(keys, starts)
+    commit(fares, 0)
+
+    with CaptureQueriesContext(connection) as queries:
+        again = commits_of_day(keys, starts)
+
+    assert dict(first) == {fares.pk: 3, trips.pk: 1}
+    assert dict(again) == {fares.pk: 4, trips.pk: 1}
+    assert {key: of.total for key, of in commits_by_hour(keys, starts).items()} == dict(again)
+    [query] = queries.captured_queries
+    assert _since(2) in query["sql"]
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN QUERY PLAN {query['sql']}")
+            steps = " ".join(step for *_, step in cursor.fetchall())
+        assert "USING COVERING INDEX instant_by_completed_action" in steps
 
 
 def _since(hours_ago: int) -> str:
