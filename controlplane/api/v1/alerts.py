@@ -16,7 +16,6 @@ from controlplane.api.requests import actor
 from controlplane.api.views import ApiView
 from controlplane.monitoring.actions import (
     HOURS_MAX,
-    REASON_CHARS_MAX,
     do_change_rule,
     do_end_silence,
     do_silence,
@@ -32,6 +31,7 @@ from controlplane.monitoring.alert_rules import (
 )
 from controlplane.monitoring.queries import AlertRow, alert_board, alert_row
 from controlplane.monitoring.severities import SEVERITIES
+from controlplane.operations.confirmation import REASON_CHARS_MAX
 from controlplane.tables.access import Permission, access_table
 
 

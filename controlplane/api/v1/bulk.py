@@ -32,9 +32,10 @@ from controlplane.api.requests import IDEMPOTENCY_KEY, actor, idempotency_key
 from controlplane.api.v1.table_services import ServiceRunApi
 from controlplane.api.views import ApiView
 from controlplane.errors import InvalidRequest
-from controlplane.monitoring.actions import HOURS_MAX, REASON_CHARS_MAX, do_silence
+from controlplane.monitoring.actions import HOURS_MAX, do_silence
 from controlplane.monitoring.queries import alert_row
 from controlplane.operations.actions import do_request_cancel, do_request_service, permission_of
+from controlplane.operations.confirmation import REASON_CHARS_MAX
 from controlplane.operations.descriptions.field import NEEDED_REASON, REASON
 from controlplane.operations.descriptions.services import SERVICE
 from controlplane.operations.descriptions.tables import REGISTER_TABLE

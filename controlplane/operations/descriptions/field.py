@@ -172,7 +172,7 @@ NEEDED_REASON: Final = replace(REASON, is_needed=True)
 PLAN_HASH: Final = Field(
     "plan_hash",
     "Plan",
-    "The hash of the plan that was shown. What takes nothing away runs without one, too.",
+    "The hash of the plan that was shown. Needed only where data is deleted.",
     chars_max=64,
     is_of_plan=True,
 )

@@ -31,8 +31,8 @@ PLAN_ROLLBACK: Final = Description(
 )
 ROLLBACK: Final = Description(
     name="rollback",
-    purpose="Roll back an instant exactly as planned. Refused as `plan_changed` once the table "
-    "moved on.",
+    purpose="Roll back an instant exactly as planned. Rejected as `plan_changed` if the table "
+    "has changed.",
     address="tables/{slug}/rollbacks/",
     body="RollbackRequest",
     call="roll_back",

@@ -74,11 +74,11 @@ _SERVICES = (
         permission=Permission.OPERATE,
         title="Compaction",
         verb="Compact",
-        purpose="Merges log files into new base files, so that reads need not merge them again.",
+        purpose="Merges log files into base files, so reads no longer merge them.",
         fields=(
             Field(
                 "hoodie.compaction.strategy",
-                "File groups in the order of",
+                "File group order",
                 choices=list_choices(
                     "LogFileSizeBasedCompactionStrategy",
                     "LogFileNumBasedCompactionStrategy",
@@ -86,10 +86,10 @@ _SERVICES = (
                     "UnBoundedCompactionStrategy",
                 ),
             ),
-            Field("hoodie.compaction.target.io", "At most, in MB", type=FieldType.NUMBER),
+            Field("hoodie.compaction.target.io", "I/O limit (MB)", type=FieldType.NUMBER),
             Field(
                 "hoodie.compaction.logfile.num.threshold",
-                "With at least, logs",
+                "Minimum log files",
                 type=FieldType.NUMBER,
             ),
         ),
@@ -100,12 +100,12 @@ _SERVICES = (
         permission=Permission.OPERATE,
         title="Clustering",
         verb="Cluster",
-        purpose="Rewrites file groups with their rows in another order, so that reads skip more.",
+        purpose="Rewrites file groups with their rows sorted, so reads skip more files.",
         fields=(
             Field(
                 "hoodie.clustering.plan.strategy.sort.columns",
                 "Sort by",
-                "Column names, separated by commas; a pending plan has its own.",
+                "Column names, separated by commas. A pending plan keeps its own.",
             ),
             Field(
                 "hoodie.layout.optimize.strategy",
@@ -125,11 +125,11 @@ _SERVICES = (
         title="Cleaning",
         verb="Clean",
         purpose="Deletes file versions that no snapshot, savepoint or pending plan needs.",
-        takes="Time travel to before what is kept.",
+        takes="Time travel to before the retained commits.",
         fields=(
             Field(
                 "hoodie.clean.policy",
-                "Keep by",
+                "Retention policy",
                 choices=list_choices(
                     "KEEP_LATEST_COMMITS", "KEEP_LATEST_BY_HOURS", "KEEP_LATEST_FILE_VERSIONS"
                 ),
@@ -138,7 +138,7 @@ _SERVICES = (
             Field("hoodie.clean.hours.retained", "Hours kept", type=FieldType.NUMBER),
             Field("hoodie.clean.fileversions.retained", "Versions kept", type=FieldType.NUMBER),
             Field(
-                "sluice.reader.retention.minutes", "Longest reader, minutes", type=FieldType.NUMBER
+                "sluice.reader.retention.minutes", "Longest read (minutes)", type=FieldType.NUMBER
             ),
         ),
     ),
@@ -147,19 +147,19 @@ _SERVICES = (
         permission=Permission.OPERATE,
         title="Archiving",
         verb="Archive",
-        purpose="Moves old instants into the history, so that listings of the timeline stay short.",
+        purpose="Moves old instants to the archived timeline, so timeline listings stay short.",
         fields=(
-            Field("hoodie.keep.min.commits", "Commits that stay", type=FieldType.NUMBER),
-            Field("hoodie.keep.max.commits", "Begin above", type=FieldType.NUMBER),
+            Field("hoodie.keep.min.commits", "Minimum commits kept", type=FieldType.NUMBER),
+            Field("hoodie.keep.max.commits", "Archive above (commits)", type=FieldType.NUMBER),
         ),
     ),
     Service(
         name="upgrade",
         title="Upgrade",
         verb="Upgrade the table",
-        purpose="Brings a table of version 6 or 8 to version 9, which Sluice writes: its timeline "
-        "and its properties change, no data file does.",
-        takes="The old version: engines that do not know version 9 no longer read the table.",
+        purpose="Upgrades a table of version 6 or 8 to version 9, which Sluice writes. Its "
+        "timeline and its properties change; no data file changes.",
+        takes="The old version: engines without version 9 can no longer read the table.",
         fields=(
             Field(
                 "hoodie.datasource.write.partitionpath.field",
@@ -172,13 +172,13 @@ _SERVICES = (
         name="adopt",
         title="Adopt",
         verb="Adopt the table",
-        purpose="Lets Sluice write into a table that another engine made: proves from its rows "
-        "where keys are, and stores that in the table's properties.",
+        purpose="Allows Sluice to write to a table of another engine. Derives the placement of "
+        "keys from its rows, and stores it in the table's properties.",
         fields=(
             Field(
                 "hoodie.index.type",
                 "Index",
-                "When it is not the bucket index: BLOOM, SIMPLE, GLOBAL_BLOOM, GLOBAL_SIMPLE.",
+                "If it is not the bucket index: BLOOM, SIMPLE, GLOBAL_BLOOM, GLOBAL_SIMPLE.",
             ),
             Field(
                 "hoodie.bucket.index.num.buckets",
@@ -189,7 +189,7 @@ _SERVICES = (
             Field(
                 "hoodie.bucket.index.hash.field",
                 "Hashed fields",
-                "When not the whole key is hashed.",
+                "If only a part of the key is hashed.",
             ),
             *(
                 Field(f"hoodie.keygen.timebased.{part}", label, _CUSTOM)
@@ -209,39 +209,39 @@ _SERVICES = (
         title="Savepoint",
         verb="Create the savepoint",
         purpose="Keeps the files of one completed instant until the savepoint is deleted.",
-        fields=(_INSTANT, Field("comment", "Comment", "What it is kept for.")),
+        fields=(_INSTANT, Field("comment", "Comment", "Purpose of the savepoint.")),
     ),
     Service(
         name="delete_savepoint",
         title="Delete a savepoint",
         verb="Delete the savepoint",
-        purpose="Lets the cleaner take the files that only this savepoint keeps.",
-        takes="The way back to that state, once the cleaner has run.",
+        purpose="Allows the cleaner to delete the files that only this savepoint keeps.",
+        takes="The state of the savepoint, after the next cleaning.",
         fields=(_INSTANT,),
     ),
     Service(
         name="restore",
         title="Restore",
         verb="Restore",
-        purpose="Puts the table back to a savepoint by undoing every later instant, newest first.",
+        purpose="Restores a savepoint by undoing every later instant, newest first.",
         takes="Every write after that instant.",
         fields=(_INSTANT,),
     ),
     Service(
         name="rollback_several",
-        title="Roll several back",
+        title="Roll back several",
         verb="Roll back",
-        purpose="Undoes the instants that are chosen as one plan, newest first, each as a step of "
-        "its own, and stops at the first step that is refused.",
-        takes="What these instants wrote.",
+        purpose="Undoes the selected instants as one plan, newest first. Each is a step; the run "
+        "stops at the first rejected step.",
+        takes="The writes of these instants.",
         fields=(
             Field(
                 argument="instants",
                 name="instants",
                 label="Instants",
-                help="17 digits each, commas between them.",
+                help="17 digits each, separated by commas.",
             ),
-            Field("after", "Or all after", "The commit that is the newest then."),
+            Field("after", "Or all later than", "The commit that becomes the newest."),
         ),
     ),
     Service(
@@ -250,7 +250,7 @@ _SERVICES = (
         verb="Delete the rows",
         purpose="Deletes rows by condition, by key or by a file of keys, as one commit that can be "
         "rolled back.",
-        takes="The rows it names.",
+        takes="The matching rows.",
         fields=(
             Field(
                 argument="predicate",
@@ -272,11 +272,10 @@ _SERVICES = (
     Service(
         name="repair",
         title="Repair",
-        verb="Delete what is left behind",
-        purpose="Finds leftover files, each with its evidence: temporary files of writes "
-        "that were cut off, data files of instants that will never count, a lock file that "
-        "Apache Hudi left.",
-        takes="The files of the plan. No committed file is among them.",
+        verb="Delete the files",
+        purpose="Finds leftover files with their evidence: temporary files of interrupted writes, "
+        "data files of instants that never completed, and a stale lock file of Apache Hudi.",
+        takes="The files of the plan. None of them is committed.",
     ),
     Service(
         name="delete_markers",
@@ -289,24 +288,24 @@ _SERVICES = (
         name="insert_overwrite",
         title="Overwrite partitions",
         verb="Overwrite the partitions",
-        purpose="Puts the rows of a file in the place of all that their partitions hold now.",
-        takes="Every row that is in these partitions now.",
+        purpose="Replaces all rows of the partitions in a file with the rows of the file.",
+        takes="All current rows of these partitions.",
         fields=_FILE,
     ),
     Service(
         name="insert_overwrite_table",
         title="Overwrite the table",
         verb="Overwrite the table",
-        purpose="Puts the rows of a file in the place of all that the table holds now.",
-        takes="Every row that is in the table now.",
+        purpose="Replaces all rows of the table with the rows of a file.",
+        takes="All current rows of the table.",
         fields=_FILE,
     ),
     Service(
         name="delete_partition",
         title="Delete partitions",
         verb="Delete the partitions",
-        purpose="Takes whole partitions out of the table, as one commit that can be rolled back.",
-        takes="Every row of the partitions it names.",
+        purpose="Deletes whole partitions as one commit that can be rolled back.",
+        takes="All rows of these partitions.",
         fields=(
             Field(
                 "partitions",
@@ -344,7 +343,7 @@ PLAN_SERVICE: Final = Description(
 )
 SERVICE: Final = Description(
     name="service",
-    purpose="Run a table service. One that takes data away needs its plan and a reason.",
+    purpose="Run a table service. Services that delete data need their plan and a reason.",
     address="tables/{slug}/services/{service}/",
     body="ServiceRequest",
     call="run_service",

@@ -93,7 +93,7 @@ SINK_PARTS: Final[Sequence[Field]] = (
         key="hoodie.sink.schema.source",
         choices=(
             Choice("table", "the table's columns"),
-            Choice("infer", "the table's, and new fields become columns"),
+            Choice("infer", "the table's columns, plus new fields"),
             Choice("registry_file", "a file of schema ids"),
         ),
         group=_INTO,
@@ -143,8 +143,8 @@ START_SINK: Final = Description(
         Field(
             "sink_options",
             "More options, one key=value per line",
-            "Options of the sink, of writes and of table services; a password by the name of "
-            "its variable.",
+            "Options of the sink, of writes and of table services. Name the variable of a "
+            "password.",
             type=FieldType.OPTIONS,
             is_needed=True,
             chars_max=4_000,
@@ -161,7 +161,7 @@ START_SINK: Final = Description(
             "A sink uses its slots until it is stopped.",
             default="own",
             choices=(
-                Choice("own", "an application of its own"),
+                Choice("own", "a separate application"),
                 Choice("connect", "the node's Spark server"),
             ),
             argument="--own-spark",
@@ -196,9 +196,9 @@ STOP_SINK: Final = Description(
         Field(
             "kind",
             "How",
-            "graceful commits the open transaction first, hard gives it up.",
+            "graceful commits the open transaction first; hard aborts it.",
             default="graceful",
-            choices=(Choice("graceful", "after its transaction"), Choice("hard", "at once")),
+            choices=(Choice("graceful", "after the open transaction"), Choice("hard", "at once")),
             is_first=True,
             argument="--hard",
         ),
@@ -226,7 +226,7 @@ _TO: Final = Field(
 )
 PLAN_RESET: Final = Description(
     name="sink.reset.plan",
-    purpose="Plan a reset: what a sink reads again or passes over from there. Nothing is changed.",
+    purpose="Plan a reset: the records that the sink reads again or skips. Nothing is changed.",
     address="tables/{slug}/sinks/{sink_id}/reset/plan/",
     body="SinkResetTarget",
     call="plan_sink_reset",
@@ -253,8 +253,7 @@ RESET_SINK: Final = Description(
 )
 REPLAY: Final = Description(
     name="replay",
-    purpose="Send dead letters to their topic again, each once: those of one commit, of one cause, "
-    "or by name.",
+    purpose="Send dead letters to their topic again, each once: by commit, by cause or by name.",
     address="tables/{slug}/sinks/{sink_id}/dead-letters/replay/",
     body="SinkReplay",
     call="replay_letters",
@@ -263,7 +262,7 @@ REPLAY: Final = Description(
     command="sink replay",
     fields=(
         Field(
-            "instant", "Commit", "The commit that left the records out.", chars_max=17, argument=""
+            "instant", "Commit", "The commit that rejected the records.", chars_max=17, argument=""
         ),
         Field(
             "letters",

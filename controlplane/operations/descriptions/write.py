@@ -366,7 +366,7 @@ SPARK_CONF: Final = Field(
 WRITE: Final = Description(
     name="write",
     purpose="Write the rows of one source into the table, such as "
-    '`{"kind": "csv", "path": "/d/a.csv"}`. What takes data away needs a plan and a reason.',
+    '`{"kind": "csv", "path": "/d/a.csv"}`. What deletes data needs a plan and a reason.',
     address="tables/{slug}/operations/",
     body="WriteRequest",
     call="write",
@@ -389,8 +389,8 @@ WRITE: Final = Description(
         Field(
             name="operation",
             label="Operation",
-            help="What takes data away is the service of the same name: plan it there, then ask "
-            "here or there with plan_hash, reason and table_name.",
+            help="Operations that delete data are services of the same name. Plan there, then "
+            "request with plan_hash, reason and table_name.",
             default="upsert",
             choices=(
                 Choice(value="upsert", label="Upsert: replace rows by key"),

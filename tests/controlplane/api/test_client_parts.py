@@ -102,3 +102,27 @@ def test_connections_are_kept_from_python(node: Client) -> None:
     assert [row["name"] for row in node.connections()] == ["shop"]
     node.delete_connection("shop")
     assert node.connections() == []
+
+
+def test_a_table_is_changed_masked_and_scheduled_from_python(node: Client, synced: Table) -> None:
+    owned = node.change_table("trips", owner="ops", new_slug="rides", reason="a better name")
+    unowned = node.change_table("rides", owner="", reason="no owner")
+    masked = node.mask_columns("rides", ["city"], reason="private")
+    schedule = node.create_schedule("rides", "nightly", "service", service="clean", every_s=3600)
+    service = node.schedule_service("rides", "clean", True, every_s=600)
+
+    assert (owned["slug"], owned["owner"], unowned["owner"]) == ("rides", "ops", "")
+    assert (unowned["namespace"], unowned["name"]) == (owned["namespace"], owned["name"])
+    assert masked["columns"] == ["city"]
+    assert node.mask_columns("rides", [])["columns"] == []
+    assert (schedule["every_s"], schedule["cron"]) == (3600, "")
+    changed = node.change_schedule(
+        "rides", schedule["id"], "hourly", "service", service="clean", every_s=60
+    )
+    assert (changed["name"], changed["every_s"]) == ("hourly", 60)
+    assert node.pause_schedule("rides", schedule["id"], True)["is_paused"] is True
+    assert (service["enabled"], service["every_s"]) == (True, 600)
+    assert node.schedule_service("rides", "clean", False)["enabled"] is False
+    gone = node.unregister_table("rides", reason="enough", table_name="rides")
+    assert gone["location"] == synced.location
+    assert node.register_table(synced.location, "trips")["slug"] == "trips"

@@ -130,16 +130,6 @@ def table_path(slug: str) -> str:
     return f"tables/{segment(slug)}/"
 
 
-def drop_empty(**body: Any) -> dict[str, Any]:
-    """Return the body without empty texts, lists and objects: the node has defaults for them."""
-    return {name: value for name, value in body.items() if value not in ("", [], {}, None)}
-
-
-def drop_unset(**body: Any) -> dict[str, Any]:
-    """Return the body without None."""
-    return {name: value for name, value in body.items() if value is not None}
-
-
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
