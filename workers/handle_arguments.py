@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from workers.clock import InstantTime
 from workers.errors import InvalidInput
+from workers.loading.row_source import RowSource
 from workers.options.service_keys import INSTANT, SCHEDULE_ONLY
 from workers.schema.table_schema import TableSchema
 from workers.table_services.rewrite_execution import RunnerMaker, local_runner
@@ -46,13 +47,13 @@ def column_names(given: Sequence[str], what: str) -> tuple[str, ...]:
     return tuple(given)
 
 
-def convert_to_arrow(data: Any) -> ArrowData:
-    """Return rows as Arrow: of Arrow, pandas, Polars, or another library that exports Arrow streams
-    (`__arrow_c_stream__`).
+def convert_to_arrow(data: Any) -> ArrowData | RowSource:
+    """Return rows as Arrow: of Arrow, files that were opened, pandas, Polars, or another library
+    that exports Arrow streams (`__arrow_c_stream__`).
 
     Raises InvalidInput if the data is none of these, or a column mixes types.
     """
-    if isinstance(data, ArrowData):
+    if isinstance(data, ArrowData | RowSource):
         return data
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(data, pandas.DataFrame):

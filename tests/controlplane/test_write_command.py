@@ -131,3 +131,35 @@ def test_a_write_that_fails_is_in_the_audit(db: None, root: Path, tmp_path: Path
     rows = AuditEvent.objects.filter(what="operation.write").order_by("pk")
     assert [(row.object, row.result) for row in rows] == [("bad", "requested"), ("bad", "failed")]
     assert rows[0].who.endswith(" (shell)")
+
+
+def test_rows_beyond_the_memory_are_written_in_one_commit(
+    db: None, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "big.csv"
+    lines = [f"{at % 9000},{at % 3},{'x' * 60}{at}" for at in range(15_000)]
+    file.write_text("\n".join(["id,part,text", *lines]))
+    words = ["--no-spark", "--memory-mb=1", "--partition-by", "part"]
+
+    call_command("write", str(file), *words)
+
+    printed = capsys.readouterr()
+    assert "15000 rows read, 6000 merged away, 9000 written" in printed.out
+    table = open_table(f"{root}/big")
+    assert len(table.timeline()) == 2, "its creation and the write"
+    texts = dict(zip(*table.read(columns=["id", "text"]).to_pydict().values(), strict=True))
+    assert texts[5] == f"{'x' * 60}9005"
+    assert texts[8999] == f"{'x' * 60}8999"
+
+
+def test_a_refusal_far_behind_the_memory_leaves_no_table(
+    db: None, root: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "big.csv"
+    lines = [f"{at},{at % 2}{'x' * 90}" for at in range(12_000)]
+    file.write_text("\n".join(["id,day", *lines, "12001,a\\b"]))
+
+    with pytest.raises(CommandError, match="forbidden character"):
+        call_command("write", str(file), "--no-spark", "--memory-mb=1", "--partition-by", "day")
+
+    assert not (root / "big").exists()

@@ -181,7 +181,7 @@ def reject_encoding(block: bytes, name: str, line: int) -> None:
 
 def count_lines(block: bytes) -> int:
     """Return how many lines end in the block, by LF, CR LF or CR."""
-    # Several times as fast as counting by `bytes`, which searches for each line anew.
+    # Faster than `bytes.count`, which starts one search per line.
     lines = int(np.count_nonzero(np.frombuffer(block, np.uint8) == ord("\n")))
     if b"\r" in block:
         lines += block.count(b"\r") - block.count(b"\r\n")

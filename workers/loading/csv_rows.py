@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,11 +20,9 @@ from workers.loading.inference import Guess
 from workers.loading.kept_blocks import KeptBlock, KeptBlocks
 from workers.loading.names import stored_names
 from workers.loading.options import LoadOptions
+from workers.loading.row_source import RowSource
 from workers.loading.text import CsvText, TextBlock
 from workers.loading.values import ArrowColumn, Converter, UnfitAt, is_beyond_exact, nulls
-
-if TYPE_CHECKING:
-    from workers.loading.reader import RowSource
 
 KEY_SEPARATOR: Final = "|"
 
@@ -188,8 +186,8 @@ class CsvRows:
         guesses: Mapping[str, Guess],
         counts: LoadCounts,
     ) -> dict[str, ArrowColumn]:
-        """Return the columns that can be converted already; the others are decoded once more, by
-        whoever reads the rows, and refused there.
+        """Return the columns that can be converted already. The iteration of the rows decodes the
+        others a second time, and refuses their values.
         """
         arrays: dict[str, ArrowColumn] = {}
         names = [*decoded.columns, *([self._options.key] if self._options.key else [])]
@@ -380,22 +378,22 @@ class CsvRows:
         """Yield the rows of a file, and how many of its bytes were read: from the blocks that were
         kept, as long as these have all columns in their types.
         """
-        kept = self._kept.of_file(number)
+        blocks = self._kept.of_file(number)
         done = 0
-        for block in kept:
+        for block in blocks:
             arrays = self._take_kept(block, columns)
             if len(arrays) < len(self.schema):
                 break
             done += 1
             self._add_counts(counts, block, arrays)
             yield self._build(arrays), block.bytes_read
-        if done == len(kept) and self._kept.is_whole(number):
+        if done == len(blocks) and self._kept.is_whole(number):
             return
         with self._open_text(file) as text:
             for at, text_block in enumerate(text.blocks()):
                 if at < done:
                     continue
-                earlier = kept[at] if at < len(kept) else None
+                earlier = blocks[at] if at < len(blocks) else None
                 arrays = self._take_kept(earlier, columns) if earlier is not None else {}
                 if earlier is not None:
                     self._add_counts(counts, earlier, arrays)

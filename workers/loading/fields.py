@@ -1,5 +1,5 @@
-"""Where the fields of a block begin and end, found by numpy: what Arrow's typed decoding does not
-report of the texts, such as leading zeros, is looked up here. Only for blocks without quotes.
+"""Places of the fields of a block without quotes, found by numpy. They show what Arrow's typed
+decoding does not report of the texts, such as leading zeros.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Fields:
         """With a margin, so that no place near the end is outside."""
         self._bytes[:size] = np.frombuffer(block.data, np.uint8)
         # By column, each of which is one piece of memory.
-        self._ends = np.ascontiguousarray(ends.T)
+        self._ends = np.ascontiguousarray(ends.T, dtype=np.int32)
         self._starts = np.empty_like(self._ends)
         self._starts[1:] = self._ends[:-1] + 1
         self._starts[0, 0] = 0
@@ -40,7 +40,7 @@ class Fields:
     @property
     def row_count(self) -> int:
         """Number of records."""
-        return self._ends.shape[1]
+        return int(self._ends.shape[1])
 
     @cached_property
     def _lengths(self) -> _Places:

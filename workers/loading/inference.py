@@ -49,7 +49,7 @@ class Guess:
         """No exponent, and no text for infinity."""
         self._is_64_bits = True
         self._long_texts: set[str] = set()
-        """Long numbers that were looked at."""
+        """Long numbers that were checked."""
 
     @property
     def is_doubtful(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from dataclasses import dataclass, field
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import pyarrow as pa
 
@@ -48,7 +48,7 @@ class KeptBlocks:
     def add(
         self, file: int, batch: pa.RecordBatch, rows: int, bytes_read: int, counts: LoadCounts
     ) -> None:
-        """Keep the next block of a file, unless there is no room."""
+        """Keep the next block of a file, unless memory and disk are used up."""
         if self._is_full:
             return
         block: KeptBlock | None
@@ -63,26 +63,25 @@ class KeptBlocks:
     def _put(
         self, batch: pa.RecordBatch, rows: int, bytes_read: int, counts: LoadCounts
     ) -> KeptBlock | None:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as writer:
-            writer.write_batch(batch)
-        content = sink.getvalue()
-        self._is_full = self._disk_bytes + content.size > DISK_BYTES
+        self._is_full = self._disk_bytes + batch.nbytes > DISK_BYTES
         if self._is_full:
             return None
         try:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(prefix="sluice-load-")  # noqa: SIM115 - `self`
             self._file.seek(self._disk_bytes)
-            self._file.write(content)
+            sink: Any = self._file
+            with pa.ipc.new_stream(sink, batch.schema) as writer:
+                writer.write_batch(batch)
             self._file.flush()
+            end = self._file.tell()
         except OSError as error:
             _log.warning("decoded rows are not kept, the file is decoded twice: error=%s", error)
             self._is_full = True
             self._file = None
             return None
-        place = (self._disk_bytes, content.size)
-        self._disk_bytes += content.size
+        place = (self._disk_bytes, end - self._disk_bytes)
+        self._disk_bytes = end
         return KeptBlock(rows, bytes_read, counts, place=place)
 
     def of_file(self, file: int) -> list[KeptBlock]:
@@ -90,7 +89,7 @@ class KeptBlocks:
         return self._by_file.get(file, [])
 
     def end_file(self, file: int) -> None:
-        """Note that a file has no more blocks."""
+        """Note that a file has ended."""
         if not self._is_full:
             self._whole.add(file)
 

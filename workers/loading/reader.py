@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,31 +18,19 @@ from workers.loading.json_lines import Line, json_batches
 from workers.loading.json_types import Convert, JsonGuess, Misfit, converter
 from workers.loading.names import stored_names
 from workers.loading.options import LoadOptions
+from workers.loading.row_source import FollowedRows, RowSource
 
-__all__ = ["BadRow", "InputFile", "LoadCounts", "LoadOptions", "RowSource", "open_rows"]
+__all__ = [
+    "BadRow",
+    "FollowedRows",
+    "InputFile",
+    "LoadCounts",
+    "LoadOptions",
+    "RowSource",
+    "open_rows",
+]
 
 EVERYTHING: Final = 1 << 62
-
-
-class RowSource(Protocol):
-    """Rows of files, decoded while they are iterated; each iteration starts from the beginning."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Columns as they will be stored."""
-        ...
-
-    @property
-    def counts(self) -> LoadCounts:
-        """Numbers of the last iteration, whole when it has ended."""
-        ...
-
-    @property
-    def is_all_known(self) -> bool:
-        """Types of new columns come from all rows, and not from the first ones only."""
-        ...
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]: ...
 
 
 def open_rows(
@@ -94,6 +82,17 @@ def open_rows(
 def read_rows(rows: RowSource) -> pa.Table:
     """Return everything, in memory."""
     return pa.Table.from_batches(list(rows), schema=rows.schema)
+
+
+def read_up_to(rows: RowSource, size: int) -> pa.Table | None:
+    """Return everything, in memory; None if it has more than so many bytes."""
+    batches = []
+    for batch in rows:
+        batches.append(batch)
+        size -= batch.nbytes
+        if size < 0:
+            return None
+    return pa.Table.from_batches(batches, schema=rows.schema)
 
 
 def spool_rows(

@@ -79,6 +79,7 @@ COMBINES_KEY = "hoodie.combine.before.insert"
 BY_MARKERS_KEY = "hoodie.rollback.using.markers"
 DEAD_LETTER_KEY = "sluice.dead.letter.path"
 THREADS_KEY = "sluice.write.threads"
+MEMORY_KEY = "sluice.write.memory"
 EVOLUTION_KEY = "sluice.schema.evolution.enable"
 WRITER_KEY = "sluice.writer.name"
 OPERATION_ID_KEY = "sluice.operation.id"
@@ -232,6 +233,13 @@ WRITE_OPTIONS = OptionSet(
             "0",
             "File groups that one process writes at once; 0: by cores and memory. In a bucket 0 "
             "means four, in tasks of Spark and workers of a sink on a disk one.",
+        ),
+        Option(
+            MEMORY_KEY,
+            Whole(1, 1 << 20),
+            "256",
+            "Megabytes of rows that a write of batches holds without Spark. More rows go through "
+            "temporary files (`TMPDIR`), and file groups are written one after another.",
         ),
         Option(
             EVOLUTION_KEY,

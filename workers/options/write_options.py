@@ -32,6 +32,7 @@ from workers.options.write_keys import (
     LOCK_WAIT_KEY,
     MARKER_URL_KEY,
     MARKERS_KEY,
+    MEMORY_KEY,
     MISSES_KEY,
     OPERATION_ID_KEY,
     RENEW_KEY,
@@ -99,6 +100,8 @@ class WriteOptions:
     sizing: InsertSizing = DEFAULT_SIZING
     threads: int | None = None
     """File groups that are written at once; None: by cores and memory."""
+    memory_bytes: int = 256 << 20
+    """Limit for the rows of a write of batches. Rows beyond it go through temporary files."""
 
 
 SHORT_LIVED: Mapping[str, str] = {
@@ -162,6 +165,7 @@ def write_options(
         failed_writes=failed_writes_policy(values[POLICY_KEY], mode),
         sizing=insert_sizing(values, keys),
         threads=keys.integer(values, THREADS_KEY) or None,
+        memory_bytes=keys.integer(values, MEMORY_KEY) << 20,
     )
     if options.renew_s >= options.lease_s and options.lease_s > 1:
         raise InvalidInput("a lease must be renewed before it ends", **{RENEW_KEY: options.renew_s})

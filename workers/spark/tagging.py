@@ -9,12 +9,9 @@ file group.
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
@@ -28,21 +25,19 @@ from workers.storage.base import Storage, size_of
 from workers.storage.opening import open_storage
 from workers.write.context import WriteContext
 from workers.write.groups import row_groups, rows_by_share
+from workers.write.insert_shares import UNPLACED, deal_out_staged
 from workers.write.lookup import PLACES, Candidate, batch_keys, candidates, places_of
-from workers.write.placing import Shares, deal_out, padding, tag
+from workers.write.placing import tag
 from workers.write.prepare import SHARES, SLOT, prepared_schema
 from workers.write.staging import (
     StagedFile,
     StagedGroup,
     by_file_group,
-    cut,
     read_staged,
     stage,
 )
 from workers.write.tagging import with_column
 
-_UNPLACED = np.iinfo(np.int32).max
-"""The slot of inserts until they are dealt out."""
 _LOOKUP_BYTES = 64 << 20
 """Of base files, as they stand: of these the keys are read."""
 _TAG_BYTES = 16 << 20
@@ -87,17 +82,7 @@ def tagged_groups(
     with job_named("lay rows out by file group"):
         answers = in_tasks(spark, context, _tagged, works)
     files = [StagedFile.from_json(answer) for answer in answers]
-    context, groups = _dealt_out(context, by_file_group(files), storage)
-    revived, left = _sum(file.revived for file in files), _sum(file.left for file in files)
-    return replace(context, revived=revived, left=left), groups
-
-
-def _sum(counts: Iterable[Iterable[tuple[str, int, int]]]) -> dict[tuple[str, int], int]:
-    """Tasks have shares of the keys, so that none counts a key of another."""
-    keys_by_place: Counter[tuple[str, int]] = Counter()
-    for partition, slot, keys in itertools.chain.from_iterable(counts):
-        keys_by_place[partition, slot] += keys
-    return dict(keys_by_place)
+    return deal_out_staged(context, files, storage)
 
 
 def _lookups(
@@ -143,7 +128,7 @@ def _tagged(context: WriteContext, work: _Tagging) -> list[str]:
     places = [group.rows for group in read_staged(work.places, storage)]
     prepared = pa.concat_tables([prepared_schema(context).empty_table(), *rows])
     tagged = tag(context, prepared, pa.concat_tables([PLACES.empty_table(), *places]), storage)
-    unplaced = pa.repeat(pa.scalar(_UNPLACED, pa.int32()), tagged.inserts.num_rows)
+    unplaced = pa.repeat(pa.scalar(UNPLACED, pa.int32()), tagged.inserts.num_rows)
     inserts = with_column(tagged.inserts, SLOT, unplaced)
     placed = pa.concat_tables([tagged.updates, inserts])
     if placed.num_rows == 0:
@@ -159,22 +144,3 @@ def _tagged(context: WriteContext, work: _Tagging) -> list[str]:
 def _attempt(what: str) -> str:
     ids = task_ids()
     return f"{what}-{ids.stage}-{ids.attempt}"
-
-
-def _dealt_out(
-    context: WriteContext, groups: Sequence[StagedGroup], storage: Storage
-) -> tuple[WriteContext, list[StagedGroup]]:
-    inserts = {one.partition: one for one in groups if one.slot == _UNPLACED}
-    counts = {partition: one.rows for partition, one in inserts.items()}
-    shares: Shares = deal_out(context, counts, storage)
-    whole = {(one.partition, one.slot): one for one in groups if one.slot != _UNPLACED}
-    for partition, dealt_shares in shares.items():
-        parts = cut(inserts[partition], [one.rows for one in dealt_shares])
-        for share, part in zip(dealt_shares, parts, strict=True):
-            at = (partition, share.slot)
-            group = replace(part, slot=share.slot)
-            if (updates := whole.get(at)) is not None:
-                pieces, size = (*updates.pieces, *part.pieces), updates.bytes + part.bytes
-                group = replace(group, pieces=pieces, bytes=size)
-            whole[at] = group
-    return padding(context, shares), list(whole.values())

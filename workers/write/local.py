@@ -16,6 +16,14 @@ from workers.errors import EarlyConflict
 from workers.options.write_options import WriteOptions, write_options
 from workers.schema.conversion import decode_columns
 from workers.table.table import Table
+from workers.write.batches import (
+    BatchedWrite,
+    RowBatches,
+    RowStream,
+    Spill,
+    StoredBatches,
+    read_up_to,
+)
 from workers.write.client import WriteClient
 from workers.write.context import WriteContext
 from workers.write.handles import write_file_groups
@@ -31,27 +39,58 @@ ArrowData = pa.Table | pa.RecordBatch | pa.RecordBatchReader
 
 def write_arrow(
     table: Table,
-    data: ArrowData | None,
+    data: ArrowData | RowBatches | None,
     request: WriteRequest,
     options: Mapping[str, str],
     condition: Condition | None = None,
 ) -> CommitOutcome:
-    """Write and commit one batch; None for an operation that takes no rows. `condition` is asked
-    under the table lock, before each commit.
+    """Write and commit rows; None for an operation that takes none. `condition` is asked under the
+    table lock, before each commit. Memory holds at most `sluice.write.memory` of the rows of a
+    reader, or of batches that can be read more than once.
 
     Raises InvalidInput before anything is written, LockTimeout and MarkerRefused with everything
     rolled back.
     """
-    rows = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
-    batch = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
-    batch = decode_columns(batch) if batch is not None else None
-    schema = batch.schema if batch is not None else None
     typed = write_options(options, table.config.mode_of(request.operation))
-    outcome = write_rows_from(table, schema, request, typed, lambda _: batch, condition)
-    if batch is None or not isinstance(outcome, Committed):
+    with Spill() as spill:
+        rows = _take_rows(data, spill, typed.memory_bytes)
+        if rows is None:
+            return write_rows_from(table, None, request, typed, lambda _: None, condition)
+        row_count = 0
+
+        def find(_: WriteContext) -> pa.Table | RowStream:
+            nonlocal row_count
+            if isinstance(rows, pa.Table):
+                row_count = rows.num_rows
+                return rows
+            batch = read_up_to(rows, typed.memory_bytes)
+            row_count = batch.num_rows if isinstance(batch, pa.Table) else 1
+            return batch
+
+        schema = decode_columns(rows.schema.empty_table()).schema
+        outcome = write_rows_from(table, schema, request, typed, find, condition)
+    if not isinstance(outcome, Committed):
         return outcome
-    warnings = warn_of_no_rows(request.operation, table.config, batch.num_rows)
+    warnings = warn_of_no_rows(request.operation, table.config, row_count)
     return replace(outcome, warnings=(*outcome.warnings, *warnings))
+
+
+def _take_rows(
+    data: ArrowData | RowBatches | None, spill: Spill, memory_bytes: int
+) -> pa.Table | RowBatches | None:
+    """Return rows that every attempt can read: those of a reader stay in memory, or go to disk."""
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    if isinstance(data, pa.RecordBatchReader):
+        batches: list[pa.RecordBatch] = []
+        bytes_held = 0
+        for batch in data:
+            batches.append(batch)
+            bytes_held += batch.nbytes
+            if bytes_held > memory_bytes:
+                return StoredBatches(batches, data, spill)
+        data = pa.Table.from_batches(batches, schema=data.schema)
+    return decode_columns(data) if isinstance(data, pa.Table) else data
 
 
 def write_rows_from(
@@ -59,7 +98,7 @@ def write_rows_from(
     schema: pa.Schema | None,
     request: WriteRequest,
     options: WriteOptions,
-    find: Callable[[WriteContext], pa.Table | None],
+    find: Callable[[WriteContext], pa.Table | RowStream | None],
     condition: Condition | None = None,
 ) -> CommitOutcome:
     """Write what `find` makes of the snapshot that the write starts from, under `schema`; each
@@ -81,26 +120,33 @@ def write_once(
     schema: pa.Schema | None,
     request: WriteRequest,
     options: WriteOptions,
-    find: Callable[[WriteContext], pa.Table | None],
+    find: Callable[[WriteContext], pa.Table | RowStream | None],
     condition: Condition | None = None,
 ) -> CommitOutcome:
     """Write as `write_rows_from`, in one attempt. Raises as `write_rows_from`."""
     transaction = WriteClient(table, options).begin(schema, request)
-    try:
-        statuses: list[WriteStatus] = []
-        letters: list[DeadLetterFile] = []
-        context, task = transaction.context, TaskIds()
-        if (batch := find(context)) is None:
-            transaction.declare_reads(ReadSet())
-        else:
-            sifted = sift(context, batch, is_numbered=True)
-            reads = build_read_set(context, sifted.prepared, (), table.storage)
+    with Spill() as spill:
+        try:
+            statuses: list[WriteStatus] = []
+            letters: list[DeadLetterFile] = []
+            context, task = transaction.context, TaskIds()
+            batch = find(context)
+            if batch is None:
+                reads = ReadSet()
+            elif isinstance(batch, RowStream):
+                batched = BatchedWrite(context, table.storage, spill)
+                reads = batched.run(batch)
+                statuses, letters = batched.statuses, batched.letters
+            else:
+                sifted = sift(context, batch, is_numbered=True)
+                reads = build_read_set(context, sifted.prepared, (), table.storage)
+                transaction.declare_reads(reads)
+                statuses = write_file_groups(context, sifted.prepared, task, table.storage)
+                letters = sifted.put_letters(context, task, table.storage)
             transaction.declare_reads(reads)
-            statuses = write_file_groups(context, sifted.prepared, task, table.storage)
-            letters = sifted.put_letters(context, task, table.storage)
-    except EarlyConflict:
-        return transaction.lose_early()
-    except Exception as error:
-        transaction.fail(error)
-        raise
-    return transaction.commit(statuses, letters, condition)
+        except EarlyConflict:
+            return transaction.lose_early()
+        except Exception as error:
+            transaction.fail(error)
+            raise
+        return transaction.commit(statuses, letters, condition)

@@ -10,18 +10,17 @@ import pyarrow as pa
 from workers.concurrency.read_set import ReadSet
 from workers.files.meta_columns import PARTITION_PATH
 from workers.options.write_keys import DuplicatePolicy
-from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
 from workers.write.context import WriteContext
 from workers.write.key_partitions import candidate_slices
 from workers.write.lookup import candidates
 from workers.write.prepare import SLOT
 from workers.write.sought import sought_by
-from workers.write.staging import StagedFile
+from workers.write.staging import StagedFile, StagingPlace
 
 
 def build_read_set(
-    context: WriteContext, prepared: pa.Table, staged: Sequence[StagedFile], storage: Storage
+    context: WriteContext, prepared: pa.Table, staged: Sequence[StagedFile], storage: StagingPlace
 ) -> ReadSet:
     """Return the read set of a write; `prepared` and `staged` are all of its rows."""
     slices = partial(_find_slices, context, prepared, staged)

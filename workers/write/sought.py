@@ -12,15 +12,14 @@ from workers.concurrency.sought_keys import Sought, SoughtKeys
 from workers.files.base_keys import SortedKeys
 from workers.files.meta_columns import PARTITION_PATH, RECORD_KEY
 from workers.merge.versions import DELETED, ROW, kinds
-from workers.storage.base import Storage
 from workers.write.context import WriteContext
 from workers.write.groups import RowGroup, row_groups
 from workers.write.lookup import batch_keys
-from workers.write.staging import StagedFile, by_file_group, read_staged
+from workers.write.staging import StagedFile, StagingPlace, by_file_group, read_staged
 
 
 def sought_by(
-    context: WriteContext, prepared: pa.Table, staged: Sequence[StagedFile], storage: Storage
+    context: WriteContext, prepared: pa.Table, staged: Sequence[StagedFile], storage: StagingPlace
 ) -> Sought | None:
     """`prepared` and `staged` are all rows of the write. None where every key that is to be deleted
     leaves a trace in a file.
@@ -80,7 +79,9 @@ def _of_read(context: WriteContext, groups: Iterable[RowGroup]) -> Iterable[Soug
         yield SoughtKeys(group.partition, group.slot, keys, were_read=True, may_change=may_change)
 
 
-def _of_file(context: WriteContext, file: StagedFile, storage: Storage) -> Iterable[SoughtKeys]:
+def _of_file(
+    context: WriteContext, file: StagedFile, storage: StagingPlace
+) -> Iterable[SoughtKeys]:
     groups = by_file_group([file])
     if _has_read(context):
         yield from _of_read(context, read_staged(groups, storage, [RECORD_KEY]))

@@ -13,21 +13,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, astuple, dataclass
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from workers.clock import InstantTime
+from workers.durability import Durability
 from workers.errors import MalformedTable
 from workers.files.arrow_streams import arrow_stream
 from workers.markers.marker import markers_directory
-from workers.storage.base import Storage
 from workers.table_layout import STAGED_ROWS
 from workers.write.groups import RowGroup
 
 _DIRECTORY = "staged"
+
+
+class StagingPlace(Protocol):
+    """What staged files are written to and read from: a storage, or a place without names."""
+
+    def create_data(
+        self, path: str, durability: Durability = ...
+    ) -> AbstractContextManager[IO[bytes]]:
+        """Do as `Storage` does."""
+
+    def open_data(self, path: str) -> IO[bytes]:
+        """Do as `Storage` does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +120,7 @@ class StagedGroup:
 
 def stage(
     groups: Iterable[RowGroup],
-    storage: Storage,
+    storage: StagingPlace,
     instant: InstantTime,
     attempt: str,
     *,
@@ -180,7 +192,7 @@ def cut(group: StagedGroup, rows: Sequence[int]) -> list[StagedGroup]:
 
 
 def read_staged(
-    groups: Sequence[StagedGroup], storage: Storage, columns: Collection[str] | None = None
+    groups: Sequence[StagedGroup], storage: StagingPlace, columns: Collection[str] | None = None
 ) -> Iterator[RowGroup]:
     """The rows that were staged, one group after the other. Raises NotFound when the instant was
     rolled back meanwhile, MalformedTable.

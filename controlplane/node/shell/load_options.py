@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentParser
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,8 +19,6 @@ from workers.clock import Clock
 from workers.loading.options import FORMATS, format_named, without_suffixes
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from workers.loading.reader import RowSource
 
 _PATTERN: Final = re.compile(r"[*?\[]")
@@ -87,12 +85,7 @@ class LoadProgress:
         self._bytes_in_all = bytes_in_all
         self._began_s = self._shown_s = clock.monotonic_s()
         self._is_shown = False
-
-    def follow(self, rows: RowSource) -> Iterator[pa.RecordBatch]:
-        """Yield each batch of the rows, and show the progress."""
-        for batch in rows:
-            self.show(rows)
-            yield batch
+        self._rows = 0
 
     def show(self, rows: RowSource) -> None:
         """Take note of what was read."""
@@ -101,6 +94,9 @@ class LoadProgress:
             return
         self._shown_s, self._is_shown = now_s, True
         counts = rows.counts
+        if counts.rows < self._rows:  # The types are found, and the rows begin.
+            self._began_s = now_s
+        self._rows = counts.rows
         a_second = counts.rows / max(now_s - self._began_s, 0.001)
         share = counts.bytes_read / max(self._bytes_in_all, 1)
         bar = ("#" * round(20 * share)).ljust(20, ".")

@@ -46,16 +46,18 @@ from workers.jobs import OPERATIONS, WriteJob
 from workers.lakehouse import LakehouseTable
 from workers.loading.options import DECODED_KEY, load_options, options_as_text
 from workers.loading.source_files import files_here
+from workers.options.write_keys import MEMORY_KEY
 from workers.ports import RandomIds, system_ports
 from workers.storage.source_places import check_in_no_table
 from workers.table.schema_history import current_schema
 
 if TYPE_CHECKING:
-    from workers.loading.reader import InputFile
+    from workers.loading.reader import FollowedRows, InputFile
     from workers.spark.load import StreamColumns
 
 COPIED_BYTES_MAX = 8_000_000_000
 """Of all objects of a bucket."""
+MEMORY_MB = 256
 MERGED_SHARE_WARNED = 0.05
 """Above this share of rows with equal keys the key is probably not the one that was meant."""
 
@@ -109,6 +111,12 @@ class Command(BaseCommand):
         parser.add_argument("--streams", default="", help='"a=x,y;b=*": written at once')
         parser.add_argument("--table-type", choices=["COPY_ON_WRITE", "MERGE_ON_READ"])
         parser.add_argument("--no-spark", action="store_true", help="Arrow in this process")
+        parser.add_argument(
+            "--memory-mb",
+            type=int,
+            default=MEMORY_MB,
+            help="with --no-spark, rows held at once; more go through temporary files in TMPDIR",
+        )
         add_yes(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -177,7 +185,7 @@ class Command(BaseCommand):
         return files_here(files, scratch, bytes_max=COPIED_BYTES_MAX, connection=connection)
 
     def _write(self, options: Mapping[str, Any], scratch: Path) -> None:
-        from workers.loading.reader import open_rows, spool_rows
+        from workers.loading.reader import FollowedRows, open_rows, read_up_to, spool_rows
         from workers.spark.load import parse_streams
 
         files = self._files(options, scratch)
@@ -190,19 +198,23 @@ class Command(BaseCommand):
             return
         table = target.find_table()
         existing = current_schema(table.table) if table is not None else None
+        progress = LoadProgress(self.stderr, system_ports().clock, sum(file.size for file in files))
         rows = open_rows(
             files,
             load_options(requested),
             existing.arrow if existing is not None else None,
             keys=(options["record_key"],),
+            on_batch=progress.show,
         )
         if table is None:
             target.check_columns(rows.schema.names)
-        progress = LoadProgress(self.stderr, system_ports().clock, sum(file.size for file in files))
-        read, spool = None, scratch / "rows.parquet"
-        # Everything is read before a table is made, so that a refused load leaves none.
+        read: pa.Table | None = None
+        spool = scratch / "rows.parquet"
+        # Everything is read before a table is made, so that a refused load leaves none. Only what
+        # does not fit in memory is read while it is written; a table that is new goes with it.
+        followed = FollowedRows(rows, tuple(rows.schema.names), progress.show)
         if options["no_spark"]:
-            read = pa.Table.from_batches(list(progress.follow(rows)), schema=rows.schema)
+            read = read_up_to(followed, options["memory_mb"] << 20)
         else:
             spool_rows(rows, spool, progress.show)
         progress.end()
@@ -210,8 +222,12 @@ class Command(BaseCommand):
             shared = _get_shared_columns(table)
             names = rows.schema.names
             streams = parse_streams(options["streams"], present=names, shared=shared)
-            if read is not None:
-                self._write_arrow(table, read, streams, options["operation"], shared)
+            if options["no_spark"]:
+                some = followed if read is None else read
+                self._write_arrow(
+                    table, some, streams, options["operation"], shared, options["memory_mb"]
+                )
+                progress.end()
             else:
                 self._write_spark(table, spool, streams, options["operation"], rows.counts.rows)
         for sentence in rows.counts.sentences:
@@ -221,7 +237,9 @@ class Command(BaseCommand):
     def _end(self, target: LoadTarget, table: LakehouseTable) -> None:
         target.register()
         target.keep_load_options(get_load_options(target.options))
-        self.stdout.write(f"rows in the table: {table.read().num_rows} ({table.location})")
+        keys = list(table.table.config.record_key[:1])
+        count = sum(batch.num_rows for batch in table.scan(keys).to_batches())
+        self.stdout.write(f"rows in the table: {count} ({table.location})")
 
     def _write_planned(
         self, target: LoadTarget, files: Sequence[InputFile], requested: Mapping[str, Any]
@@ -251,29 +269,32 @@ class Command(BaseCommand):
     def _write_arrow(
         self,
         table: LakehouseTable,
-        rows: pa.Table,
+        rows: pa.Table | FollowedRows,
         streams: list[StreamColumns],
         operation: str,
         shared: tuple[str, ...],
+        memory_mb: int = MEMORY_MB,
     ) -> None:
         clock = system_ports().clock
-        parts: list[tuple[str | None, pa.Table]] = [(None, rows)]
+        parts: list[tuple[str | None, pa.Table | FollowedRows]] = [(None, rows)]
         if streams:
-            parts = [(one.name, rows.select([*shared, *one.columns])) for one in streams]
+            parts = [(one.name, _select(rows, (*shared, *one.columns))) for one in streams]
+        options = {MEMORY_KEY: str(memory_mb), **marker_options()}
         for stream, part in parts:
             started_s = clock.monotonic_s()
             outcome = table.write(
                 part,
                 operation=operation,
                 stream=stream,
-                options={"sluice.writer.name": stream or "load", **marker_options()},
+                options={"sluice.writer.name": stream or "load", **options},
             )
             writer = stream or "load"
             if not isinstance(outcome, Committed):
                 raise CommandError(f"{writer} was not committed: {describe_outcome(outcome)}")
             took_s = clock.monotonic_s() - started_s
+            rows_read = part.num_rows if isinstance(part, pa.Table) else part.counts.rows
             self.stdout.write(f"  {writer}: {describe_outcome(outcome)}, in {took_s:.1f} s")
-            self._print_rows(table, part.num_rows, outcome.rows)
+            self._print_rows(table, rows_read, outcome.rows)
 
     def _write_spark(
         self,
@@ -366,3 +387,9 @@ def marker_options() -> dict[str, str]:
 def _get_shared_columns(table: LakehouseTable) -> tuple[str, ...]:
     config = table.table.config
     return (*config.record_key, *config.partition_by, *config.ordering)
+
+
+def _select(rows: pa.Table | FollowedRows, names: tuple[str, ...]) -> pa.Table | FollowedRows:
+    if isinstance(rows, pa.Table):
+        return rows.select(list(names))
+    return replace(rows, names=names)
