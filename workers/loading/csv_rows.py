@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from workers.errors import InvalidInput
 from workers.loading.content import Content, InputFile
-from workers.loading.fields import Fields, count_words, find_fields
+from workers.loading.fields import Fields, count_words, find_fields, may_have_fields
 from workers.loading.findings import BadRow, LoadCounts
 from workers.loading.inference import Guess
 from workers.loading.kept_blocks import KeptBlock, KeptBlocks
@@ -23,6 +23,7 @@ from workers.loading.options import LoadOptions
 from workers.loading.row_source import RowSource
 from workers.loading.text import CsvText, TextBlock
 from workers.loading.values import ArrowColumn, Converter, UnfitAt, is_beyond_exact, nulls
+from workers.threads import beside_each_other
 
 KEY_SEPARATOR: Final = "|"
 
@@ -288,14 +289,18 @@ class CsvRows:
         that is checked so, or some value is not of its type.
         """
         width, words = len(columns.header), self._options.null_words
-        if not types or (fields := find_fields(block, width)) is None:
+        if not types or not may_have_fields(block):
             return None
         kinds = {at: types.get(columns.names[at], pa.string()) for at in columns.read}
+        calls: list[Callable[[], Any]] = [
+            lambda: find_fields(block, width),
+            lambda: block.values(width, kinds, words),
+        ]
         try:
-            batch = block.values(width, kinds, words)
+            fields, batch = beside_each_other(lambda call: call(), calls, threads=len(calls))
         except pa.ArrowInvalid:
             return None
-        if batch.num_rows != fields.row_count:
+        if fields is None or batch.num_rows != fields.row_count:
             return None
         result = _Decoded(block, batch.num_rows)
         again = []

@@ -106,15 +106,19 @@ class Fields:
         return count
 
 
+def may_have_fields(block: TextBlock) -> bool:
+    """Return whether `find_fields` takes a block, unless its lines are blank or ragged."""
+    data = block.data
+    if block.has_quotes or block.dialect.escape or not data or b"\0" in data:
+        return False
+    return b"\r" not in data or data.count(b"\r") == data.count(b"\r\n")
+
+
 def find_fields(block: TextBlock, width: int) -> Fields | None:
-    """Return the fields of a block; None for one with quotes, escapes, blank lines, or lines that
-    end in different ways.
+    """Return the fields of a block for which `may_have_fields` holds; None if lines are blank or
+    ragged.
     """
     data, dialect = block.data, block.dialect
-    if block.has_quotes or dialect.escape or not data or b"\0" in data:
-        return None
-    if b"\r" in data and data.count(b"\r") != data.count(b"\r\n"):
-        return None
     signs = np.frombuffer(data, np.uint8)
     places = np.flatnonzero((signs == ord(dialect.delimiter)) | (signs == _LF))
     if data[-1] != _LF:

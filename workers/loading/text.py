@@ -23,6 +23,8 @@ from workers.loading.findings import BadRow
 from workers.loading.options import LoadOptions
 
 BLOCK_BYTES: Final = 8 << 20
+FIRST_BYTES: Final = 256 << 10
+"""Enough to guess types by, so that nearly all of the file is decoded by them."""
 RECORD_BYTES_MAX: Final = 128 << 20
 _OTHER_DELIMITERS: Final = (";", "\t", "|", ",")
 _DATA_LIKE: Final = re.compile(r"\s*[+-]?[\d.,]*\d[\d.,]*\s*|\s*\d{4}-\d\d-\d\d.*")
@@ -230,7 +232,7 @@ class CsvText:
         self._rest = self._rest + data if self._rest else data
 
     def _read_header(self) -> None:
-        self._fill(BLOCK_BYTES)
+        self._fill(min(FIRST_BYTES, BLOCK_BYTES))
         while True:
             self._skip_blank_lines()
             if self._is_whole and not self._rest:
