@@ -78,6 +78,8 @@ def _repeats(few: pa.ChunkedArray[Any], column: pa.ChunkedArray[Any]) -> bool:
     seen = len(few.unique())
     if len(few) == _FEW_ROWS and not _FEW_ROWS // 4 < seen < _FEW_ROWS:
         return seen < _FEW_ROWS
+    if len(few) == len(column):
+        return 2 * seen <= len(few)
     sampled = _from_everywhere(pa.table({"": column}), _SAMPLED_ROWS).column(0)
     return 2 * len(sampled.unique()) <= len(sampled)
 

@@ -29,6 +29,7 @@ _DATABASE_KEY = "hoodie.database.name"
 
 _ENDS_OPEN = re.compile(r"(?<!\\)(?:\\\\)*\\$")
 _BLANK = " \t\f"
+_ESCAPE = re.compile(r"\\(?:u(.{0,4})|(.?))", re.DOTALL)
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPED = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
 
@@ -82,27 +83,18 @@ def _split(line: str) -> tuple[str, str]:
 def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
-    out: list[str] = []
-    position = 0
-    while position < len(text):
-        char = text[position]
-        position += 1
-        if char != "\\" or position == len(text):
-            out.append(char if char != "\\" else "")
-            continue
-        escaped = text[position]
-        position += 1
-        if escaped == "u":
-            digits = text[position : position + 4]
-            if not re.fullmatch(r"[0-9A-Fa-f]{4}", digits):
-                raise MalformedTable("properties file has a broken \\u escape", found=digits)
-            out.append(chr(int(digits, 16)))
-            position += 4
-        else:
-            out.append(_ESCAPES.get(escaped, escaped))
-    joined = "".join(out)
+    joined = _ESCAPE.sub(_unescaped, text)
     # Java writes two escapes for a character beyond the basic plane: join the surrogates again.
     return joined.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    digits, char = escape.groups()
+    if digits is None:
+        return _ESCAPES.get(char, char)
+    if not re.fullmatch(r"[0-9A-Fa-f]{4}", digits):
+        raise MalformedTable("properties file has a broken \\u escape", found=digits)
+    return chr(int(digits, 16))
 
 
 def format_properties(properties: Mapping[str, str], *, comment: str = _HEADING) -> bytes:

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -35,9 +36,9 @@ class TableSchema:
     tree: Struct = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        tree = parse_record(json.loads(self.avro_json))
+        tree, arrow = _parsed(self.avro_json)
         object.__setattr__(self, "tree", tree)
-        object.__setattr__(self, "arrow", pa.schema(arrow_fields(tree.fields)))
+        object.__setattr__(self, "arrow", arrow)
 
     @classmethod
     def from_avro_json(cls, text: str) -> TableSchema:
@@ -138,6 +139,13 @@ class TableSchema:
         return TableSchema.from_avro(
             {**avro, "fields": [one for one in avro["fields"] if one["name"] in wanted]}
         )
+
+
+@lru_cache(maxsize=32)
+def _parsed(avro_json: str) -> tuple[Struct, pa.Schema]:
+    """Every commit carries the schema, and nearly all of them the same."""
+    tree = parse_record(json.loads(avro_json))
+    return tree, pa.schema(arrow_fields(tree.fields))
 
 
 def repeated_names(names: Iterable[str]) -> list[str]:
