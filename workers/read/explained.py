@@ -10,6 +10,7 @@ from workers.errors import NotFound
 from workers.read.scan import PlannedSlice, Scan
 from workers.read.statistics import FooterStatistics, StatisticsSource
 from workers.read.undisturbed import expired
+from workers.read.unmatched import find_refuting_columns
 from workers.storage.base import size_of
 from workers.table.file_group import FileSlice
 
@@ -98,10 +99,10 @@ def _line(
     pruner = reading.pruner
     known = statistics.of_file(slice_.base_file, sorted({*reading.names, *pruner.columns}))
     assert known is not None, slice_
+    by = find_refuting_columns(known, pruner)
+    if by is not None and not slice_.log_files:
+        return SlicePlan(*place, f"statistics of {by}", None, None, logs, 0)
     reasons = pruner.reasons(known)
     kept = [group for group in known.groups if reasons[group.number] is None]
-    if not kept and not slice_.log_files:
-        by = ", ".join(sorted({str(reason) for reason in reasons.values()})) or "no rows"
-        return SlicePlan(*place, f"statistics of {by}", None, None, logs, 0)
     size = log_bytes + sum(sum(group.bytes_of.values()) for group in kept)
     return SlicePlan(*place, "", len(kept), len(known.groups), logs, size)

@@ -228,3 +228,32 @@ def test_filter_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     assert condition_of({"where": "n = 1"}) == condition_of({"sluice.read.filter": "n = 1"})
     with pytest.raises(InvalidInput, match="two options of one meaning"):
         condition_of({"where": "n = 1", "sluice.read.filter": "n = 2"})
+
+
+def test_statistics_of_base_files_leave_slices_without_a_task(tmp_path: Path) -> None:
+    cities = ["Oslo", "Bergen", "Rome", "Turin"]
+    rows = pa.table(
+        {
+            "id": [f"k{number}" for number in range(400)],
+            "city": [cities[number // 100] for number in range(400)],
+            "n": list(range(400)),
+        }
+    )
+    table = create_table(
+        tmp_path / "table",
+        name="t",
+        schema=rows.schema,
+        record_key=["id"],
+        partition_by=["city"],
+        table_type="MERGE_ON_READ",
+        options={"hoodie.bucket.index.num.buckets": "1"},
+    )
+    table.write(rows, options=DIRECT)
+
+    assert_pruned_to(table, "n BETWEEN 120 AND 180", 1)
+    assert_pruned_to(table, "n >= 350", 1)
+    assert planned(table, "n < 0")[0] == 0
+    # A log may hold what the base file does not.
+    late = pa.table({"id": ["k399"], "city": ["Turin"], "n": [150]})
+    table.write(late, options=DIRECT)
+    assert_pruned_to(table, "n BETWEEN 120 AND 180", 2)

@@ -21,6 +21,7 @@ from workers.read.file_slice import slice_schema
 from workers.read.request import Query, ReadRequest, check_columns
 from workers.read.scan_plan import scan_of
 from workers.read.snapshot import schema_for_reading
+from workers.read.unmatched import leave_out_unmatched
 from workers.schema.table_schema import TableSchema
 from workers.spark.datasource.refusing import in_one_sentence
 from workers.spark.scan import ReadContext, Work, piece_batches
@@ -56,7 +57,7 @@ def plan_work(
     """
     match request.query:
         case Query.SNAPSHOT | Query.READ_OPTIMIZED | Query.INCREMENTAL:
-            scan = scan_of(table, request, condition)
+            scan = leave_out_unmatched(scan_of(table, request, condition))
             return ScanWork.of(scan, context_of(table, scan.table_schema)), scan.schema
         case Query.CDC:
             if condition is not None:
