@@ -83,6 +83,7 @@ class QuerySource(WrittenOnce):
                 "location": self.locations[name],
                 "columns": table.columns,
                 "times_read": table.times_read,
+                "hint": table.hint,
             }
             for name, table in self.checked.tables.items()
         ]

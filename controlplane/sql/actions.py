@@ -191,6 +191,7 @@ def _to_read(checked: CheckedSelect, tables: ReadableTables) -> list[TableToRead
             masked=tuple(sorted(tables.named[table.name].access.masked)),
             times_read=table.times_read,
             as_of=table.as_of,
+            hint=table.hint,
         )
         for table in checked.tables.values()
     ]

@@ -30,6 +30,8 @@ class TableToRead:
     masked: tuple[str, ...]
     times_read: int
     as_of: str | None = None
+    hint: str | None = None
+    """What rows that matter to the statement must hold; others may be left unread."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,12 +62,17 @@ class Predicate:
     """A condition that fits a table's schema: made by `predicate_of`."""
 
     expression: Expression
+    """None for a hint."""
     columns: frozenset[str]
     """Those that it looks at."""
     conditions: tuple[Condition, ...] = ()
     """Some of what must hold of single columns, for telling where matching rows may be."""
     opaque: Opaque | None = None
     """What is no conditions."""
+
+    def as_hint(self) -> Predicate:
+        """Return what leaves slices and row groups out as this does, and filters no row."""
+        return Predicate(None, frozenset(), self.conditions)
 
 
 def predicate_of(given: object, schema: pa.Schema) -> Predicate:

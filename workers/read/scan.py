@@ -20,7 +20,7 @@ from workers.errors import InvalidInput, NotFound, SnapshotChanged
 from workers.read.at_once import AHEAD_BYTES, in_order
 from workers.read.file_slice import slice_schema
 from workers.read.incremental import IncrementalPlan, WindowSlice, window_rows
-from workers.read.predicate import Predicate
+from workers.read.predicate import Predicate, predicate_of
 from workers.read.pruning import SlicePruner
 from workers.read.slice_scan import SliceScan
 from workers.read.undisturbed import expired
@@ -99,6 +99,18 @@ class Scan:
             for one in self.planned
         )
         return replace(self, columns=columns, predicate=predicate, planned=planned)
+
+    def guided(self, condition: str | None) -> Scan:
+        """Return the scan without slices and row groups that hold no row for which `condition` is
+        true. Rows are not filtered by it: an engine does that by its own rules. Raises InvalidInput
+        if the scan has a filter, or the condition does not fit.
+        """
+        if condition is None:
+            return self
+        if self.predicate is not None or self.window is not None:
+            raise InvalidInput("a scan with a filter or a window takes no hint", hint=condition)
+        hint = predicate_of(condition, self.table_schema.arrow).as_hint()
+        return self.narrowed(self.columns, hint)
 
     def to_batches(self) -> pa.RecordBatchReader:
         """Reads as it is asked on, and holds little more than the logs of the slices under way.

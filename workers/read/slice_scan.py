@@ -70,7 +70,7 @@ class SliceScan:
 
     def filtered(self, rows: pa.Table) -> pa.Table:
         """Those of merged `rows` that are wanted."""
-        if self.predicate is None:
+        if self.predicate is None or not self._is_filtering:
             return rows
         return matching(rows, self.predicate.expression)
 
@@ -94,6 +94,11 @@ class SliceScan:
             return RowGroupPruner(schema, ())
         return RowGroupPruner(schema, self.predicate.conditions, self.predicate.opaque)
 
+    @property
+    def _is_filtering(self) -> bool:
+        """Whether rows are filtered; otherwise the predicate is a hint at most."""
+        return self.predicate is not None and self.predicate.expression is not None
+
     def _parts(self, slice_: FileSlice) -> Iterator[pa.Table]:
         if self.config.groups is not None:
             return self._merged(slice_)
@@ -115,7 +120,7 @@ class SliceScan:
             return
         with open_base_file(self.storage, slice_.base_file) as base:
             kept = self._kept(base)
-            if self.predicate is None:
+            if not self._is_filtering:
                 yield from self._read(base, slice_, self.columns, kept)
                 return
             if len(kept) > _GROUPS_MAX:
@@ -191,7 +196,7 @@ class SliceScan:
         first = {*deciding, *(self.predicate.columns if self.predicate else ())}
         late = self.names - first
         is_large = base.footer.row_group(number).total_byte_size > _LATE_BYTES_MAX
-        if self.predicate is None or not late or not first or is_large:
+        if not self._is_filtering or not late or not first or is_large:
             for part in self._read(base, slice_, {*first, *late}, [number]):
                 yield pick(part)
             return

@@ -67,7 +67,13 @@ class SparkEngine:
         """See `Engine`. Raises InvalidInput for a type that Spark does not know."""
         self._bind(name, self._spark.createDataFrame([], to_spark(schema)))
 
-    def bind_table(self, name: str, table: _Home, columns: tuple[str, ...] | None) -> None:
+    def bind_table(
+        self,
+        name: str,
+        table: _Home,
+        columns: tuple[str, ...] | None,
+        hint: str | None = None,  # Spark pushes the filter down to its own scan.
+    ) -> None:
         """See `Engine`; files are chosen now and read when a query is computed. Raises as
         `read_dataframe`.
         """

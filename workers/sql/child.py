@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import duckdb
@@ -20,12 +20,12 @@ import pyarrow as pa
 
 from workers.bounded_process import failure, say, take_limits, write_file
 from workers.closed_database import closed_database
-from workers.errors import InvalidInput, LakehouseError
+from workers.errors import LakehouseError
 from workers.ports import system_ports
-from workers.read.file_slice import read_slice
-from workers.read.snapshot import SnapshotPlan, plan_snapshot
+from workers.read.scan import Scan
+from workers.read.scan_plan import plan_scan
 from workers.storage.opening import open_storage
-from workers.table.table import Table, open_
+from workers.table.table import open_
 
 _THREADS: Final = 2
 _OF_DUCKDB: Final = 0.6
@@ -39,10 +39,9 @@ _NO_TABLE_TYPES: Final = re.compile(r"\b(?:U?HUGEINT|UBIGINT|UINTEGER|USMALLINT|
 class StatementDatabase:
     """A database that holds the tables of one job, and nothing else.
 
-    The job has `text`, `tables` (relation, location, columns, times_read, and `as_of` where it is a
-    completion time), `memory_bytes`. `show`
-    gets the rows that were read of a table and its entry of the job, and returns what the statement
-    sees of them.
+    The job has `text`, `tables` (relation, location, columns, times_read, hint, and `as_of` where
+    it is a completion time), `memory_bytes`. `show` gets the rows that were read of a table and its
+    entry of the job, and returns what the statement sees of them.
     """
 
     job: Mapping[str, Any]
@@ -90,27 +89,21 @@ class StatementDatabase:
     def _bind(self, wanted: Mapping[str, Any]) -> None:
         """Slice by slice where the statement reads the table once."""
         table = open_(open_storage(wanted["location"]), system_ports())
-        plan = plan_snapshot(table, as_of=wanted.get("as_of"))
-        names = plan.schema.field_names
-        if missing := [name for name in wanted["columns"] if name not in names]:
-            raise InvalidInput("the table had no such column then", column=missing[0], known=names)
-        empty = plan.schema.arrow.empty_table().select(wanted["columns"])
-        schema = self.show(empty, wanted).schema
-        reader = pa.RecordBatchReader.from_batches(schema, self._batches(table, plan, wanted))
+        scan = plan_scan(table, columns=wanted["columns"], as_of=wanted.get("as_of"))
+        scan = scan.guided(wanted.get("hint"))
+        schema = self.show(scan.schema.empty_table(), wanted).schema
+        reader = pa.RecordBatchReader.from_batches(schema, self._batches(scan, wanted))
         rows = reader if wanted["times_read"] == 1 else reader.read_all()
         self._database.register(wanted["relation"], rows)
 
-    def _batches(
-        self, table: Table, plan: SnapshotPlan, wanted: Mapping[str, Any]
-    ) -> Iterator[pa.RecordBatch]:
-        columns = wanted["columns"]
-        for slice_ in plan.slices:
-            try:
-                rows = read_slice(table.storage, table.config, plan.schema, slice_, columns=columns)
-            except LakehouseError as error:
-                self._failed = error
-                raise
-            yield from self.show(rows.select(columns), wanted).to_batches()
+    def _batches(self, scan: Scan, wanted: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        """One slice after the other: the process may hold little."""
+        try:
+            for batch in replace(scan, threads=1).to_batches():
+                yield from self.show(pa.Table.from_batches([batch]), wanted).to_batches()
+        except LakehouseError as error:
+            self._failed = error
+            raise
 
 
 def _write_file(job: Mapping[str, Any], database: StatementDatabase) -> None:

@@ -13,10 +13,9 @@ import pyarrow as pa
 from workers.closed_database import closed_database
 from workers.concurrency.outcome import CommitOutcome
 from workers.errors import InvalidInput, LakehouseError
-from workers.files.meta_columns import META_COLUMNS
 from workers.lakehouse import LakehouseTable
 from workers.options.write_options import WriteOptions
-from workers.read.file_slice import read_slice
+from workers.read.slice_scan import SliceScan
 from workers.sql.conversion import Conversion
 from workers.sql.engine import Snapshot
 from workers.table.table import Table
@@ -40,9 +39,17 @@ class DuckEngine:
         """A relation without rows."""
         self._database.register(name, schema.empty_table())
 
-    def bind_table(self, name: str, table: LakehouseTable, columns: tuple[str, ...] | None) -> None:
-        """The table's rows as of now, all of them in memory."""
-        self._database.register(name, table.read(columns=columns))
+    def bind_table(
+        self,
+        name: str,
+        table: LakehouseTable,
+        columns: tuple[str, ...] | None,
+        hint: str | None = None,
+    ) -> None:
+        """The table's rows as of now in memory, without slices and row groups that the hint
+        refutes.
+        """
+        self._database.register(name, table.scan(columns).guided(hint).to_arrow())
 
     def bind_snapshot(self, name: str, snapshot: Snapshot) -> None:
         """Slice by slice where the query reads it once."""
@@ -53,17 +60,19 @@ class DuckEngine:
 
     def _batches(self, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
         table = snapshot.table
-        columns = snapshot.arrow_schema.names
+        reading = SliceScan(
+            table.storage,
+            table.config,
+            snapshot.schema,
+            tuple(snapshot.arrow_schema.names),
+            snapshot.hint,
+        )
         for slice_ in snapshot.slices:
             try:
-                rows = read_slice(
-                    table.storage, table.config, snapshot.schema, slice_, columns=columns
-                )
+                yield from reading.batches(slice_)
             except LakehouseError as error:
                 self._failed = error  # DuckDB hands on nothing but its text.
                 raise
-            meta = [name for name in META_COLUMNS if name in rows.column_names]
-            yield from rows.drop_columns(meta).select(columns).to_batches()
 
     def bind_rows(self, name: str, rows: pa.Table) -> None:
         """The rows where they are, without a copy."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 from workers.concurrency.outcome import CommitOutcome
 from workers.lakehouse import LakehouseTable
 from workers.options.write_options import WriteOptions
+from workers.read.predicate import Predicate
 from workers.schema.table_schema import TableSchema
 from workers.sql.conversion import Conversion
 from workers.table.file_group import FileSlice
@@ -29,6 +30,8 @@ class Snapshot:
     columns: tuple[str, ...] | None
     """Those that are read; None for all."""
     is_read_once: bool
+    hint: Predicate | None = None
+    """What rows that matter must hold; others may be left unread."""
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -49,8 +52,14 @@ class Engine(Protocol):
         """A relation without rows, for looking at types."""
         ...
 
-    def bind_table(self, name: str, table: LakehouseTable, columns: tuple[str, ...] | None) -> None:
-        """The table's rows as of now."""
+    def bind_table(
+        self,
+        name: str,
+        table: LakehouseTable,
+        columns: tuple[str, ...] | None,
+        hint: str | None = None,
+    ) -> None:
+        """The table's rows as of now; those that do not meet the `hint` may be missing."""
         ...
 
     def bind_rows(self, name: str, rows: pa.Table) -> None:

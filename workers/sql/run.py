@@ -32,6 +32,7 @@ from workers.sql.create import column_type, create
 from workers.sql.duck import DuckEngine
 from workers.sql.engine import Engine, Snapshot
 from workers.sql.expressions import SOURCE
+from workers.sql.hints import find_hint
 from workers.sql.plan import Plan
 from workers.sql.plans import Planner
 from workers.sql.relations import (
@@ -123,7 +124,8 @@ def _selected(select: Select, tables: Tables, spark: SparkSession | None) -> Any
             if (schema := table.schema()) is None:
                 raise InvalidInput("the table has no schema yet, so no rows", table=name)
             schemas[name] = schema
-            engine.bind_table(relation, table, _looked_at([query], name, schema.names))
+            columns = _looked_at([query], name, schema.names)
+            engine.bind_table(relation, table, columns, find_hint([query], name, schema))
         return engine.answer(bound(query, relations, engine.dialect, schemas.get))
 
 
@@ -226,8 +228,10 @@ class _Run:
             elif (rows := rows_given(name, self.tables)) is not None:
                 self.engine.bind_rows(self._relations[name], rows)
             else:
-                columns = self._columns(plan, name, self._opened(name).schema())
-                self.engine.bind_table(self._relations[name], self._opened(name), columns)
+                schema = self._opened(name).schema()
+                columns = self._columns(plan, name, schema)
+                hint = find_hint(plan.queries, name, schema) if schema is not None else None
+                self.engine.bind_table(self._relations[name], self._opened(name), columns, hint)
         if plan.source is not None:
             self.engine.define(self._relations[SOURCE], self._text(plan.source, context.schema))
             self._refuse_doubles(plan)
@@ -237,13 +241,18 @@ class _Run:
     def _snapshot(self, plan: Plan, context: WriteContext) -> Snapshot:
         config = context.config.showing_unmatched
         arrow = context.schema.arrow
-        pruner = SlicePruner(config, arrow, _conditions(plan, arrow))
+        is_read_once = sum(times_read(query, self.name) for query in plan.queries) == 1
+        # A subquery that reads the target again may need rows that the condition leaves out.
+        conditions = _conditions(plan, arrow) if is_read_once else ()
+        pruner = SlicePruner(config, arrow, conditions)
+        hint = find_hint(plan.queries, self.name, arrow)
         return Snapshot(
             replace(self.table.table, config=config),
             context.schema,
             tuple(one for one in context.slices.values() if pruner.may_hold(one)),
             self._columns(plan, self.name, arrow),
-            sum(times_read(one, self.name) for one in plan.queries) == 1,
+            is_read_once,
+            None if hint is None else predicate_of(hint, arrow).as_hint(),
         )
 
     def _refuse_doubles(self, plan: Plan) -> None:

@@ -21,6 +21,7 @@ from workers.sql.checking.spelling import refusing
 from workers.sql.checking.times import take_times
 from workers.sql.create import column_type
 from workers.sql.exact_literals import with_exact_literals
+from workers.sql.hints import find_hint
 from workers.sql.statements import DIALECT, Select, statement_of
 
 _NAME_CHARS_MAX = 60
@@ -76,6 +77,7 @@ def _checked(query: exp.Query, readable: Readable) -> CheckedSelect:
             tuple(_read_of(named.readable[name].columns, read[relation])),
             named.times_read[name],
             *named.sources[name],
+            find_hint([query], relation, _shown(named.readable[name])),
         )
         for name, relation in named.relations.items()
     }
@@ -108,6 +110,17 @@ def _type(text: str, column: str) -> pa.DataType:
         return column_type(exp.DataType.build(text, dialect=DIALECT), column)
     except (InvalidInput, SqlglotError):
         return pa.null()
+
+
+def _shown(table: ReadableTable) -> pa.Schema:
+    """The columns that are not masked, of those that have a type of ours."""
+    return pa.schema(
+        [
+            field
+            for field in _schema(table)
+            if not table.is_masked(field.name) and not pa.types.is_null(field.type)
+        ]
+    )
 
 
 def _read_of(columns: Mapping[str, str], read: set[str]) -> Iterator[str]:

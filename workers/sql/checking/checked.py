@@ -44,6 +44,8 @@ class CheckedTable:
     """Its name in the statement, in lower case."""
     as_of: InstantTime | None = None
     """The completion time as of which it is read; None for its latest rows."""
+    hint: str | None = None
+    """A condition on columns that are not masked: rows that do not meet it may be left unread."""
 
 
 @dataclass(frozen=True, slots=True)

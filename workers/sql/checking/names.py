@@ -62,10 +62,10 @@ def name_tables(query: exp.Query, readable: Readable) -> NamedTables:
     """Put names of ours into the query, in place. Raises UnreadableTable for a table that may not
     be read, StatementRefused for one that would grow too large.
     """
-    sources = sum(1 for _ in query.find_all(exp.Table, exp.Subquery, exp.CTE))
-    if sources > TABLES_MAX:
+    places = sum(1 for _ in query.find_all(exp.Table, exp.Subquery, exp.CTE))
+    if places > TABLES_MAX:
         raise StatementRefused(
-            "the statement reads from too many places", places=sources, places_max=TABLES_MAX
+            "the statement reads from too many places", places=places, places_max=TABLES_MAX
         )
     finding = _Naming()
     finding.visit(query, {})
