@@ -46,6 +46,7 @@ urlpatterns = [
     path("t/<slug:slug>/health", overview.health, name="health"),
     path("t/<slug:slug>/as-of/<slug:part>", live.as_of, name="freshness"),
     path("t/<slug:slug>/live", live.live, name="live"),
+    path("t/<slug:slug>/live/parts", live.live_parts, name="live-parts"),
     path("t/<slug:slug>/live/<slug:part>", live.live_part, name="live-part"),
     path("t/<slug:slug>/timeline", timeline.timeline, name="timeline"),
     path("t/<slug:slug>/timeline/figure", timeline.figure, name="timeline-figure"),

@@ -79,7 +79,7 @@ DOORS = {
     *("api:operation_log", "api:operation_log_download", "operation-log", "operation-log-download"),
     *("api:sink_letter", "sinks"),
     *("api:stream_cell", "api:stream_commits", "api:streams", "api:streams_join"),
-    *("live", "live-part", "overview", "streams", "streams-part", "streams-why"),
+    *("live", "live-part", "live-parts", "overview", "streams", "streams-part", "streams-why"),
     *("api:rows", "api:rows_export", "api:row_history", "api:row_differences"),
     *("api:instant_changes", "data-rows", "data-export", "data-row-versions"),
     *("data-changes-rows", "data-compare-rows"),

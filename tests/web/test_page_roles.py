@@ -113,6 +113,7 @@ freshness:part=freshness               GET  in  403 200 200 200 200 200 200 200 
 freshness:part=mirror_notice           GET  in  403 200 200 200 200 200 200 200 200 404
 live                                   GET  in  403 200 200 200 200 200 200 200 200 404
 live-part:part=writers                 GET  in  403 200 200 200 200 200 200 200 200 404
+live-parts                             GET  in  403 200 200 200 200 200 200 200 200 404
 demo-start                             POST in  403 403 404 404 403 404 403 404 404 404
 demo:button=kill                       POST in  403 403 403 404 403 403 403 403 404 404
 demo-story                             GET  in  404 404 404 404 404 404 404 404 404 404

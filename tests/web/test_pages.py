@@ -183,6 +183,22 @@ def test_fragment_is_what_the_page_showed_first(busy: Table, as_viewer: Client) 
         assert missing == []
 
 
+def test_parts_in_one_answer_are_those_of_single_answers(busy: Table, as_viewer: Client) -> None:
+    names = ("streams", "operations", "conflicts")
+    with CaptureQueriesContext(connection) as captured:
+        answer = as_viewer.get(f"/t/ads/live/parts?names={','.join(names)},nothing")
+
+    assert len(captured) <= LIVE_QUERIES_MAX
+    html = _without_ages(answer.content.decode())
+    assert re.findall(r'<template data-part="(\w+)">', html) == list(names)
+    for name in names:
+        assert _without_ages(as_viewer.get(f"/t/ads/live/{name}").content.decode()).strip() in html
+
+
+def test_parts_of_another_name_are_not_found(busy: Table, as_viewer: Client) -> None:
+    assert as_viewer.get("/t/ads/live/parts?names=nothing").status_code == 404
+
+
 def _without_ages(html: str) -> str:
     """A second may pass between two looks."""
     return re.sub(r"\d+ (s|min|h)\b", "AGE", html)

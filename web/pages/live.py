@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
@@ -117,6 +118,32 @@ def live_part(request: HttpRequest, slug: str, part: str) -> HttpResponse:
         raise Http404(f"part {part} not found")
     context = {"table": table, **build(_Look(person(request), table, timezone.now()))}
     return render(request, f"fragments/{part}.html", context)
+
+
+@require_safe
+@page
+def live_parts(request: HttpRequest, slug: str) -> HttpResponse:
+    """Return the fragments that `names` lists, or all, each in a template element with its name.
+
+    A change concerns most parts of the page. One request reads what they share once.
+    """
+    table = access_table(person(request), slug, Permission.VIEW)
+    look = _Look(person(request), table, timezone.now())
+    every = [*_PARTS, *head_parts()]
+    names = request.GET["names"].split(",") if "names" in request.GET else every
+    known = [name for name in every if name in names]
+    if not known:
+        raise Http404("no part of this page is named")
+    look.read_all()
+    parts = []
+    for name in known:
+        if head_part := head_parts().get(name):
+            template, context = head_part.template, head_part.context(table)
+        else:
+            template, context = f"fragments/{name}.html", _PARTS[name](look)
+        html = render_to_string(template, {"table": table, **context}, request)
+        parts.append((name, html))
+    return render(request, "fragments/live_parts.html", {"parts": parts})
 
 
 @require_safe

@@ -33,47 +33,74 @@ let openedAt = 0;
 let answeredAt = now();
 let missed = 0;
 
-async function refresh(part, { force = false } = {}) {
-  if (part.busy) {
-    part.again = true;
-    return true;
+const refresh = (part, options) => refreshTogether([part], options);
+
+// Parts below `data-parts` come in one answer, each of the others in its own.
+function refreshParts(wanted) {
+  const base = body.dataset.parts?.replace(/parts$/, "");
+  const isShared = ({ name, element }) => base && element.dataset.src === base + name;
+  const shared = wanted.filter(isShared);
+  const groups = wanted.filter((part) => !isShared(part)).map((part) => [part]);
+  return Promise.all((shared.length ? [shared, ...groups] : groups).map((group) => refreshTogether(group)));
+}
+
+async function refreshTogether(group, { force = false } = {}) {
+  group.filter((part) => part.busy).forEach((part) => { part.again = true; });
+  const idle = group.filter((part) => !part.busy);
+  if (!idle.length) return true;
+  for (const part of idle) {
+    part.busy = true;
+    part.element.setAttribute("aria-busy", "true");
   }
-  part.busy = true;
-  part.element.setAttribute("aria-busy", "true");
   const wasPaused = mode === "paused";
   let ok = false;
   try {
-    const query = part.element.hasAttribute("data-with-query") ? location.search : "";
-    const answer = await fetch(part.element.dataset.src + query);
+    const answer = await fetch(address(idle));
     if (answer.redirected) return location.reload();
     if (answer.ok) {
       const fresh = parse(await answer.text());
       // Paused since the request: the page refreshes when it resumes.
-      if (force || wasPaused || mode !== "paused") patch(part, fresh, force);
+      if (force || wasPaused || mode !== "paused") idle.forEach((part) => patch(part, contentOf(part, fresh, idle), force));
       answeredAt = now();
       ok = true;
     }
-    old(part, !answer.ok);
+    idle.forEach((part) => old(part, !answer.ok));
   } catch {
     ok = false;
   }
-  part.busy = false;
-  part.element.removeAttribute("aria-busy");
-  part.at = Date.now();
-  if (part.again) {
-    part.again = false;
-    setTimeout(() => { if (mode !== "paused") refresh(part); }, part.restMs);
+  for (const part of idle) {
+    part.busy = false;
+    part.element.removeAttribute("aria-busy");
+    part.at = Date.now();
   }
+  const again = idle.filter((part) => part.again);
+  again.forEach((part) => { part.again = false; });
+  if (again.length) setTimeout(() => { if (mode !== "paused") refreshParts(again); }, again[0].restMs);
   return ok;
 }
 
-function rested(part) {
-  const leftMs = part.restMs > 200 ? part.at + part.restMs - Date.now() : 0;
-  if (part.busy || leftMs <= 0) return refresh(part);
+function address(group) {
+  const [{ element }] = group;
+  if (group.length > 1) return `${body.dataset.parts}?names=${group.map(({ name }) => name)}`;
+  return element.dataset.src + (element.hasAttribute("data-with-query") ? location.search : "");
+}
+
+function contentOf(part, fresh, group) {
+  if (group.length === 1) return fresh;
+  return fresh.querySelector(`template[data-part="${part.name}"]`).content;
+}
+
+function rest(part, leftMs) {
   part.waits ??= setTimeout(() => {
     part.waits = null;
     if (mode !== "paused") refresh(part);
   }, leftMs);
+}
+
+function refreshRested(wanted) {
+  const leftMs = (part) => (part.busy || part.restMs <= 200 ? 0 : part.at + part.restMs - Date.now());
+  wanted.filter((part) => leftMs(part) > 0).forEach((part) => rest(part, leftMs(part)));
+  return refreshParts(wanted.filter((part) => leftMs(part) <= 0));
 }
 
 function old(part, isOld) {
@@ -84,7 +111,7 @@ function old(part, isOld) {
 
 async function refreshAll() {
   document.dispatchEvent(new CustomEvent("sluice:change", { detail: ["instants"] }));
-  return (await Promise.all(parts.map((part) => refresh(part)))).every(Boolean);
+  return (await refreshParts(parts)).every(Boolean);
 }
 
 // A patch never changes ticks, typed text, selection, focus, scroll or open folds.
@@ -251,7 +278,7 @@ function hear(kinds) {
   toggle?.setAttribute("data-pulse", "");
   setTimeout(() => toggle?.removeAttribute("data-pulse"), 900);
   const isMeant = (part) => part.kinds.has("*") || kinds.some((kind) => part.kinds.has(kind));
-  parts.filter(isMeant).forEach(rested);
+  refreshRested(parts.filter(isMeant));
   document.dispatchEvent(new CustomEvent("sluice:change", { detail: kinds }));
 }
 
@@ -307,7 +334,7 @@ async function watch() {
     return;
   }
   const isDue = (part) => Date.now() - part.at > (part.element.hasAttribute("data-old") ? POLL_MS : part.everyMs || Infinity);
-  parts.filter(isDue).forEach((part) => refresh(part));
+  refreshParts(parts.filter(isDue));
 }
 
 function pause() {

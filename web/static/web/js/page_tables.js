@@ -1,9 +1,8 @@
 // The tables of a page as files, cell by cell as they are shown: also those that are no list of the
-// API. Moments are written in UTC, and texts that were shortened as a whole.
+// API. Moments are written in UTC, and texts that were shortened as a whole. shell.js loads this when it is wanted.
 
 const FORMULA_STARTS = /^[=+\-@\t\r\n\0]/;
 const NOT_CONTENT = "button, svg, template, script, [hidden], [aria-hidden='true']";
-const place = document.querySelector("[data-page-tables]");
 
 function tables() {
   return [...document.querySelectorAll("main table")].filter((table) => table.rows.length);
@@ -99,11 +98,4 @@ function line(table, number) {
   return row;
 }
 
-if (place) {
-  const isThere = () => { place.hidden = !place.open && !tables().length; };
-  place.addEventListener("toggle", () => {
-    if (place.open) place.querySelector("dl").replaceChildren(...tables().map(line));
-  });
-  new MutationObserver(isThere).observe(document.getElementById("main"), { childList: true, subtree: true });
-  isThere();
-}
+export const fill = (place) => place.querySelector("dl").replaceChildren(...tables().map(line));

@@ -15,6 +15,16 @@ if (zone && !document.cookie.split("; ").includes(`sluice_zone=${zone}`)) {
   document.cookie = `sluice_zone=${zone}; path=/; max-age=31536000; samesite=lax`;
 }
 
+const tables = document.querySelector("[data-page-tables]");
+const offerTables = () => { tables.hidden = !tables.open && !document.querySelector("main table tr"); };
+tables?.addEventListener("toggle", async () => {
+  if (tables.open) (await import(tables.dataset.script)).fill(tables);
+});
+if (tables) {
+  new MutationObserver(offerTables).observe(document.getElementById("main"), { childList: true, subtree: true });
+  offerTables();
+}
+
 // Folds of a page that would be long on a phone are closed there at first. Charts in them are drawn when they open.
 const asked = location.hash.slice(1);
 if (matchMedia("(max-width: 48rem)").matches) {
