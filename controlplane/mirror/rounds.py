@@ -35,6 +35,10 @@ from workers.clock import Clock, SystemClock
 from workers.traces import span
 
 BUDGET_S = 1.5
+FOLLOW_EVERY_S = 0.2
+FOLLOWED_FOR = timedelta(seconds=30)
+FOLLOWED_MAX = 8
+UNSETTLED_EVERY = timedelta(milliseconds=400)
 SHARE = 1 / 6
 """Of the budget: for each kind of table that waits behind those with news."""
 BUILDS_PER_ROUND = 100
@@ -100,6 +104,42 @@ def sync_round(
         more_synced, more_left = _sync_until(ends_s - reserved_s, tables, began, clock)
         synced, left = synced + more_synced, left + more_left
     return Round(len(due.unchanged), synced, left, repaired)
+
+
+def follow_changes(ends_s: float, clock: Clock | None = None) -> int:
+    """Sync tables that change now again and again until `ends_s`, by the monotonic clock. Return
+    how many syncs that were.
+
+    Between two rounds a page would wait for the next message of beat. Only the tables with the
+    newest changes are followed (`FOLLOWED_MAX`), so that it costs the same in a large fleet.
+    """
+    clock = clock or SystemClock()
+    synced = 0
+    while clock.monotonic_s() + FOLLOW_EVERY_S < ends_s:
+        clock.sleep(FOLLOW_EVERY_S)
+        now = timezone.now()
+        moving = Table.objects.select_related("sync_mark").filter(
+            Q(sync_mark__look_at__isnull=True) | Q(sync_mark__look_at__lte=now),
+            sync_mark__changed_at__gte=now - FOLLOWED_FOR,
+        )
+        newest = moving.order_by("-sync_mark__changed_at")[:FOLLOWED_MAX]
+        changed = [
+            (table, sight)
+            for table in newest
+            if "://" not in table.location and _has_changed(table, sight := sight_of(table), now)
+        ]
+        if changed:
+            synced += _sync_until(ends_s, changed, now, clock)[0]
+    return synced
+
+
+def _has_changed(table: Table, sight: str, now: datetime) -> bool:
+    """Return whether a followed table is worth a sync. One without a sight has just changed, and is
+    read at most every `UNSETTLED_EVERY`.
+    """
+    mark = table.sync_mark
+    is_rested = mark.tried_at is None or now - mark.tried_at >= UNSETTLED_EVERY
+    return sight != mark.sight if sight else is_rested
 
 
 def _sync_until(

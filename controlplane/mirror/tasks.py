@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import time
 
-from controlplane.celery import app
+from controlplane.celery import SYNC_EVERY_S, app
 from controlplane.instruments import count_round
 from controlplane.mirror.measuring import measure_round
-from controlplane.mirror.rounds import sync_round
+from controlplane.mirror.rounds import follow_changes, sync_round
 from workers.traces import span
 
 
 @app.task(name="controlplane.mirror.sync_tables")
 def sync_tables() -> None:
+    """Read the tables that are due, then follow those that change until the next message is due."""
     began_s = time.monotonic()
     with span("mirror round") as current:
         ended = sync_round()
@@ -31,6 +32,7 @@ def sync_tables() -> None:
         left=ended.left,
         took_s=time.monotonic() - began_s,
     )
+    follow_changes(began_s + SYNC_EVERY_S)
 
 
 @app.task(name="controlplane.mirror.measure_streams")

@@ -23,9 +23,11 @@ from controlplane.mirror import observing, rounds, sight
 from controlplane.mirror.models import SyncMark
 from controlplane.mirror.rounds import (
     BUDGET_S,
+    FOLLOWED_FOR,
     LOOK_EVERY_MAX,
     WHOLE_EVERY,
     WHOLE_EVERY_BY_NAMES,
+    follow_changes,
     sync_round,
 )
 from controlplane.mirror.sight import sight_of
@@ -75,6 +77,43 @@ def test_every_table_is_synced_although_rounds_are_short_and_one_table_never_res
         assert done.synced > 0
         count += 1
         assert count <= len(many) + 1
+
+
+class Busy(ManualClock):
+    """Whoever sleeps first finds another commit afterwards."""
+
+    def __init__(self, commit: Callable[[], object]) -> None:
+        super().__init__()
+        self._commit: Callable[[], object] | None = commit
+
+    def sleep(self, seconds: float) -> None:
+        commit, self._commit = self._commit, None
+        if commit is not None:
+            commit()
+        super().sleep(seconds)
+
+
+def test_table_that_changes_is_followed_until_the_next_round(lake: Lake) -> None:
+    lake.commit(OSLO)
+    sync_round()
+    SyncMark.objects.update(tried_at=timezone.now() - timedelta(seconds=1))
+    clock = Busy(lambda: lake.commit(OSLO))
+    known = lake.row.instants.count()
+
+    synced = follow_changes(clock.monotonic_s() + SYNC_EVERY_S, clock)
+
+    assert synced >= 1
+    assert lake.row.instants.count() == known + 1
+    assert clock.monotonic_s() <= SYNC_EVERY_S + ManualClock().monotonic_s()
+
+
+def test_table_that_is_still_is_left_to_the_rounds(lake: Lake) -> None:
+    lake.commit(OSLO)
+    sync_round()
+    SyncMark.objects.update(changed_at=timezone.now() - 2 * FOLLOWED_FOR)
+    clock = Busy(lambda: lake.commit(OSLO))
+
+    assert follow_changes(clock.monotonic_s() + SYNC_EVERY_S, clock) == 0
 
 
 class Hurried(ManualClock):
