@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
+from itertools import pairwise, product
 from pathlib import Path
 from statistics import quantiles
 
 import pytest
 
-from tests.controlplane.demo.story_walk import event_to_eye_ms, expect_calm, visitor, walk_steps
+from tests.controlplane.demo.story_walk import (
+    event_to_eye_ms,
+    expect_calm,
+    find_tour,
+    visitor,
+    walk_pairs,
+    walk_steps,
+)
 from tests.controlplane.node.test_up_and_down import Node, node, wait_until
 from workers.sink.state_file import SinkState, read_state
 from workers.storage.local import LocalStorage
@@ -79,6 +88,34 @@ def test_story_of_the_demo_comes_true_step_by_step(node: Node) -> None:
 
     p95_ms = quantiles(latencies_ms, n=20, method="inclusive")[-1]
     sys.stdout.write(f"event to eye: {len(latencies_ms)} events, p95 {p95_ms:.0f} ms\n")
+    assert complaints == []
+
+
+def test_tour_of_steps_has_every_ordered_pair_once() -> None:
+    tour = find_tour(6)
+
+    assert sorted(pairwise(tour)) == list(product(range(6), repeat=2))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3 * 3600)
+def test_every_step_of_the_demo_keeps_its_promise_after_every_other(node: Node) -> None:
+    """37 presses, about a minute each. `SLUICE_DEMO_PRESSES=5` presses the first five only."""
+    up = node.start()
+    login = re.search(r"Log in as user (\w+), password (\S+)", up.stdout)
+    assert login, up.stdout
+    url = node.identity.url
+    commits(node, epoch=1)
+
+    failed = []
+    presses_max = int(os.environ.get("SLUICE_DEMO_PRESSES", "37"))
+    with visitor(url, name=login[1], password=login[2]) as (page, complaints):
+        for before, step, fault in walk_pairs(page, url, presses_max):
+            sys.stdout.write(f"{before or 'nothing'} -> {step}: {fault or 'as promised'}\n")
+            if fault:
+                failed.append(f"{before} -> {step}: {fault}")
+
+    assert failed == []
     assert complaints == []
 
 
