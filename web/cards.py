@@ -22,7 +22,7 @@ _CELL = re.compile(r"<t[dh]\b")
 _MARKUP = re.compile(r"<[^>]*>")
 _NO_WORDS = re.compile(r"<(kbd|svg)\b.*?</\1>", re.DOTALL)
 _STAYS = re.compile(r"\b(?:matrix|heat-table|log|tree)\b")
-_NONE = re.compile(r"(<td\b[^>]*)>(?=\s*(?:–|—)\s*</td>)")
+_NONE = re.compile(r"(<td\b[^>]*)>(?=\s*[\u2013\u2014]\s*</td>)")
 """A cell without a value; a card leaves it out."""
 _END = "</table>"
 

@@ -9,7 +9,8 @@ from typing import Any, Final
 from controlplane.operations.descriptions.services import get_service
 from controlplane.operations.queries import OperationDetail
 
-LINES_MAX: Final = 100
+LINES_MAX: Final = 2_000
+"""Every item that the plan of an operation stores."""
 _CHOICE_CHARS_MAX: Final = 2_000
 _CHOICES: Final = ("predicate", "keys", "path", "partitions")
 """Parameters that choose what is deleted. Values are masked in the detail."""

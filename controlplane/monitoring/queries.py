@@ -69,26 +69,27 @@ class AlertBoard:
     """More fire than are listed."""
 
 
-def alert_board(user: User, now: datetime) -> AlertBoard:
-    """Alerts of the tables that `user` may see. Three queries, beside those for his roles."""
+def alert_board(user: User, now: datetime, firing_max: int = FIRING_MAX) -> AlertBoard:
+    """Return the alerts of the tables that `user` may see. Three queries, next to those for roles.
+    """
     shown = Alert.objects.filter(
         table__in=visible_tables(user), fired_at__isnull=False
     ).select_related("table")
     fires = shown.filter(resolved_at__isnull=True).order_by("verdict", "fired_at")
     ended = shown.filter(resolved_at__gte=now - RESOLVED_SHOWN_FOR).order_by("-resolved_at")
     silences = Silences.holding(now)
-    rows = [_row(alert, silences, user) for alert in fires[: FIRING_MAX + 1]]
+    rows = [_row(alert, silences, user) for alert in fires[: firing_max + 1]]
     rows.sort(key=lambda row: (_ORDER.get(row.verdict, 2), row.fired_at))
     return AlertBoard(
-        firing=[row for row in rows[:FIRING_MAX] if row.silence is None],
-        silenced=[row for row in rows[:FIRING_MAX] if row.silence is not None],
+        firing=[row for row in rows[:firing_max] if row.silence is None],
+        silenced=[row for row in rows[:firing_max] if row.silence is not None],
         wide_silences=[
             _silence_row(silence, user)
             for silence in silences.wide
             if not silence.namespace or may_in_namespace(user, Permission.VIEW, silence.namespace)
         ],
         resolved=[_row(alert, Silences(()), user) for alert in ended[:RESOLVED_MAX]],
-        is_cut=len(rows) > FIRING_MAX,
+        is_cut=len(rows) > firing_max,
     )
 
 

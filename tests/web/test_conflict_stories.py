@@ -71,7 +71,7 @@ def test_overlap_is_grouped_by_partition_and_cut_with_a_count() -> None:
 
     overlap = by_partition([("b", "1"), ("a", "2"), ("a", "1"), *many])
 
-    assert [(part.partition, part.file_ids[:2], part.hidden) for part in overlap] == [
+    assert [(part.partition, part.file_ids[:2], len(part.rest)) for part in overlap] == [
         ("a", ("1", "2"), 0),
         ("b", ("1",), 0),
         ("c", ("0", "1"), 18),

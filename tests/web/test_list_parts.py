@@ -1,4 +1,4 @@
-"""Every list that a page shows in part links to the whole list, which has all rows."""
+"""Lists that a page shows in part: each links to its whole list, which has every row."""
 
 from __future__ import annotations
 

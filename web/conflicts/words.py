@@ -17,11 +17,12 @@ NAMED_MAX = 3
 class PartitionGroups:
     partition: str
     file_ids: tuple[str, ...]
-    hidden: int
+    rest: tuple[str, ...] = ()
+    """File groups that a page folds."""
 
     @property
     def count(self) -> int:
-        return len(self.file_ids) + self.hidden
+        return len(self.file_ids) + len(self.rest)
 
 
 def by_partition(
@@ -32,7 +33,7 @@ def by_partition(
     for partition, file_id in sorted(groups):
         ids_by_partition[partition].append(file_id)
     return tuple(
-        PartitionGroups(partition, tuple(ids[:most]), max(0, len(ids) - most))
+        PartitionGroups(partition, tuple(ids[:most]), tuple(ids[most:]))
         for partition, ids in ids_by_partition.items()
     )
 

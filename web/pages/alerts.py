@@ -14,11 +14,15 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from controlplane.errors import ControlPlaneError
 from controlplane.monitoring.actions import do_change_rule, do_end_silence, do_silence
 from controlplane.monitoring.alert_rules import FIRES, rule_rows
-from controlplane.monitoring.queries import AlertRow, alert_board, alert_row
+from controlplane.monitoring.queries import FIRING_MAX, AlertRow, alert_board, alert_row
 from controlplane.monitoring.severities import SEVERITIES
 from controlplane.tables.access import Permission, access_table, may_everywhere, may_see_some
 from web.forms import AlertRuleForm, SilenceForm
+from web.list_parts import ALL
 from web.refusals import page, person, refusal_of, sentence_of
+
+ALERTS_MAX = 20_000
+"""Firing alerts of a page that lists all."""
 
 
 @require_safe
@@ -111,7 +115,9 @@ def alert_rule(request: HttpRequest, check: str) -> HttpResponse:
 
 def _board(request: HttpRequest) -> dict[str, Any]:
     _refuse_who_sees_nothing(request)
-    return {"board": alert_board(person(request), timezone.now())}
+    is_whole = request.GET.get(ALL) == "firing"
+    firing_max = ALERTS_MAX if is_whole else FIRING_MAX
+    return {"board": alert_board(person(request), timezone.now(), firing_max)}
 
 
 def _refuse_who_sees_nothing(request: HttpRequest) -> None:

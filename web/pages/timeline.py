@@ -34,6 +34,7 @@ from controlplane.tables.row_access import RowAccess, row_access
 from controlplane.writers.conflicts import conflict_of
 from web import charts
 from web.chart_marks import Figure
+from web.list_parts import ALL
 from web.overlays import NAMES, OverlayLine, overlay_lines, shapes
 from web.refusals import as_operation_id, page, person, refusal_of
 from web.templatetags.lake import age
@@ -48,8 +49,6 @@ from web.windows import (
 )
 
 if TYPE_CHECKING:
-    from django.contrib.auth.models import User
-
     from controlplane.tables.models import Table
 
 ROWS_SHOWN = 100
@@ -125,7 +124,7 @@ def timeline_context(request: HttpRequest, table: Table) -> dict[str, Any]:
         **_rows(table, query, shown),
     }
     if query.selected:
-        context |= _instant(person(request), table, query.selected, query.tab)
+        context |= _instant(request, table, query.selected, query.tab)
     return context
 
 
@@ -170,7 +169,7 @@ def rows(request: HttpRequest, slug: str) -> HttpResponse:
 def instant(request: HttpRequest, slug: str, requested_at: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
     query = parse_query(request.GET)
-    of_instant = _instant(person(request), table, requested_at, query.tab)
+    of_instant = _instant(request, table, requested_at, query.tab)
     context = {"table": table, "asked": query, **of_instant}
     return render(request, "fragments/instant.html", context)
 
@@ -318,10 +317,11 @@ def _rows(table: Table, query: TimelineQuery, shown: _Shown) -> dict[str, Any]:
     return {"rows": listed, "next_cursor": last}
 
 
-def _instant(user: User, table: Table, requested_at: str, tab: str) -> dict[str, Any]:
+def _instant(request: HttpRequest, table: Table, requested_at: str, tab: str) -> dict[str, Any]:
     """An instant that was never on the timeline has no detail; of one that was taken back the
     mirror's words are left.
     """
+    user = person(request)
     access = row_access(user, table)
     detail = instant_detail(table, access, requested_at)
     operation_id = as_operation_id(detail.operation_ref) if detail else None
@@ -344,17 +344,19 @@ def _instant(user: User, table: Table, requested_at: str, tab: str) -> dict[str,
     if shown == "links" or detail is None or is_gone:
         context["links"] = instant_links(table, requested_at)
     elif shown != "summary":
-        context |= _decoded(table, access, requested_at)
+        context |= _decoded(table, access, requested_at, is_whole=request.GET.get(ALL) == "files")
     return context
 
 
-def _decoded(table: Table, access: RowAccess, requested_at: str) -> dict[str, Any]:
+def _decoded(
+    table: Table, access: RowAccess, requested_at: str, *, is_whole: bool
+) -> dict[str, Any]:
     """The tabs that show what the instant's own files say."""
     try:
         return {
             "decoded": decoded_instant(table, access, requested_at),
             "files_shown": FILES_SHOWN,
-            "files_slice": f":{FILES_SHOWN}",
+            "files_slice": ":" if is_whole else f":{FILES_SHOWN}",
         }
     except ControlPlaneError as error:
         refusal = refusal_of(error)
