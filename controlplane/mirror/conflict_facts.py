@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from controlplane.tables.messages import mask_message
 from workers.clock import InstantTime
 from workers.timeline.decisions import RollbackDecision
 
@@ -54,7 +55,10 @@ def conflict_of_decision(
         winner=text(conflict.get("rival"))[:17],
         winner_writer=text(conflict.get("rival_writer")),
         kind="schema" if conflict.get("kind") == "schema" else "write",
-        message=text(conflict.get("message") or decision.reason, most=MESSAGE_CHARS_MAX),
+        # A reason may repeat the error of a writer, with values of rows of other tables.
+        message=text(
+            conflict.get("message") or mask_message(decision.reason), most=MESSAGE_CHARS_MAX
+        ),
         file_groups=groups[:GROUPS_KEPT],
         overlap=len(groups),
         schemas=conflict.get("schemas") or None,
