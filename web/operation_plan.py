@@ -30,6 +30,8 @@ class PlannedEffect:
     choices: list[tuple[str, str]]
     figures: list[tuple[str, int]]
     lines: list[PlannedLine]
+    note: str
+    """Why the plan has no sample rows; empty where that needs no words."""
     hidden: int
     """How many more things the plan names."""
 
@@ -58,5 +60,6 @@ def describe_plan(
         lines=[
             PlannedLine(item["effect"], item["what"], item["bytes"]) for item in items[:LINES_MAX]
         ],
+        note=str(plan.get("sample_note", "")),
         hidden=max(0, plan.get("item_count", len(items)) - LINES_MAX),
     )

@@ -123,7 +123,10 @@ class WriteForm(RequestForm):
         """The page of a plan has fewer fields; what it would leave out is refused here."""
         if self.kind not in _PLANNED_FROM:
             if self.data.get("deed") != "preview":
-                refusal = "This source can overwrite only by a schedule, or over REST with a plan."
+                refusal = (
+                    "This source can overwrite only by a schedule, or over REST with a plan: its "
+                    "rows are read when the write runs, so this page has no sample rows to confirm."
+                )
                 self.add_error("operation", refusal)
             return
         taken = set(read_parameters(str(words["operation"]), dict.fromkeys(self.parts, "x")))

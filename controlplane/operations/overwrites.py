@@ -9,21 +9,35 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from controlplane.errors import NotAllowedNow, StorageUnavailable
 from controlplane.mirror.storage import engine_table
 from controlplane.operations.approvals.rules import is_approval_needed
+from controlplane.operations.service_plan_views import read_sample
+from controlplane.tables.access import Caller
 from controlplane.tables.models import Table
+from controlplane.tables.row_access import row_access
 from workers.errors import LakehouseError, StorageFailed
 from workers.storage.base import size_of
 from workers.table.view import FileSystemView
+from workers.table_services.replaced_rows import sample_rows
 from workers.write.replaced import digest_of_slices
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 OVERWRITES = ("insert_overwrite", "insert_overwrite_table")
 _HASH_CHARS = 16
+_UNKNOWN_PARTITIONS = (
+    "which partitions are replaced is known once the write has read its rows, so the plan has no "
+    "sample rows"
+)
+_NEVER_STORED = "sample rows are part of the plan alone and are never stored"
+NO_ROWS = "no row of the table is replaced"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +53,12 @@ class OverwritePlan:
     bytes: int
     blockers: list[str]
     """Why it cannot run now; empty when it can."""
+    sample: list[Mapping[str, Any]]
+    """Some of the rows that go, by column, each value as text or null; masked columns have the
+    mark. It is never stored.
+    """
+    sample_note: str
+    """Why there are no sample rows; empty where there are some."""
     replaces: str
     """Of all these files: the write begins with them, or not at all."""
     plan_hash: str
@@ -49,9 +69,17 @@ class OverwritePlan:
         return False
 
 
-def plan_overwrite(table: Table, operation: str, parameters: Mapping[str, Any]) -> OverwritePlan:
-    """Reads the names of all files. Raises NotAllowedNow where a second person has to approve of
-    such an operation, which can be done for one whose rows are a file alone; StorageUnavailable.
+def plan_overwrite(
+    table: Table,
+    operation: str,
+    parameters: Mapping[str, Any],
+    reader: Caller | None = None,
+) -> OverwritePlan:
+    """Return what the operation would overwrite now. Reads the names of all files, and for `reader`
+    some rows of one.
+
+    Raises NotAllowedNow where a second person has to approve of such an operation (possible
+    only if its rows are a file alone); StorageUnavailable.
     """
     if is_approval_needed(table, operation):
         raise NotAllowedNow(
@@ -64,6 +92,7 @@ def plan_overwrite(table: Table, operation: str, parameters: Mapping[str, Any]) 
         slices = FileSystemView.load(engine).slices
         files = [path for one in slices for path in one.files]
         total = sum(size_of(engine.storage, path) for path in files)
+        sample, note = _read_sample(table, operation, reader, partial(sample_rows, engine, slices))
     except StorageFailed as error:
         raise StorageUnavailable(error.message, **error.values) from error
     except LakehouseError as error:
@@ -78,9 +107,29 @@ def plan_overwrite(table: Table, operation: str, parameters: Mapping[str, Any]) 
         files=len(files),
         bytes=total,
         blockers=[] if engine.write_refusal is None else [engine.write_refusal],
+        sample=sample,
+        sample_note=note,
         replaces=replaces,
         plan_hash=_hash(operation, parameters, replaces),
     )
+
+
+def _read_sample(
+    table: Table,
+    operation: str,
+    reader: Caller | None,
+    read: Callable[[], pa.Table | None],
+) -> tuple[list[Mapping[str, Any]], str]:
+    """Return rows that go, as the reader may see them, or why there are none."""
+    if operation != "insert_overwrite_table":
+        return [], _UNKNOWN_PARTITIONS
+    if reader is None:
+        return [], _NEVER_STORED
+    access = row_access(reader, table)
+    if not access.may_read:
+        return [], access.needed
+    rows = read_sample(read(), access)
+    return rows, "" if rows else NO_ROWS
 
 
 def _hash(operation: str, parameters: Mapping[str, Any], replaces: str) -> str:

@@ -15,9 +15,11 @@ from controlplane.operations.connection_sources import has_connection
 from controlplane.operations.descriptions.write import FILES, PLANNED_OPERATIONS
 from controlplane.operations.kinds.table_service import do_request_service, plan_service
 from controlplane.operations.models import Operation
-from controlplane.operations.overwrites import OVERWRITES, OverwritePlan
+from controlplane.operations.overwrites import NO_ROWS, OVERWRITES, OverwritePlan
 from controlplane.operations.source_places import to_stored_file
+from controlplane.tables.access import Caller
 from controlplane.tables.models import Table
+from controlplane.tables.row_access import row_access
 from workers.loading.options import format_named, options_as_text
 from workers.locations import is_bucket_location
 from workers.table_services.given_rows import (
@@ -64,14 +66,16 @@ def is_of_a_service(operation: str, source: Mapping[str, Any]) -> bool:
 
 
 def plan_file_overwrite(
-    table: Table, operation: str, source: Mapping[str, Any], by: User
+    table: Table, operation: str, source: Mapping[str, Any], by: User, *, reader: Caller
 ) -> OverwritePlan:
-    """Return the plan of the service of this name as that of a write. Raises what `plan_service`
-    raises.
+    """Return the plan of the service of this name as that of a write, with sample rows as far as
+    `reader` may read them. Raises what `plan_service` raises.
     """
     parameters = planned_parameters(operation, source=source, partitions=())
-    view = plan_service(table, operation, parameters, by)
+    view = plan_service(table, operation, parameters, by, reader=reader)
     figures = view.plan["figures"]
+    access = row_access(reader, table)
+    note = NO_ROWS if access.may_read else access.needed
     return OverwritePlan(
         operation=operation,
         summary=view.plan["summary"],
@@ -80,6 +84,8 @@ def plan_file_overwrite(
         files=figures["files"],
         bytes=figures["bytes"],
         blockers=list(view.plan["blockers"]),
+        sample=view.sample,
+        sample_note="" if view.sample else note,
         replaces="",
         plan_hash=view.plan_hash,
     )

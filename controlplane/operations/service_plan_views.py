@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from controlplane.operations.permissions import is_destructive
 from controlplane.tables.masks import masked_rows
@@ -12,6 +12,9 @@ from controlplane.tables.row_access import RowAccess
 from workers.clock import InstantTime
 from workers.table_services.given_rows import PATH_KEY
 from workers.table_services.service import ServicePlan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 STORED_ITEMS_MAX = 2000
 SAMPLE_CHARS_MAX = 200
@@ -78,10 +81,11 @@ class ServicePlanView:
         }
 
 
-def _read_sample(plan: ServicePlan, access: RowAccess | None) -> list[Mapping[str, Any]]:
-    if plan.sample is None or access is None or not access.may_read:
+def read_sample(sample: pa.Table | None, access: RowAccess | None) -> list[Mapping[str, Any]]:
+    """Return the rows as the reader may see them, each value as text or None."""
+    if sample is None or access is None or not access.may_read:
         return []
-    rows = masked_rows(plan.sample, access.masked).to_pylist()
+    rows = masked_rows(sample, access.masked).to_pylist()
     return [
         {
             name: None if value is None else str(value)[:SAMPLE_CHARS_MAX]
@@ -114,7 +118,7 @@ def view_plan(plan: ServicePlan, access: RowAccess | None) -> ServicePlanView:
         figures=dict(plan.figures),
         blockers=list(plan.blockers),
         warnings=list(plan.warnings),
-        sample=_read_sample(plan, access),
+        sample=read_sample(plan.sample, access),
         is_empty=plan.is_empty,
         is_destructive=is_destructive(plan.service),
         plan_hash=plan.plan_hash,

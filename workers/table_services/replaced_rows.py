@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pyarrow as pa
+
 from workers.read.file_slice import read_slice
 from workers.table.file_group import FileSlice
 from workers.table.schema_history import current_schema
@@ -13,12 +15,18 @@ from workers.table_services.service import SAMPLE_ROWS, ServicePlan
 
 
 def add_sample(plan: ServicePlan, table: Table, slices: Sequence[FileSlice]) -> ServicePlan:
-    """Return the plan with rows of the first slice that has any: their key, partition and ordering
-    columns. Later slices are not read.
+    """Return the plan with some of the rows of these slices."""
+    sample = sample_rows(table, slices)
+    return plan if sample is None else replace(plan, sample=sample)
+
+
+def sample_rows(table: Table, slices: Sequence[FileSlice]) -> pa.Table | None:
+    """Return rows of the first slice that has any: their key, partition and ordering columns. Later
+    slices are not read. None where there is no row.
     """
     schema = current_schema(table)
     if schema is None:
-        return plan
+        return None
     config = table.config
     ordering = () if config.ordering_field is None else (config.ordering_field,)
     located = dict.fromkeys((*config.record_key, *config.partition_by, *ordering))
@@ -29,7 +37,5 @@ def add_sample(plan: ServicePlan, table: Table, slices: Sequence[FileSlice]) -> 
         )
         if rows.num_rows:
             present = [name for name in columns if name in rows.column_names]
-            return replace(
-                plan, sample=rows.select(present or rows.column_names).slice(0, SAMPLE_ROWS)
-            )
-    return plan
+            return rows.select(present or rows.column_names).slice(0, SAMPLE_ROWS)
+    return None

@@ -197,9 +197,11 @@ class OverwritePlanApi(ApiView):
         operation, source = body["operation"], body["source"]
         check_named_places(actor(request), body)
         if is_of_a_service(operation, source):
-            plan = plan_file_overwrite(table, operation, source, actor(request))
+            plan = plan_file_overwrite(
+                table, operation, source, actor(request), reader=request.user
+            )
         else:
-            plan = plan_overwrite(table, operation, body)
+            plan = plan_overwrite(table, operation, body, reader=request.user)
         return Response(shown(plan))
 
 

@@ -19,7 +19,7 @@ from controlplane.operations.models import Operation, Schedule, ScheduleRun
 from controlplane.operations.scheduled.actions import do_make_schedule
 from controlplane.operations.scheduled.turns import run_due_schedules
 from controlplane.operations.scheduled.wishes import ScheduleWish
-from controlplane.tables.models import Table
+from controlplane.tables.models import RowGrant, Table
 from tests.controlplane.approvals import needs_approval
 from tests.controlplane.lake import Lake
 
@@ -161,3 +161,39 @@ def test_what_has_no_rows_to_overwrite_with_is_no_schedule(admin: User, synced: 
     for operation in ("delete", "delete_partition"):
         with pytest.raises(InvalidRequest):
             by_schedule(synced, admin, operation=operation)
+
+
+@pytest.mark.parametrize(
+    ("operation", "ids", "note"),
+    [
+        ("insert_overwrite_table", ["1"], ""),
+        ("insert_overwrite", [], "known once the write has read its rows"),
+    ],
+)
+def test_a_plan_has_sample_rows_or_says_why_not(
+    client: Client, admin: User, synced: Table, operation: str, ids: list[str], note: str
+) -> None:
+    client.force_login(admin)
+
+    plan = planned(client, operation=operation)
+    sent(client, operation=operation, **confirmed(plan))
+
+    stored = Operation.objects.get()
+    page = client.get(f"/t/trips/operations/{stored.pk}").content.decode()
+    assert [row["id"] for row in plan["sample"]] == ids
+    assert note in plan["sample_note"]
+    assert bool(note) == bool(plan["sample_note"])
+    assert stored.plan["sample"] == []
+    assert stored.plan["sample_note"] in page
+
+
+def test_a_plan_has_no_rows_for_who_may_not_read_them(
+    client: Client, operator: User, synced: Table
+) -> None:
+    RowGrant.objects.all().delete()
+    client.force_login(operator)
+
+    plan = planned(client)
+
+    assert plan["sample"] == []
+    assert "needs the right to read rows" in plan["sample_note"]

@@ -29,6 +29,7 @@ class ApprovalDetail(TypedDict):
     row: ApprovalRow
     may_decide: bool
     plan: dict[str, Any]
+    sample: list[dict[str, Any]]
     has_changed: bool
     problem: str
 
@@ -584,6 +585,8 @@ class OverwritePlan(TypedDict):
     files: int
     bytes: int
     blockers: list[str]
+    sample: list[dict[str, Any]]
+    sample_note: str
     replaces: str
     plan_hash: str
 
