@@ -6,6 +6,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from contextvars import copy_context
+from io import BufferedReader, RawIOBase
 from typing import Any, Final, cast
 
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
@@ -29,7 +30,7 @@ PIECE_WAIT_S: Final = 60.0
 """For the next piece of an upload. A client that is slower holds a thread for nothing."""
 
 
-class ArrivingBody:
+class ArrivingBody(RawIOBase):
     """The body of an upload, read on the thread of its view while it arrives. What the view refuses
     is never read, and nothing is stored but what the view stores.
     """
@@ -40,26 +41,20 @@ class ArrivingBody:
         self._rest = b""
         self._is_over = False
 
-    def read(self, size: int | None = -1) -> bytes:
-        """Return up to `size` bytes, all that are left without a size, and nothing at the end.
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a part of the buffer and return its length; 0 at the end of the body.
 
         Raises OSError if the client goes away, or sends nothing for `PIECE_WAIT_S`.
         """
-        length_max = -1 if size is None else size
-        pieces = [self._rest]
-        length = len(self._rest)
-        while not self._is_over and (length_max < 0 or length < length_max):
-            piece = self._receive_piece()
-            pieces.append(piece)
-            length += len(piece)
-        body = b"".join(pieces)
-        end = len(body) if length_max < 0 else length_max
-        self._rest = body[end:]
-        return body[:end]
-
-    def close(self) -> None:
-        """Forget what was not read."""
-        self._rest, self._is_over = b"", True
+        while not self._rest and not self._is_over:
+            self._rest = self._receive_piece()
+        length = min(len(buffer), len(self._rest))
+        buffer[:length], self._rest = self._rest[:length], self._rest[length:]
+        return length
 
     def _receive_piece(self) -> bytes:
         future = asyncio.run_coroutine_threadsafe(self._receive(), self._loop)
@@ -95,7 +90,7 @@ class ThreadedHandler(ASGIHandler):
         loop = asyncio.get_running_loop()
         body_file: Any
         if is_upload_address(scope["path"]):
-            body_file = ArrivingBody(receive, loop)
+            body_file = BufferedReader(ArrivingBody(receive, loop))
         else:
             try:
                 body_file = await self.read_body(receive)

@@ -23,7 +23,6 @@ from web.pages import (
     sinks,
     streams,
     timeline,
-    uploads,
     write,
     writers,
 )
@@ -60,7 +59,6 @@ urlpatterns = [
     path("t/<slug:slug>/files/rows", files.files_rows, name="files-rows"),
     path("t/<slug:slug>/files/group", files.file_group, name="file-group"),
     path("t/<slug:slug>/write", write.write, name="table-write"),
-    path("t/<slug:slug>/write/upload", uploads.write_upload, name="table-upload"),
     path("t/<slug:slug>/writers", writers.writers, name="writers"),
     path("t/<slug:slug>/writers/part", writers.writers_part, name="writers-part"),
     re_path(

@@ -58,7 +58,7 @@ class OverwritePlan:
     mark. It is never stored.
     """
     sample_note: str
-    """Why there are no sample rows; empty where there are some."""
+    """Why the sample is empty; empty if it has rows."""
     replaces: str
     """Of all these files: the write begins with them, or not at all."""
     plan_hash: str

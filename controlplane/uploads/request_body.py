@@ -5,6 +5,7 @@ before the checks, and nothing is held in memory or in another folder.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import BytesIO
 from typing import Any, Final
 
 from django.contrib.auth.models import User
@@ -55,8 +56,8 @@ class UploadHandler(FileUploadHandler):
             self._stop(error)
 
     def file_complete(self, file_size: int) -> UploadedFile[bytes]:
-        """Return a stand-in without content: the upload has it."""
-        return UploadedFile(file=None, name=self.file_name, size=file_size)
+        """Return an empty file for the form: the upload has the content."""
+        return UploadedFile(file=BytesIO(), name=self.file_name, size=file_size)
 
     def upload_interrupted(self) -> None:
         self.discard()

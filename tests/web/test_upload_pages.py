@@ -49,9 +49,9 @@ def test_a_file_is_sent_previewed_and_written(as_admin: Client, trips: Table) ->
     operation = Operation.objects.get()
     assert written["Location"] == f"/t/trips/operations/{operation.pk}"
     assert operation.parameters["job"]["source"]["path"] == str(files()[0])
-    shown = as_admin.get(written["Location"]).content.decode()
-    assert "0 å.csv" in shown
-    assert upload_folder() not in shown
+    operation_page = as_admin.get(written["Location"]).content.decode()
+    assert "0 å.csv" in operation_page
+    assert upload_folder() not in operation_page
 
 
 def test_a_delete_by_an_uploaded_file_leads_to_its_plan(as_admin: Client, trips: Table) -> None:
@@ -82,13 +82,13 @@ def test_a_file_suggests_a_new_table_and_is_its_first_write(
         "idempotency_key": str(Upload.objects.get().pk),
         "source_path": path,
     }
-    made = as_admin.post("/tables/create", words)
+    created = as_admin.post("/tables/create", words)
 
     assert sent["Location"].startswith("/tables/create?path=upload%3A")
     assert "Key candidates" in page
     assert "id bigint" in page
-    assert made["Location"].startswith("/t/orders/write?kind=csv&path=upload%3A")
-    assert "The columns fit the table" in as_admin.get(made["Location"]).content.decode()
+    assert created["Location"].startswith("/t/orders/write?kind=csv&path=upload%3A")
+    assert "The columns fit the table" in as_admin.get(created["Location"]).content.decode()
 
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_read(

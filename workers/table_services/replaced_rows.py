@@ -22,7 +22,7 @@ def add_sample(plan: ServicePlan, table: Table, slices: Sequence[FileSlice]) -> 
 
 def sample_rows(table: Table, slices: Sequence[FileSlice]) -> pa.Table | None:
     """Return rows of the first slice that has any: their key, partition and ordering columns. Later
-    slices are not read. None where there is no row.
+    slices are not read. None for a table without rows.
     """
     schema = current_schema(table)
     if schema is None:

@@ -121,10 +121,10 @@ class LoadTarget:
             )
 
     @contextmanager
-    def recorded_write(
+    def open_audited(
         self, existing: LakehouseTable | None, schema: pa.Schema
     ) -> Iterator[LakehouseTable]:
-        """As `open_or_create`, with an audit row before the write and one with its outcome."""
+        """Yield as `open_or_create`, with an audit row before the write and one with its outcome."""
         self._record("requested")
         try:
             with self.open_or_create(existing, schema) as table:

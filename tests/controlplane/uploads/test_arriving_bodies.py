@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.http.request import UnreadablePostError
 from django.urls import path
 from pytest_django import Settings
 
+from controlplane.accounts.tokens import new_token
 from controlplane.request_threads import ThreadedHandler
+from controlplane.uploads.places import upload_folder
 
 pytestmark = [pytest.mark.anyio, pytest.mark.django_db(transaction=True)]
 WAIT_S = 60
+HEADERS = [(b"host", b"localhost"), (b"content-type", b"text/csv")]
 
 
 def uploads_view(request: HttpRequest) -> HttpResponse:
@@ -46,14 +53,17 @@ def handler(settings: Settings) -> ThreadedHandler:
 
 
 async def send_body(
-    handler: ThreadedHandler, messages: Iterator[dict[str, Any]], query: bytes = b""
+    handler: ThreadedHandler,
+    messages: Iterator[dict[str, Any]],
+    query: bytes = b"",
+    headers: Sequence[tuple[bytes, bytes]] = HEADERS,
 ) -> tuple[int, bytes]:
     scope = {
         "type": "http",
         "method": "POST",
         "path": "/api/v1/uploads/",
         "query_string": query,
-        "headers": [(b"host", b"localhost"), (b"content-type", b"text/csv")],
+        "headers": headers,
     }
     sent: list[dict[str, Any]] = []
 
@@ -66,6 +76,42 @@ async def send_body(
 
     await asyncio.wait_for(handler(scope, receive, send), WAIT_S)
     return sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:])
+
+
+FORM = b"""--x\r
+Content-Disposition: form-data; name="file"; filename="a.csv"\r
+Content-Type: text/csv\r
+\r
+id,ts\r
+1,2\r
+--x--\r
+"""
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [(b"text/csv", b"id,ts\r\n1,2"), (b"multipart/form-data; boundary=x", FORM)],
+)
+async def test_the_whole_stack_stores_what_arrives_in_pieces(
+    admin: User, root: Path, content_type: bytes, body: bytes
+) -> None:
+    _, token = await sync_to_async(new_token)(admin, scope="administer")
+    headers = [
+        (b"host", b"localhost"),
+        (b"content-type", content_type),
+        (b"content-length", str(len(body)).encode()),
+        (b"authorization", f"Token {token}".encode()),
+    ]
+    messages = [
+        {"type": "http.request", "body": body[at : at + 7], "more_body": at + 7 < len(body)}
+        for at in range(0, len(body), 7)
+    ]
+
+    status, answer = await send_body(ThreadedHandler(), iter(messages), b"name=a.csv", headers)
+
+    (file,) = [file for file in Path(upload_folder()).rglob("*") if file.is_file()]
+    assert (status, json.loads(answer)["name"]) == (201, "a.csv")
+    assert file.read_bytes() == b"id,ts\r\n1,2"
 
 
 async def test_pieces_are_read_as_they_arrive(handler: ThreadedHandler) -> None:

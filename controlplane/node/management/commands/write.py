@@ -153,7 +153,7 @@ class Command(BaseCommand):
         write_rows(connection, query, file, rows_max=rows_max, limits=limits, environ=os.environ)
         with file.open("rb") as stream:
             rows = read_parquet(stream)
-        with target.recorded_write(target.find_table(), rows.schema) as table:
+        with target.open_audited(target.find_table(), rows.schema) as table:
             shared = _get_shared_columns(table)
             streams = parse_streams(options["streams"], present=rows.column_names, shared=shared)
             self._write_arrow(table, rows, streams, options["operation"], shared)
@@ -218,7 +218,7 @@ class Command(BaseCommand):
         else:
             spool_rows(rows, spool, progress.show)
         progress.end()
-        with target.recorded_write(table, rows.schema) as table:
+        with target.open_audited(table, rows.schema) as table:
             shared = _get_shared_columns(table)
             names = rows.schema.names
             streams = parse_streams(options["streams"], present=names, shared=shared)
