@@ -124,7 +124,7 @@ class LoadTarget:
     def open_audited(
         self, existing: LakehouseTable | None, schema: pa.Schema
     ) -> Iterator[LakehouseTable]:
-        """Yield as `open_or_create`, with an audit row before the write and one with its outcome."""
+        """Yield as `open_or_create`, with audit rows before the write and after it."""
         self._record("requested")
         try:
             with self.open_or_create(existing, schema) as table:
