@@ -196,6 +196,8 @@ READS_NO_ROWS = {
     # Statements that are kept, and run elsewhere.
     *("api:saved_queries", "api:saved_query", "sql-save", "sql-delete"),
     *("api:sql_cancel", "api:sql_runs", "sql-cancel"),
+    # Files of rows that come in, whose sender alone names them.
+    *("api:uploads", "api:upload", "table-upload", "table-create-upload"),
     # What workers report, and the demo, which has tables of its own.
     *("api:report_operation", "api:report_log", "api:report_leave"),
     *("demo", "demo-reset", "demo-start", "demo-step", "demo-strip"),

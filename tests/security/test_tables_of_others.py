@@ -23,6 +23,7 @@ from controlplane.mirror.sync import sync_table
 from controlplane.monitoring.models import Alert
 from controlplane.operations.actions import do_request_write
 from controlplane.tables.models import Table
+from controlplane.uploads.models import Upload
 from tests.controlplane.approvals import awaiting
 from tests.support.schedules import followed
 from tests.support.sinks import SINK, stuck_state
@@ -35,6 +36,8 @@ OF_A_TABLE = {"alert_id", "approval_id", "slug", "operation_id"}
 """What an address takes that names a table, or something that only one table has."""
 ALERT = 70_000_001
 """No other number on a page is like it."""
+UPLOAD = "70000001-0000-4000-8000-000000000000"
+"""An upload of the admin, whose name betrays it."""
 PARTS = {
     "freshness": "mirror_notice",
     "live-part": "writers",
@@ -62,6 +65,7 @@ OF_NO_TABLE = {
     "token_key": "0" * 15,
     "uidb64": "MQ",
     "user_key": "1",
+    "upload_id": UPLOAD,
     "username": "gus",
     "what": "hide",
 }
@@ -111,6 +115,7 @@ def hidden(trips: Table, admin: User) -> list[Table]:
     put_state(storage_of(trips), stuck_state())
     sync_table(trips)
     source = {"kind": "csv", "path": "/data/weather.csv"}
+    Upload.objects.create(pk=UPLOAD, owner=admin, name=f"{SECRET}.csv", bytes=9)
     do_request_write(table=trips, parameters={"source": source}, by=admin)
     followed(trips, admin)
     now = timezone.now()
