@@ -33,7 +33,7 @@ _KEYWORDS: Final = frozenset(
 
 
 class FilterProblem(ValueError):
-    """The fields are no condition; the text is for the user."""
+    """The fields make up an invalid condition; the text is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def build_condition(fields: FilterFields, columns: Sequence[RowColumn]) -> str:
         raise FilterProblem("Choose a column.")
     if column.is_masked:
         raise FilterProblem(f"Column {column.name} is masked and cannot be used in a filter.")
-    name, value = _quoted_name(column.name), fields.value.strip()
+    name, value = _quote_name(column.name), fields.value.strip()
     match fields.operator:
         case "null":
             return f"{name} IS NULL"
@@ -87,7 +87,7 @@ def _like(name: str, value: str, column: RowColumn, kind: str) -> str:
         raise FilterProblem("Enter a value.")
     if "%" in value or "_" in value:
         raise FilterProblem("Type conditions with % or _ as SQL with LIKE.")
-    pattern = _quoted(f"%{value}%" if kind == "contains" else f"{value}%")
+    pattern = _quote(f"%{value}%" if kind == "contains" else f"{value}%")
     return f"{name} LIKE {pattern}"
 
 
@@ -101,14 +101,14 @@ def _literal(value: str, column: RowColumn) -> str:
         if not _NUMBER.fullmatch(text):
             raise FilterProblem(f"Column {column.name} is {column.type}; enter a number.")
         return text
-    return _quoted(value if column.type == "string" else text)
+    return _quote(value if column.type == "string" else text)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _quoted_name(name: str) -> str:
+def _quote_name(name: str) -> str:
     if _PLAIN_NAME.fullmatch(name) and name.upper() not in _KEYWORDS:
         return name
     if "`" in name:

@@ -86,7 +86,7 @@ class _Run:
     is_cancelled: Callable[[], bool] | None = None
 
     def wait_s(self) -> float:
-        """How long to wait for the process. Raises LimitHit, WorkCancelled."""
+        """Return how long to wait for the process. Raises LimitHit, WorkCancelled."""
         if self.is_cancelled is not None and self.is_cancelled():
             raise WorkCancelled(f"{self.work} was cancelled")
         left_s = self.ends_at_s - _CLOCK.monotonic_s()

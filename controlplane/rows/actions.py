@@ -198,12 +198,12 @@ def do_export_rows(table: Table, wanted: RowsWanted, file_format: RowFormat, *, 
 
 
 def do_plan_rows(table: Table, where: str, *, by: User, as_of: str | None = None) -> RowsPlan:
-    """What a read with this filter opens and leaves out, and the null counts of the columns.
+    """Plan a read with this filter: what it opens and leaves out, and the columns' null counts.
 
     Raises as `do_read_rows`.
     """
     reading = _Reading.begin(table, by)
-    said = reading.run(
+    answer = reading.run(
         "plan",
         where=where.strip() or None,
         as_of=as_of,
@@ -213,8 +213,8 @@ def do_plan_rows(table: Table, where: str, *, by: User, as_of: str | None = None
         order_by="",
         descending=False,
     )
-    head = said.head
-    nulls = json.loads((said.rows.schema.metadata or {}).get(NULLS, b"{}"))
+    head = answer.head
+    nulls = json.loads((answer.rows.schema.metadata or {}).get(NULLS, b"{}"))
     reading.record("rows plan", 0, where=where[:WHERE_KEPT_CHARS], as_of=as_of or "")
     return RowsPlan(
         columns=[
@@ -225,9 +225,9 @@ def do_plan_rows(table: Table, where: str, *, by: User, as_of: str | None = None
                 nulls=nulls.get(column.name),
                 null_pct=_percent(nulls.get(column.name), head["rows"]),
             )
-            for column in reading.columns(said)
+            for column in reading.columns(answer)
         ],
-        listed=[SlicePlanRow(**line) for line in said.rows.to_pylist()],
+        listed=[SlicePlanRow(**line) for line in answer.rows.to_pylist()],
         took_ms=reading.took_ms,
         **{name: head[name] for name in _OF_PLAN},
     )
@@ -344,7 +344,7 @@ def _changed(reading: _Reading, said: ProcessAnswer, door: str, **details: objec
     ]
     reading.record(door, len(rows), **details)
     facts = json.loads((said.rows.schema.metadata or {}).get(GROUPS, b"{}"))
-    counted = said.head.get("counted")
+    counts = said.head.get("counts")
     return ChangedRows(
         columns=reading.columns(said),
         rows=rows,
@@ -354,7 +354,7 @@ def _changed(reading: _Reading, said: ProcessAnswer, door: str, **details: objec
         changed_columns=dict(Counter(name for row in rows for name in row.changed).most_common()),
         groups=[ChangedGroup(**group) for group in facts.get("groups", [])],
         group_count=said.head.get("group_count", 0),
-        counted=None if counted is None else CommitCounts(**counted),
+        writer_counts=None if counts is None else CommitCounts(**counts),
         stream_columns=facts.get("stream_columns", []),
     )
 

@@ -69,7 +69,7 @@ class ColumnNulls:
     nulls: int | None
     """Null where statistics do not count them, and for a masked column."""
     null_pct: float | None
-    """Of the rows in the base files that were counted."""
+    """Percent of the rows in the base files that were counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,10 +162,10 @@ class ChangedRows:
     changed_columns: Mapping[str, int]
     """Updated rows among these by the column that differs; masked columns are left out."""
     groups: list[ChangedGroup]
-    """Of one commit: the file groups that it touched, the most rows first; 200 at most."""
+    """File groups that the commit touched, the most rows first; 200 at most."""
     group_count: int
-    counted: CommitCounts | None
-    """Of one commit, by its own metadata: also rows that are not listed here."""
+    writer_counts: CommitCounts | None
+    """By the metadata of the commit: also rows that are not listed here. Null for two times."""
     stream_columns: list[str]
     """The columns that the stream of the commit writes; empty for other commits."""
 

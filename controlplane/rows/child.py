@@ -158,8 +158,8 @@ def _order(job: Mapping[str, Any]) -> RowOrder | None:
 def _in_order(
     scan: Scan, order: RowOrder, job: Mapping[str, Any]
 ) -> tuple[Scan, Iterable[pa.RecordBatch], tuple[str, ...]]:
-    """The scan without its limit, its first rows in this order, and the columns that were read for
-    the order alone.
+    """Return the scan without its limit, its first rows in this order, and the columns that are
+    read for the order alone.
     """
     hidden = () if order.column in scan.columns else (order.column,)
     whole = replace(scan, limit=None, threads=1, columns=(*scan.columns, *hidden))
@@ -218,7 +218,7 @@ def _planned_scan(table: Table, job: Mapping[str, Any]) -> Scan:
 
 
 def _plan(table: Table, job: Mapping[str, Any]) -> _Answer:
-    """Which file slices a read with this filter opens, and the null counts of all columns."""
+    """Return the file slices that a read with this filter opens, and the columns' null counts."""
     masked = frozenset(job["masked"])
     scan = _planned_scan(table, {**job, "columns": None, "after": 0})
     _check_filter(scan, masked)
@@ -316,14 +316,14 @@ def _commit(table: Table, job: Mapping[str, Any]) -> _Answer:
     groups = _groups(metadata)
     head |= {
         "group_count": len(groups),
-        "counted": {
+        "counts": {
             name: sum(group[name] for group in groups) for name in ("inserts", "updates", "deletes")
         },
     }
-    told = metadata.extra_metadata.get(STREAM_COLUMNS_KEY, "")
+    names = metadata.extra_metadata.get(STREAM_COLUMNS_KEY, "")
     facts = {
         "groups": groups[:GROUPS_MAX],
-        "stream_columns": [name for name in told.split(",") if name],
+        "stream_columns": [name for name in names.split(",") if name],
     }
     return head, rows.replace_schema_metadata(
         {**(rows.schema.metadata or {}), GROUPS: json.dumps(facts).encode()}

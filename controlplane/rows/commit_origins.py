@@ -1,4 +1,4 @@
-"""Where commits came from by the mirror: writer, stream, operation, and who requested it."""
+"""Origins of commits by the mirror: writer, stream, operation, and who requested it."""
 
 from __future__ import annotations
 

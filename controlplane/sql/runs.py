@@ -72,9 +72,8 @@ def do_note_run(statement: str, *, by: User, result: str, rows: int, took_ms: in
         rows=rows,
         took_ms=took_ms,
     )
-    kept = StatementRun.objects.filter(user=by).order_by("-pk")
-    oldest = kept.values_list("pk", flat=True)[KEPT_MAX - 1 : KEPT_MAX]
-    for pk in oldest:
+    newest = StatementRun.objects.filter(user=by).order_by("-pk")
+    for pk in newest.values_list("pk", flat=True)[KEPT_MAX - 1 : KEPT_MAX]:
         StatementRun.objects.filter(user=by, pk__lt=pk).delete()
 
 
@@ -85,16 +84,16 @@ def do_forget_runs(*, by: User) -> int:
 
 
 def check_run_id(run_id: str) -> None:
-    """Raises InvalidRequest for what is not an id."""
+    """Check the form of an id. Raises InvalidRequest."""
     if not _RUN_ID.fullmatch(run_id):
         raise InvalidRequest("run_id must be 8 to 64 letters, digits and hyphens", field="run_id")
 
 
 @contextmanager
 def cancellable(run_id: str, *, by: User) -> Iterator[Callable[[], bool] | None]:
-    """While the block runs, `do_cancel_run` of the same user can end it: what is yielded says
-    whether it did. None without an id. A file stands for the run, so that every process of the node
-    can remove it.
+    """Let `do_cancel_run` of the same user end what the block runs: yield a function that returns
+    whether it did, or None without an id. A file represents the run, so that every process of the
+    node can end it.
     """
     if not run_id:
         yield None

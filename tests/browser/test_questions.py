@@ -143,7 +143,7 @@ QUESTIONS = (*ASKED, *MORE)
 
 
 @pytest.fixture(scope="module")
-def deleted(site: Site) -> str:
+def delete_instant(site: Site) -> str:
     """The instant at which a row of the small table was deleted."""
     site.change("delete_row", table="trips", key=59, city="Narvik", writer="erasure")
     return str(site.change("newest_commit", table="trips"))
@@ -151,14 +151,14 @@ def deleted(site: Site) -> str:
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.words)
 def test_question_is_answered_within_three_clicks_from_home(
-    question: Question, page: Page, site: Site, seen: Seen, deleted: str
+    question: Question, page: Page, site: Site, seen: Seen, delete_instant: str
 ) -> None:
     site.change("beats")
     page.goto(f"{site.url}/")
 
     for step in question.steps:
         if isinstance(step, Typed):
-            page.fill(step.field, step.text.format(instant=deleted))
+            page.fill(step.field, step.text.format(instant=delete_instant))
             if step.is_sent:
                 page.press(step.field, "Enter")
         else:

@@ -36,7 +36,7 @@ CURSOR_CHARS_MAX = 120
 _CHARS_MAX = {"who": 150, "what": 64, "object": 255, "result": 32, "request_id": 64}
 """As the columns are wide."""
 _DAYS = {"today": 0, "yesterday": 1}
-"""Days that the page filters by at once, and how many lie between."""
+"""Buttons of the page, with the age of the day in days."""
 _TIMES = ("since", "until")
 
 

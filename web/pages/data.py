@@ -303,7 +303,7 @@ def _rows(request: HttpRequest, table: Table, context: dict[str, Any]) -> dict[s
 
 
 def _sort_link(request: HttpRequest, column: RowColumn, wanted: RowsWanted) -> SortLink | None:
-    """None for a column that cannot be sorted by."""
+    """Return the link of a column's head, or None if it cannot be sorted by."""
     if column.is_masked or column.type.startswith(_NESTED):
         return None
     order = ""

@@ -1,4 +1,4 @@
-"""How a table developed over days: rows, bytes, commit duration and gaps between commits."""
+"""Trends of a table: rows, bytes, commit duration and gaps between commits by day."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ PERIOD = 30
 def trends(request: HttpRequest, slug: str) -> HttpResponse:
     """Four figures and the table with their numbers."""
     table = access_table(person(request), slug, Permission.VIEW)
-    given = request.GET.get("days", "")
-    period = int(given) if given.isdecimal() and int(given) in PERIODS else PERIOD
-    found = load_trends(table, period)
-    days = found.days
+    text = request.GET.get("days", "")
+    period = int(text) if text.isdecimal() and int(text) in PERIODS else PERIOD
+    trend = load_trends(table, period)
+    days = trend.days
     context = {
         "page": "trends",
         "table": table,
         "period": period,
         "periods": PERIODS,
-        "is_cut": found.is_cut,
+        "is_cut": trend.is_cut,
         "has_commits": any(day.commits for day in days),
         "days": [day for day in reversed(days) if day.commits],
         "rows_figure": trend_figures.per_day(days, [day.rows for day in days], "rows"),

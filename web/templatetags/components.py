@@ -139,7 +139,7 @@ def row_history_url(context: template.Context, row: StoredRow | ChangedRow) -> s
 
 @register.simple_tag
 def as_query(name: str, content: str) -> str:
-    """One parameter of an address."""
+    """Return one parameter of an address."""
     return urlencode({name: content})
 
 

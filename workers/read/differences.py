@@ -102,7 +102,7 @@ def of_group(plan: DifferencePlan, file_group: GroupKey) -> DifferencePlan:
     """The plan for one file group alone: a row that moved is an insert or a delete in it."""
 
     def mine(slices: tuple[FileSlice, ...]) -> tuple[FileSlice, ...]:
-        return tuple(one for one in slices if (one.partition, one.file_id) == file_group)
+        return tuple(part for part in slices if (part.partition, part.file_id) == file_group)
 
     units = (replace(unit, before=mine(unit.before), after=mine(unit.after)) for unit in plan.units)
     return replace(plan, units=tuple(unit for unit in units if unit.before or unit.after))

@@ -36,7 +36,7 @@ class SlicePlan:
 
     @property
     def is_read(self) -> bool:
-        """Whether it may hold rows that are wanted."""
+        """Return whether it may hold rows that are wanted."""
         return not self.left_out_by
 
 

@@ -1,4 +1,4 @@
-"""How many values of each column are null, by the statistics of base files alone."""
+"""Null counts of columns, by the statistics of base files alone."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ def count_nulls(storage: Storage, schema: pa.Schema, slices: Iterable[FileSlice]
 
 def _add(nulls: dict[str, int | None], footer: pq.FileMetaData) -> None:
     columns = {footer.schema.column(at).path: at for at in range(footer.num_columns)}
-    for name, counted in nulls.items():
-        if counted is None:
+    for name, count in nulls.items():
+        if count is None:
             continue
         if name not in columns:
-            nulls[name] = counted + footer.num_rows
+            nulls[name] = count + footer.num_rows
             continue
         for number in range(footer.num_row_groups):
             statistics = footer.row_group(number).column(columns[name]).statistics
             if statistics is None or not statistics.has_null_count:
                 nulls[name] = None
                 break
-            counted += statistics.null_count
-            nulls[name] = counted
+            count += statistics.null_count
+            nulls[name] = count

@@ -137,7 +137,7 @@ class _Walk:
             return ""
         if not self._search(timeline, _just_before(first), is_active=True):
             return "versions"
-        archived = self._archived(timeline)
+        archived = self._list_archived(timeline)
         searched = archived[-ARCHIVED_MAX:]
         is_all = searched == archived and not self.table.lost_history()
         if searched and is_all:
@@ -148,7 +148,7 @@ class _Walk:
             is_all = False
         return self._from_before() or ("" if is_all else "archived")
 
-    def _archived(self, timeline: Timeline) -> list[CompletedInstant]:
+    def _list_archived(self, timeline: Timeline) -> list[CompletedInstant]:
         """Archived writes, in the order in which they were requested."""
         return [
             instant

@@ -1,6 +1,6 @@
 """The first rows of a scan in the order of one column, in little memory.
 
-Batches stream by. Rows behind the last one that is kept so far are dropped before anything is
+Batches stream by. Rows behind the last one that is first so far are dropped before anything is
 sorted. The sort is stable: equal rows stay in the order of the scan.
 """
 
@@ -28,7 +28,7 @@ class RowOrder:
 
 
 def check_order(order: RowOrder, schema: pa.Schema) -> None:
-    """Raises InvalidInput for a column that does not exist or whose values have no order."""
+    """Check that the column exists and its values have an order. Raises InvalidInput."""
     if order.column not in schema.names:
         raise InvalidInput("table has no such column", column=order.column, known=schema.names)
     kind = schema.field(order.column).type
@@ -40,34 +40,34 @@ def first_rows(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, order: RowOrder, rows: int
 ) -> pa.Table:
     """Return the first `rows` rows in this order."""
-    kept = schema.empty_table()
+    first = schema.empty_table()
     collected: list[pa.Table] = []
     count = 0
     for batch in batches:
         part = pa.Table.from_batches([batch])
-        if kept.num_rows == rows:
-            part = part.filter(_can_come_before(part, kept, order))
+        if first.num_rows == rows:
+            part = part.filter(_can_come_before(part, first, order))
         if not part.num_rows:
             continue
         collected.append(part)
         count += part.num_rows
         if count >= max(_SORTED_TOGETHER, rows):
-            kept, collected, count = _sorted([kept, *collected], order, rows), [], 0
-    return _sorted([kept, *collected], order, rows)
+            first, collected, count = _sort([first, *collected], order, rows), [], 0
+    return _sort([first, *collected], order, rows)
 
 
-def _sorted(parts: list[pa.Table], order: RowOrder, rows: int) -> pa.Table:
+def _sort(parts: list[pa.Table], order: RowOrder, rows: int) -> pa.Table:
     together = pa.concat_tables(parts)
     direction = "descending" if order.is_descending else "ascending"
     keys: Any = [(order.column, direction)]
     at = pc.sort_indices(together, sort_keys=keys, null_placement="at_end")
-    # A copy: rows that are left out must not stay in memory behind those that are kept.
+    # A copy: rows that are left out must not stay in memory behind those that are first.
     return together.take(at.slice(0, rows)).combine_chunks()
 
 
-def _can_come_before(part: pa.Table, kept: pa.Table, order: RowOrder) -> Any:
-    """Per row whether it can be among the first ones. Rows equal to the last one can."""
-    last = kept.column(order.column)[kept.num_rows - 1]
+def _can_come_before(part: pa.Table, first: pa.Table, order: RowOrder) -> Any:
+    """Return per row whether it can be among the first ones. Rows equal to the last one can."""
+    last = first.column(order.column)[first.num_rows - 1]
     values: Any = part.column(order.column)
     if not last.is_valid:
         return pa.chunked_array([pa.repeat(pa.scalar(True), part.num_rows)])

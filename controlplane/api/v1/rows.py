@@ -58,14 +58,14 @@ _OF_COMMIT = {
         }
     ],
     "group_count": 1,
-    "counted": {"inserts": 0, "updates": 240, "deletes": 0},
+    "writer_counts": {"inserts": 0, "updates": 240, "deletes": 0},
     "stream_columns": [],
 }
 _OF_MOMENTS = {
     **_OF_COMMIT,
     "groups": [],
     "group_count": 0,
-    "counted": None,
+    "writer_counts": None,
 }
 
 

@@ -1,4 +1,4 @@
-"""How a table developed over days."""
+"""Trends of a table by day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a table developed day by day: commits, rows, bytes, durations and gaps, by the mirror."""
+"""Trends of a table by day, from the mirror: commits, rows, bytes, durations and gaps."""
 
 from __future__ import annotations
 

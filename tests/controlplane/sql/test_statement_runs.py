@@ -22,7 +22,7 @@ PATIENT = SqlLimits(wall_s=250, cpu_s=250)
 RUN = "run-0001"
 
 
-def signed_in(user: User) -> Client:
+def sign_in(user: User) -> Client:
     client = Client()
     client.force_login(user)
     return client
@@ -31,7 +31,7 @@ def signed_in(user: User) -> Client:
 def test_history_has_done_and_refused_statements_of_the_user_alone(
     sql_tables: SqlTables, admin: User
 ) -> None:
-    as_pia, as_admin = signed_in(sql_tables.pia), signed_in(admin)
+    as_pia, as_admin = sign_in(sql_tables.pia), sign_in(admin)
     good, bad = "SELECT count(*) AS n FROM orders", "SELECT * FROM payroll"
     for statement in (good, bad):
         as_pia.post(ADDRESS, {"statement": statement}, "application/json")
@@ -78,7 +78,7 @@ def test_running_statement_is_cancelled_by_its_user_alone(
 
 
 def test_cancel_over_the_api_and_on_the_page(admin: User) -> None:
-    client = signed_in(admin)
+    client = sign_in(admin)
 
     with cancellable(RUN, by=admin) as is_cancelled:
         assert is_cancelled is not None

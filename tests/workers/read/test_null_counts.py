@@ -26,16 +26,16 @@ def test_counts_are_those_of_the_rows_and_missing_columns_are_null(
     rows = [{"id": at, "city": None if at % 3 else "Oslo", "tags": None} for at in range(30)]
     table.write(pa.Table.from_pylist(rows, schema=SCHEMA))
 
-    def counted() -> NullCounts:
+    def read_counts() -> NullCounts:
         scan = plan_scan(table.table)
         return count_nulls(table.table.storage, scan.table_schema.arrow, scan.slices)
 
-    assert counted() == NullCounts({"id": 0, "city": 20, "tags": None}, 30, 2, 2, 0)
+    assert read_counts() == NullCounts({"id": 0, "city": 20, "tags": None}, 30, 2, 2, 0)
 
     table.alter(AddColumn("note", pa.string()))
-    assert counted().nulls["note"] == 30
+    assert read_counts().nulls["note"] == 30
 
     monkeypatch.setattr(null_counts, "FILES_MAX", 1)
-    part = counted()
+    part = read_counts()
     assert (part.files_read, part.files) == (1, 2)
     assert part.nulls["note"] == part.rows < 30

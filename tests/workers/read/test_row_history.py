@@ -154,7 +154,7 @@ def test_key_that_nobody_wrote_has_no_version(tmp_path: Path) -> None:
         row_history(table.table, "")
 
 
-def archived(table: LakehouseTable) -> LakehouseTable:
+def archive(table: LakehouseTable) -> LakehouseTable:
     """The table with all commits archived but the newest one or two."""
     table.archive({"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"})
     return open_table(table.location)
@@ -166,23 +166,23 @@ def test_archived_commits_are_searched_as_far_as_their_files_are_kept(
 ) -> None:
     table = made(tmp_path, kind, INDEXES[0])
     first = write(table, ("a", 1, "Oslo"))
-    gone = str(table.delete(pa.table({"id": ["a"], "day": ["d1"]})).instant)
+    removal = str(table.delete(pa.table({"id": ["a"], "day": ["d1"]})).instant)
     back = write(table, ("a", 3, "Bergen"))
     if kind == "MERGE_ON_READ":
         table.compact()
     for at in range(4):
         write(table, ("b", at, "Rome"))
-    table = archived(table)
+    table = archive(table)
     assert table.table.timeline().find(back) is None
 
     history = row_history(table.table, "a")
 
-    assert [(one.instant, one.after is None) for one in history.versions] == [
+    assert [(version.instant, version.after is None) for version in history.versions] == [
         (back, False),
-        (gone, True),
+        (removal, True),
         (first, False),
     ]
-    assert all(one.completed_at is not None for one in history.versions)
+    assert all(version.completed_at is not None for version in history.versions)
     assert history.cut_by == ""
 
 
@@ -190,10 +190,12 @@ def test_archived_commits_whose_files_were_cleaned_end_the_history(tmp_path: Pat
     table = made(tmp_path, "COPY_ON_WRITE", INDEXES[0])
     instants = [write(table, ("a", at, f"c{at}")) for at in range(6)]
     table.clean({"hoodie.clean.commits.retained": "1"})
-    history = row_history(archived(table).table, "a")
+    history = row_history(archive(table).table, "a")
 
     assert history.cut_by == "cleaned"
-    assert [one.instant for one in history.versions] == instants[: -len(history.versions) - 1 : -1]
+    assert [version.instant for version in history.versions] == instants[
+        : -len(history.versions) - 1 : -1
+    ]
 
 
 def test_more_archived_commits_than_are_searched_are_named(
@@ -205,9 +207,11 @@ def test_more_archived_commits_than_are_searched_are_named(
     for at in range(5):
         write(table, ("b", at, "Rome"))
 
-    history = row_history(archived(table).table, "a")
+    history = row_history(archive(table).table, "a")
 
-    assert [(one.instant, one.completed_at) for one in history.versions] == [(first, None)]
+    assert [(version.instant, version.completed_at) for version in history.versions] == [
+        (first, None)
+    ]
     assert history.cut_by == "archived"
 
 
@@ -257,10 +261,10 @@ def test_each_kind_of_delete_is_a_version_with_the_row_before_it(
 ) -> None:
     table = made(tmp_path, kind, options)
     first = write(table, ("a", 1, "Oslo"), ("b", 1, "Rome"))
-    gone = str(delete(table).instant)
+    removal = str(delete(table).instant)
     write(table, ("d", 9, "Turku"))
 
     history = row_history(table.table, "a")
 
-    assert summary(history) == [(gone, "Oslo", None, ()), (first, None, "Oslo", ())]
+    assert summary(history) == [(removal, "Oslo", None, ()), (first, None, "Oslo", ())]
     assert history.cut_by == ""

@@ -22,16 +22,17 @@ def test_first_rows_are_those_of_a_whole_stable_sort(
     rows: int, is_descending: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sorted_rows, "_SORTED_TOGETHER", 10)
-    drawn = random.Random(f"{rows} {is_descending}")
+    generator = random.Random(f"{rows} {is_descending}")
     values: list[Any] = [
-        drawn.choice([None, math.nan, float(drawn.randrange(9)), -math.inf]) for _ in range(200)
+        generator.choice([None, math.nan, float(generator.randrange(9)), -math.inf])
+        for _ in range(200)
     ]
     table = pa.table(
         [pa.array(range(200)), pa.array(values, from_pandas=False), pa.nulls(200, SCHEMA[2].type)],
         schema=SCHEMA,
     )
 
-    found = first_rows(
+    first = first_rows(
         table.to_batches(max_chunksize=9), SCHEMA, RowOrder("value", is_descending), rows
     )
 
@@ -41,7 +42,7 @@ def test_first_rows_are_those_of_a_whole_stable_sort(
             return 2, 0
         return (1, 0) if math.isnan(value) else (0, -value if is_descending else value)
 
-    assert found.column("n").to_pylist() == sorted(range(200), key=rank)[:rows]
+    assert first.column("n").to_pylist() == sorted(range(200), key=rank)[:rows]
 
 
 def test_nested_and_unknown_columns_have_no_order() -> None:

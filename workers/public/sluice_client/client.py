@@ -152,8 +152,8 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
         return self._connection.get(TableRows, f"{table_path(slug)}rows/", query)
 
     def rows_plan(self, slug: str, *, where: str = "", as_of: str | None = None) -> RowsPlan:
-        """What a read of rows with this filter opens and leaves out, and the null shares of all
-        columns by the statistics of base files.
+        """Plan a read of rows with this filter: what it opens and leaves out, and the null shares
+        of all columns by the statistics of base files.
         """
         query = {"where": where or None, "as_of": as_of}
         return self._connection.get(RowsPlan, f"{table_path(slug)}rows/plan/", query)

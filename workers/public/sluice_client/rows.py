@@ -173,7 +173,7 @@ class ChangedRows(TypedDict):
     changed_columns: dict[str, Any]
     groups: list[ChangedGroup]
     group_count: int
-    counted: CommitCounts | None
+    writer_counts: CommitCounts | None
     stream_columns: list[str]
 
 

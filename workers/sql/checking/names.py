@@ -18,7 +18,7 @@ from workers.clock import InstantTime
 from workers.sql.checking.checked import Readable, ReadableTable
 from workers.sql.checking.parts import OWN_PREFIX
 from workers.sql.checking.refusals import StatementRefused, UnreadableTable
-from workers.sql.checking.times import time_of
+from workers.sql.checking.times import get_time
 
 TABLES_MAX: Final = 32
 """Tables, CTEs and subqueries that one statement reads from."""
@@ -154,7 +154,7 @@ class _Naming:
 
     def _table(self, table: exp.Table, visible: _Visible) -> int:
         name = ".".join(part.name for part in table.parts).lower()
-        source = TableSource(name, time_of(table))
+        source = TableSource(name, get_time(table))
         cte = visible.get(name) if table.args.get("db") is None else None
         if cte is not None and source.as_of is not None:
             raise StatementRefused("only tables are read as of a time", name=name[:200])

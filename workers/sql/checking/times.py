@@ -15,7 +15,7 @@ _AS_OF: Final = "as_of"
 
 
 def take_times(query: exp.Expr) -> None:
-    """Take the times off the tables of the query, in place; `time_of` returns them afterwards.
+    """Take the times off the tables of the query, in place; `get_time` returns them afterwards.
 
     Raises StatementRefused for what is not one completion time as a text.
     """
@@ -27,7 +27,7 @@ def take_times(query: exp.Expr) -> None:
         table.set("version", None)
 
 
-def time_of(table: exp.Table) -> InstantTime | None:
+def get_time(table: exp.Table) -> InstantTime | None:
     """Return the completion time as of which the table is read, or None for its latest rows."""
     as_of: InstantTime | None = table.meta.get(_AS_OF)
     return as_of
