@@ -129,7 +129,7 @@ TABLE_GROUPS: Final = (
         "History",
         (
             Place("timeline", "t", "timeline", "Timeline", "Timeline"),
-            Place("trends", "", "live", "Trends", "Rows, bytes and durations by day"),
+            Place("trends", "", "overview", "Trends", "Rows, bytes and durations by day"),
             Place("savepoints", "k", "savepoint", "Savepoints", "Savepoints"),
             Place("rollback", "r", "undone", "Rollback", "Rollback"),
         ),

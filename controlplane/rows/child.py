@@ -238,8 +238,8 @@ def _plan(table: Table, job: Mapping[str, Any]) -> _Answer:
         "files": counts.files,
         "log_files": counts.log_files,
     }
-    shown = sorted(lines, key=lambda line: not line.is_read)[: job["rows_max"]]
-    rows = pa.Table.from_pylist([asdict(line) for line in shown], schema=_SLICES)
+    listed = sorted(lines, key=lambda line: not line.is_read)[: job["rows_max"]]
+    rows = pa.Table.from_pylist([asdict(line) for line in listed], schema=_SLICES)
     nulls = {
         name: None if masks_part(name, masked) else count for name, count in counts.nulls.items()
     }

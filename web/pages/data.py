@@ -221,9 +221,9 @@ def _plan_context(request: HttpRequest, table: Table, access: RowAccess) -> dict
     }
 
 
-def _plan(request: HttpRequest, table: Table, wanted: RowsWanted) -> dict[str, Any]:
+def _plan(request: HttpRequest, table: Table, choice: RowsWanted) -> dict[str, Any]:
     try:
-        answer = do_plan_rows(table, wanted.where, as_of=wanted.as_of, by=person(request))
+        answer = do_plan_rows(table, choice.where, as_of=choice.as_of, by=person(request))
     except (ControlPlaneError, PermissionDenied) as error:
         return _problem(error, "where")
     return {"answer": answer}
@@ -256,8 +256,8 @@ def _data_context(request: HttpRequest, table: Table, access: RowAccess) -> dict
     }
 
 
-def _order_text(wanted: RowsWanted) -> str:
-    return f"-{wanted.order_by}" if wanted.is_descending else wanted.order_by
+def _order_text(choice: RowsWanted) -> str:
+    return f"-{choice.order_by}" if choice.is_descending else choice.order_by
 
 
 def _wanted(request: HttpRequest) -> RowsWanted:
@@ -302,13 +302,13 @@ def _rows(request: HttpRequest, table: Table, context: dict[str, Any]) -> dict[s
     }
 
 
-def _sort_link(request: HttpRequest, column: RowColumn, wanted: RowsWanted) -> SortLink | None:
+def _sort_link(request: HttpRequest, column: RowColumn, choice: RowsWanted) -> SortLink | None:
     """Return the link of a column's head, or None if it cannot be sorted by."""
     if column.is_masked or column.type.startswith(_NESTED):
         return None
     order = ""
-    if wanted.order_by == column.name:
-        order = "descending" if wanted.is_descending else "ascending"
+    if choice.order_by == column.name:
+        order = "descending" if choice.is_descending else "ascending"
     following = {"": column.name, "ascending": f"-{column.name}", "descending": ""}[order]
     query = request.GET.copy()
     query["order_by"] = following

@@ -43,17 +43,17 @@ def test_days_have_sums_durations_and_gaps(table: Table) -> None:
     add_commit(table, yesterday + timedelta(hours=5), took_s=600, kind="CLUSTER")
     add_commit(table, yesterday - timedelta(days=9), took_s=1)
 
-    found = load_trends(table, 3)
+    trend = load_trends(table, 3)
 
-    before, busy, today = found.days
-    assert [day.day for day in found.days] == [
+    before, busy, today = trend.days
+    assert [day.day for day in trend.days] == [
         str((midnight - timedelta(days=at)).date()) for at in (2, 1, 0)
     ]
     assert (busy.commits, busy.rows, busy.bytes) == (3, 30, 300)
     assert (busy.duration_median_s, busy.duration_max_s) == (4.0, 9.0)
     assert busy.gap_max_s == 7 * 3600
     assert (before.commits, before.duration_max_s, today.gap_max_s) == (0, None, None)
-    assert not found.is_cut
+    assert not trend.is_cut
 
 
 def test_only_the_newest_commits_are_counted(
