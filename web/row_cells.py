@@ -32,6 +32,11 @@ class ChangedCell(NamedTuple):
     after: Cell
     is_changed: bool
 
+    @property
+    def is_number(self) -> bool:
+        """Return whether its values are numbers, which are at the right."""
+        return "number" in (self.before.kind, self.after.kind)
+
 
 NOWHERE = Cell("", "", "none")
 

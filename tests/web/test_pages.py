@@ -27,7 +27,7 @@ from web.windows import to_instant
 
 CHARTED = (
     "/", "/t/ads/", "/t/ads/timeline", "/t/ads/files", "/t/ads/schema", "/t/ads/services",
-    "/t/ads/markers",
+    "/t/ads/markers", "/t/ads/trends",
 )  # fmt: skip
 PAGES = (
     "/tables/", "/operations", "/t/ads/live", "/t/ads/writers", "/t/ads/locks",
@@ -59,7 +59,7 @@ LIVE_QUERIES_MAX = 12
 
 
 DATA_PAGES = (
-    "/schedules", "/sql", "/t/ads/trends", "/t/ads/data", "/t/ads/data/plan",
+    "/schedules", "/sql", "/t/ads/data", "/t/ads/data/plan",
     "/t/ads/data/row?key=1", "/t/ads/data/compare", "/t/ads/data/changes/20260101000000000",
 )  # fmt: skip
 """Frames of the pages of rows, and what else has a budget of its own."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from csp.constants import SELF, UNSAFE_INLINE
+from csp.decorators import csp_replace
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
@@ -15,6 +17,8 @@ PERIODS = (7, 30, 90)
 PERIOD = 30
 
 
+# Plotly puts a style element of its own into the page.
+@csp_replace({"style-src": [SELF, UNSAFE_INLINE]})
 @require_safe
 @page
 def trends(request: HttpRequest, slug: str) -> HttpResponse:
