@@ -242,6 +242,16 @@ def _data_context(request: HttpRequest, table: Table, access: RowAccess) -> dict
         "chosen": set(wanted.columns) or {column.name for column in columns},
         "masked_count": sum(column.is_masked for column in columns),
         "operators": OPERATORS,
+        "order": _order_text(wanted),
+        "orders": [
+            order
+            for column in columns
+            if _has_order(column)
+            for order in (
+                (column.name, column.name),
+                (f"-{column.name}", f"{column.name}, descending"),
+            )
+        ],
         "export_query": urlencode(
             [
                 *(("columns", name) for name in wanted.columns),
@@ -302,9 +312,13 @@ def _rows(request: HttpRequest, table: Table, context: dict[str, Any]) -> dict[s
     }
 
 
+def _has_order(column: RowColumn) -> bool:
+    return not column.is_masked and not column.type.startswith(_NESTED)
+
+
 def _sort_link(request: HttpRequest, column: RowColumn, choice: RowsWanted) -> SortLink | None:
     """Return the link of a column's head, or None if it cannot be sorted by."""
-    if column.is_masked or column.type.startswith(_NESTED):
+    if not _has_order(column):
         return None
     order = ""
     if choice.order_by == column.name:

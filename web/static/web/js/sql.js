@@ -23,14 +23,14 @@ function typed() {
   return { word, table: qualifier.replaceAll("`", "") };
 }
 
-// Columns of the named table, or of the tables and aliases that the statement has; then tables and keywords.
+// Columns of the table before the dot, of the tables in the statement, or of all; then tables and keywords.
 function suggestions() {
   const { word, table } = typed();
   const start = word.replace("`", "").toLowerCase();
   if (!start && !table) return [];
   const named = Object.keys(tables).filter((slug) => field.value.includes(slug));
   const alias = table && field.value.match(new RegExp(`([\\w-]+)\`?\\s+(?:AS\\s+)?${table}\\b`, "i"));
-  const of = tables[table] ? [table] : alias && tables[alias[1]] ? [alias[1]] : named;
+  const of = tables[table] ? [table] : alias && tables[alias[1]] ? [alias[1]] : named.length ? named : Object.keys(tables);
   const columns = of.flatMap((slug) => tables[slug].map((name) => [name, `column of ${slug}`]));
   const others = table
     ? []
