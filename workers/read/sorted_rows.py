@@ -59,8 +59,8 @@ def first_rows(
 def _sort(parts: list[pa.Table], order: RowOrder, rows: int) -> pa.Table:
     together = pa.concat_tables(parts)
     direction = "descending" if order.is_descending else "ascending"
-    keys: Any = [(order.column, direction)]
-    at = pc.sort_indices(together, sort_keys=keys, null_placement="at_end")
+    keys: Any = [(order.column, direction, "at_end")]
+    at = pc.sort_indices(together, sort_keys=keys)
     # A copy: rows that are left out must not stay in memory behind those that are first.
     return together.take(at.slice(0, rows)).combine_chunks()
 
