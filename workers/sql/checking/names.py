@@ -75,13 +75,13 @@ def name_tables(query: exp.Query, readable: Readable) -> NamedTables:
         raise UnreadableTable(
             "there is no such table, or you do not see it", table=missing[0][:200]
         )
-    sources = {source.key: source for source in finding.tables}
-    tables = {key: by_name[source.name] for key, source in sources.items()}
-    relations = {key: f"{OWN_PREFIX}{at}" for at, key in enumerate(sorted(sources))}
+    by_key = {source.key: source for source in finding.tables}
+    tables = {key: by_name[source.name] for key, source in by_key.items()}
+    relations = {key: f"{OWN_PREFIX}{at}" for at, key in enumerate(sorted(by_key))}
     _Naming(tables, relations).visit(query, {})
     _qualify_by_table(query, names)
     times_read = Counter(source.key for source in finding.tables)
-    return NamedTables(tables, relations, times_read, sources)
+    return NamedTables(tables, relations, times_read, by_key)
 
 
 @dataclass(slots=True)
