@@ -11,15 +11,23 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from pytest_django import Settings
 
 from controlplane.accounts.models import Grant
 from controlplane.audit.models import AuditEvent
+from controlplane.sql.limits import SqlLimits
 from controlplane.sql.models import SavedQuery
 from controlplane.tables.masks import MASK
 from controlplane.tables.models import MaskedColumn, RowGrant, Table
 from web.parts import HEADER
 
 PART = {HEADER: "1"}
+
+
+@pytest.fixture(autouse=True)
+def patient_limits(settings: Settings) -> None:
+    """A slow machine meets no other limit than the one that a test is about."""
+    settings.SLUICE_SQL = SqlLimits(wall_s=250, cpu_s=250)
 
 
 @pytest.fixture

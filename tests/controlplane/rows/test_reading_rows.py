@@ -11,9 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from pytest_django import Settings
 
 from controlplane.audit.models import AuditEvent
 from controlplane.mirror.sync import sync_table
+from controlplane.sql.limits import SqlLimits
 from controlplane.tables.masks import MASK
 from controlplane.tables.models import MaskedColumn, RowGrant, Table
 from tests.controlplane.sql_tables import CANARY, ORDERS, SqlTables
@@ -21,6 +23,12 @@ from workers import open_table
 
 ORDERS_ROWS = "/api/v1/tables/orders/rows/"
 PEOPLE_ROWS = "/api/v1/tables/people/rows/"
+
+
+@pytest.fixture(autouse=True)
+def patient_limits(settings: Settings) -> None:
+    """A slow machine meets no other limit than the one that a test is about."""
+    settings.SLUICE_SQL = SqlLimits(wall_s=250, cpu_s=250)
 
 
 @pytest.fixture
