@@ -142,7 +142,11 @@ class CsvRows:
             if doubtful := [name for name, guess in guesses.items() if guess.is_doubtful]:
                 guesses |= self._look_thoroughly(doubtful, look_bytes)
             empty_type = pa.string() if self._has_no_rows else self._empty_type
-            types = {name: guess.type or empty_type for name, guess in guesses.items()}
+            types = {
+                # The rows of a key without any value are refused, and not the column left out.
+                name: guess.type or (pa.string() if name in self._keys else empty_type)
+                for name, guess in guesses.items()
+            }
             self._left_out = [name for name, kind in types.items() if kind is None]
             requested |= {name: kind for name, kind in types.items() if kind is not None}
         return pa.schema(

@@ -28,6 +28,12 @@ _NTZ: Final = pa.timestamp("us")
 _UTC: Final = pa.timestamp("us", "UTC")
 _LONG_CHARS: Final = 16
 _LONG_TEXTS_MAX: Final = 10_000
+_YEAR_0: Final = "0000"
+"""A calendar begins with year 1; such texts stand for a missing date."""
+_YEAR_1_DAYS: Final = -719_162
+_YEAR_1_US: Final = _YEAR_1_DAYS * 86_400_000_000
+_YEAR_1_TICKS: Final = {"date": _YEAR_1_DAYS, "ntz": _YEAR_1_US, "utc": _YEAR_1_US}
+"""The least value of each kind, days or microseconds since 1970."""
 _SHORTEST_TIME: Final = len("2026-01-31T14:00")
 
 
@@ -110,6 +116,8 @@ class Guess:
         """
         if self._kind == "text" or values.null_count == len(values):
             return True
+        if self._kind in _YEAR_1_TICKS and pc.min(values).value < _YEAR_1_TICKS[self._kind]:
+            return False
         match self._kind:
             case "whole":
                 if fields.has_odd_whole(at):
@@ -194,7 +202,8 @@ class Guess:
         except pa.ArrowInvalid:
             return False
         if self._kind != "number":
-            return bool(ends["min"] >= _SHORTEST_TIME)
+            has_year_0 = pc.any(pc.starts_with(texts, _YEAR_0)).as_py()
+            return bool(ends["min"] >= _SHORTEST_TIME) and not has_year_0
         zeros = pc.and_not(have_leading_zeros(texts), pc.starts_with(texts, "0."))
         signs = pc.or_(pc.starts_with(texts, "+"), pc.starts_with(texts, "-0"))
         is_odd = pc.any(pc.or_(zeros, signs)).as_py() or not pc.all(pc.is_finite(values)).as_py()
@@ -285,11 +294,13 @@ def _are_bools(distinct: list[str]) -> bool:
 
 
 def _are_dates(distinct: list[str]) -> bool:
+    if any(text.startswith(_YEAR_0) for text in distinct):
+        return False
     return all(map(_DATE.fullmatch, distinct)) and _cast_well(distinct, pa.date32())
 
 
 def _are_times(distinct: list[str], kind: Any, options: LoadOptions, *, is_zoned: bool) -> bool:
-    if any(len(text) < _SHORTEST_TIME for text in distinct):
+    if any(len(text) < _SHORTEST_TIME or text.startswith(_YEAR_0) for text in distinct):
         return False
     if any((_ZONED.search(text, len("2026-01-31")) is not None) != is_zoned for text in distinct):
         return False

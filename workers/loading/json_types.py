@@ -249,7 +249,8 @@ def _of_scalars(kind: Any, options: LoadOptions, count: Count) -> Convert:
         if what:
             count(place, what)
         elif not is_number and not is_time:
-            count(place, "a text as number")
+            is_binary = pa.types.is_binary(kind)
+            count(place, "a text as its bytes in UTF-8" if is_binary else "a text as number")
         return result
 
     return convert

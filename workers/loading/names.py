@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -40,10 +41,12 @@ def stored_names(
     cleaned = clean_names(header, known)
     if is_clean:
         return cleaned
-    twice = sorted({name for name in header if header.count(name) > 1})
+    often = Counter(name.lower() for name in header)
+    twice = sorted({name for name in header if often[name.lower()] > 1})
     if twice:
         raise UnfitNames(
-            "two columns have the same name; rename one, or give names=clean, which numbers them",
+            "two columns have the same name, or names that differ only by case; rename one, or "
+            "give names=clean, which numbers them",
             file=file,
             line=1,
             columns=[name[:40] for name in twice],
@@ -59,6 +62,20 @@ def stored_names(
             line=1,
             columns={old[:40]: new for old, new in odd[:_SHOWN_MAX]},
             more=max(0, len(odd) - _SHOWN_MAX),
+        )
+    by_folded = {name.lower(): name for name in known}
+    other_case = {
+        old[:40]: by_folded[old.lower()]
+        for old in header
+        if old not in known and old.lower() in by_folded
+    }
+    if other_case:
+        raise UnfitNames(
+            "names differ only by case from columns of the table; rename them, or give "
+            "names=clean, which stores them in these columns",
+            file=file,
+            line=1,
+            columns=other_case,
         )
     return list(header)
 
@@ -76,7 +93,8 @@ def clean_names(header: Sequence[str], known: Sequence[str]) -> list[str]:
         unique, number = plain, 1
         while unique.lower() in used:
             number += 1
-            unique = f"{plain}_{number}"
+            numbered = f"{plain}_{number}"
+            unique = by_folded.get(numbered.lower(), numbered)
         used.add(unique.lower())
         result.append(unique)
     return result

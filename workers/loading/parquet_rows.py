@@ -43,6 +43,8 @@ _READ_ERRORS: Final = (
 )
 _ARROW_MAGIC: Final = b"ARROW1"
 _STREAM_MAGIC: Final = b"\xff\xff\xff\xff"
+_COMPRESSED_MAGIC: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
+"""Of gzip and of Zstandard."""
 _STREAM_START: Final = 8
 """An Arrow file is an Arrow stream behind its magic number and padding."""
 _WHY_CHARS_MAX: Final = 160
@@ -111,6 +113,10 @@ class ParquetRows:
                 schema = TableSchema.from_arrow(pa.schema(fields), table_name="table")
             schema = self._extend(schema, source, file)
         assert schema is not None
+        if lost := [name for name in self._keys if name in self._left_out]:
+            raise InvalidInput(
+                "the key column has no value", file=self._files[0].name, column=lost[0]
+            )
         chosen = self._options.columns or tuple(present)
         if missing := [name for name in chosen if name not in present]:
             raise InvalidInput("file lacks columns", path=self._files[0].name, missing=missing)
@@ -236,6 +242,11 @@ def _is_arrow(stored: Any, file: InputFile) -> bool:
         raise InvalidInput("the file is empty", file=file.name)
     if head.startswith(b"FEA1"):
         raise InvalidInput("the file is Feather of version 1; write version 2", file=file.name)
+    if head.startswith(_COMPRESSED_MAGIC):
+        raise InvalidInput(
+            "the file is compressed as a whole, and Parquet compresses its columns; decompress it",
+            file=file.name,
+        )
     stored.seek(-min(4, len(head)), io.SEEK_END)
     tail = stored.read(4)
     stored.seek(0)

@@ -161,6 +161,8 @@ class _JsonRows:
             if existing is None and name in self._known.names:
                 existing = self._known.field(name).type
             empty_type = None if guess.has_value else self._empty_type
+            if name in self._keys and not guess.has_value:
+                empty_type = pa.string()
             kind = existing if name in fixed else guess.type(existing) or empty_type
             if name not in fixed and (kind is None or guess.has_value):
                 self._left_out += guess.empty_places(existing)

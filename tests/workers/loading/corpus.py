@@ -63,7 +63,7 @@ def plain(value: Any) -> Any:
     match value:
         case dict():
             return {name: plain(entry) for name, entry in value.items()}
-        case list():
+        case list() | tuple():
             return [plain(entry) for entry in value]
         case dt.date():
             return value.isoformat()

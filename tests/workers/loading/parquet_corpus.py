@@ -6,6 +6,7 @@ The rows next to a file come from this module, not from reading the file.
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 from collections.abc import Callable, Sequence
@@ -112,6 +113,15 @@ def _add_columns(corpus: Corpus) -> None:
     add("empty_lists_known", pa.array([[], None]), "array<int>", [[], None], table="array<int>")
     nanos = _times([1_700_000_000_000_000_000, None], "ns")
     add("nanoseconds", nanos, "timestamp_ntz", ["2023-11-14T22:13:20", None])
+    wide = pa.array([Decimal("1.5"), None], pa.decimal256(30, 1))
+    add("wide_decimal", wide, "decimal(30,1)", ["1.5", None])
+    fine = _times([1_000_000, None], "ns", "UTC")
+    add("nanoseconds_known", fine, "timestamp", ["1970-01-01T00:00:00.001000+00:00", None],
+        table="timestamp")  # fmt: skip
+    singles = pa.array([0.5, None], pa.float32())
+    add("singles_in_double", singles, "double", [0.5, None], table="double")
+    add("map_of_text", pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64())),
+        "map<string,bigint>", [[["k", 1]], None])  # fmt: skip
     far = _times([253_402_300_799_000_000, None], "us")
     add(
         "int96_of_year_9999",
@@ -262,6 +272,30 @@ def _add_refused(corpus: Corpus) -> None:
     refuse("cut_off.arrow", arrow({"id": ID, "v": [1, 2]})[:300], "damaged, or in a form")
 
 
+def _add_other_refused(corpus: Corpus) -> None:
+    def refuse(name: str, content: bytes, pattern: str, **facts: Any) -> None:
+        corpus.add(name, content, refused=pattern, **facts)
+
+    refuse(
+        "names_by_case.parquet",
+        parquet({"id": ID, "V": [1, 2], "v": [3, 4]}),
+        "differ only by case.*'V', 'v'",
+    )
+    whole = gzip.compress(parquet({"id": ID, "v": [1, 2]}), mtime=0)
+    refuse("zipped.parquet.gz", whole, "compressed as a whole.*decompress it")
+    refuse(
+        "key_is_null.parquet",
+        parquet({"id": pa.nulls(2), "v": [1, 2]}),
+        "the key column has no value.*column=id",
+        key="id",
+    )
+    refuse(
+        "beyond_38_digits.parquet",
+        parquet({"id": ID, "v": pa.array([Decimal(1), None], pa.decimal256(60, 0))}),
+        "decimal is wider.*file=beyond_38_digits.parquet column=v",
+    )
+
+
 def _add_files(corpus: Corpus) -> None:
     rows = [{"id": "a", "v": 1}, {"id": "b", "v": 2}]
     types = {"id": "string", "v": "bigint"}
@@ -300,7 +334,7 @@ def _add_files(corpus: Corpus) -> None:
 
 def write_corpus() -> list[str]:
     corpus = Corpus()
-    for add in (_add_columns, _add_misfits, _add_refused, _add_files):
+    for add in (_add_columns, _add_misfits, _add_refused, _add_other_refused, _add_files):
         add(corpus)
     return corpus.names
 
