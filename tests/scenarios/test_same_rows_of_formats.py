@@ -36,7 +36,7 @@ _TEXTS = (
     "1e5",
     "\t",
 )
-_SCALARS: Final[Mapping[str, pa.DataType]] = {
+SCALARS: Final[Mapping[str, pa.DataType]] = {
     "text": pa.string(),
     "whole": pa.int64(),
     "small": pa.int32(),
@@ -47,7 +47,7 @@ _SCALARS: Final[Mapping[str, pa.DataType]] = {
     "day": pa.date32(),
     "at": pa.timestamp("us", "UTC"),
 }
-_NESTED: Final[Mapping[str, pa.DataType]] = {
+NESTED: Final[Mapping[str, pa.DataType]] = {
     "list": pa.list_(pa.int64()),
     "struct": pa.struct([("a", pa.string()), ("b", pa.list_(pa.float64()))]),
 }
@@ -119,7 +119,7 @@ def load(path: Path, schema: pa.Schema, folder: Path) -> list[dict[str, Any]]:
     ("seed", "count"), [(1, 60), pytest.param(2, 5_000, marks=pytest.mark.slow)]
 )
 def test_scalars_are_the_same_in_each_format(tmp_path: Path, seed: int, count: int) -> None:
-    schema = pa.schema([("id", pa.string()), *_SCALARS.items()])
+    schema = pa.schema([("id", pa.string()), *SCALARS.items()])
     rows = draw_rows(schema, random.Random(seed), count)
     write_csv(tmp_path / "rows.csv", rows)
     write_json(tmp_path / "rows.jsonl", rows)
@@ -136,7 +136,7 @@ def test_scalars_are_the_same_in_each_format(tmp_path: Path, seed: int, count: i
     ("seed", "count"), [(3, 60), pytest.param(4, 5_000, marks=pytest.mark.slow)]
 )
 def test_nested_values_are_the_same_in_each_format(tmp_path: Path, seed: int, count: int) -> None:
-    schema = pa.schema([("id", pa.string()), *_NESTED.items()])
+    schema = pa.schema([("id", pa.string()), *NESTED.items()])
     rows = draw_rows(schema, random.Random(seed), count)
     write_json(tmp_path / "rows.jsonl", rows)
     pq.write_table(pa.Table.from_pylist(rows, schema), tmp_path / "rows.parquet")
