@@ -33,14 +33,15 @@ SOURCES: Mapping[str, str] = {
     "csv": "CSV file",
     "json": "JSON lines",
     "parquet": "Parquet file",
+    "arrow": "Arrow file",
     "sql": "SQL over tables",
     "kafka": "Kafka topic",
     "postgresql": "PostgreSQL",
 }
 """What a write may come from, as the links over the form say it."""
-PREVIEWED = ("csv", "json", "parquet", "sql", "postgresql")
+PREVIEWED = ("csv", "json", "parquet", "arrow", "sql", "postgresql")
 """A topic is read when the write begins, and not before."""
-_PLANNED_FROM = ("csv", "json", "parquet")
+_PLANNED_FROM = ("csv", "json", "parquet", "arrow")
 """From any other source an overwrite runs by a schedule, or once over REST with a plan."""
 _CONNECTIONS = {"kafka": "kafka", "postgresql": "postgresql"}
 """The kind of connection that a source has; of files, s3."""

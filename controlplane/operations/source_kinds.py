@@ -15,6 +15,7 @@ from controlplane.operations.connection_sources import (
     check_connection_source,
     has_connection,
 )
+from controlplane.operations.descriptions.write import FILES
 from workers.errors import InvalidInput
 from workers.sink.bounded import bounded_read
 
@@ -36,7 +37,7 @@ class SourceKind:
     """Keys that its driver settles, for itself and for whoever comes in its place."""
 
 
-_KINDS = {name: SourceKind(name, connection="s3") for name in ("csv", "json", "parquet")}
+_KINDS = {name: SourceKind(name, connection="s3") for name in FILES}
 _KINDS[POSTGRESQL] = SourceKind(POSTGRESQL, connection=POSTGRESQL)
 _KINDS["kafka"] = SourceKind(
     "kafka", restarts_max=2, connection="kafka", settles=frozenset({"offsets"})

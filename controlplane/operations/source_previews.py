@@ -25,6 +25,7 @@ from controlplane.operations.connection_sources import (
     database_query,
     has_connection,
 )
+from controlplane.operations.descriptions.write import FILES
 from controlplane.operations.load_defaults import with_kept_options
 from controlplane.operations.query_sources import SQL, checked_query
 from controlplane.operations.source_places import checked_rows_files
@@ -42,7 +43,7 @@ from workers.loading.options import DECODED_KEY
 from workers.loading.source_files import files_here
 from workers.storage.source_places import check_in_no_table
 
-PREVIEWED = ("csv", "json", "parquet", SQL, POSTGRESQL)
+PREVIEWED = (*FILES, SQL, POSTGRESQL)
 STATEMENT_ROWS = 1_000
 """Of a statement or a query, so many are computed."""
 

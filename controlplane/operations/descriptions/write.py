@@ -18,7 +18,7 @@ from controlplane.operations.descriptions.field import (
 from controlplane.tables.access import Permission
 from workers.loading.options import COMPRESSIONS
 
-FILES: Final = ("csv", "json", "parquet")
+FILES: Final = ("csv", "json", "parquet", "arrow")
 STATEMENT_CHARS_MAX: Final = 20_000
 BROKER: Final = "localhost:9092"
 """What the field of an address begins with."""
@@ -216,7 +216,7 @@ FILE_OPTIONS: Final = (
         help="What a Parquet file may decode to if that is more than 1000 times its size; 1 when "
         "empty. For admins.",
         chars_max=4,
-        of=("parquet",),
+        of=("parquet", "arrow"),
         in_form="",
     ),
 )
@@ -336,7 +336,7 @@ _PARTS: Final = (
 SOURCE: Final = Field(
     name="source",
     label="Source",
-    help="An object with `kind`: csv, json, parquet, sql, kafka or postgresql.",
+    help="An object with `kind`: csv, json, parquet, arrow, sql, kafka or postgresql.",
     type=FieldType.OBJECT,
     default=dict,
     is_first=True,

@@ -35,7 +35,6 @@ from workers.tasks.table_service import carry_out_service
 SLUG: Final = "loaded"
 TABLES: Final = "/api/v1/tables/"
 NEW_TABLES: Final = "/api/v1/new-tables/"
-_KINDS: Final = {"arrow": "parquet"}
 
 
 class Refused(Exception):
@@ -56,7 +55,7 @@ class FileLoad:
     def source(self) -> dict[str, str]:
         """The source of a request."""
         kind = load_options(self.options).get_format(self.file.name)
-        return {"kind": _KINDS.get(kind, kind), "path": str(self.file), **self.options}
+        return {"kind": kind, "path": str(self.file), **self.options}
 
 
 @dataclass(frozen=True)

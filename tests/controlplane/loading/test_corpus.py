@@ -67,7 +67,7 @@ def prepare(load: FileLoad, node: Node, name: str) -> None:
 
 
 @EACH
-@pytest.mark.sampled(every=12)
+@pytest.mark.sampled(every=36)
 @pytest.mark.parametrize("name", IN_PROCESS)
 def test_entry_point_loads_the_rows_or_refuses_the_file(case: Case, node: Node, name: str) -> None:
     check(case, node, name, IN_PROCESS[name])
@@ -75,7 +75,7 @@ def test_entry_point_loads_the_rows_or_refuses_the_file(case: Case, node: Node, 
 
 @EACH
 @pytest.mark.spark
-@pytest.mark.sampled(every=60)
+@pytest.mark.sampled(every=165)
 @pytest.mark.parametrize("name", SPARK)
 def test_entry_point_with_spark_loads_the_rows_or_refuses_the_file(
     case: Case, node: Node, name: str

@@ -18,6 +18,7 @@ from workers.table.table import Table
 Opener = Callable[[JobSource, Surroundings], Source]
 
 _OWN: Final[Mapping[str, Opener]] = {
+    "arrow": FileSource.from_job,
     "csv": FileSource.from_job,
     "json": FileSource.from_job,
     "kafka": KafkaSource.from_job,
