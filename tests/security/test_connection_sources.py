@@ -46,6 +46,7 @@ from workers.connections import BucketConnection
 from workers.errors import InvalidInput
 from workers.jobs import driver_job
 from workers.lakehouse import open_table
+from workers.loading.source_files import files_here, rows_in_bucket
 from workers.query_inputs import DatabaseSource
 from workers.reporting.kept_log import log_masker
 from workers.spark.inputs import open_source
@@ -187,6 +188,26 @@ def test_request_overrides_no_address_and_leaves_no_prefix(
             refused_by()
         assert drop.prefix not in str(refused.value)
     assert Operation.objects.count() == 0
+
+
+def test_folder_of_a_connection_is_listed_below_its_prefix(
+    lake: Lake, operator: User, drop: BucketConnection, tmp_path: Path
+) -> None:
+    open_with(drop, drop.location).put("2026/old.json", LINES)
+
+    for path in ("2026/", "2026/*.json"):
+        shown = preview_source(lake.row, {**S3, "path": path}, by=operator)
+        assert (shown.files, shown.rows_sampled) == (["new.json", "old.json"], 2)
+    copies = files_here(
+        rows_in_bucket(drop, "2026/o*", {}, "json"), tmp_path, bytes_max=100, connection=drop
+    )
+    assert [(file.name, file.size) for file in copies] == [("old.json", len(LINES))]
+    files = rows_in_bucket(drop, "2026/", {}, "json")
+    with pytest.raises(InvalidInput, match="too large"):
+        files_here(files, tmp_path, bytes_max=len(LINES) + 1, connection=drop)
+    with pytest.raises(InvalidRequest, match="the source folder has no file of rows") as refused:
+        preview_source(lake.row, {**S3, "path": "2027/"}, by=operator)
+    assert drop.prefix not in str(refused.value)
 
 
 def test_file_in_a_table_of_the_bucket_is_refused_before_it_is_read_and_as_its_job_begins(
