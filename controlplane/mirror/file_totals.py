@@ -15,6 +15,7 @@ from controlplane.tables.models import Table
 
 _IS_SMALL: Final = Q(base_bytes__gt=0, base_bytes__lt=SMALL_FILE_BYTES)
 _IS_COUNTED: Final = Q(base_rows__gte=0)
+_SUMS: Final = ("bytes", "log_files", "small_files", "base_rows", "uncounted")
 
 
 def store_file_totals(table: Table, left_out: int = 0) -> None:
@@ -29,13 +30,14 @@ def store_file_totals(table: Table, left_out: int = 0) -> None:
         n_counted=Count("pk", filter=_IS_COUNTED),
     )
     groups_total = sums["n_groups"] + left_out
-    FileTotals.objects.update_or_create(
+    totals = FileTotals(
         table=table,
-        defaults={
-            "bytes": sums["n_bytes"],
-            "log_files": sums["n_log_files"],
-            "small_files": sums["n_small_files"],
-            "base_rows": sums["n_base_rows"] if sums["n_counted"] or not groups_total else None,
-            "uncounted": groups_total - sums["n_counted"],
-        },
+        bytes=sums["n_bytes"],
+        log_files=sums["n_log_files"],
+        small_files=sums["n_small_files"],
+        base_rows=sums["n_base_rows"] if sums["n_counted"] or not groups_total else None,
+        uncounted=groups_total - sums["n_counted"],
+    )
+    FileTotals.objects.bulk_create(
+        [totals], update_conflicts=True, unique_fields=["table"], update_fields=_SUMS
     )
