@@ -34,6 +34,10 @@ COLUMNS: Final = (
     Column("conflicts", "Conflicts", lambda row: row.conflicts_24h, True, about="in 24 hours"),
     Column("commits", "Commits, 24 h", lambda row: row.commits_24h, True, about="by hour"),
     Column(
+        "base_rows", "Rows", lambda row: row.base_rows, True,
+        about="in base files; rows in log files are not counted until a compaction",
+    ),
+    Column(
         "backlog", "Backlog", lambda row: row.log_files, True, False,
         about="log files that wait for a compaction, and plans of services",
     ),
@@ -50,10 +54,6 @@ COLUMNS: Final = (
     ),
     Column("pending", "Pending", lambda row: row.pending, True, False, "writes not completed"),
     Column("size", "Size", lambda row: row.bytes, True, about="of the newest slices, in bytes"),
-    Column(
-        "base_rows", "Rows", lambda row: row.base_rows, True,
-        about="in base files; rows in log files are not counted until a compaction",
-    ),
     Column("rows", "Rows, 24 h", lambda row: row.rows_24h, True, False, "that commits wrote"),
     Column("owner", "Owner", lambda row: row.line.owner),
     Column("tags", "Tags", lambda row: " ".join(row.line.tags)),
