@@ -21,13 +21,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .described import DescribedCalls
+from .base_calls import BaseCalls
 from .rows import (
 {rows}
 )
 
 
-class OperationCalls(DescribedCalls):
+class OperationCalls(BaseCalls):
     """A part of `Client`."""
 
 {methods}

@@ -70,8 +70,8 @@ class StreamForm(RequestForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        known = ", ".join(TYPES)
-        self.fields["columns"].help_text = f"One “name type” per line. Types: {known}."
+        types = ", ".join(TYPES)
+        self.fields["columns"].help_text = f"One “name type” per line. Types: {types}."
 
     def clean_columns(self) -> dict[str, str]:
         """Return the types by name."""

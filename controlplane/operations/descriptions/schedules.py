@@ -109,7 +109,7 @@ CREATE_SCHEDULE: Final = Description(
         Field(
             "time_zone",
             "Time zone of the cron expression",
-            "Of the cron expression, such as Europe/Oslo.",
+            "For the cron expression, such as Europe/Oslo.",
             chars_max=64,
             default="UTC",
         ),

@@ -61,7 +61,7 @@ DECLARE_STREAM: Final = Description(
         Field(
             "types",
             "Types",
-            "Of the ordering and of the columns.",
+            "Types of the ordering and of the columns.",
             type=FieldType.OPTIONS,
             choices=[Choice(name) for name in TYPES],
             is_needed=True,

@@ -123,6 +123,6 @@ def test_a_table_is_changed_masked_and_scheduled_from_python(node: Client, synce
     assert node.pause_schedule("rides", schedule["id"], True)["is_paused"] is True
     assert (service["enabled"], service["every_s"]) == (True, 600)
     assert node.schedule_service("rides", "clean", False)["enabled"] is False
-    gone = node.unregister_table("rides", reason="enough", table_name="rides")
-    assert gone["location"] == synced.location
+    unregistered = node.unregister_table("rides", reason="enough", table_name="rides")
+    assert unregistered["location"] == synced.location
     assert node.register_table(synced.location, "trips")["slug"] == "trips"

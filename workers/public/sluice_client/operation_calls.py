@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .described import DescribedCalls
+from .base_calls import BaseCalls
 from .rows import (
     GrantRow,
     MaskedColumns,
@@ -25,7 +25,7 @@ from .rows import (
 )
 
 
-class OperationCalls(DescribedCalls):
+class OperationCalls(BaseCalls):
     """A part of `Client`."""
 
     def write(

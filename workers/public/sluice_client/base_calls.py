@@ -1,4 +1,4 @@
-"""What the generated methods of the client share."""
+"""The base of the generated methods of the client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LEFT_OUT: Mapping[str, Any] = {"PATCH": [None], "PUT": [None, ""]}
 """By HTTP method: values that mean the node's default, or in a change the stored value."""
 
 
-class DescribedCalls:
+class BaseCalls:
     """A part of `Client`."""
 
     _connection: Connection
