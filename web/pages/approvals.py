@@ -31,11 +31,11 @@ from controlplane.operations.approvals.queries import (
     approval_rows,
 )
 from controlplane.operations.approvals.rules import do_set_rule, rule_rows
+from controlplane.operations.confirmation import REASON_CHARS_MAX
 from controlplane.operations.queries import operation_detail
 from controlplane.tables.access import Permission, access_table, may_see_some
 from controlplane.tables.queries import namespaces_of
 from controlplane.tables.scopes import Scope, may_administer, visible_scope
-from web.forms import REASON_CHARS_MAX
 from web.operation_plan import PlannedEffect, describe_plan
 from web.refusals import page, person, refusal_of
 

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from controlplane.accounts.roles import is_admin, is_auditor
 from controlplane.errors import ControlPlaneError
+from controlplane.operations.confirmation import REASON_CHARS_MAX
 from controlplane.operations.dependents import find_dependents
 from controlplane.people.actions.groups import (
     do_add_member,
@@ -24,7 +25,6 @@ from controlplane.people.actions.users import check_keeper
 from controlplane.people.queries.users import PeopleGroup, group_row
 from controlplane.tables.grants import Granter
 from web.confirmation import (
-    REASON_CHARS_MAX,
     Question,
     ask_first,
     build_dependent_facts,

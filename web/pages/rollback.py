@@ -32,12 +32,13 @@ from controlplane.operations.actions import (
     plan_rollback,
 )
 from controlplane.operations.approvals.rules import ROLLBACK
+from controlplane.operations.confirmation import REASON_CHARS_MAX
 from controlplane.operations.queries import OperationRow, recent_operations
 from controlplane.tables.access import Permission, access_table, may
 from controlplane.tables.queries import DATA_ACTIONS
 from controlplane.tables.row_access import row_access
 from controlplane.writers.queries import writers_board
-from web.forms import REASON_CHARS_MAX, RollbackForm
+from web.forms import RollbackForm
 from web.list_parts import ListPart, build_part, cut_list, read_window
 from web.plans import files_treemap
 from web.refusals import explained, page, person, refusal_of

@@ -19,6 +19,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from controlplane.accounts.roles import is_auditor
 from controlplane.accounts.scopes import ADMINISTER, OPERATE, READ
 from controlplane.errors import ControlPlaneError
+from controlplane.operations.confirmation import REASON_CHARS_MAX
 from controlplane.people.actions.tokens import (
     NAME_CHARS_MAX,
     TokenRequest,
@@ -29,7 +30,7 @@ from controlplane.people.actions.tokens import (
 from controlplane.people.queries.tokens import TokenRow, tokens_shown_to
 from controlplane.tables.access import may_see_some
 from controlplane.tables.grants import Granter
-from web.confirmation import REASON_CHARS_MAX, Question, ask_first, is_confirmed
+from web.confirmation import Question, ask_first, is_confirmed
 from web.refusals import explained, page, person, refusal_of
 from web.time_zones import shown_zone
 
