@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -188,3 +189,22 @@ def test_full_disk_is_refused_and_leaves_nothing_behind(tmp_path: Path) -> None:
         table.write(reader(rows("upsert")), options=OPTIONS)
 
     assert (data_files(tmp_path), content(table)) == before
+
+
+def test_keys_move_between_partitions_as_in_one_batch(tmp_path: Path) -> None:
+    groups = [{"name": "all", "ordering": ["ts"], "columns": ["n", "c"]}]
+    options = {
+        "hoodie.multistream.groups": json.dumps(groups),
+        "hoodie.multistream.partition.update": "move",
+    }
+    whole = make(tmp_path / "whole", ordering=[], options=options)
+    batched = make(tmp_path / "batched", ordering=[], options=options)
+    data = rows("upsert").set_column(1, "part", pa.array(["d"] * ROWS))
+
+    first = whole.write(data, options=OPTIONS)
+    second = batched.write(reader(data), options=OPTIONS)
+
+    assert isinstance(first, Committed)
+    assert isinstance(second, Committed)
+    assert {row["part"] for row in content(batched)} == {"d"}
+    assert content(batched) == content(whole)
