@@ -206,5 +206,6 @@ def test_keys_move_between_partitions_as_in_one_batch(tmp_path: Path) -> None:
 
     assert isinstance(first, Committed)
     assert isinstance(second, Committed)
-    assert {row["part"] for row in content(batched)} == {"d"}
+    left = [row for row in content(whole) if row["part"] != "d"]
+    assert 0 < len(left) < rows_before().num_rows, "rows that are older move none"
     assert content(batched) == content(whole)
