@@ -83,9 +83,9 @@ def reader(table: pa.Table) -> pa.RecordBatchReader:
 
 def content(table: LakehouseTable) -> list[dict[str, Any]]:
     columns = ["id", "part", "ts", "n", "c"]
-    return (
-        table.read().select(columns).sort_by([("id", "ascending"), ("n", "ascending")]).to_pylist()
-    )
+    rows = table.read().select(columns).sort_by([("id", "ascending"), ("n", "ascending")])
+    stored: list[dict[str, Any]] = rows.to_pylist()
+    return stored
 
 
 def data_files(folder: Path) -> set[str]:
