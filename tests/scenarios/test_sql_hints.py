@@ -70,9 +70,9 @@ def table(tmp_path: Path) -> LakehouseTable:
 def test_conditions_that_all_rows_of_a_query_meet_are_its_hint(
     query: str, hint: str | None
 ) -> None:
-    found = find_hint([sqlglot.parse_one(query, dialect="spark")], "t", _SCHEMA)
+    result = find_hint([sqlglot.parse_one(query, dialect="spark")], "t", _SCHEMA)
 
-    assert (found or "").replace('"', "") == (hint or "")
+    assert (result or "").replace('"', "") == (hint or "")
 
 
 def test_a_query_does_not_open_files_that_its_condition_refutes(table: LakehouseTable) -> None:

@@ -49,9 +49,9 @@ def column_work() -> Iterator[Counter[str]]:
 
     def per_call(frame: FrameType, _event: str, _argument: Any) -> Any:
         code = frame.f_code
-        if (found := loads.get(code)) is None:
-            found = loads[code] = _find_loads(code)
-        if not found:
+        if (names_by_offset := loads.get(code)) is None:
+            names_by_offset = loads[code] = _find_loads(code)
+        if not names_by_offset:
             return None
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False

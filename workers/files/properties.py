@@ -83,12 +83,12 @@ def _split(line: str) -> tuple[str, str]:
 def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
-    joined = _ESCAPE.sub(_unescaped, text)
+    joined = _ESCAPE.sub(_decode_escape, text)
     # Java writes two escapes for a character beyond the basic plane: join the surrogates again.
     return joined.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def _unescaped(escape: re.Match[str]) -> str:
+def _decode_escape(escape: re.Match[str]) -> str:
     digits, char = escape.groups()
     if digits is None:
         return _ESCAPES.get(char, char)

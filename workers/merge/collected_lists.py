@@ -48,7 +48,7 @@ class Lists:
     @classmethod
     def of(cls, states: pa.Table, column: str, at: Positions) -> Lists:
         """The lists of the rows at these positions."""
-        places = [states.schema.get_field_index(one) for one in (column, list_memory(column))]
+        places = [states.schema.get_field_index(name) for name in (column, list_memory(column))]
         return cls(*(single(states.column(n)).take(taken(at)) for n in places if n >= 0))
 
     def columns(self, column: str) -> dict[str, pa.Array[Any]]:
@@ -110,12 +110,12 @@ def own_memories(
     states: pa.Table, groups: Sequence[ColumnGroup]
 ) -> Mapping[str, tuple[pa.Array[Any], ColumnAggregate]]:
     """What is remembered beside each list of `states`, by the list's column."""
-    known = set(states.column_names)
+    all_names = set(states.column_names)
     return {
         column: (single(states.column(list_memory(column))), aggregate)
         for group in groups
         for column, aggregate in group.lists.items()
-        if list_memory(column) in known
+        if list_memory(column) in all_names
     }
 
 

@@ -68,7 +68,7 @@ def _latest(says: Mask, order: Positions, ends: Positions) -> Positions:
 
 def _says(versions: pa.Table, name: str, silent: Collection[str]) -> Mask:
     """Which versions say something about a column, be it null. `silent` names the columns that some
-    version may say nothing about.
+    version has no value of.
     """
     if name not in silent:
         return np.ones(versions.num_rows, dtype=np.bool_)

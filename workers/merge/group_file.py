@@ -135,7 +135,7 @@ def with_defaults(states: pa.Table, rule: GroupRule) -> pa.Table:
 
 
 def _defaults(group: ColumnGroup, states: pa.Table) -> Iterator[tuple[str, Any]]:
-    known = set(states.column_names)
+    all_names = set(states.column_names)
     for name, value in group.defaults.items():
-        if name in known:
+        if name in all_names:
             yield name, default_scalar(value, states.schema.field(name))

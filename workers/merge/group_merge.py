@@ -100,8 +100,8 @@ def after_erasing(versions: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table
     if DELETED not in versions.column_names:
         return versions
     # What is erased is not summed: it may be beyond what a column holds.
-    known = set(versions.column_names)
-    dropped = [DELETED, *(name for name in summed(groups) if name in known)]
+    all_names = set(versions.column_names)
+    dropped = [DELETED, *(name for name in summed(groups) if name in all_names)]
     # Each round takes the first delete of every key, so there are as many as one key has.
     while len(erasing := np.flatnonzero((version_kinds := kinds(versions)) != ROW)):
         codes, at = Keys.of(versions).codes, np.arange(versions.num_rows)
@@ -386,9 +386,9 @@ def deciding_names(names: Iterable[str], groups: Sequence[ColumnGroup]) -> set[s
     deciding = {name for group in groups for name in group.ordering}
     for group in groups:
         keeps = not group.is_ordered
-        made = {name for name, one in group.aggregates.items() if one.kind in _MADE}
+        computed = {name for name, rule in group.aggregates.items() if rule.kind in _MADE}
         deciding.update(
-            name for name in group.columns if name in made or (keeps and group.keeps_null(name))
+            name for name in group.columns if name in computed or (keeps and group.keeps_null(name))
         )
     return {
         name for name in names if name in deciding or is_hidden(name) or name.startswith(ABSENT)

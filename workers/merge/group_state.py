@@ -54,8 +54,8 @@ def hidden_fields(
     groups: Sequence[ColumnGroup], schema: pa.Schema, columns: Collection[str] | None = None
 ) -> list[pa.Field[Any]]:
     """Those that a state with these `columns` has (None: all of `schema`), in their order."""
-    known = set(schema.names)
-    wanted = known if columns is None else set(columns)
+    all_names = set(schema.names)
+    wanted_names = all_names if columns is None else set(columns)
     fields: list[pa.Field[Any]] = list(BIT_FIELDS)
     if any(map(has_column_turns, groups)):
         fields.append(pa.field(ERASED, pa.int64()))
@@ -63,7 +63,7 @@ def hidden_fields(
         fields.append(pa.field(ROW_GONE, row_age))
     for group in groups:
         for column, aggregate in group.lists.items():
-            if aggregate.is_retractable and column in wanted and column in known:
+            if aggregate.is_retractable and column in wanted_names and column in all_names:
                 kind = memory_type(schema.field(column).type)
                 fields.append(pa.field(list_memory(column), kind))
         if not group.is_ordered:
@@ -72,7 +72,7 @@ def hidden_fields(
         if has_column_ages(group):
             fields += [pa.field(group_delete(group.name, n), one) for n, one in enumerate(types)]
         for column in group.columns:
-            if group.is_versioned(column) and column in wanted:
+            if group.is_versioned(column) and column in wanted_names:
                 fields += [pa.field(column_version(column, n), one) for n, one in enumerate(types)]
     return fields
 
@@ -136,14 +136,14 @@ def as_states(rows: pa.Table, groups: Sequence[ColumnGroup], said: Collection[st
     A group is written where one of its ordering values is not null; its cells are cleared
     elsewhere. A row whose `DELETED` says so deletes the groups that it writes.
     """
-    said = set(said)
+    said_names = set(said)
     deletes = kinds(rows) != 0
     if DELETED in rows.column_names:
         rows = rows.drop_columns([DELETED])
     is_set = np.zeros(rows.num_rows, np.int64)
     written: list[Mask] = []
     for number, group in enumerate(groups):
-        mask = _is_written(rows, group, said)
+        mask = _is_written(rows, group, said_names)
         written.append(mask)
         is_set |= mask.astype(np.int64) << number
         if not mask.all():
@@ -159,18 +159,18 @@ def as_states(rows: pa.Table, groups: Sequence[ColumnGroup], said: Collection[st
     if (row_age := _row_delete_type(groups, rows.schema)) is not None:
         added[ROW_GONE] = _row_deleted(rows, groups, written, deletes, row_age)
     for group, mask in zip(groups, written, strict=True):
-        added |= dict(_ages(rows, group, mask, deletes, said))
-    return with_absent(with_columns(rows, added), groups, said)
+        added |= dict(_ages(rows, group, mask, deletes, said_names))
+    return with_absent(with_columns(rows, added), groups, said_names)
 
 
 def with_absent(rows: pa.Table, groups: Sequence[ColumnGroup], said: Collection[str]) -> pa.Table:
     """Columns whose silence no age shows, marked as absent where a writer did not give them."""
-    said, known = set(said), set(rows.column_names)
+    said_names, all_names = set(said), set(rows.column_names)
     silent = {
         ABSENT + column: pa.repeat(pa.scalar(True), rows.num_rows)
         for group in filter(has_column_turns, groups)
         for column in filter(group.is_versioned, group.columns)
-        if column not in said and column in known and ABSENT + column not in known
+        if column not in said_names and column in all_names and ABSENT + column not in all_names
     }
     return with_columns(rows, silent)
 
@@ -189,15 +189,15 @@ def _is_written(rows: pa.Table, group: ColumnGroup, said: Collection[str]) -> Ma
 def _ages(
     rows: pa.Table, group: ColumnGroup, written: Mask, deletes: Mask, said: Collection[str]
 ) -> Iterator[tuple[str, Any]]:
-    known = set(rows.column_names)
-    if not group.is_ordered or not set(group.ordering) <= known:
+    all_names = set(rows.column_names)
+    if not group.is_ordered or not set(group.ordering) <= all_names:
         return  # Rows that do not know the group have no ages of it.
     ages = [rows.column(name) for name in group.ordering]
     if has_column_ages(group):
         for part, age in enumerate(ages):
             yield group_delete(group.name, part), _where(written & deletes, age)
     for column in group.columns:
-        if not group.is_versioned(column) or column not in known:
+        if not group.is_versioned(column) or column not in all_names:
             continue
         says = written & ~deletes if column in said else np.zeros(rows.num_rows, np.bool_)
         if group.keeps_null(column):
@@ -228,8 +228,8 @@ def _row_delete_type(groups: Sequence[ColumnGroup], schema: pa.Schema) -> pa.Dat
     widened since and some were not yet: then the wider one holds all of them.
     """
     names = [one.ordering[0] for one in groups if one.delete is DeleteScope.ROW]
-    known = set(schema.names)
-    types = [schema.field(name).type for name in names if name in known]
+    all_names = set(schema.names)
+    types = [schema.field(name).type for name in names if name in all_names]
     wide = [one for one in types if one in (pa.int64(), pa.float64())]
     return next(iter((*wide, *types)), None)
 
@@ -244,15 +244,15 @@ def _cut(rows: pa.Table, group: ColumnGroup) -> pa.Table:
     """Lists of the n greatest as every later merge leaves them, so that none shows what it takes
     away.
     """
-    known = set(rows.column_names)
+    all_names = set(rows.column_names)
     columns: dict[str, Any] = {}
     for name, aggregate in group.lists.items():
-        if name in known:
+        if name in all_names:
             columns |= own_lists(single(rows.column(name)), aggregate).columns(name)
     return with_columns(rows, columns)
 
 
 def _cleared(rows: pa.Table, columns: Sequence[str], mask: Mask) -> pa.Table:
-    known = set(rows.column_names)
-    cleared = {name: _where(~mask, rows.column(name)) for name in columns if name in known}
+    all_names = set(rows.column_names)
+    cleared = {name: _where(~mask, rows.column(name)) for name in columns if name in all_names}
     return with_columns(rows, cleared)

@@ -147,9 +147,9 @@ def check_groups(groups: Sequence[ColumnGroup]) -> None:
     """What can be told from the groups alone. Raises InvalidInput."""
     if len(groups) > GROUPS_MAX:
         raise InvalidInput("too many column groups", given=len(groups), most=GROUPS_MAX)
-    if twice := _repeated(one.name for one in groups):
+    if twice := _find_repeated(one.name for one in groups):
         raise InvalidInput("two column groups have one name", groups=twice)
-    if twice := _repeated(name for one in groups for name in one.all_columns):
+    if twice := _find_repeated(name for one in groups for name in one.all_columns):
         raise InvalidInput("a column belongs to one group, once", columns=twice)
     for group in groups:
         _check_group(group)
@@ -165,7 +165,7 @@ def check_groups(groups: Sequence[ColumnGroup]) -> None:
         raise InvalidInput("a table with aggregates has no delete=row: they cannot be undone")
 
 
-def _repeated(names: Iterable[str]) -> list[str]:
+def _find_repeated(names: Iterable[str]) -> list[str]:
     return sorted(name for name, times in Counter(names).items() if times > 1)
 
 

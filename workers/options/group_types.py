@@ -18,8 +18,8 @@ _WIDENED: Final[dict[Any, pa.DataType]] = {pa.int32(): pa.int64(), pa.float32():
 
 def check_group_columns(rule: GroupRule, schema: Any) -> None:
     """The groups against an Arrow schema of the whole table. Raises InvalidInput."""
-    groups, known = rule.groups(schema.names), set(schema.names)
-    missing = [name for one in groups for name in one.all_columns if name not in known]
+    groups, all_names = rule.groups(schema.names), set(schema.names)
+    missing = [name for one in groups for name in one.all_columns if name not in all_names]
     if missing:
         raise InvalidInput("columns of groups are not in the schema", missing=missing)
     required = [n for one in groups for n in one.all_columns if not schema.field(n).nullable]

@@ -7,10 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workers.errors import NotFound
+from workers.read.refuted_slices import find_refuting_columns
 from workers.read.scan import PlannedSlice, Scan
 from workers.read.statistics import FooterStatistics, StatisticsSource
 from workers.read.undisturbed import expired
-from workers.read.unmatched import find_refuting_columns
 from workers.storage.base import size_of
 from workers.table.file_group import FileSlice
 

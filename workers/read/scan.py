@@ -100,7 +100,7 @@ class Scan:
         )
         return replace(self, columns=columns, predicate=predicate, planned=planned)
 
-    def guided(self, condition: str | None) -> Scan:
+    def with_hint(self, condition: str | None) -> Scan:
         """Return the scan without slices and row groups that hold no row for which `condition` is
         true. Rows are not filtered by it: an engine does that by its own rules. Raises InvalidInput
         if the scan has a filter, or the condition does not fit.

@@ -96,7 +96,7 @@ class SliceScan:
 
     @property
     def _is_filtering(self) -> bool:
-        """Whether rows are filtered; otherwise the predicate is a hint at most."""
+        """True if rows are filtered; otherwise the predicate is a hint at most."""
         return self.predicate is not None and self.predicate.expression is not None
 
     def _parts(self, slice_: FileSlice) -> Iterator[pa.Table]:

@@ -217,16 +217,16 @@ def conform(
     may have been written of some columns only.
     """
     batch = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
-    known = {*schema.field_names, *META_COLUMNS}
-    for brought in batch.schema:
-        if brought.name not in known and not has_no_value(brought.type):
-            raise InvalidInput("table has no such column", column=brought.name)
-    wanted = known if columns is None else set(columns)
-    if strange := wanted - known:
+    all_names = {*schema.field_names, *META_COLUMNS}
+    for new_column in batch.schema:
+        if new_column.name not in all_names and not has_no_value(new_column.type):
+            raise InvalidInput("table has no such column", column=new_column.name)
+    chosen_names = all_names if columns is None else set(columns)
+    if strange := chosen_names - all_names:
         raise InvalidInput("table has no such column", column=min(strange))
     present = dict(zip(batch.column_names, batch.columns, strict=True))
     pairs = zip(schema.tree.fields, schema.arrow, strict=True)
-    chosen = [(field, target) for field, target in pairs if field.name in wanted]
+    chosen = [(field, target) for field, target in pairs if field.name in chosen_names]
     fields = [target for _, target in chosen]
     arrays = [
         _filled(batch.num_rows, field, target.type, are_stored)

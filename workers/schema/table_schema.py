@@ -36,7 +36,7 @@ class TableSchema:
     tree: Struct = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        tree, arrow = _parsed(self.avro_json)
+        tree, arrow = _parse(self.avro_json)
         object.__setattr__(self, "tree", tree)
         object.__setattr__(self, "arrow", arrow)
 
@@ -61,7 +61,7 @@ class TableSchema:
         any row, its record named after the table as Hudi does. Raises InvalidInput naming the
         column whose name or type the format cannot hold.
         """
-        if repeated := repeated_names(schema.names):
+        if repeated := find_repeated_names(schema.names):
             raise InvalidInput("two columns have one name", column=repeated[0])
         columns = [
             column
@@ -132,23 +132,23 @@ class TableSchema:
 
         Raises InvalidInput for a column that the table has not.
         """
-        wanted = set(columns)
-        if unknown := wanted - set(self.field_names):
+        chosen_names = set(columns)
+        if unknown := chosen_names - set(self.field_names):
             raise InvalidInput("table has no such column", column=min(unknown))
         avro = self.to_avro()
         return TableSchema.from_avro(
-            {**avro, "fields": [one for one in avro["fields"] if one["name"] in wanted]}
+            {**avro, "fields": [one for one in avro["fields"] if one["name"] in chosen_names]}
         )
 
 
 @lru_cache(maxsize=32)
-def _parsed(avro_json: str) -> tuple[Struct, pa.Schema]:
-    """Every commit carries the schema, and nearly all of them the same."""
+def _parse(avro_json: str) -> tuple[Struct, pa.Schema]:
+    """Return the tree and the Arrow schema. Nearly all commits of a table carry the same text."""
     tree = parse_record(json.loads(avro_json))
     return tree, pa.schema(arrow_fields(tree.fields))
 
 
-def repeated_names(names: Iterable[str]) -> list[str]:
+def find_repeated_names(names: Iterable[str]) -> list[str]:
     """Return the names that occur more than once, sorted."""
     return sorted(name for name, times in Counter(names).items() if times > 1)
 

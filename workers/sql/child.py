@@ -90,14 +90,14 @@ class StatementDatabase:
         """Slice by slice where the statement reads the table once."""
         table = open_(open_storage(wanted["location"]), system_ports())
         scan = plan_scan(table, columns=wanted["columns"], as_of=wanted.get("as_of"))
-        scan = scan.guided(wanted.get("hint"))
+        scan = scan.with_hint(wanted.get("hint"))
         schema = self.show(scan.schema.empty_table(), wanted).schema
         reader = pa.RecordBatchReader.from_batches(schema, self._batches(scan, wanted))
         rows = reader if wanted["times_read"] == 1 else reader.read_all()
         self._database.register(wanted["relation"], rows)
 
     def _batches(self, scan: Scan, wanted: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-        """One slice after the other: the process may hold little."""
+        """Yield one slice after the other: the process may hold little."""
         try:
             for batch in replace(scan, threads=1).to_batches():
                 yield from self.show(pa.Table.from_batches([batch]), wanted).to_batches()

@@ -49,7 +49,7 @@ class DuckEngine:
         """The table's rows as of now in memory, without slices and row groups that the hint
         refutes.
         """
-        self._database.register(name, table.scan(columns).guided(hint).to_arrow())
+        self._database.register(name, table.scan(columns).with_hint(hint).to_arrow())
 
     def bind_snapshot(self, name: str, snapshot: Snapshot) -> None:
         """Slice by slice where the query reads it once."""

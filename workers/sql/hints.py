@@ -1,4 +1,4 @@
-"""Conditions of a query that tell where rows of a table may be left unread.
+"""Conditions of a query by which rows of a table may be left unread.
 
 A hint holds for every row that the query can use, so slices and row groups that it refutes are not
 read. The engine that computes the query still filters each row by its own rules.
@@ -13,7 +13,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from workers.errors import InvalidInput
-from workers.read.predicate import predicate_of
+from workers.read.predicate import Predicate, predicate_of
+from workers.read.pruning import Condition
 from workers.sql.relations import times_read
 from workers.sql.statements import condition_text, table_name
 
@@ -31,7 +32,7 @@ def find_hint(queries: Sequence[exp.Expr], name: str, schema: pa.Schema) -> str 
     tables = (table for query in queries for table in query.find_all(exp.Table))
     table = next(table for table in tables if table_name(table) == name)
     select = table.find_ancestor(exp.Select)
-    if select is None or not _is_first_of(table, select):
+    if select is None or not _is_first(table, select):
         return None
     where = select.args.get("where")
     if where is None:
@@ -40,7 +41,27 @@ def find_hint(queries: Sequence[exp.Expr], name: str, schema: pa.Schema) -> str 
     return " AND ".join(f"({text})" for text in texts) or None
 
 
-def _is_first_of(table: exp.Table, select: exp.Select) -> bool:
+def find_hint_predicate(
+    queries: Sequence[exp.Expr], name: str, schema: pa.Schema
+) -> Predicate | None:
+    """Return the hint of `find_hint` as a scan takes it, or None."""
+    hint = find_hint(queries, name, schema)
+    return None if hint is None else predicate_of(hint, schema).as_hint()
+
+
+def find_conditions(where: exp.Expr | None, schema: pa.Schema) -> tuple[Condition, ...]:
+    """Return what the condition of a statement requires of single columns; nothing if it holds a
+    query, or something that a table's own predicates cannot express.
+    """
+    if where is None or where.find(exp.Query) is not None:
+        return ()
+    try:
+        return predicate_of(condition_text(where), schema).conditions
+    except InvalidInput:
+        return ()
+
+
+def _is_first(table: exp.Table, select: exp.Select) -> bool:
     clause = select.args.get("from_")
     joins = select.args.get("joins") or []
     is_whole = not any(table.args.get(part) for part in ("sample", "pivots", "joins", "laterals"))
@@ -73,7 +94,7 @@ def _text(part: exp.Expr, table: exp.Table, is_joined: bool, schema: pa.Schema) 
     columns = list(part.find_all(exp.Column))
     for column in columns:
         spelling = spellings.get(column.name.lower())
-        if spelling is None or not _is_of(column, table, is_joined):
+        if spelling is None or not _is_column(column, table, is_joined):
             return None
         if not _fits(schema.field(spelling).type, part):
             return None
@@ -85,7 +106,7 @@ def _text(part: exp.Expr, table: exp.Table, is_joined: bool, schema: pa.Schema) 
         return None
 
 
-def _is_of(column: exp.Column, table: exp.Table, is_joined: bool) -> bool:
+def _is_column(column: exp.Column, table: exp.Table, is_joined: bool) -> bool:
     if column.args.get("db") is not None or column.args.get("catalog") is not None:
         return False
     if not column.table:

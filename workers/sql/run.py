@@ -23,8 +23,7 @@ from workers.errors import InvalidInput, PlanChanged
 from workers.lakehouse import LakehouseTable
 from workers.options.write_options import WriteOptions, write_options
 from workers.ports import RandomIds
-from workers.read.predicate import predicate_of
-from workers.read.pruning import Condition, SlicePruner
+from workers.read.pruning import SlicePruner
 from workers.schema.table_schema import TableSchema
 from workers.sql.altering import Altering
 from workers.sql.conversion import Conversion
@@ -32,7 +31,7 @@ from workers.sql.create import column_type, create
 from workers.sql.duck import DuckEngine
 from workers.sql.engine import Engine, Snapshot
 from workers.sql.expressions import SOURCE
-from workers.sql.hints import find_hint
+from workers.sql.hints import find_conditions, find_hint, find_hint_predicate
 from workers.sql.plan import Plan
 from workers.sql.plans import Planner
 from workers.sql.relations import (
@@ -53,7 +52,6 @@ from workers.sql.statements import (
     Merge,
     Select,
     Update,
-    condition_text,
     statement_of,
 )
 from workers.table.schema_history import current_schema
@@ -243,16 +241,15 @@ class _Run:
         arrow = context.schema.arrow
         is_read_once = sum(times_read(query, self.name) for query in plan.queries) == 1
         # A subquery that reads the target again may need rows that the condition leaves out.
-        conditions = _conditions(plan, arrow) if is_read_once else ()
+        conditions = find_conditions(plan.where, arrow) if is_read_once else ()
         pruner = SlicePruner(config, arrow, conditions)
-        hint = find_hint(plan.queries, self.name, arrow)
         return Snapshot(
             replace(self.table.table, config=config),
             context.schema,
             tuple(one for one in context.slices.values() if pruner.may_hold(one)),
             self._columns(plan, self.name, arrow),
             is_read_once,
-            None if hint is None else predicate_of(hint, arrow).as_hint(),
+            find_hint_predicate(plan.queries, self.name, arrow),
         )
 
     def _refuse_doubles(self, plan: Plan) -> None:
@@ -332,15 +329,3 @@ def _doubles(plan: Plan) -> exp.Query:
         )
         .limit(1)
     )
-
-
-def _conditions(plan: Plan, schema: pa.Schema) -> tuple[Condition, ...]:
-    """The conditions that show where matching rows may be; none where a table's own predicates have
-    no words for the condition.
-    """
-    if plan.where is None or plan.where.find(exp.Query) is not None:
-        return ()
-    try:
-        return predicate_of(condition_text(plan.where), schema).conditions
-    except InvalidInput:
-        return ()

@@ -20,7 +20,7 @@ from workers.read.log_versions import IS_DELETED
 from workers.schema.from_arrow import optional
 from workers.schema.portable import check_portable
 from workers.schema.reconcile import reconcile, select_changed_columns
-from workers.schema.table_schema import TableSchema, repeated_names
+from workers.schema.table_schema import TableSchema, find_repeated_names
 from workers.schema.widening import may_be_added
 from workers.table.table import Table
 from workers.write.deletes import ordering_wrapper
@@ -99,11 +99,11 @@ def _reconcile_schema(
 
 def _refuse_lacking(schema: TableSchema, batch: pa.Schema) -> None:
     """A row may be new, however few columns a batch brings."""
-    brought = set(batch.names)
+    batch_names = set(batch.names)
     lacking = [
         field.name
         for field in schema.tree.fields
-        if not may_be_added(field) and field.name not in brought
+        if not may_be_added(field) and field.name not in batch_names
     ]
     if lacking:
         raise InvalidInput("the batch lacks columns that the table requires", missing=lacking)
@@ -131,8 +131,8 @@ def written_columns(
         return tuple(name for name in names if name in located)
     # Under a global index a row may leave its file group, and takes all of its columns along.
     if config.takes_narrow_rows and batch is not None and not config.is_global:
-        brought = set(batch.names)
-        return tuple(name for name in names if name in brought)
+        batch_names = set(batch.names)
+        return tuple(name for name in names if name in batch_names)
     return names
 
 
@@ -220,5 +220,5 @@ def check_written_groups(rule: GroupRule, brought_names: Sequence[str]) -> None:
 def _require(batch: pa.Schema, names: tuple[str, ...]) -> None:
     if missing := [name for name in names if name not in batch.names]:
         raise InvalidInput("the batch lacks key, partition or ordering columns", missing=missing)
-    if twice := repeated_names(batch.names):
+    if twice := find_repeated_names(batch.names):
         raise InvalidInput("the batch has columns of the same name", columns=twice)

@@ -184,14 +184,14 @@ def _brought(
     group: ColumnGroup, rows: pa.Table, written: Mask, deleted: Mask
 ) -> dict[str, OrderingText | None]:
     count = int(np.count_nonzero(written))
-    known = set(rows.column_names)
+    all_names = set(rows.column_names)
     facts: dict[str, OrderingText | None] = {
         "rows": count,
         "deletes": int(np.count_nonzero(written & deleted)),
         "nulls": sum(
             int(np.count_nonzero(written & ~deleted & rows.column(name).is_null().to_numpy()))
             for name in group.columns
-            if name in known and group.keeps_null(name)
+            if name in all_names and group.keeps_null(name)
         ),
         "skipped": rows.num_rows - count,
     }

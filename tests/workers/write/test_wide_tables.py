@@ -36,7 +36,7 @@ _SHAPES: dict[str, dict[str, Any]] = {
 def test_no_step_that_costs_as_much_as_a_schema_is_made_per_column(
     shape: str, tmp_path: Path
 ) -> None:
-    few, many = (_measured(tmp_path / str(count), shape, count) for count in (6, 18))
+    few, many = (_measure(tmp_path / str(count), shape, count) for count in (6, 18))
 
     more = {place: (few[place], count) for place, count in many.items() if count > few[place]}
     assert not more
@@ -52,7 +52,7 @@ def test_calls_grow_with_the_columns_and_not_with_their_square(tmp_path: Path) -
     assert third - second < 2.3 * (second - first)
 
 
-def _measured(folder: Path, shape: str, count: int) -> Counter[str]:
+def _measure(folder: Path, shape: str, count: int) -> Counter[str]:
     with column_work() as counts:
         _life(folder, shape, count)
     return counts
@@ -61,7 +61,7 @@ def _measured(folder: Path, shape: str, count: int) -> Counter[str]:
 def _life(folder: Path, shape: str, count: int) -> None:
     """Everything that happens to a table, once."""
     names = [f"c{number}" for number in range(count)]
-    table = _created(folder, shape, names)
+    table = _create(folder, shape, names)
     table.write(_rows(6, names, 1), operation="bulk_insert", options=_WRITE)
     for ts in (2, 3):
         table.write(_rows(3, names, ts), options=_WRITE)
@@ -77,7 +77,7 @@ def _life(folder: Path, shape: str, count: int) -> None:
     assert table.read().num_rows == 5
 
 
-def _created(folder: Path, shape: str, names: list[str]) -> LakehouseTable:
+def _create(folder: Path, shape: str, names: list[str]) -> LakehouseTable:
     described = _SHAPES[shape]
     options = {"hoodie.bucket.index.num.buckets": "1", **described.get("options", {})}
     ordering = ["ts"]

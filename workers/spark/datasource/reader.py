@@ -18,10 +18,10 @@ from pyspark.sql.types import StructType
 from workers.errors import InvalidInput
 from workers.read.changes import changes_schema, plan_changes
 from workers.read.file_slice import slice_schema
+from workers.read.refuted_slices import leave_out_unmatched
 from workers.read.request import Query, ReadRequest, check_columns
 from workers.read.scan_plan import scan_of
 from workers.read.snapshot import schema_for_reading
-from workers.read.unmatched import leave_out_unmatched
 from workers.schema.table_schema import TableSchema
 from workers.spark.datasource.refusing import in_one_sentence
 from workers.spark.scan import ReadContext, Work, piece_batches

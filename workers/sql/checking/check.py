@@ -77,7 +77,7 @@ def _checked(query: exp.Query, readable: Readable) -> CheckedSelect:
             tuple(_read_of(named.readable[name].columns, read[relation])),
             named.times_read[name],
             *named.sources[name],
-            find_hint([query], relation, _shown(named.readable[name])),
+            find_hint([query], relation, _select_unmasked(named.readable[name])),
         )
         for name, relation in named.relations.items()
     }
@@ -112,7 +112,7 @@ def _type(text: str, column: str) -> pa.DataType:
         return pa.null()
 
 
-def _shown(table: ReadableTable) -> pa.Schema:
+def _select_unmasked(table: ReadableTable) -> pa.Schema:
     """The columns that are not masked, of those that have a type of ours."""
     return pa.schema(
         [

@@ -45,7 +45,7 @@ class CheckedTable:
     as_of: InstantTime | None = None
     """The completion time as of which it is read; None for its latest rows."""
     hint: str | None = None
-    """A condition on columns that are not masked: rows that do not meet it may be left unread."""
+    """A condition on columns that are not masked: rows that fail it may be left unread."""
 
 
 @dataclass(frozen=True, slots=True)

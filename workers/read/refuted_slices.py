@@ -36,8 +36,8 @@ def leave_out_unmatched(scan: Scan, statistics: StatisticsSource | None = None) 
     def judge(at: int) -> PlannedSlice:
         planned = scan.planned[at]
         assert planned.slice_.base_file is not None, planned
-        known = source.of_file(planned.slice_.base_file, pruner.columns)
-        reason = None if known is None else find_refuting_columns(known, pruner)
+        file = source.of_file(planned.slice_.base_file, pruner.columns)
+        reason = None if file is None else find_refuting_columns(file, pruner)
         return replace(planned, left_out_by=None if reason is None else f"statistics of {reason}")
 
     numbers = sorted(judged)
@@ -46,13 +46,13 @@ def leave_out_unmatched(scan: Scan, statistics: StatisticsSource | None = None) 
     except NotFound as error:
         raise expired(error) from error
     by_number = dict(zip(numbers, answers, strict=True))
-    planned = tuple(by_number.get(at, one) for at, one in enumerate(scan.planned))
+    planned = tuple(by_number.get(at, slice_) for at, slice_ in enumerate(scan.planned))
     return replace(scan, planned=planned)
 
 
-def find_refuting_columns(known: FileKnown, pruner: RowGroupPruner) -> str | None:
+def find_refuting_columns(file: FileKnown, pruner: RowGroupPruner) -> str | None:
     """Return the columns by which all row groups of a file are left out; None if one is read."""
-    reasons = pruner.reasons(known).values()
+    reasons = pruner.reasons(file).values()
     if any(reason is None for reason in reasons):
         return None
     return ", ".join(sorted({str(reason) for reason in reasons})) or "no rows"
