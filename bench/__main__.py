@@ -59,6 +59,13 @@ ALL: Final[dict[str, Workload]] = {
     "memory": memory.compaction_memory,
     "early_conflict": early_conflict.early_conflict,
 }
+NEEDS: Final[dict[str, tuple[str, ...]]] = {
+    "upsert_cow": ("bulk_insert",),
+    "upsert_one": ("bulk_insert", "upsert_mor"),
+    "delete": ("bulk_insert", "upsert_mor"),
+    "compaction": ("read_logs",),
+}
+"""Workloads whose tables others continue with."""
 Alone = Callable[[Path], Iterator[Line]]
 STANDALONE: Final[dict[str, Alone]] = {
     "markers": markers.marker_server,
@@ -115,6 +122,12 @@ def _replaced(former: list[dict[str, Any]], measured: list[dict[str, Any]]) -> l
     return [*kept, *again.values()]
 
 
+def add_needed(names: list[str]) -> list[str]:
+    """Return the workloads with those whose tables they need, each once, in the order of `ALL`."""
+    needed = {other for name in names for other in NEEDS.get(name, ())}
+    return [name for name in ALL if name in needed or name in names]
+
+
 def _run_alone(options: argparse.Namespace, names: list[str]) -> list[Line]:
     log = logging.getLogger("bench")
     folder = Path(options.folder)
@@ -165,7 +178,7 @@ def _run(
                 hudi = stack.enter_context(engine("hudi", tables, python=python, arguments=(jar,)))
         data = Dataset(folder / "data", rows)
         bench = Bench(data, tables, ours, hudi, delta, options.repeats)
-        for name in names:
+        for name in add_needed(names):
             log.info("%s, %s rows, load average %.1f", name, rows, os.getloadavg()[0])
             try:
                 for line in ALL[name](bench):
@@ -190,7 +203,7 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
         "--minutes", type=int, default=sink_memory.MINUTES, help="sink_memory: how long"
     )
     names = ",".join([*ALL, *STANDALONE])
-    parser.add_argument("--only", help=f"some of {names}; later ones need earlier tables")
+    parser.add_argument("--only", help=f"some of {names}; what they need runs first")
     parser.add_argument("--alone", action="store_true", help="without Apache Hudi and delta-rs")
     parser.add_argument(
         "--folder", default=str(ROOT / "var" / "bench"), help="data and tables, some GB"
