@@ -63,7 +63,7 @@ def _add(nulls: dict[str, int | None], footer: pq.FileMetaData) -> None:
             continue
         for number in range(footer.num_row_groups):
             statistics = footer.row_group(number).column(columns[name]).statistics
-            if statistics is None or not statistics.has_null_count:
+            if statistics is None or statistics.null_count is None:
                 nulls[name] = None
                 break
             count += statistics.null_count
