@@ -70,7 +70,7 @@ class AlertBoard:
 
 
 def alert_board(user: User, now: datetime, firing_max: int = FIRING_MAX) -> AlertBoard:
-    """Return the alerts of the tables that `user` may see. Three queries, next to those for roles."""
+    """Return alerts of the tables that `user` may see. Three queries, next to those for roles."""
     shown = Alert.objects.filter(
         table__in=visible_tables(user), fired_at__isnull=False
     ).select_related("table")

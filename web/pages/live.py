@@ -131,12 +131,12 @@ def live_parts(request: HttpRequest, slug: str) -> HttpResponse:
     look = _Look(person(request), table, timezone.now())
     every = [*_PARTS, *head_parts()]
     names = request.GET["names"].split(",") if "names" in request.GET else every
-    known = [name for name in every if name in names]
-    if not known:
+    listed = [name for name in every if name in names]
+    if not listed:
         raise Http404("no part of this page is named")
     look.read_all()
     parts = []
-    for name in known:
+    for name in listed:
         if head_part := head_parts().get(name):
             template, context = head_part.template, head_part.context(table)
         else:

@@ -80,7 +80,7 @@ def test_every_table_is_synced_although_rounds_are_short_and_one_table_never_res
 
 
 class Busy(ManualClock):
-    """Whoever sleeps first finds another commit afterwards."""
+    """A clock whose first sleep ends with another commit."""
 
     def __init__(self, commit: Callable[[], object]) -> None:
         super().__init__()
@@ -98,12 +98,12 @@ def test_table_that_changes_is_followed_until_the_next_round(lake: Lake) -> None
     sync_round()
     SyncMark.objects.update(tried_at=timezone.now() - timedelta(seconds=1))
     clock = Busy(lambda: lake.commit(OSLO))
-    known = lake.row.instants.count()
+    instants_before = lake.row.instants.count()
 
     synced = follow_changes(clock.monotonic_s() + SYNC_EVERY_S, clock)
 
     assert synced >= 1
-    assert lake.row.instants.count() == known + 1
+    assert lake.row.instants.count() == instants_before + 1
     assert clock.monotonic_s() <= SYNC_EVERY_S + ManualClock().monotonic_s()
 
 
