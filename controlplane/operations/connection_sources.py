@@ -68,7 +68,7 @@ def bucket_files(
     connection, path = _open_bucket(source, namespace)
 
     def check(named: str) -> str:
-        return _checked_object(named, connection)
+        return _find_object(named, connection)
 
     try:
         return find_source_files(path, check, kind=kind, connection=connection), connection
@@ -78,7 +78,7 @@ def bucket_files(
 
 def _check_bucket_path(source: Mapping[str, Any], namespace: str) -> None:
     connection, path = _open_bucket(source, namespace)
-    find_named_places(path, lambda named: _checked_object(named, connection), is_here=False)
+    find_named_places(path, lambda named: _find_object(named, connection), is_here=False)
 
 
 def _open_bucket(source: Mapping[str, Any], namespace: str) -> tuple[BucketConnection, str]:
@@ -89,7 +89,7 @@ def _open_bucket(source: Mapping[str, Any], namespace: str) -> tuple[BucketConne
     return connection, path
 
 
-def _checked_object(path: str, connection: BucketConnection) -> str:
+def _find_object(path: str, connection: BucketConnection) -> str:
     """Return the place of an object by its name alone. Raises InvalidRequest."""
     tables = [resolved_location(root) for root in settings.SLUICE_TABLE_ROOTS]
     try:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from controlplane.errors import InvalidRequest
+from controlplane.operations.overwrites import OVERWRITES
 from controlplane.operations.source_places import to_stored_file
 from controlplane.tables.models import Table
 from workers.errors import InvalidInput
@@ -72,6 +73,12 @@ def with_kept_parameters(
     del merged["kind"]
     own = _OF_CSV if service == "delete" else frozenset[str]()
     return {name: value for name, value in merged.items() if name not in own or name in parameters}
+
+
+def keep_parameters(table: Table, service: str, parameters: Mapping[str, str]) -> None:
+    """Keep the options of a file that overwrites, for the next file of the table."""
+    if service in OVERWRITES and (path := parameters.get(PATH_KEY, "").strip()):
+        keep_options(table, {"kind": get_kind(path) or "csv", **parameters})
 
 
 def keep_options(table: Table, source: Mapping[str, Any]) -> None:

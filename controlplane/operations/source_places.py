@@ -83,7 +83,7 @@ def to_stored_file(part: Mapping[str, Any]) -> dict[str, Any]:
     return {**part, PATH_KEY: get_place(find_upload(path.strip(), None))}
 
 
-def checked_rows_files(path: str, by: User | None, kind: str = "") -> list[SourceFile]:
+def find_rows_files(path: str, by: User | None, kind: str = "") -> list[SourceFile]:
     """The files that a path names for `by`: one, a folder, or a pattern of names, each as
     `checked_rows_place` checks it. An upload has the name that its user gave it.
 
@@ -95,17 +95,22 @@ def checked_rows_files(path: str, by: User | None, kind: str = "") -> list[Sourc
 
 
 def check_rows_files(path: str, by: User | None) -> None:
-    """Refuse, as InvalidRequest, a path that `checked_rows_files` refuses for the place of its
+    """Refuse, as InvalidRequest, a path that `find_rows_files` refuses for the place of its
     folder or of a file. Nothing has to be there yet, and no bucket is asked.
     """
     is_here = not is_bucket_location(path)
     find_named_places(path, lambda named: checked_rows_place(named, by), is_here=is_here)
 
 
-def check_source_files(path: str, by: User | None, *, is_shell: bool = False) -> None:
-    """Refuse, as InvalidRequest, files that `by` may not load: of the node's own files alone. A
-    shell may name any file of this machine outside of tables.
+def check_source_files(
+    parameters: Mapping[str, str], by: User | None, *, is_shell: bool = False
+) -> None:
+    """Refuse, as InvalidRequest, parameters of a service that name files which `by` may not load:
+    of the node's own files alone. A shell may name any file of this machine outside of tables.
     """
+    path = parameters.get(PATH_KEY, "").strip()
+    if not path:
+        return
 
     def check(named: str) -> str:
         return checked_file_of_shell(named) if is_shell else checked_source(named, by)

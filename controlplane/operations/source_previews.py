@@ -28,7 +28,7 @@ from controlplane.operations.connection_sources import (
 from controlplane.operations.descriptions.write import FILES
 from controlplane.operations.load_defaults import with_kept_options
 from controlplane.operations.query_sources import SQL, checked_query
-from controlplane.operations.source_places import checked_rows_files
+from controlplane.operations.source_places import find_rows_files
 from controlplane.operations.table_creation.suggesting import (
     COPIED_BYTES_MAX,
     Sample,
@@ -124,7 +124,7 @@ def _file_sample(source: Mapping[str, Any], table: Table, by: User) -> Sample:
     if has_connection(source):
         files, connection = bucket_files(source, table.namespace, kind)
     else:
-        files = checked_rows_files(str(source.get("path", "")), by, kind)
+        files = find_rows_files(str(source.get("path", "")), by, kind)
     for file in files[:1]:
         check_in_no_table(file.place, connection)
     with TemporaryDirectory(prefix="sluice-preview-") as scratch:

@@ -196,8 +196,8 @@ def test_folder_of_a_connection_is_listed_below_its_prefix(
     open_with(drop, drop.location).put("2026/old.json", LINES)
 
     for path in ("2026/", "2026/*.json"):
-        shown = preview_source(lake.row, {**S3, "path": path}, by=operator)
-        assert (shown.files, shown.rows_sampled) == (["new.json", "old.json"], 2)
+        preview = preview_source(lake.row, {**S3, "path": path}, by=operator)
+        assert (preview.files, preview.rows_sampled) == (["new.json", "old.json"], 2)
     copies = files_here(
         rows_in_bucket(drop, "2026/o*", {}, "json"), tmp_path, bytes_max=100, connection=drop
     )

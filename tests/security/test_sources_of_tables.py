@@ -119,12 +119,12 @@ def pattern(thief: Thief) -> str:
     return f"{thief.file.parent}/*.parquet"
 
 
-def linked_and_matched(thief: Thief) -> str:
+def match_a_link(thief: Thief) -> str:
     (thief.drop / "mine.parquet").symlink_to(thief.file)
     return f"{thief.drop}/m*.parquet"
 
 
-def linked_folder(thief: Thief) -> str:
+def link_a_folder(thief: Thief) -> str:
     (thief.drop / "mine").symlink_to(thief.file.parent)
     return f"{thief.drop}/mine/"
 
@@ -154,7 +154,7 @@ def timeline(thief: Thief) -> str:
 
 PLACES = [
     plain, dotted, linked, below_a_link, the_table, all_tables, above_all, pattern,
-    pattern_in_the_drop, address, letters, timeline, linked_and_matched, linked_folder,
+    pattern_in_the_drop, address, letters, timeline, match_a_link, link_a_folder,
 ]  # fmt: skip
 
 

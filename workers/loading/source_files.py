@@ -116,7 +116,7 @@ def rows_under_root(path: str, environment: Mapping[str, str], kind: str = "") -
 def rows_in_bucket(
     connection: BucketConnection, path: str, environment: Mapping[str, str], kind: str = ""
 ) -> list[SourceFile]:
-    """As `rows_under_root`, below the prefix of a connection."""
+    """Return the files below the prefix of a connection, as `rows_under_root`."""
     return find_source_files(
         path,
         lambda named: rows_place_in_bucket(connection, named, environment),
@@ -136,7 +136,7 @@ def files_here(
 
     Raises what `file_here` raises, InvalidInput for a file that does not exist.
     """
-    found, left = [], bytes_max
+    copies, left = [], bytes_max
     for number, file in enumerate(files):
         is_copied, own = is_bucket_location(file.place), scratch
         if is_copied and len(files) > 1:
@@ -146,8 +146,8 @@ def files_here(
         if not here.is_file():
             raise InvalidInput("there is no such file", path=file.path[:200])
         left -= here.stat().st_size if is_copied else 0
-        found.append(InputFile(file.name, path=here))
-    return found
+        copies.append(InputFile(file.name, path=here))
+    return copies
 
 
 def split_pattern(path: str) -> tuple[str, str] | None:

@@ -23,6 +23,7 @@ from controlplane.tables.locations import checked_location
 from controlplane.tables.models import DEFAULT_NAMESPACE, Table
 from workers.errors import InvalidInput, LakehouseError, TableNotFound
 from workers.lakehouse import LakehouseTable, create_table, open_table
+from workers.loading.options import DECODED_KEY
 from workers.options.write_options import write_options
 from workers.write.removal import remove_unwritten
 
@@ -100,6 +101,13 @@ class LoadTarget:
             listed = ", ".join(f"{name}={options[name]}" for name in from_table)
             self.command.stdout.write(f"options kept with the table: {listed}")
         return options
+
+    def check_decoded_size(self, requested: Mapping[str, Any]) -> None:
+        """Refuse, as PermissionDenied, a user of `--as` who is no admin of the table and lets a
+        file decode to any size.
+        """
+        if requested.get(DECODED_KEY) and acting_user() is not None:
+            check_role(self.find_row(), Permission.ADMINISTER)
 
     def keep_load_options(self, requested: Mapping[str, Any]) -> None:
         """Keep the options of this file for the table's next one."""

@@ -20,10 +20,9 @@ from controlplane.operations.ask import Ask, Request, Requester, Wanted
 from controlplane.operations.confirmation import Confirmation
 from controlplane.operations.descriptions.services import PARAMETER_CHARS_MAX
 from controlplane.operations.kinds.kind import Cancelling, Kind
-from controlplane.operations.load_defaults import keep_options, with_kept_parameters
+from controlplane.operations.load_defaults import keep_parameters, with_kept_parameters
 from controlplane.operations.models import Operation
 from controlplane.operations.outcomes import Outcome, without_effect
-from controlplane.operations.overwrites import OVERWRITES
 from controlplane.operations.permissions import (
     is_destructive,
     permission_of,
@@ -43,7 +42,6 @@ from controlplane.tables.models import Table
 from controlplane.tables.row_access import row_access, whole_access
 from workers.errors import InvalidInput, LakehouseError, NotFound, StorageFailed
 from workers.jobs import ServiceJob
-from workers.loading.source_files import get_kind
 from workers.table_services import registry
 from workers.table_services.given_rows import PATH_KEY
 
@@ -70,11 +68,10 @@ def plan_service(
     """
     _check_role(service, by, table)
     _check_parameters(parameters)
+    check_source_files(parameters, by, is_shell=is_shell)
     path = parameters.get(PATH_KEY, "").strip()
-    if path:
-        check_source_files(path, by, is_shell=is_shell)
-        parameters = parameters if is_shell else to_stored_file(parameters)
-        parameters = with_kept_parameters(table, service, parameters)
+    parameters = parameters if is_shell else to_stored_file(parameters)
+    parameters = with_kept_parameters(table, service, parameters)
     try:
         plan = registry.service(service).plan(engine_table(table), parameters)
     except StorageFailed as error:
@@ -199,8 +196,7 @@ def do_request_service(
     )
     ask = ServiceAsk(table, service, parameters)
     operation = do_request(ask, Requester.person(by), given)
-    if service in OVERWRITES and (path := parameters.get(PATH_KEY, "").strip()):
-        keep_options(table, {"kind": get_kind(path) or "csv", **parameters})
+    keep_parameters(table, service, parameters)
     return operation
 
 

@@ -19,7 +19,7 @@ from controlplane.errors import InvalidRequest, StorageUnavailable
 from controlplane.operations.query_sources import SQL, checked_query
 from controlplane.operations.source_places import (
     checked_file_of_shell,
-    checked_rows_files,
+    find_rows_files,
 )
 from controlplane.sql.limits import ROWS_MAX
 from workers.errors import InvalidInput, LakehouseError, NotFound
@@ -117,7 +117,7 @@ def suggest_table(
             named = str(Path(path).absolute()) + ("/" if path.endswith("/") else "")
             files = find_source_files(named, checked_file_of_shell, kind=kind)
         else:
-            files = checked_rows_files(path, by, kind)
+            files = find_rows_files(path, by, kind)
         for file in files[:1]:
             check_in_no_table(file.place)
         with TemporaryDirectory(prefix="sluice-suggestion-") as scratch:

@@ -66,7 +66,7 @@ class Node:
     drop: Path
     run: Path
     client: Client
-    """Of an admin."""
+    """Signed in as an admin."""
 
     @property
     def location(self) -> Path:

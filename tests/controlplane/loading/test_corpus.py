@@ -1,4 +1,4 @@
-"""Each file of `tests/files` through each entry point: the rows beside it, or the refusal."""
+"""Files of `tests/files` through each entry point: the rows of their JSON files, or the refusal."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check(case: Case, node: Node, name: str, enter: EntryPoint) -> None:
         pytest.skip("a row without a key is loaded by no request")
     if name == "overwrite" and not case.refused and not case.rows:
         case = replace(case, refused="the file has no rows, so nothing would replace")
-    prepare(load, node, name)
+    prepare(load, node, name, case.key)
     if not case.refused:
         enter(load, node)
         rows = open_table(str(node.location)).read(columns=list(case.types))
@@ -55,10 +55,12 @@ def check(case: Case, node: Node, name: str, enter: EntryPoint) -> None:
     assert list_files(node) == before
 
 
-def prepare(load: FileLoad, node: Node, name: str) -> None:
+def prepare(load: FileLoad, node: Node, name: str, key: str) -> None:
     """Create the table that the load needs, without columns where the file suggests none."""
     if load.table is not None:
         node.create(load)
+    elif name in BY_FILE and key:
+        node.create_empty(load)  # No file may suggest another key.
     elif name in BY_FILE:
         try:
             node.create_by_file(load)

@@ -1,4 +1,4 @@
-"""A small file that decodes to gigabytes is loaded where an admin says so, and by no other user."""
+"""A small file that decodes to gigabytes is loaded with an option of admins alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workers.errors import InvalidInput
 from workers.loading.options import load_options
 from workers.loading.reader import open_rows
 
-SCHEMA = pa.schema([pa.field("id", pa.string()), pa.field("n", pa.int64())])
+SCHEMA = pa.schema({"id": pa.string(), "n": pa.int64()})
 PATHS = ("operations/", "sources/preview/", "services/delete/plan/")
 
 

@@ -1,4 +1,4 @@
-"""Folders and patterns of names as sources of requests: each file is checked, shown and loaded."""
+"""Folders and patterns of names as sources of requests: each file is checked, answer and loaded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.controlplane.loading.entry_points import (
 from workers.lakehouse import open_table
 from workers.storage.opening import open_storage
 
-SCHEMA = pa.schema([pa.field("id", pa.string()), pa.field("n", pa.int64())])
+SCHEMA = pa.schema({"id": pa.string(), "n": pa.int64()})
 PREVIEW = f"{TABLES}{SLUG}/sources/preview/"
 
 
@@ -46,7 +46,7 @@ def read(node: Node) -> list[tuple[str, int]]:
     return sorted((row["id"], row["n"]) for row in rows)
 
 
-def load_of(path: object, **options: str) -> FileLoad:
+def build_load(path: object, **options: str) -> FileLoad:
     return FileLoad(Path(str(path)), {"format": "csv", **options}, SCHEMA)
 
 
@@ -54,17 +54,17 @@ def load_of(path: object, **options: str) -> FileLoad:
 def test_preview_shows_the_files_in_the_order_of_their_load(
     days: Path, node: Node, name: str
 ) -> None:
-    shown = node.post(PREVIEW, {"source": {"kind": "csv", "path": f"{days}{name}"}})
+    answer = node.post(PREVIEW, {"source": {"kind": "csv", "path": f"{days}{name}"}})
 
-    assert (shown["files"], shown["rows_sampled"]) == (["1.csv", "2.csv"], 4)
-    assert shown["problem"] == ""
+    assert (answer["files"], answer["rows_sampled"]) == (["1.csv", "2.csv"], 4)
+    assert answer["problem"] == ""
 
 
 def test_folder_overwrites_and_deletes_in_one_commit(days: Path, node: Node) -> None:
-    overwrite_by_rest(load_of(days), node)
+    overwrite_by_rest(build_load(days), node)
     assert [key for key, _ in read(node)] == ["a", "b", "c"]
 
-    delete_by_rest(load_of(days / "1*"), node)
+    delete_by_rest(build_load(days / "1*"), node)
     assert read(node) == [("c", 3)]
 
 
@@ -80,17 +80,17 @@ def test_plan_of_a_folder_is_void_once_a_file_is_added(days: Path, node: Node) -
 
 
 def test_suggestion_reads_all_files_of_a_pattern(days: Path, node: Node) -> None:
-    shown = node.post("/api/v1/new-tables/suggestion/", {"path": f"{days}/*.csv"})
+    answer = node.post("/api/v1/new-tables/suggestion/", {"path": f"{days}/*.csv"})
 
-    assert (shown["files"], shown["rows_sampled"]) == (["1.csv", "2.csv"], 4)
-    assert [column["name"] for column in shown["columns"]] == ["n", "id"]
+    assert (answer["files"], answer["rows_sampled"]) == (["1.csv", "2.csv"], 4)
+    assert [column["name"] for column in answer["columns"]] == ["n", "id"]
 
 
 @pytest.mark.spark
 def test_write_over_rest_loads_a_folder_in_one_commit(days: Path, node: Node) -> None:
-    load_by_rest(load_of(days), node)
+    load_by_rest(build_load(days), node)
 
-    # Of two rows with a key the later one of the load stays.
+    # The later row of a key stays.
     assert read(node) == [("a", 1), ("b", 20), ("c", 3)]
 
 
@@ -129,7 +129,7 @@ def test_source_is_refused_in_one_sentence(
     assert f"path={days}/{name[:4]}" in str(refusal.value)
     if name not in ("*", "*.jsonl"):
         with pytest.raises(Refused, match=message):
-            overwrite_by_rest(load_of(f"{days}/{name}"), node)
+            overwrite_by_rest(build_load(f"{days}/{name}"), node)
 
 
 @pytest.mark.parametrize("path", ["/etc/*.conf", "/etc", "/nowhere/*.csv", "../*.csv"])
@@ -150,7 +150,7 @@ def test_folder_of_a_bucket_is_listed_below_a_source_root_alone(
     bucket.put("b.csv", b"id,n\nb,2\n")
     bucket.put("a.csv", b"id,n\na,1\n")
     bucket.put("_c.csv", b"id,n\nc,1\n")
-    node.create(load_of("x"))
+    node.create(build_load("x"))
 
     def preview(path: str) -> dict[str, object]:
         return node.post(PREVIEW, {"source": {"kind": "csv", "path": f"s3://{BUCKET}/{path}"}})

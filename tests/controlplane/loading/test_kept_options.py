@@ -27,7 +27,7 @@ from tests.controlplane.loading.entry_points import (
 )
 from workers.lakehouse import open_table
 
-SCHEMA = pa.schema([pa.field("id", pa.string()), pa.field("price", pa.float64())])
+SCHEMA = pa.schema({"id": pa.string(), "price": pa.float64()})
 KEPT = {"delimiter": ";", "decimal_comma": "true"}
 WORDS = {"reason": "test", "table_name": SLUG}
 OPERATIONS = f"{TABLES}{SLUG}/operations/"

@@ -116,11 +116,11 @@ def test_preview_shows_the_types_and_the_delete_takes_all_rows(node: Node, suffi
     load, rows = write(node, suffix, 15, 40)
     node.create(load)
 
-    shown = preview_by_rest(load, node)
+    answer = preview_by_rest(load, node)
 
-    assert (shown["rows_sampled"], shown["is_whole"], shown["problem"]) == (len(rows), True, "")
+    assert (answer["rows_sampled"], answer["is_whole"], answer["problem"]) == (len(rows), True, "")
     types = {field.name: name_of_type(field.type) for field in load.table or ALL}
-    assert {column["name"]: column["type"] for column in shown["columns"]} == types
+    assert {column["name"]: column["type"] for column in answer["columns"]} == types
     IN_PROCESS["overwrite"](load, node)
     delete_by_rest(load, node)
     assert read(node, load.table or ALL) == []
@@ -128,7 +128,7 @@ def test_preview_shows_the_types_and_the_delete_takes_all_rows(node: Node, suffi
 
 @EVERY_FORMAT
 def test_new_table_of_a_file_has_the_rows(node: Node, suffix: str) -> None:
-    """Without a table the values decide, so numbers and texts are compared by what they say."""
+    """Without a table the values decide, so some columns are compared alone."""
     load, rows = write(node, suffix, 16, 60)
     node.create_by_file(load)
 

@@ -1,4 +1,4 @@
-"""Examples of docs/loading.md give the rows beside them, and its sentences are in the code."""
+"""Examples of docs/loading.md give the rows next to them, and its sentences are in the code."""
 
 from __future__ import annotations
 

@@ -49,7 +49,8 @@ def test_kind_of_a_module_is_opened_where_the_environment_names_the_module(
 
     with pytest.raises(
         InvalidInput,
-        match=r"kind is unknown.*known=\['csv', 'json', 'kafka', 'parquet', 'postgresql', 'sql'\]",
+        match=r"kind is unknown.*known=\['arrow', 'csv', 'json', 'kafka', 'parquet', 'postgresql', "
+        r"'sql'\]",
     ):
         opened(table, STREAM, "")
 

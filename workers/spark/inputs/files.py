@@ -33,7 +33,7 @@ class FileSource(WrittenOnce):
 
     @classmethod
     def from_job(cls, job_source: JobSource, around: Surroundings) -> FileSource:
-        """The CSV, JSON or Parquet files that the job names: one, a folder, or a pattern of names.
+        """Open the files that the job names: one, a folder, or a pattern of names.
         Objects of a bucket are copied first, by the named connection where the job has one.
 
         Raises InvalidInput for an unknown key or option, a path outside the source roots or the
@@ -48,7 +48,7 @@ class FileSource(WrittenOnce):
         return cls(_files_here(job_source, around), options, around)
 
     def frame(self, spark: SparkSession, number: int) -> DataFrame:
-        """All rows of the files, whatever `number`, with the types of the table.
+        """Return all rows of the files, whatever `number`, with the types of the table.
 
         Raises BadRow for a row that the table cannot take.
         """

@@ -22,7 +22,6 @@ from django.core.management import BaseCommand, CommandError
 from controlplane.audit.shell import acting_user
 from controlplane.errors import ControlPlaneError
 from controlplane.node.shell.arguments import add_fields, add_yes
-from controlplane.node.shell.identity import check_role
 from controlplane.node.shell.load_options import (
     LoadProgress,
     add_format,
@@ -39,12 +38,11 @@ from controlplane.operations.connection_sources import (
 )
 from controlplane.operations.descriptions.write import PLANNED_OPERATIONS, WRITE
 from controlplane.operations.source_places import checked_file_of_shell, checked_source
-from controlplane.tables.access import Permission
 from workers.concurrency.outcome import Committed, describe_outcome
 from workers.errors import LakehouseError
 from workers.jobs import OPERATIONS, WriteJob
 from workers.lakehouse import LakehouseTable
-from workers.loading.options import DECODED_KEY, load_options, options_as_text
+from workers.loading.options import load_options, options_as_text
 from workers.loading.source_files import files_here
 from workers.options.write_keys import MEMORY_KEY
 from workers.ports import RandomIds, system_ports
@@ -191,8 +189,7 @@ class Command(BaseCommand):
         files = self._files(options, scratch)
         target = LoadTarget(options, get_table_name(files[0].name), self)
         requested = target.find_load_options(get_load_options(options))
-        if requested.get(DECODED_KEY) and acting_user() is not None:
-            check_role(target.find_row(), Permission.ADMINISTER)
+        target.check_decoded_size(requested)
         if options["operation"] in PLANNED_OPERATIONS:
             self._write_planned(target, files, requested)
             return
