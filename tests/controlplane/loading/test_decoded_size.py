@@ -18,7 +18,8 @@ from workers.errors import InvalidInput
 from workers.loading.options import load_options
 from workers.loading.reader import open_rows
 
-SCHEMA = pa.schema({"id": pa.string(), "n": pa.int64()})
+_TYPES: dict[str, pa.DataType] = {"id": pa.string(), "n": pa.int64()}
+SCHEMA = pa.schema(_TYPES)
 PATHS = ("operations/", "sources/preview/", "services/delete/plan/")
 
 

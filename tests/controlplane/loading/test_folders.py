@@ -22,7 +22,8 @@ from tests.controlplane.loading.entry_points import (
 from workers.lakehouse import open_table
 from workers.storage.opening import open_storage
 
-SCHEMA = pa.schema({"id": pa.string(), "n": pa.int64()})
+_TYPES: dict[str, pa.DataType] = {"id": pa.string(), "n": pa.int64()}
+SCHEMA = pa.schema(_TYPES)
 PREVIEW = f"{TABLES}{SLUG}/sources/preview/"
 
 

@@ -27,7 +27,8 @@ from tests.controlplane.loading.entry_points import (
 )
 from workers.lakehouse import open_table
 
-SCHEMA = pa.schema({"id": pa.string(), "price": pa.float64()})
+_TYPES: dict[str, pa.DataType] = {"id": pa.string(), "price": pa.float64()}
+SCHEMA = pa.schema(_TYPES)
 KEPT = {"delimiter": ";", "decimal_comma": "true"}
 WORDS = {"reason": "test", "table_name": SLUG}
 OPERATIONS = f"{TABLES}{SLUG}/operations/"
