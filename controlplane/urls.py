@@ -11,4 +11,4 @@ urlpatterns: list[URLPattern | URLResolver] = [
 ]
 
 handler404 = "web.pages.not_found.not_found"
-handler500 = "web.refusals.failed"
+handler500 = "web.refusals.answer_error"

@@ -111,7 +111,7 @@ def sentence_of(error: PermissionDenied) -> str:
 
 
 @requires_csrf_token
-def failed(request: HttpRequest) -> HttpResponse:
+def answer_error(request: HttpRequest) -> HttpResponse:
     """Answer an exception that nothing else answered. A database that is locked by another writer
     for too long, or does not answer, is 503.
     """

@@ -95,19 +95,19 @@ def commits_of_day(tables: Collection[int], starts: Sequence[datetime]) -> Mappi
     key = (frozenset(tables), starts[0])
     first_open = _hour(starts[-_OPEN_HOURS])
     if (ended := _kept_totals.get(key)) is not None:
-        counted = Counter(ended)
+        totals = Counter(ended)
         for table, commits in _totals(tables, starts[-_OPEN_HOURS:]):
-            counted[table] += commits
-        return counted
+            totals[table] += commits
+        return totals
     by_time = _commits(tables, starts).annotate(is_open=_is_since(first_open))
     rows = [*by_time.values_list("table", "is_open").annotate(n=Count("completed_at"))]
     ended = {table: commits for table, is_open, commits in rows if not is_open}
     if sum(ended.values()) >= _KEPT_LEAST:
         _keep(_kept_totals, key, ended)
-    counted = Counter()
+    totals = Counter()
     for table, _, commits in rows:
-        counted[table] += commits
-    return counted
+        totals[table] += commits
+    return totals
 
 
 def _is_since(hour: str) -> ExpressionWrapper[Q]:
@@ -236,14 +236,14 @@ def _commits(tables: Collection[int], starts: Sequence[datetime]) -> QuerySet[An
     the index on it has all that is counted.
     """
     commits = InstantRecord.objects.filter(
-        table__in=_listed(tables),
+        table__in=_as_parameter(tables),
         completed_at__gte=f"{starts[0]:%Y%m%d%H}0000000",
         action__in=DATA_ACTIONS,
     )
     return commits.annotate(hour=Substr("completed_at", 1, _HOUR_DIGITS)).order_by()
 
 
-def _listed(tables: Collection[int]) -> Any:
+def _as_parameter(tables: Collection[int]) -> Any:
     """Return these keys as one parameter: Django prepares each of a thousand on its own."""
     keys = sorted(tables)
     if connection.vendor == "postgresql":

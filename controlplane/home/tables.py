@@ -212,7 +212,7 @@ def _with_more(known: _Known, keys: Sequence[int]) -> _Known:
 
 
 def _with_sorted(known: _Known, lines: Sequence[TableLine], sort: str) -> _Known:
-    """What these tables are sorted by, where it is much: that alone. One query, or none."""
+    """Read what these tables are sorted by, where it is much. One query, or none."""
     keys, name = [line.key for line in lines], sort.removeprefix("-")
     if name == "freshness":
         return replace(known, targets=dict(_targets(keys)))
@@ -221,8 +221,8 @@ def _with_sorted(known: _Known, lines: Sequence[TableLine], sort: str) -> _Known
     if name == "rows":
         return replace(known, commits=commits_by_hour(keys, hour_starts(known.now)))
     if name == "commits":
-        counted = commits_of_day(keys, hour_starts(known.now))
-        return replace(known, commits={key: Hourly([n]) for key, n in counted.items()})
+        totals = commits_of_day(keys, hour_starts(known.now))
+        return replace(known, commits={key: Hourly([n]) for key, n in totals.items()})
     return known
 
 

@@ -15,7 +15,7 @@ from controlplane.mirror.facts import InstantFacts, Key, Listing, MarkerFacts, k
 from controlplane.mirror.file_facts import FileListing, list_file_groups
 from controlplane.mirror.models import InstantRecord, SyncMark
 from controlplane.mirror.phase_facts import file_times, phase_key
-from controlplane.mirror.row_counts import BaseFile, RowCounts, stored_counts
+from controlplane.mirror.row_counts import BaseFile, RowCounts, load_counts
 from controlplane.mirror.sink_facts import SinkFacts, observe_sinks
 from controlplane.mirror.undone_facts import UndoneFacts, read_undone
 from controlplane.tables.models import Table
@@ -101,7 +101,7 @@ def observe(table: Table, opened: engine.Table, mark: SyncMark) -> Observed:
     changed = [one for one in listing.timeline.instants if _is_news(one, known)]
     wanted = changed[-INSTANTS_PER_PASS_MAX:]
     files, problem = _list_files(opened, listing)
-    counts = RowCounts(stored_counts(table, mark), files)
+    counts = RowCounts(load_counts(table, mark), files)
     note = counts.count_written
     read = [
         facts.instant_facts(opened, instant, by_instant.get(instant.requested_at), note)

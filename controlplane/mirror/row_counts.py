@@ -69,11 +69,11 @@ class RowCounts:
         del self._missing[file]
 
 
-def stored_counts(table: Table, mark: SyncMark) -> dict[BaseFile, int]:
+def load_counts(table: Table, mark: SyncMark) -> dict[BaseFile, int]:
     """Return the counts that earlier passes stored. One query."""
-    counted = mark.stored(FileGroupRecord.objects.filter(table=table, base_rows__isnull=False))
+    groups = mark.stored(FileGroupRecord.objects.filter(table=table, base_rows__isnull=False))
     return {
         (partition, name): rows
-        for partition, name, rows in counted.values_list("partition", "base_file", "base_rows")
+        for partition, name, rows in groups.values_list("partition", "base_file", "base_rows")
         if name and rows is not None
     }

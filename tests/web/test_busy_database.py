@@ -1,4 +1,4 @@
-"""What pages and the API answer while another writer holds the database."""
+"""Answers of pages and of the API while another writer holds the database."""
 
 from __future__ import annotations
 

@@ -31,11 +31,11 @@ NOW = datetime(2026, 11, 26, 12, 30, tzinfo=UTC)
 @pytest.fixture(autouse=True)
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(hours, "_KEPT_LEAST", 3)
-    for kept in (hours._kept, hours._kept_by_table, hours._kept_totals):
-        kept.clear()
+    for cache in (hours._kept, hours._kept_by_table, hours._kept_totals):
+        cache.clear()
     yield
-    for kept in (hours._kept, hours._kept_by_table, hours._kept_totals):
-        kept.clear()
+    for cache in (hours._kept, hours._kept_by_table, hours._kept_totals):
+        cache.clear()
 
 
 def a_table(slug: str) -> Table:

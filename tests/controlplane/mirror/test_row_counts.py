@@ -41,7 +41,7 @@ SERVICES = {
 }
 
 
-def counted() -> dict[tuple[str, str], int | None]:
+def read_counts() -> dict[tuple[str, str], int | None]:
     """What the mirror has, by partition and base file."""
     rows = FileGroupRecord.objects.exclude(base_file="")
     return {
@@ -53,7 +53,7 @@ def counted() -> dict[tuple[str, str], int | None]:
 def footers(location: Path) -> dict[tuple[str, str], int]:
     return {
         (partition, name): pq.read_metadata(location / partition / name).num_rows
-        for partition, name in counted()
+        for partition, name in read_counts()
     }
 
 
@@ -80,7 +80,9 @@ def step(table: LakehouseTable, name: str, draw: Random) -> None:
         table.rollback(table.timeline()[-1].requested_at, dry_run=False, reason="test")
     elif name in ("savepoint", "restore"):
         kind = "savepoint" if name == "restore" else ""
-        instants = [one for one in table.timeline() if not kind or one.action.value == kind]
+        instants = [
+            instant for instant in table.timeline() if not kind or instant.action.value == kind
+        ]
         if instants:
             run(table, name, {"instant": draw.choice(instants).requested_at})
     else:
@@ -108,18 +110,18 @@ def test_counts_equal_the_footers_after_each_step_of_a_random_story(
             step(table, name, draw)
             done.add(name)
         sync_table(row)
-        assert counted() == footers(location), name
+        assert read_counts() == footers(location), name
         live = FileGroupRecord.objects.filter(is_replaced=False)
         if not live.filter(log_files__gt=0).exists():
             total = sum(rows or 0 for rows in live.values_list("base_rows", flat=True))
             assert total == table.scan().to_arrow().num_rows, name
-    kept = counted()
+    before = read_counts()
     assert len(done) >= len(set(STEPS)) - 4, done
 
     forget_mirror(row)
     sync_table(row)
 
-    assert counted() == kept
+    assert read_counts() == before
 
 
 def test_files_of_archived_commits_are_counted_a_few_per_pass(
@@ -139,10 +141,10 @@ def test_files_of_archived_commits_are_counted_a_few_per_pass(
     passes = []
     for _ in range(files + 1):
         sync_table(lake.row)
-        passes.append(sum(rows is not None for rows in counted().values()))
+        passes.append(sum(rows is not None for rows in read_counts().values()))
 
     assert passes == [*range(1, files + 1), files]
-    assert counted() == footers(Path(lake.row.location))
+    assert read_counts() == footers(Path(lake.row.location))
     assert SyncMark.objects.get(table=lake.row).listing_hash != ""
 
 
@@ -166,13 +168,13 @@ def test_apache_hudis_write_stats_state_what_its_footers_do(
     root: Path, db: None, stem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(row_counts, "FOOTERS_PER_PASS_MAX", 0)
-    [archive] = [one for one in ARCHIVES if stem in one.stem]
+    [archive] = [path for path in ARCHIVES if stem in path.stem]
     location = unpacked(archive, root)
     row = do_register_table(location=str(location), slug="theirs", by=None)
 
     sync_table(row)
 
-    assert counted() == footers(location) != {}
+    assert read_counts() == footers(location) != {}
 
 
 def test_pages_and_the_api_show_rows_and_what_is_not_counted(lake: Lake, viewer: User) -> None:
