@@ -244,7 +244,7 @@ def test_operator_starts_a_sink(
     ("changes", "status", "said"),
     [
         ({"topic": ""}, 422, "Enter the topic."),
-        ({"interval_s": "0"}, 422, "greater than or equal to 1"),
+        ({"interval_s": "0"}, 422, "Enter at least 1."),
         ({"more": "no option"}, 422, "key=value"),
         ({"more": "hoodie.kafka.topik=x"}, 400, "hoodie.kafka.topik"),
         ({"password_env": "SLUICE_SECRET_KEY"}, 400, "SLUICE_KAFKA_"),
