@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from workers.errors import InvalidInput
 from workers.loading.content import Content, InputFile
-from workers.loading.fields import Fields, count_words, find_fields, may_have_fields
+from workers.loading.fields import Fields, count_words, find_fields, can_have_fields
 from workers.loading.findings import BadRow, LoadCounts
 from workers.loading.inference import Guess
 from workers.loading.kept_blocks import KeptBlock, KeptBlocks
@@ -293,7 +293,7 @@ class CsvRows:
         that is checked so, or some value is not of its type.
         """
         width, words = len(columns.header), self._options.null_words
-        if not types or not may_have_fields(block):
+        if not types or not can_have_fields(block):
             return None
         kinds = {at: types.get(columns.names[at], pa.string()) for at in columns.read}
         calls: list[Callable[[], Any]] = [

@@ -106,7 +106,7 @@ class Fields:
         return count
 
 
-def may_have_fields(block: TextBlock) -> bool:
+def can_have_fields(block: TextBlock) -> bool:
     """Return whether `find_fields` takes a block, unless its lines are blank or ragged."""
     data = block.data
     if block.has_quotes or block.dialect.escape or not data or b"\0" in data:
@@ -115,7 +115,7 @@ def may_have_fields(block: TextBlock) -> bool:
 
 
 def find_fields(block: TextBlock, width: int) -> Fields | None:
-    """Return the fields of a block for which `may_have_fields` holds; None if lines are blank or
+    """Return the fields of a block for which `can_have_fields` holds; None if lines are blank or
     ragged.
     """
     data, dialect = block.data, block.dialect
