@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from workers.errors import InvalidInput
 from workers.loading.content import Content, InputFile
-from workers.loading.fields import Fields, count_words, find_fields, can_have_fields
+from workers.loading.fields import Fields, can_have_fields, count_words, find_fields
 from workers.loading.findings import BadRow, LoadCounts
 from workers.loading.inference import Guess
 from workers.loading.kept_blocks import KeptBlock, KeptBlocks
