@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
@@ -16,9 +18,13 @@ COLUMNS = [
     RowColumn(name="day", type="date", is_masked=False),
     RowColumn(name="ssn", type="string", is_masked=True),
 ]
-SCHEMA = pa.schema(
-    {"id": pa.int64(), "city": pa.string(), "is open": pa.bool_(), "day": pa.date32()}
-)
+TYPES: dict[str, Any] = {
+    "id": pa.int64(),
+    "city": pa.string(),
+    "is open": pa.bool_(),
+    "day": pa.date32(),
+}
+SCHEMA = pa.schema(TYPES)
 
 
 @pytest.mark.parametrize(

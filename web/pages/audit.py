@@ -78,9 +78,9 @@ def audit_row(request: HttpRequest, event_id: int) -> HttpResponse:
 def _of_day(query: QueryDict) -> str:
     """The filters with the bounds of today or yesterday, in UTC."""
     midnight = timezone.now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    since = midnight - timedelta(days=_DAYS[query["day"]])
+    since = midnight - timedelta(days=_DAYS[str(query["day"])])
     bounds = {"since": since, "until": since + timedelta(days=1)}
-    texts = {name: query[name] for name in _CHARS_MAX if query.get(name)}
+    texts = {name: str(query[name]) for name in _CHARS_MAX if query.get(name)}
     times = {name: at.strftime("%Y-%m-%dT%H:%M:%S") for name, at in bounds.items()}
     return urlencode({**texts, **times})
 

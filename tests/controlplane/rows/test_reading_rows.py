@@ -73,7 +73,7 @@ def test_rows_are_chosen_by_a_filter_and_cut_at_the_limit(as_pia: Client) -> Non
 def test_sorted_rows_have_pages_and_a_hidden_column_sorts_too(
     as_pia: Client, sql_tables: SqlTables
 ) -> None:
-    down = {"order_by": "-amount", "columns": "id", "limit": 3}
+    down: dict[str, str | int] = {"order_by": "-amount", "columns": "id", "limit": 3}
 
     first = as_pia.get(ORDERS_ROWS, down).json()
     second = as_pia.get(ORDERS_ROWS, {**down, "cursor": first["next_cursor"]}).json()

@@ -132,8 +132,10 @@ async def test_what_is_refused_is_never_read(handler: ThreadedHandler) -> None:
 
 
 async def test_a_client_that_goes_away_is_an_error_of_the_read(handler: ThreadedHandler) -> None:
-    messages = iter(
-        [{"type": "http.request", "body": b"ab", "more_body": True}, {"type": "http.disconnect"}]
-    )
+    arriving: list[dict[str, Any]] = [
+        {"type": "http.request", "body": b"ab", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    messages = iter(arriving)
 
     assert await send_body(handler, messages) == (400, b"broke off")

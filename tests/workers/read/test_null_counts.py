@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,7 +14,12 @@ from workers.read.null_counts import NullCounts, count_nulls
 from workers.read.scan_plan import plan_scan
 from workers.schema.alter import AddColumn
 
-SCHEMA = pa.schema({"id": pa.int64(), "city": pa.string(), "tags": pa.list_(pa.string())})
+COLUMNS: dict[str, Any] = {
+    "id": pa.int64(),
+    "city": pa.string(),
+    "tags": pa.list_(pa.string()),
+}
+SCHEMA = pa.schema(COLUMNS)
 
 
 def test_counts_are_those_of_the_rows_and_missing_columns_are_null(

@@ -13,7 +13,12 @@ from workers.errors import InvalidInput
 from workers.read import sorted_rows
 from workers.read.sorted_rows import RowOrder, check_order, first_rows
 
-SCHEMA = pa.schema({"n": pa.int64(), "value": pa.float64(), "parts": pa.list_(pa.int64())})
+COLUMNS: dict[str, Any] = {
+    "n": pa.int64(),
+    "value": pa.float64(),
+    "parts": pa.list_(pa.int64()),
+}
+SCHEMA = pa.schema(COLUMNS)
 
 
 @pytest.mark.parametrize("is_descending", [False, True])
@@ -28,7 +33,11 @@ def test_first_rows_are_those_of_a_whole_stable_sort(
         for _ in range(200)
     ]
     table = pa.table(
-        [pa.array(range(200)), pa.array(values, from_pandas=False), pa.nulls(200, SCHEMA[2].type)],
+        [
+            pa.array(range(200)),
+            pa.array(values, from_pandas=False),
+            pa.nulls(200, SCHEMA.field("parts").type),
+        ],
         schema=SCHEMA,
     )
 
