@@ -152,7 +152,7 @@ def test_panels_have_an_id_and_a_place_of_their_own() -> None:
 
 
 def test_the_documentation_lists_every_metric(db: None) -> None:
-    text = (REPOSITORY / "docs" / "operations.md").read_text()
+    text = (REPOSITORY / "docs" / "monitoring.md").read_text()
 
     listed = [line for line in text.splitlines() if line.startswith("| `sluice_")]
 

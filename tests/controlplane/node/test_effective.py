@@ -12,7 +12,7 @@ from controlplane.node.identity import Identity, write_identity
 from controlplane.node.places import Places
 from controlplane.node.secrets_file import ensure_secrets
 
-DOCUMENTED = Path(__file__).parents[3] / "docs" / "operations.md"
+DOCUMENTED = Path(__file__).parents[3] / "docs" / "configuration.md"
 SECRET = "correct-horse-battery"
 
 
