@@ -91,6 +91,11 @@ def decode_columns(batch: pa.Table) -> pa.Table:
     return batch
 
 
+def decode_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema that `decode_columns` gives batches of any values: `uint64` stays."""
+    return pa.schema([field.with_type(_rebuild(field.type, _PLAIN)) for field in schema])
+
+
 _PLAIN: Final[Mapping[pa.DataType, pa.DataType]] = {
     pa.string_view(): pa.string(),
     pa.binary_view(): pa.binary(),

@@ -14,7 +14,7 @@ from workers.concurrency.proposal import Condition
 from workers.concurrency.read_set import ReadSet
 from workers.errors import EarlyConflict
 from workers.options.write_options import WriteOptions, write_options
-from workers.schema.conversion import decode_columns
+from workers.schema.conversion import decode_columns, decode_schema
 from workers.table.table import Table
 from workers.write.batches import (
     BatchedWrite,
@@ -67,7 +67,7 @@ def write_arrow(
             row_count = batch.num_rows if isinstance(batch, pa.Table) else 1
             return batch
 
-        schema = decode_columns(rows.schema.empty_table()).schema
+        schema = rows.schema if isinstance(rows, pa.Table) else decode_schema(rows.schema)
         outcome = write_rows_from(table, schema, request, typed, find, condition)
     if not isinstance(outcome, Committed):
         return outcome

@@ -209,3 +209,17 @@ def test_keys_move_between_partitions_as_in_one_batch(tmp_path: Path) -> None:
     left = [row for row in content(whole) if row["part"] != "d"]
     assert 0 < len(left) < rows_before().num_rows, "rows that are older move none"
     assert content(batched) == content(whole)
+
+
+def test_a_late_integer_beyond_64_bits_stays_exact(tmp_path: Path) -> None:
+    """The type of a new column is known before its values are."""
+    table = make(tmp_path / "t")
+    numbers = pa.array([*range(ROWS - 1), 2**64 - 1], pa.uint64())
+    batch = rows("insert").append_column("big", numbers)
+
+    outcome = table.write(reader(batch), operation="insert", options=OPTIONS)
+
+    assert isinstance(outcome, Committed)
+    stored = table.scan(["id", "big"]).to_arrow()
+    assert stored.schema.field("big").type == pa.decimal128(20, 0)
+    assert max(value for value in stored["big"].to_pylist() if value is not None) == 2**64 - 1
