@@ -34,11 +34,11 @@ OUTSIDE = {
     "XG": 3,
     "XH": 4,
     "XJ": 31,
-    "XK": 12,
+    "XK": 13,
     "XL": 6,
     "XM": 6,
 }
-THREATS = {"T": 34}
+THREATS = {"T": 35}
 RULES = {"TL": 12, "RB": 6, "KS": 11}
 STATES = ("done", "partly", "not done")
 TESTS_MAX = 2

@@ -26,13 +26,13 @@ def sync_tables() -> None:
                 "sluice.tables.left": ended.left,
             }
         )
-    count_round(
-        looked_at=ended.looked_at,
-        synced=ended.synced,
-        left=ended.left,
-        took_s=time.monotonic() - began_s,
-    )
-    follow_changes(began_s + SYNC_EVERY_S)
+        count_round(
+            looked_at=ended.looked_at,
+            synced=ended.synced,
+            left=ended.left,
+            took_s=time.monotonic() - began_s,
+        )
+        follow_changes(began_s + SYNC_EVERY_S)
 
 
 @app.task(name="controlplane.mirror.measure_streams")

@@ -11,6 +11,7 @@ from controlplane.errors import InvalidRequest
 from controlplane.operations.overwrites import OVERWRITES
 from controlplane.operations.source_places import to_stored_file
 from controlplane.tables.models import Table
+from controlplane.uploads.places import PREFIX
 from workers.errors import InvalidInput
 from workers.loading.options import (
     DECODED_KEY,
@@ -50,6 +51,11 @@ def with_kept_options(table: Table, source: Mapping[str, Any]) -> dict[str, Any]
     return {**source, **options}
 
 
+def is_unbounded(source: object) -> bool:
+    """Return whether the source lets a file decode to any size."""
+    return isinstance(source, Mapping) and bool(source.get(DECODED_KEY))
+
+
 def build_job_source(table: Table, source: Mapping[str, Any]) -> dict[str, Any]:
     """Return the source of a job: with the table's options, and the stored file of an upload.
 
@@ -66,9 +72,11 @@ def with_kept_parameters(
 
     Raises InvalidRequest as `with_kept_options` does.
     """
-    if not parameters.get(PATH_KEY, "").strip():
+    path = parameters.get(PATH_KEY, "").strip()
+    if not path:
         return dict(parameters)
-    kind = parameters.get("format") or get_kind(parameters[PATH_KEY]) or "csv"
+    place = to_stored_file(parameters)[PATH_KEY] if path.startswith(PREFIX) else path
+    kind = parameters.get("format") or get_kind(place) or "csv"
     merged = with_kept_options(table, {"kind": kind, **parameters})
     del merged["kind"]
     own = _OF_CSV if service == "delete" else frozenset[str]()

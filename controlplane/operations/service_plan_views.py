@@ -95,12 +95,14 @@ def read_sample(sample: pa.Table | None, access: RowAccess | None) -> list[Mappi
     ]
 
 
-def name_upload(view: ServicePlanView, path: str, parameters: Mapping[str, str]) -> ServicePlanView:
-    """Return the plan with `path`, as the request names its file, in place of the stored file."""
-    stored = parameters.get(PATH_KEY, "")
-    if not path or stored == path:
+def name_upload(
+    view: ServicePlanView, requested: Mapping[str, str], stored: Mapping[str, str]
+) -> ServicePlanView:
+    """Return the plan with the file as the request names it, in place of the stored file."""
+    path, place = requested.get(PATH_KEY, "").strip(), stored.get(PATH_KEY, "")
+    if not path or place == path:
         return view
-    items = [replace(item, what=item.what.replace(stored, path)) for item in view.items]
+    items = [replace(item, what=item.what.replace(place, path)) for item in view.items]
     return replace(view, items=items)
 
 

@@ -52,7 +52,7 @@ def find_upload_id(path: str) -> UUID | None:
     """
     if path.startswith(PREFIX):
         return _parse_id(path.removeprefix(PREFIX))
-    if not path.startswith("/") or not lies_under(os.path.realpath(path), upload_folder()):
+    if not is_upload(path):
         return None
     return _parse_id(PurePosixPath(path).name.partition(".")[0])
 
@@ -61,7 +61,9 @@ def is_upload(path: str) -> bool:
     """Return whether the path names an upload, or a file in the folder of uploads."""
     if path.startswith(PREFIX):
         return True
-    return path.startswith("/") and lies_under(os.path.realpath(path), upload_folder())
+    if not path.startswith("/") or "\0" in path:
+        return False
+    return lies_under(os.path.realpath(path), upload_folder())
 
 
 def to_reference(path: str) -> str:

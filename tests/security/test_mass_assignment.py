@@ -24,11 +24,13 @@ TAKES_NO_BODY = {
     "grant DELETE", "row_grant DELETE", "group DELETE", "group_member PUT", "group_member DELETE",
     "token DELETE", "marker_server_restart POST", "schedule DELETE", "alert_silence DELETE",
     "channel DELETE", "channel_test POST", "saved_query DELETE", "connection DELETE",
-    "connection_test POST",
+    "connection_test POST", "upload DELETE",
+    # The body is a file.
+    "uploads POST",
 }  # fmt: skip
 OURS = (
     *("accounts", "auth", "audit", "tables", "mirror", "writers", "operations", "monitoring"),
-    "connections",
+    *("connections", "uploads"),
 )
 
 

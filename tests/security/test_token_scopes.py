@@ -24,18 +24,18 @@ from tests.controlplane.api.test_permissions import CASES, REPORTS, ROLES
 
 PATH = "/api/v1/tokens/"
 CHANGES = [case for case in CASES if case[1] != "GET" and case[0] not in REPORTS]
-CHANGE_NOTHING = {"service_plan", "sql"}
-"""What is asked by a POST because a question may be long."""
+CHANGE_NOTHING = {"service_plan", "sql", "sql_cancel"}
+"""Reads that are a POST because a question may be long, and the end of one's own."""
 OF_ADMINS = {"channels", "channel", "channel_messages", "connections", "connection"}
 """What a token that only reads does not show."""
-OF_ROWS = {"sink_letter", "instant_changes", "rows", "rows_export"}
+OF_ROWS = {"sink_letter", "instant_changes", "rows", "rows_export", "rows_plan"}
 """An admin reads rows as an admin; to a lesser token he needs the right to read rows."""
 BODIES_NAME_PLACES = {
     *("POST bulk_cancel", "POST bulk_service", "POST bulk_silence", "POST bulk_tags"),
     *("POST grants", "POST row_grants", "POST sql", "PUT approval_rule", "PUT threshold"),
-    *("POST saved_queries", "PUT saved_query"),
+    *("POST saved_queries", "PUT saved_query", "POST sql_cancel", "POST uploads"),
 }
-"""Where they are is in what they are sent."""
+"""The body names the tables, or the request concerns the sender's own files and statements."""
 
 
 def headers(

@@ -254,7 +254,8 @@ def test_every_action_of_the_audit_has_words() -> None:
         r"|operation|query|recovery|rows|schedule|service|sink|stream|table|token|user|writers)"
         r'\.[a-z_]+)"'
     )
-    files = (ROOT / "controlplane").rglob("*.py")
+    modules = (ROOT / "controlplane").rglob("*.py")
+    files = (path for path in modules if path.parent.name != "descriptions")
     used = {name for file in files for name in named.findall(file.read_text())}
     no_actions = {"rows.parquet", "rows.py", "rows.read", "service.plan", "table.pk", "user.pk"}
 

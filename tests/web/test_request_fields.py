@@ -69,7 +69,7 @@ HAND_WRITTEN: Final = {
     *("ChangedChannel", "WantedChannel"),
     *("ConnectionNamespaces", "ConnectionSettings", "NewConnection"),
     *("NewTokenRequest", "NewUser", "UserChange", "LinkRequest", "NewPeopleGroup"),
-    *("PreviewRequest", "Question", "QueryBody", "Statement"),  # Reads.
+    *("PreviewRequest", "Question", "QueryBody", "RunId", "Statement"),  # Reads.
     *("LeaveRequest", "LogReport", "OperationReport"),  # Workers.
 }
 """Bodies in the OpenAPI document that no description makes. Do not add those of operations."""
@@ -120,7 +120,8 @@ def find_undescribed(openapi: Mapping[str, Any]) -> set[str]:
         content["schema"].get("$ref", address).rpartition("/")[2].removeprefix("Patched")
         for address, methods in openapi["paths"].items()
         for operation in methods.values()
-        for content in operation.get("requestBody", {"content": {}})["content"].values()
+        for media, content in operation.get("requestBody", {"content": {}})["content"].items()
+        if media == "application/json"  # Others are files.
     }
     return bodies - {description.body for description in DESCRIPTIONS}
 

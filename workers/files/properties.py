@@ -89,7 +89,7 @@ def _unescape(text: str) -> str:
 
 
 def _decode_escape(escape: re.Match[str]) -> str:
-    digits, char = escape.groups()
+    digits, char = escape[1], escape[2]
     if digits is None:
         return _ESCAPES.get(char, char)
     if not re.fullmatch(r"[0-9A-Fa-f]{4}", digits):

@@ -195,5 +195,5 @@ def _check_formats(path: str, names: Sequence[str], kind: str) -> None:
 
 def get_kind(name: str) -> str:
     """Return the kind of source that a file of this name is; empty where the name shows none."""
-    shown = format_named(name)
-    return _AS_PARQUET.get(shown, shown)
+    kind = format_named(name)
+    return _AS_PARQUET.get(kind, kind)

@@ -103,8 +103,8 @@ class LoadTarget:
         return options
 
     def check_decoded_size(self, requested: Mapping[str, Any]) -> None:
-        """Refuse, as PermissionDenied, a user of `--as` who is no admin of the table and lets a
-        file decode to any size.
+        """Let only admins of the table load a file of any decoded size by `--as`. Raises
+        PermissionDenied.
         """
         if requested.get(DECODED_KEY) and acting_user() is not None:
             check_role(self.find_row(), Permission.ADMINISTER)

@@ -43,7 +43,6 @@ from controlplane.tables.row_access import row_access, whole_access
 from workers.errors import InvalidInput, LakehouseError, NotFound, StorageFailed
 from workers.jobs import ServiceJob
 from workers.table_services import registry
-from workers.table_services.given_rows import PATH_KEY
 
 PARAMETERS_MAX = 50
 SAVEPOINT = "savepoint"
@@ -69,11 +68,10 @@ def plan_service(
     _check_role(service, by, table)
     _check_parameters(parameters)
     check_source_files(parameters, by, is_shell=is_shell)
-    path = parameters.get(PATH_KEY, "").strip()
-    parameters = parameters if is_shell else to_stored_file(parameters)
-    parameters = with_kept_parameters(table, service, parameters)
+    kept = with_kept_parameters(table, service, parameters)
+    stored = kept if is_shell else to_stored_file(kept)
     try:
-        plan = registry.service(service).plan(engine_table(table), parameters)
+        plan = registry.service(service).plan(engine_table(table), stored)
     except StorageFailed as error:
         raise StorageUnavailable(error.message, **error.values) from error
     except (InvalidInput, NotFound) as error:
@@ -84,7 +82,7 @@ def plan_service(
     if reader is not None:
         access = row_access(reader, table)
     view = view_plan(plan, access)
-    return view if is_shell else name_upload(view, path, parameters)
+    return view if is_shell else name_upload(view, parameters, stored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +127,7 @@ class ServiceAsk(Ask[ServicePlanView]):
         )
 
     def wanted(self, request: Request, plan: ServicePlanView) -> Wanted:
-        stored = self.parameters if self.is_shell else to_stored_file(self.parameters)
-        parameters = with_kept_parameters(self.table, self.service, stored)
+        parameters = with_kept_parameters(self.table, self.service, self.parameters)
         if self.service == SAVEPOINT and plan.instant:
             parameters["instant"] = plan.instant  # The newest is another one later.
         return self._wanted(request, parameters, plan.plan)

@@ -23,7 +23,7 @@ from controlplane.operations.descriptions.write import PLANNED_OPERATIONS, WRITE
 from controlplane.operations.drivers import driver_is_gone, take_ending
 from controlplane.operations.effect_proofs import WRITE_TITLES, write_checks
 from controlplane.operations.kinds.kind import Cancelling, Kind, Permitted
-from controlplane.operations.load_defaults import build_job_source, keep_options
+from controlplane.operations.load_defaults import build_job_source, is_unbounded, keep_options
 from controlplane.operations.models import Operation
 from controlplane.operations.moves import amend, move, send_cancel
 from controlplane.operations.overwrites import OVERWRITES, OverwritePlan, plan_overwrite
@@ -39,7 +39,6 @@ from controlplane.tables.access import Permission, may
 from controlplane.tables.models import Table
 from workers.errors import InvalidInput
 from workers.jobs import WriteJob
-from workers.loading.options import DECODED_KEY
 from workers.spark.settings import checked_settings
 
 PARAMETERS = frozenset(WRITE.names) - {"partitions", "reason", "plan_hash", "table_name"}
@@ -292,10 +291,9 @@ def _permission(subject: Permitted) -> Permission:
         parameters = subject.parameters.get("job", {})
     elif isinstance(subject, WriteAsk):
         parameters = subject.parameters
-    source = parameters.get("source")
-    is_unbounded = isinstance(source, Mapping) and bool(source.get(DECODED_KEY))
     is_overwrite = parameters.get("operation") in OVERWRITES
-    return Permission.ADMINISTER if is_overwrite or is_unbounded else Permission.OPERATE
+    is_for_admins = is_overwrite or is_unbounded(parameters.get("source"))
+    return Permission.ADMINISTER if is_for_admins else Permission.OPERATE
 
 
 def _parameters(operation: Operation) -> dict[str, Any]:
