@@ -1,4 +1,4 @@
-"""The promise of `docs/api.md`, "What stays": nothing that the document names goes away or becomes
+"""The promise of `docs/api.md`, "Compatibility": nothing that the document names goes away or becomes
 something else without the next version, and what is to go says so.
 """
 
