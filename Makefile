@@ -30,7 +30,7 @@ docs: ## Build the documentation as a site in var/site; fails on warnings and br
 		$(DOCS_ENV)/bin/pip install --quiet --disable-pip-version-check --requirement docs/requirements.txt && \
 		echo "$$wanted" > $(DOCS_ENV)/.requirements.sha256; \
 	fi
-	@NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(DOCS_ENV)/bin/mkdocs build --quiet --strict --config-file docs/mkdocs.yml
+	@NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(DOCS_ENV)/bin/mkdocs build --strict --config-file docs/mkdocs.yml
 	@echo "docs: open var/site/index.html"
 
 # All pins are there, so none needs the others; modules are compiled when they are first imported, most never are.

@@ -68,8 +68,8 @@ def plan_service(
     _check_role(service, by, table)
     _check_parameters(parameters)
     check_source_files(parameters, by, is_shell=is_shell)
-    kept = with_kept_parameters(table, service, parameters)
-    stored = kept if is_shell else to_stored_file(kept)
+    complete = with_kept_parameters(table, service, parameters)
+    stored = complete if is_shell else to_stored_file(complete)
     try:
         plan = registry.service(service).plan(engine_table(table), stored)
     except StorageFailed as error:
