@@ -1,5 +1,5 @@
-"""The promise of `docs/api.md`, "Compatibility": nothing that the document names goes away or becomes
-something else without the next version, and what is to go says so.
+"""The promise of `docs/api.md`, "Compatibility": nothing that the document names disappears or
+changes its meaning within a version, and what is deprecated is marked.
 """
 
 from __future__ import annotations
