@@ -25,7 +25,7 @@ def test_rows_follow_the_filter_and_the_slider_and_back_leads_back(
 
     page.fill("#where", "town = 'Oslo'")
     page.keyboard.press("Enter")
-    expect(page.locator("#where-problem")).to_contain_text("no column town", timeout=READ_MS)
+    expect(page.locator("#where-problem")).to_contain_text("Column town not found", timeout=READ_MS)
     expect(page.locator("#where")).to_have_attribute("aria-invalid", "true")
 
     page.fill("#where", "")

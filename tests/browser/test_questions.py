@@ -53,7 +53,7 @@ AUDIT = ('.rail summary:has-text("Administration")', rail("Audit"))
 ASKED = (
     Question(
         "Which writer lost last, and why?",
-        ('[aria-labelledby="conflicts-title"] td a',),
+        ('#conflicts td a',),
         r"/t/[\w-]+/conflicts/\d{17}$",
         ("file group", "What to do now"),
     ),
@@ -65,7 +65,7 @@ ASKED = (
     ),
     Question(
         "Which stream is late, and since when?",
-        ('[aria-labelledby="streams-title"] a:has-text("impression")',),
+        ('#streams a:has-text("impression")',),
         r"/t/ad-join/streams$",
         ("Event lag", "impression", "ago"),
     ),

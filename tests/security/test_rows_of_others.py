@@ -83,6 +83,8 @@ DOORS = {
     *("api:rows", "api:rows_export", "api:row_history", "api:row_differences"),
     *("api:instant_changes", "data-rows", "data-export", "data-row-versions"),
     *("data-changes-rows", "data-compare-rows"),
+    # Sample rows of plans.
+    *("service", "api:service_plan"),
     # Messages.
     *("api:operations", "api:table_operations", "operations", "operations-export"),
     *("operations-rows", "api:home", "home", "home-part"),
