@@ -53,7 +53,7 @@ AUDIT = ('.rail summary:has-text("Administration")', rail("Audit"))
 ASKED = (
     Question(
         "Which writer lost last, and why?",
-        ('#conflicts td a',),
+        ("#conflicts td a",),
         r"/t/[\w-]+/conflicts/\d{17}$",
         ("file group", "What to do now"),
     ),
