@@ -139,6 +139,10 @@ class TableOperationListApi(ApiView):
     @takes(WRITE, "writes_request", OperationDetail)
     def post(self, request: Request, slug: str) -> Response:
         body = read_body(WRITE, request)
+        if body["operation"] in OVERWRITES:
+            # Sizes of files decide what runs it, and are read for admins of the table alone.
+            access_table(request.user, slug, Permission.ADMINISTER)
+            check_named_places(actor(request), body)
         is_planned = is_of_a_service(body["operation"], body["source"])
         ask = _planned_write if is_planned else _write
         return Response(_shown_operation(request, ask(request, slug, body).pk), status=202)
