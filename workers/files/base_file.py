@@ -16,8 +16,13 @@ from workers.files.arrow_streams import OpenParquet, parquet_file
 from workers.files.calendar import PROLEPTIC, check_calendar
 from workers.files.footer_keys import FooterKeys, KeyFilter, range_footer
 from workers.files.key_range import KeyBounds
-from workers.files.meta_columns import COMMIT_TIME, META_COLUMNS, PARTITION_PATH, RECORD_KEY
-from workers.files.parquet_encoding import SpelledOnce, repeating_columns
+from workers.files.meta_columns import META_COLUMNS, RECORD_KEY
+from workers.files.parquet_encoding import (
+    SpelledOnce,
+    decode_texts,
+    find_dictionary_texts,
+    repeating_columns,
+)
 from workers.storage.base import Storage
 
 Codec = Literal["gzip", "brotli", "lz4", "zstd", "snappy", "none"]
@@ -26,11 +31,18 @@ Codec = Literal["gzip", "brotli", "lz4", "zstd", "snappy", "none"]
 UNREADABLE = (pa.ArrowException, OSError, ValueError)
 
 # Row groups bound what a reader or a rewrite holds at once, and let key ranges skip some.
-ROW_GROUP_ROWS: Final = 131_072
-SORTED_ROW_GROUP_ROWS: Final = 16_384
-"""Of files that were sorted for those who filter: their statistics leave out more the fewer rows
-each group has, and nobody reads less of one column than a row group has of it.
+ROW_GROUP_ROWS: Final = 16_384
+"""Statistics leave out more the fewer rows a group has, and nobody reads less of a column than a
+row group has of it. Writers of other sizes lose: docs/performance.md has the figures.
 """
+_WIDE_COLUMNS: Final = 64
+"""Each column of a row group costs some bytes of the footer and some time. Files with more columns
+than this have as many times more rows in a group, up to PART_ROWS.
+"""
+PART_ROWS: Final = 131_072
+"""Readers and writers hold so many narrow rows of a file in memory, and fewer wide ones."""
+_FEW_ROWS = 10_000
+"""A second opening for the dictionaries costs as much as decoding the text of so few rows."""
 _ROW_GROUP_BYTES = 64 << 20
 _BATCH_ROWS = 65_536
 _BATCH_BYTES = 32 << 20
@@ -56,13 +68,12 @@ def write_base_parts(
     level: int | None = 1,
     more_footer: Callable[[], dict[str, str]] = dict,
     key_filter: KeyFilter | None = None,
-    row_group_rows: int | None = None,
 ) -> BaseFileSize:
     """Write a base file of these parts, with about one row group in memory; at least one part, even
     empty. Gives rows and bytes.
 
     `more_footer` is asked when all parts have passed; `key_filter` learns the file's keys and is
-    kept in the footer. Row groups have `row_group_rows` at most, or ROW_GROUP_ROWS.
+    kept in the footer.
 
     Raises InvalidInput when the path exists, and whatever `parts` raises, with a file left behind
     that no commit names.
@@ -70,7 +81,7 @@ def write_base_parts(
     footer = {AVRO_SCHEMA_KEY: json.dumps(avro_schema, separators=(",", ":"))}
     keys = _KeysOfFile(KeyBounds(), key_filter)
     with storage.create_data(path) as stream:
-        once = SpelledOnce((COMMIT_TIME, PARTITION_PATH))
+        once = SpelledOnce()
         groups = map(once.encoded, map(keys.seen, _row_groups(parts)))
         rows = _write_row_groups(
             stream,
@@ -78,7 +89,6 @@ def write_base_parts(
             lambda: footer | keys.footer() | more_footer(),
             codec,
             level,
-            row_group_rows,
         )
         return BaseFileSize(rows, stream.tell())
 
@@ -109,7 +119,7 @@ def _row_groups(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
     for part in parts:
         held.append(part)
         rows, size = rows + part.num_rows, size + part.nbytes
-        if rows >= ROW_GROUP_ROWS or size >= _ROW_GROUP_BYTES:
+        if rows >= PART_ROWS or size >= _ROW_GROUP_BYTES:
             yield pa.concat_tables(held)
             # Not a slice of the part, which would keep all of it in memory.
             held, rows, size = [part.schema.empty_table()], 0, 0
@@ -129,11 +139,11 @@ def _write_row_groups(
     footer: Callable[[], dict[str, str]],
     codec: Codec,
     level: int | None,
-    row_group_rows: int | None = None,
 ) -> int:
     """The number of rows. `footer` is asked when they are written."""
     first = next(groups).replace_schema_metadata(None)
     rows = 0
+    rows_each = choose_row_group_rows(first.num_columns)
     # With store_schema=False pyarrow drops schema metadata silently: keys go to the writer.
     with pq.ParquetWriter(
         stream,
@@ -145,11 +155,15 @@ def _write_row_groups(
     ) as writer:
         for group in chain([first], groups):
             if group.num_rows or rows == 0:
-                rows_each = row_group_rows or ROW_GROUP_ROWS
                 writer.write_table(group.replace_schema_metadata(None), rows_each)
             rows += group.num_rows
         writer.add_key_value_metadata(PROLEPTIC | footer())
     return rows
+
+
+def choose_row_group_rows(columns: int) -> int:
+    """Return how many rows a row group of a file with so many columns has."""
+    return min(PART_ROWS, ROW_GROUP_ROWS * max(1, -(-columns // _WIDE_COLUMNS)))
 
 
 def read_parquet(stream: Any, columns: list[str] | None = None) -> pa.Table:
@@ -158,8 +172,12 @@ def read_parquet(stream: Any, columns: list[str] | None = None) -> pa.Table:
     """
     file = parquet_file(stream)
     check_calendar(file)
+    if file.metadata.num_rows > _FEW_ROWS:
+        texts = find_dictionary_texts(file.metadata, file.schema_arrow)
+        if texts := texts.intersection(columns or texts):
+            file = parquet_file(stream, file.metadata, read_dictionary=sorted(texts))
     table = file.read(columns=columns, use_threads=False)
-    return table.replace_schema_metadata(None)
+    return decode_texts(table.replace_schema_metadata(None))
 
 
 def read_base_file(storage: Storage, path: str, columns: list[str] | None = None) -> pa.Table:

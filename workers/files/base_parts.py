@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 
 from workers.errors import MalformedTable
 from workers.files.arrow_streams import OpenParquet, native, parquet_file
-from workers.files.base_file import ROW_GROUP_ROWS, UNREADABLE, batch_rows
+from workers.files.base_file import PART_ROWS, UNREADABLE, batch_rows
 from workers.files.calendar import check_calendar
-from workers.files.footers import Footers
+from workers.files.footers import Footer, Footers
 from workers.storage.base import Storage
 
 
@@ -27,6 +27,8 @@ class OpenBaseFile:
 
     path: str
     file: OpenParquet
+    stream: Any
+    dictionary_texts: frozenset[str]
     rows_most: int
     """Of a batch. Worked out once: a file may have a hundred thousand row groups."""
 
@@ -41,18 +43,35 @@ class OpenBaseFile:
         return self.file.schema_arrow
 
     def parts(self, columns: Collection[str], row_groups: list[int]) -> Iterator[pa.Table]:
-        """The rows of these row groups, with those of `columns` that the file has; cut at the same
-        rows whichever columns are read. Raises MalformedTable.
+        """Yield the rows of these row groups, with those of `columns` that the file has, cut at the
+        same rows whichever columns are read. Texts may be dictionaries: hand what is left of them
+        to `decode_texts`. Raises MalformedTable.
         """
         if not row_groups:
             return
         try:
-            for batch in self.file.iter_batches(
+            file = self.file
+            if texts := self.dictionary_texts.intersection(columns):
+                file = parquet_file(self.stream, self.footer, read_dictionary=sorted(texts))
+            cut: list[pa.RecordBatch] = []
+            rows = 0
+            for batch in file.iter_batches(
                 self.rows_most, row_groups=row_groups, columns=sorted(columns), use_threads=False
             ):
-                yield pa.Table.from_batches([batch]).replace_schema_metadata(None)
+                cut.append(batch)
+                rows += batch.num_rows
+                # Arrow also cuts where another dictionary begins.
+                if rows >= self.rows_most:
+                    yield _joined(cut)
+                    cut, rows = [], 0
+            if cut:
+                yield _joined(cut)
         except UNREADABLE as error:
             raise _unreadable(self.path) from error
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.Table:
+    return pa.Table.from_batches(batches).replace_schema_metadata(None)
 
 
 @contextmanager
@@ -63,11 +82,13 @@ def open_base_file(storage: Storage, path: str) -> Iterator[OpenBaseFile]:
     """
     with storage.open_data(path) as opened, native(opened) as stream:
         try:
-            file = _opened(stream, path, storage.remembered.of_kind(Footers))
+            footer = _footer(stream, path, storage.remembered.of_kind(Footers))
+            file = parquet_file(stream, footer.metadata)
             check_calendar(file)
         except UNREADABLE as error:
             raise _unreadable(path) from error
-        yield OpenBaseFile(path, file, batch_rows(file, ROW_GROUP_ROWS))
+        rows_most = batch_rows(file, PART_ROWS)
+        yield OpenBaseFile(path, file, stream, footer.dictionary_texts, rows_most)
 
 
 def read_footer_of(storage: Storage, path: str) -> pq.FileMetaData:
@@ -76,15 +97,15 @@ def read_footer_of(storage: Storage, path: str) -> pq.FileMetaData:
         return base.footer
 
 
-def _opened(stream: Any, path: str, footers: Footers) -> OpenParquet:
+def _footer(stream: Any, path: str, footers: Footers) -> Footer:
     stream.seek(0, os.SEEK_END)
     size = stream.tell()
     stream.seek(0)
-    if (footer := footers.of(path, size)) is not None:
-        return parquet_file(stream, footer)
-    file = parquet_file(stream)
-    footers.keep(path, size, file.metadata)
-    return file
+    footer = footers.of(path, size)
+    if footer is None:
+        footer = Footer.of(parquet_file(stream).metadata)
+        footers.keep(path, size, footer)
+    return footer
 
 
 def _unreadable(path: str) -> MalformedTable:

@@ -9,21 +9,37 @@ from typing import Final
 
 import pyarrow.parquet as pq
 
+from workers.files.parquet_encoding import find_dictionary_texts
+
 _BYTES_MAX: Final = 32 << 20
 """Of all footers of one table, as they are spelled in their files."""
 
 _Key = tuple[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """A footer, and what is worked out of it once."""
+
+    metadata: pq.FileMetaData
+    dictionary_texts: frozenset[str]
+
+    @classmethod
+    def of(cls, metadata: pq.FileMetaData) -> Footer:
+        """Return the footer with the text columns that are read as dictionaries."""
+        schema = metadata.schema.to_arrow_schema()
+        return cls(metadata, find_dictionary_texts(metadata, schema))
+
+
 @dataclass(slots=True)
 class Footers:
     """The footers of one table's base files by path and size, those used last. Thread-safe."""
 
-    _kept: OrderedDict[_Key, pq.FileMetaData] = field(default_factory=OrderedDict)
+    _kept: OrderedDict[_Key, Footer] = field(default_factory=OrderedDict)
     _bytes: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def of(self, path: str, size: int) -> pq.FileMetaData | None:
+    def of(self, path: str, size: int) -> Footer | None:
         """The footer of the file, where it is known."""
         with self._lock:
             footer = self._kept.get((path, size))
@@ -31,12 +47,12 @@ class Footers:
                 self._kept.move_to_end((path, size))
             return footer
 
-    def keep(self, path: str, size: int, footer: pq.FileMetaData) -> None:
+    def keep(self, path: str, size: int, footer: Footer) -> None:
         """Remembers it, and forgets what was not used for longest when there are too many."""
         with self._lock:
             if (path, size) not in self._kept:
                 self._kept[path, size] = footer
-                self._bytes += footer.serialized_size
+                self._bytes += footer.metadata.serialized_size
             while self._bytes > _BYTES_MAX:
                 _, oldest = self._kept.popitem(last=False)
-                self._bytes -= oldest.serialized_size
+                self._bytes -= oldest.metadata.serialized_size

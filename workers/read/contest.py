@@ -1,9 +1,10 @@
-"""Rows of logs against those of their base file, row group by row group: whole rows, one of which
-lives. By the keys, or by what is remembered of an earlier read.
+"""Rows of logs against those of their base file, some row groups at a time: whole rows, one of
+which lives. By the keys, or by what is remembered of an earlier read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,14 +27,14 @@ class Contest:
         self._ordering = ordering
         self._verdict = verdict
         self._later = LaterRows(newer, ordering) if verdict is None else None
-        self._dead: dict[int, list[Mask]] = {}
-        self._groups = 0
+        self._rows_of: list[int] = []
+        self._runs: list[RunContest] = []
         self.is_open = False
         """Whether a row of the base may be greater than those of the logs."""
 
     def begin(self, footer: pq.FileMetaData, stored: pa.Schema) -> None:
         """Looks at the footer: it may say that all rows of the logs are newer."""
-        self._groups = footer.num_row_groups
+        self._rows_of = [footer.row_group(at).num_rows for at in range(footer.num_row_groups)]
         if self._verdict is not None or self._ordering is None:
             return
         orderings = self._newer.column(self._ordering)
@@ -47,13 +48,13 @@ class Contest:
             return set()
         return {RECORD_KEY, self._ordering} if self._ordering and self.is_open else {RECORD_KEY}
 
-    def of_group(self, number: int) -> GroupContest:
-        """For the rows of this row group, which pass once and in their order."""
+    def of_run(self, numbers: Sequence[int]) -> RunContest:
+        """For the rows of these row groups, which pass once and in their order."""
         if self._verdict is not None:
-            return GroupContest(None, False, known=self._verdict.dead_in(number))
-        group = GroupContest(self._later, self.is_open)
-        self._dead[number] = group.masks
-        return group
+            return RunContest(numbers, None, False, known=self._verdict.dead_in(numbers))
+        run = RunContest(numbers, self._later, self.is_open)
+        self._runs.append(run)
+        return run
 
     def kept(self) -> Positions:
         """Versions of the logs that live, deletes among them, once all of the base has passed."""
@@ -64,16 +65,24 @@ class Contest:
 
     def judged(self) -> Verdict | None:
         """What is worth remembering; None where it is known, or not all of the base has passed."""
-        if self._verdict is not None or len(self._dead) < self._groups or not self._groups:
+        passed = sum(len(run.numbers) for run in self._runs)
+        if self._verdict is not None or not passed or passed < len(self._rows_of):
             return None
-        dead = {number: np.concatenate(masks) for number, masks in self._dead.items() if masks}
-        return Verdict.of(dead, self.kept()) if len(dead) == self._groups else None
+        dead: dict[int, Mask] = {}
+        for run in self._runs:
+            ends = np.cumsum([self._rows_of[number] for number in run.numbers])
+            mask = np.concatenate(run.masks) if run.masks else np.zeros(0, np.bool_)
+            if len(mask) != ends[-1]:
+                return None
+            dead.update(zip(run.numbers, np.split(mask, ends[:-1]), strict=True))
+        return Verdict.of(dead, self.kept())
 
 
 @dataclass(slots=True)
-class GroupContest:
-    """The contest of one row group."""
+class RunContest:
+    """The contest of some row groups that follow each other."""
 
+    numbers: Sequence[int]
     later: LaterRows | None
     competes: bool
     masks: list[Mask] = field(default_factory=list)

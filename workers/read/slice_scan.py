@@ -11,22 +11,26 @@ Leaving out never changes an answer: whatever is read is filtered row by row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from workers.files.base_file import PART_ROWS
 from workers.files.base_parts import OpenBaseFile, open_base_file
 from workers.files.log_block import AvroData, Deletes, ParquetData
+from workers.files.parquet_encoding import decode_texts
 from workers.merge.merge import rows_kept
 from workers.merge.rule import MergeRule
+from workers.merge.versions import Positions
 from workers.options.table_options import TableConfig
 from workers.read.completed_rows import needed_columns
 from workers.read.conformed import conformed
-from workers.read.contest import Contest, GroupContest
+from workers.read.contest import Contest, RunContest
 from workers.read.file_slice import completed_base, merge_slice_batches, slice_schema
 from workers.read.log_versions import IS_DELETED, LogReader
 from workers.read.matching_rows import matching
@@ -40,8 +44,8 @@ from workers.table.file_group import FileSlice
 
 _ROW: Final = "_sluice_row"
 _LATE_BYTES_MAX: Final = 128 << 20
-"""Of a row group as it was before compression: of a larger one everything is read at once, batch by
-batch, so that what the filter keeps of some columns need not wait in memory for the others.
+"""Of row groups as they were before compression: of a larger one everything is read at once, batch
+by batch, so that what the filter keeps of some columns need not wait in memory for the others.
 """
 _GROUPS_MAX: Final = 2_000
 """With more row groups in a file each costs more than it can save: it is read in one go."""
@@ -127,8 +131,8 @@ class SliceScan:
                 for part in self._read(base, slice_, self.names, kept):
                     yield self.filtered(part)
                 return
-            for number in kept:
-                yield from self._picked(base, slice_, number, (), self.filtered)
+            for run in _runs(base.footer, kept):
+                yield from self._picked(base, slice_, run, (), self.filtered)
 
     def _of_base_and_logs(self, slice_: FileSlice, blocks: Sequence[_Block]) -> Iterator[pa.Table]:
         if slice_.base_file is None:
@@ -164,19 +168,18 @@ class SliceScan:
         self, base: OpenBaseFile, slice_: FileSlice, contest: Contest
     ) -> Iterator[pa.Table]:
         kept = set(self._kept(base))
-        for number in range(base.footer.num_row_groups):
-            if number in kept:
-                at = contest.of_group(number)
-                survivors = partial(self._survivors, at)
-                yield from self._picked(base, slice_, number, contest.deciding, survivors)
+        for run in _runs(base.footer, range(base.footer.num_row_groups), kept):
+            if run[0] in kept:
+                survivors = partial(self._survivors, contest.of_run(run))
+                yield from self._picked(base, slice_, run, contest.deciding, survivors)
             elif contest.is_open:  # Its rows are not wanted, and may be greater than the logs'.
-                at = contest.of_group(number)
-                for part in self._read(base, slice_, contest.deciding, [number]):
+                at = contest.of_run(run)
+                for part in self._read(base, slice_, contest.deciding, run):
                     at.dead(part)
 
-    def _survivors(self, contest: GroupContest, rows: pa.Table) -> pa.Table:
+    def _survivors(self, contest: RunContest, rows: pa.Table) -> pa.Table:
         dead = contest.dead(rows)
-        # Filtering a column costs as much as reading it: keys have had their say.
+        # Filtering a column costs as much as reading it, and the keys are compared by now.
         names = {*self.names, _ROW}
         wanted = [name for name in rows.column_names if name in names]
         rows = rows.select(wanted)
@@ -186,36 +189,62 @@ class SliceScan:
         self,
         base: OpenBaseFile,
         slice_: FileSlice,
-        number: int,
+        run: list[int],
         deciding: Collection[str],
         pick: _Pick,
     ) -> Iterator[pa.Table]:
-        """What `pick` takes of a row group. It is shown the `deciding` columns and those of the
-        filter; where there is a filter the others are read for what it took.
+        """What `pick` takes of a run of row groups. It is shown the `deciding` columns and those of
+        the filter; where there is a filter the others are read for what it took.
         """
         first = {*deciding, *(self.predicate.columns if self.predicate else ())}
         late = self.names - first
-        is_large = base.footer.row_group(number).total_byte_size > _LATE_BYTES_MAX
-        if not self._is_filtering or not late or not first or is_large:
-            for part in self._read(base, slice_, {*first, *late}, [number]):
-                yield pick(part)
-            return
-        picked = [pick(_numbered(part)) for part in self._read(base, slice_, first, [number])]
-        if not any(one.num_rows for one in picked):
-            return
-        rest = self._read(base, slice_, late, [number])
-        for rows, others in zip(picked, rest, strict=True):
-            if rows.num_rows:
-                yield _beside(rows, others.take(rows.column(_ROW)))
+        is_large = _size(base.footer, run) > _LATE_BYTES_MAX
+        reads_twice = self._is_filtering and late and first and not is_large
+        waiting: list[pa.Table] = []
+        for part in base.parts(self._stored(first if reads_twice else {*first, *late}), run):
+            rows = pick(self._number_rows(part, slice_, first))
+            if reads_twice:
+                waiting.append(rows)
+            else:
+                yield self._with_late(rows, part, slice_, late)
+        if any(rows.num_rows for rows in waiting):
+            rest = base.parts(self._stored(late), run)
+            for rows, part in zip(waiting, rest, strict=True):
+                yield self._with_late(rows, part, slice_, late)
+
+    def _number_rows(self, part: pa.Table, slice_: FileSlice, names: Collection[str]) -> pa.Table:
+        """These columns of `part`, and the place of each row in it."""
+        numbers = pa.table({_ROW: np.arange(part.num_rows)})
+        return _beside(self._finish_rows(part, slice_, names), numbers) if names else numbers
+
+    def _with_late(
+        self, rows: pa.Table, part: pa.Table, slice_: FileSlice, late: Collection[str]
+    ) -> pa.Table:
+        """Return `rows` of `part` with the other columns. Only now are texts decoded."""
+        numbers = rows.column(_ROW)
+        rows = rows.drop([_ROW])
+        if not late:
+            return rows
+        others = self._finish_rows(_take_rows(part, numbers.to_numpy()), slice_, late)
+        return _beside(rows, others) if rows.num_columns else others
 
     def _read(
         self, base: OpenBaseFile, slice_: FileSlice, names: Collection[str], numbers: list[int]
     ) -> Iterator[pa.Table]:
+        for part in base.parts(self._stored(names), numbers):
+            yield self._finish_rows(part, slice_, names)
+
+    def _stored(self, names: Collection[str]) -> Collection[str]:
         stored = needed_columns(self.config, names)
         assert stored is not None, names
-        for part in base.parts(stored, numbers):
-            whole = completed_base(part, self.config, self.schema, slice_)
-            yield conformed(whole, self.schema, names)
+        return stored
+
+    def _finish_rows(self, part: pa.Table, slice_: FileSlice, names: Collection[str]) -> pa.Table:
+        """These columns of rows as their base file has them."""
+        stored = self._stored(names)
+        own = part.select([name for name in part.column_names if name in stored])
+        whole = completed_base(decode_texts(own), self.config, self.schema, slice_)
+        return conformed(whole, self.schema, names)
 
     def _kept(self, base: OpenBaseFile) -> list[int]:
         pruner = self.pruner
@@ -227,12 +256,43 @@ class SliceScan:
         return LogReader(self.storage, self.config, self.schema, columns)
 
 
+def _runs(
+    footer: pq.FileMetaData, numbers: Iterable[int], wanted: Collection[int] = ()
+) -> Iterator[list[int]]:
+    """Row groups that are read together: few rows at a time cost more than they save. A run is of
+    groups that are all in `wanted`, or all not.
+    """
+    run: list[int] = []
+    rows = size = 0
+    for number in numbers:
+        group = footer.row_group(number)
+        rows, size = rows + group.num_rows, size + group.total_byte_size
+        is_over = rows > PART_ROWS or size > _LATE_BYTES_MAX
+        if run and (is_over or (number in wanted) != (run[0] in wanted)):
+            yield run
+            run, rows, size = [], group.num_rows, group.total_byte_size
+        run.append(number)
+    if run:
+        yield run
+
+
+def _size(footer: pq.FileMetaData, numbers: Sequence[int]) -> int:
+    return sum(footer.row_group(number).total_byte_size for number in numbers)
+
+
 def _is_partial(block: _Block) -> bool:
     return not isinstance(block, Deletes) and block.is_partial
 
 
-def _numbered(rows: pa.Table) -> pa.Table:
-    return rows.append_column(_ROW, pa.array(np.arange(rows.num_rows)))
+def _take_rows(part: pa.Table, numbers: Positions) -> pa.Table:
+    """The rows at these places, which ascend."""
+    if len(numbers) == part.num_rows:
+        return part
+    if 2 * len(numbers) < part.num_rows:  # Arrow takes from one dictionary only.
+        return part.unify_dictionaries().take(numbers)
+    mask = np.zeros(part.num_rows, np.bool_)
+    mask[numbers] = True
+    return part.filter(pa.array(mask))
 
 
 def _beside(left: pa.Table, right: pa.Table) -> pa.Table:

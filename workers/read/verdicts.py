@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -37,11 +38,14 @@ class Verdict:
         packed = {number: (len(mask), np.packbits(mask).tobytes()) for number, mask in dead.items()}
         return cls(packed, kept.astype(np.int32).tobytes())
 
-    def dead_in(self, number: int) -> Mask:
-        """Which rows of this row group give way."""
-        count, packed = self.dead[number]
-        bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=count)
-        return bits.view(np.bool_)
+    def dead_in(self, numbers: Sequence[int]) -> Mask:
+        """Which rows of these row groups give way."""
+        masks = []
+        for number in numbers:
+            count, packed = self.dead[number]
+            bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=count)
+            masks.append(bits.view(np.bool_))
+        return np.concatenate(masks)
 
     def kept_versions(self) -> Positions:
         """Positions of those that live."""

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from workers.concurrency.late_writers import writing
 from workers.errors import InstantRolledBack, ServiceBusy
-from workers.files.base_file import SORTED_ROW_GROUP_ROWS, write_base_parts
+from workers.files.base_file import write_base_parts
 from workers.files.meta_columns import COMMIT_TIME, with_file_name
 from workers.files.names import BaseFileName, instant_of
 from workers.files.partition import ensure_partition
@@ -82,7 +82,6 @@ def _rewritten(
         avro_schema=context.schema.with_meta_avro(),
         more_footer=states.footer if states is not None else dict,
         key_filter=BloomFilterBuilder.of(context.config.bloom),
-        row_group_rows=SORTED_ROW_GROUP_ROWS if context.order is not None else None,
         **context.compression,
     )
     _take_back_if_replaced(context, path, storage)

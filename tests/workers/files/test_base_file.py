@@ -16,6 +16,7 @@ from tests.support.base_files import write_base_file
 from tests.workers.files.conftest import OpenGolden
 from workers.errors import InvalidInput, MalformedTable, NotFound
 from workers.files.base_file import (
+    choose_row_group_rows,
     highest_in_base_file,
     read_base_file,
     read_footer,
@@ -210,12 +211,12 @@ def test_every_base_file_that_hudi_wrote_is_read_with_its_keys(golden: OpenGolde
 
 
 @pytest.mark.parametrize("times", [["1", "1", "1"], ["1", "1", "2"], ["1", "2", "2"]])
-def test_meta_columns_that_repeat_are_spelled_once_and_the_pages_are_the_same_byte_for_byte(
+def test_texts_that_repeat_are_spelled_once_and_the_pages_are_the_same_byte_for_byte(
     storage: LocalStorage, times: list[str]
 ) -> None:
     plain = with_meta_columns(
-        pa.table({"id": ["a", "b", "c"]}), instant="1", keys=pa.array(["a", "b", "c"]),
-        partition="p", file_name="f.parquet", task_partition=0,
+        pa.table({"id": ["a", "b", "c"], "city": ["Oslo", "Oslo", None]}), instant="1",
+        keys=pa.array(["a", "b", "c"]), partition="p", file_name="f.parquet", task_partition=0,
     ).set_column(0, COMMIT_TIME, pa.array(times))  # fmt: skip
     groups = [plain.take(pa.array(at * 65_536)) for at in ([0, 0], [1, 1], [1, 2])]
     parts = [with_file_name(group, "f.parquet") for group in groups]
@@ -228,7 +229,7 @@ def test_meta_columns_that_repeat_are_spelled_once_and_the_pages_are_the_same_by
         use_dictionary=True,
     ) as writer:  # fmt: skip
         for group in groups:
-            writer.write_table(group, 131_072)
+            writer.write_table(group, choose_row_group_rows(7))
         writer.add_key_value_metadata(PROLEPTIC | footer)
 
     assert pages_of(storage.read("once.parquet")) == pages_of(spelled_out.getvalue())
