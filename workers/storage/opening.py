@@ -10,6 +10,7 @@ from pathlib import Path
 
 from workers.connections import BucketConnection
 from workers.errors import InvalidInput, StorageFailed
+from workers.installation import check_imports
 from workers.locations import bucket_place, is_bucket_location
 from workers.storage.base import Storage
 from workers.storage.local import LocalStorage
@@ -24,7 +25,8 @@ def open_storage(location: str | Path) -> Storage:
     text = str(location)
     if is_bucket_location(text):
         # Loaded only where it is used: most tables lie in directories.
-        from workers.storage.object_store import bucket_storage
+        with check_imports():
+            from workers.storage.object_store import bucket_storage
 
         place = bucket_place(text)
         if not place.prefix:
@@ -44,7 +46,8 @@ def open_with(connection: BucketConnection | None, location: str) -> Storage:
     """
     if connection is None:
         return open_storage(location)
-    from workers.storage.object_store import bucket_storage
+    with check_imports():
+        from workers.storage.object_store import bucket_storage
 
     return bucket_storage(bucket_place(location), settings_of_connection(connection))
 

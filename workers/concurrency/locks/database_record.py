@@ -21,6 +21,7 @@ from workers.concurrency.locks.record import (
     decode_lock,
 )
 from workers.errors import StorageFailed, WriteOutcomeUnknown
+from workers.installation import check_imports
 from workers.options.lock_options import LockUrl
 
 if TYPE_CHECKING:
@@ -107,8 +108,9 @@ class PostgresRecord(_RowRecord):
             self._connection = None
 
     def _run(self, statement: str, *values: str, is_change: bool = False) -> _Done:
-        import psycopg
-        from psycopg import errors
+        with check_imports():
+            import psycopg
+            from psycopg import errors
 
         connection = self._connected()
         try:

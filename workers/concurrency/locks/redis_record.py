@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from workers.concurrency.locks.record import LockState, StoredLock, decode_lock
 from workers.errors import StorageFailed, WriteOutcomeUnknown
+from workers.installation import check_imports
 from workers.options.lock_options import LockUrl
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ class RedisRecord:
     def _answer_of(
         self, call: Callable[[redis.Redis], _Answer], *, is_change: bool = False
     ) -> _Answer:
-        from redis import exceptions
+        with check_imports():
+            from redis import exceptions
 
         try:
             return call(self._connected())
