@@ -77,6 +77,15 @@ lock: setup ## Write requirements.lock anew: the versions of requirements.txt wi
 			--no-emit-index-url --no-emit-find-links --output-file requirements.lock requirements.txt; \
 		rm -rf "$$place"
 
+# The same sources give the same bytes: no time and no path of this machine is in them.
+.PHONY: package
+package: setup ## Build the wheel, its tested versions and its bill of materials in var/dist.
+	@rm -rf var/dist; $(RUN) -m hatchling build --target wheel --directory var/dist > /dev/null
+	@wheel=$$(echo var/dist/*.whl); name=$${wheel%-py3-none-any.whl}; \
+	$(RUN) manage.py sbom > "$$name.cdx.json"; \
+	sed 's/ *#.*//; s/\[[a-z]*\]//; /^$$/d' $(filter-out requirements-dev.txt,$(REQUIREMENTS)) > "$$name.constraints.txt"; \
+	sha256sum var/dist/*
+
 .PHONY: advisories
 advisories: setup ## The pins against advisories of OSV that lie on this machine: make advisories OSV=all.zip.
 	@[ -n "$(OSV)" ] || { echo "advisories: name a directory or .zip of OSV's ecosystem PyPI: OSV=..." >&2; exit 1; }

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -142,35 +141,6 @@ def test_the_commands_of_the_readme_run_in_their_order(tmp_path: Path) -> None:
 
         assert done.returncode == 0, said(done)
         assert "rows in the table: 1 (" in done.stdout
-
-
-@pytest.mark.slow
-def test_another_project_gets_the_engine_and_the_client_and_nothing_else(tmp_path: Path) -> None:
-    copied = tmp_path / "sluice"
-    copied.mkdir()
-    for name in (
-        "pyproject.toml",
-        "requirements.txt",
-        "requirements-otel.txt",
-        "requirements-polars.txt",
-        "README.md",
-    ):
-        shutil.copy(PROJECT / name, copied)
-    leave_out = shutil.ignore_patterns("__pycache__")
-    for name in ("workers", "controlplane", "web"):
-        shutil.copytree(PROJECT / name, copied / name, ignore=leave_out)
-    where = tmp_path / "installed"
-
-    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps")
-    done = run(*pip, "--no-build-isolation", "--target", where, copied, cwd=tmp_path)
-
-    assert done.returncode == 0, said(done)
-    installed = {path.name for path in where.iterdir() if path.suffix != ".dist-info"}
-    assert installed == {"workers", "sluice_client"}
-    assert not (where / "workers" / "public").exists()
-    assert {"client.py", "py.typed"} <= {path.name for path in (where / "sluice_client").iterdir()}
-    [metadata] = where.glob("sluice-*.dist-info/METADATA")
-    assert "Requires-Dist: pyarrow==" in metadata.read_text()
 
 
 @pytest.mark.slow

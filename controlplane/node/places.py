@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-PROJECT = Path(__file__).resolve().parents[2]
+from workers.installation import IS_CHECKOUT, ROOT
+
+PROJECT = ROOT
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Everything below one folder: `var/` of the checkout, or what SLUICE_HOME names."""
+    """Everything below one folder: see `find_home`."""
 
     home: Path
 
@@ -79,4 +81,18 @@ class Places:
 
 
 def places_from(environ: Mapping[str, str]) -> Places:
-    return Places(home=Path(environ.get("SLUICE_HOME") or PROJECT / "var").resolve())
+    return Places(home=find_home(environ))
+
+
+def find_home(environ: Mapping[str, str], *, is_checkout: bool = IS_CHECKOUT) -> Path:
+    """Return the folder that SLUICE_HOME names, else `var` of the checkout. An installed wheel has
+    `sluice` in XDG_STATE_HOME, or in `~/.local/state`, instead.
+    """
+    if named := environ.get("SLUICE_HOME"):
+        return Path(named).resolve()
+    if is_checkout:
+        return (PROJECT / "var").resolve()
+    state = Path(environ.get("XDG_STATE_HOME", ""))
+    if not state.is_absolute():  # The specification ignores relative ones.
+        state = Path(environ.get("HOME") or Path.home()) / ".local" / "state"
+    return (state / "sluice").resolve()

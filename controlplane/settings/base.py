@@ -12,6 +12,7 @@ from typing import Any
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
+from controlplane.node.places import find_home
 from controlplane.outgoing.addresses import read_allowed
 from controlplane.settings.connections import (
     database,
@@ -23,6 +24,7 @@ from controlplane.settings.logs import logging_settings
 from controlplane.settings.oidc import read_oidc
 from controlplane.settings.secrets import read_secrets
 from controlplane.sql.limits import SqlLimits
+from workers.installation import ROOT
 from workers.locations import listed_roots, listed_source_roots
 from workers.options.option_values import listed
 from workers.sink.kafka.allowed_brokers import (
@@ -31,8 +33,8 @@ from workers.sink.kafka.allowed_brokers import (
     allowed_brokers,
 )
 
-BASE_DIR = Path(__file__).resolve().parent.parent.parent
-SLUICE_HOME = Path(os.environ.get("SLUICE_HOME") or BASE_DIR / "var").resolve()
+BASE_DIR = ROOT
+SLUICE_HOME = find_home(os.environ)
 SLUICE_TABLE_ROOTS = tuple(
     listed_roots(os.environ.get("SLUICE_TABLE_ROOTS") or str(SLUICE_HOME / "tables"))
 )
@@ -327,7 +329,7 @@ SLUICE_TOKEN_DAYS = min(int(os.environ.get("SLUICE_TOKEN_DAYS") or 90), SLUICE_T
 
 CELERY_BROKER_URL = redis_for_celery(SLUICE_REDIS_URL) or "memory://"
 
-_is_shell = Path(sys.argv[0]).name == "manage.py"
+_is_shell = Path(sys.argv[0]).name in ("manage.py", "sluice")
 """The node's own processes are started otherwise."""
 LOGGING = logging_settings(
     os.environ, shell_log=SLUICE_HOME / "log" / "shell.log" if _is_shell else None

@@ -54,7 +54,7 @@ def test_nothing_comes_from_elsewhere_than_the_index() -> None:
             name
         )
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert project["build-system"]["requires"] == ["setuptools>=77"]
+    assert project["build-system"]["requires"] == ["hatchling>=1.27"]
 
 
 def test_what_runs_here_is_what_is_pinned() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from controlplane.node.doctor import (
     KEY_PACKAGES,
@@ -177,16 +179,23 @@ def test_a_socket_folder_that_is_too_long_is_refused(around: Surroundings) -> No
     assert "107 fit; set TMPDIR to a shorter folder" in line
 
 
-def test_another_version_than_the_pinned_one_is_named(around: Surroundings, tmp_path: Path) -> None:
-    pins = [f"{name}==0.0.1  # why" for name in KEY_PACKAGES]
-    (tmp_path / "requirements.txt").write_text(
-        "\n".join(pins).replace("pyspark", "pyspark[connect]")
-    )
+def test_another_version_than_the_pinned_one_is_named(around: Surroundings) -> None:
+    pins = [Requirement(f"{name}==0.0.1") for name in KEY_PACKAGES]
 
-    [line] = problems(replace(around, requirements=tmp_path / "requirements.txt"))
+    [line] = problems(replace(around, requirements=pins))
 
-    assert "pyspark is 4." in line
+    assert re.search(r"pyspark is 4\.[0-9.]+ instead of 0\.0\.1;", line)
     assert line.endswith("run `make setup`")
+
+
+def test_a_version_outside_the_range_of_the_wheel_is_named(around: Surroundings) -> None:
+    ranges = [Requirement(f"{name}>=0.0.1") for name in KEY_PACKAGES if name != "pyspark"]
+    newer = Requirement("pyspark[connect]>=9,<10; extra == 'spark'")
+
+    assert problems(replace(around, requirements=[*ranges, Requirement("pyspark>=4,<5")])) == []
+    [line] = problems(replace(around, requirements=[*ranges, newer]))
+
+    assert re.search(r"^pyspark is 4\.[0-9.]+ instead of <10,>=9;", line)
 
 
 def test_a_spark_server_that_nobody_runs_is_named(around: Surroundings) -> None:

@@ -8,7 +8,8 @@ from typing import Any, Final
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from controlplane.node.advisories import UnreadableAdvisories, judge
-from controlplane.node.management.commands.sbom import LOCK, pinned
+from controlplane.node.management.commands.sbom import LOCK, load_components, pinned
+from workers.installation import IS_CHECKOUT
 
 PINS: Final = (
     LOCK,
@@ -34,7 +35,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Judge the pins. Raises CommandError for a hit, and where nothing could be judged."""
         try:
-            pins = [pin for path in options["pins"] or PINS for pin in pinned(path.read_text())]
+            pins = _load_pins(options["pins"])
             judged = judge(options["place"], pins, options["accept"])
         except (UnreadableAdvisories, OSError) as error:
             raise CommandError(str(error)) from error
@@ -52,3 +53,10 @@ class Command(BaseCommand):
                 "looked at"
             )
         self.stdout.write(f"{said}: no hit")
+
+
+def _load_pins(files: list[Path] | None) -> list[tuple[str, str]]:
+    """Return (name, version) of each package in the files; without files, of this node."""
+    if not files and not IS_CHECKOUT:
+        return list(load_components())
+    return [pin for path in files or PINS for pin in pinned(path.read_text())]

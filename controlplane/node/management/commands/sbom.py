@@ -1,35 +1,49 @@
-"""`manage.py sbom`: what a node installs, as a CycloneDX document, for whoever matches it with
-advisories.
+"""`sbom`: the packages of a node as a CycloneDX document, for scanners of advisories.
+
+In a checkout they are those of `requirements.lock`, otherwise those of the environment.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand
+from sluice import __version__
 
-LOCK: Final = Path(__file__).resolve().parents[4] / "requirements.lock"
+from controlplane.program import list_installed
+from workers.installation import IS_CHECKOUT, ROOT
+
+LOCK: Final = ROOT / "requirements.lock"
+Components = dict[tuple[str, str], list[str]]
 _PIN: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^\s\\;]+)", re.MULTILINE)
 _HASH: Final = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
 class Command(BaseCommand):
-    help = "Print what a node installs, by requirements.lock, as a CycloneDX document (JSON)."
+    help = "Print the packages of a node as a CycloneDX document (JSON)."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        self.stdout.write(json.dumps(document(LOCK.read_text()), indent=1))
+        self.stdout.write(json.dumps(document(load_components()), indent=1))
 
 
-def document(lock: str) -> dict[str, Any]:
-    """CycloneDX 1.5: each package with its version and the hashes of its files."""
+def load_components(*, is_checkout: bool = IS_CHECKOUT) -> Components:
+    """Return the packages of `requirements.lock` with their hashes, or those of the environment."""
+    if is_checkout:
+        return pinned(LOCK.read_text())
+    return {(name, version): [] for name, version in sorted(list_installed().items())}
+
+
+def document(components: Components) -> dict[str, Any]:
+    """Return CycloneDX 1.5: each package with its version and the hashes of its files."""
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
         "version": 1,
-        "metadata": {"component": {"type": "application", "name": "sluice"}},
+        "metadata": {
+            "component": {"type": "application", "name": "sluice", "version": __version__}
+        },
         "components": [
             {
                 "type": "library",
@@ -45,13 +59,13 @@ def document(lock: str) -> dict[str, Any]:
                     }
                 ],
             }
-            for (name, version), digests in pinned(lock).items()
+            for (name, version), digests in components.items()
         ],
     }
 
 
-def pinned(lock: str) -> dict[tuple[str, str], list[str]]:
-    """(Name in its normal spelling, version) -> the hashes of the files that may be installed."""
+def pinned(lock: str) -> Components:
+    """Return the hashes of the files that may be installed, by (normal name, version)."""
     return {
         (re.sub(r"[-_.]+", "-", match[1]).lower(), match[2]): _HASH.findall(entry)
         for entry in re.split(r"\n(?=\S)", lock)
