@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from workers.installation import format_command
+
 DATABASE_RETRY_AFTER_S: Final = 2
 """How soon a request may be sent again that the database did not answer."""
 
@@ -83,4 +85,6 @@ class QueueUnavailable(ControlPlaneError):
     code = "queue_unavailable"
 
     def __init__(self) -> None:
-        super().__init__("Redis does not answer; try again when `make status` says that it does")
+        super().__init__(
+            f"Redis does not answer; try again when `{format_command('status')}` says that it does"
+        )

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final, Literal, Protocol
 
+from workers.installation import IS_CHECKOUT, format_installation
+
 TRACES_VARIABLE: Final = "SLUICE_TRACES"
 """`0`: no traces; anything else: traces, to where OpenTelemetry's own variables say."""
 ENDPOINT_VARIABLES: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -81,8 +83,9 @@ def configure_traces(environment: Mapping[str, str], service: str) -> None:
         if not (missing.name or "").startswith("opentelemetry"):
             raise
         _log.warning(
-            "no traces: OpenTelemetry is not installed; run `pip install -r requirements-otel.txt`"
-            " in the node's environment, or set %s=0",
+            "no traces: OpenTelemetry is not installed; run `%s` in the node's environment, or set"
+            " %s=0",
+            "pip install -r requirements-otel.txt" if IS_CHECKOUT else format_installation("otel"),
             TRACES_VARIABLE,
         )
         return

@@ -25,13 +25,14 @@ from controlplane.errors import (
     QueueUnavailable,
 )
 from controlplane.live.seats import RETRY_AFTER_S
+from workers.installation import format_command
 
 log = logging.getLogger(__name__)
 
 _TOO_MANY = 429
 _NO_PASSWORDS = (
     "the API takes no password: sign in at /login/ and use that session, or make a token by "
-    "`manage.py token create <user>` and send it as `Authorization: Token <token>`"
+    f"`{format_command('token create <user>')}` and send it as `Authorization: Token <token>`"
 )
 
 

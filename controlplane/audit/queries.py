@@ -15,6 +15,7 @@ from controlplane.audit.canonical import GENESIS_HASH
 from controlplane.audit.guards import missing_guards
 from controlplane.audit.models import AuditCheck, AuditEvent, AuditHead
 from controlplane.paging import PAGE_ROWS, Page, chosen_order, in_order, newest_first
+from workers.installation import format_command
 
 OVERDUE_AFTER = timedelta(minutes=10)
 """Without a verification for so long, or a row that waits for the chain, something stands still."""
@@ -199,20 +200,20 @@ def _judged(
 ) -> tuple[Verdict, str, str]:
     if check is not None and check.problem:
         advice = (
-            "`manage.py audit verify` walks through all of it again; compare the database with a"
-            " backup and with the log lines that name sequence and hash"
+            f"`{format_command('audit verify')}` walks through all of it again; compare the "
+            "database with a backup and with the log lines that name sequence and hash"
         )
         return "bad", f"The audit does not verify: {check.problem}", advice
     if missing:
         sentence = f"The database no longer refuses to change the audit: {', '.join(missing)}"
         return "bad", f"{sentence} {'is' if len(missing) == 1 else 'are'} gone", (
-            "find out who dropped the triggers; `manage.py audit guard` makes them again"
+            f"find out who dropped the triggers; `{format_command('audit guard')}` makes them again"
         )  # fmt: skip
     if check is None or check.checked_at is None:
         return "quiet", "The chain was not verified yet", ""
     if now - check.checked_at > OVERDUE_AFTER:
         return "warn", "The chain was not verified for a while", (
-            "`make status` says whether beat and the control worker run"
+            f"`{format_command('status')}` says whether beat and the control worker run"
         )  # fmt: skip
     if waiting_since is not None and now - waiting_since > OVERDUE_AFTER:
         return "warn", "Rows wait for the chain", (

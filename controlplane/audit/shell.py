@@ -13,6 +13,7 @@ from typing import Final
 from django.contrib.auth.models import User
 
 from controlplane.errors import InvalidRequest
+from workers.installation import format_command
 
 AS_VARIABLE: Final = "SLUICE_AS"
 SHELL_SUFFIX: Final = " (shell)"
@@ -39,7 +40,8 @@ def acting_user() -> User | None:
     user = User.objects.filter(username=_named, is_active=True).first()
     if user is None:
         raise InvalidRequest(
-            "there is no user of this name who may sign in; `manage.py user list` shows them",
+            "there is no user of this name who may sign in; "
+            f"`{format_command('user list')}` shows them",
             user=_named[:150],
         )
     return user

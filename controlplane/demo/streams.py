@@ -27,6 +27,7 @@ from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table as TableRow
 from workers.clock import SystemClock
 from workers.errors import TableNotFound
+from workers.installation import format_command
 from workers.lakehouse import LakehouseTable, create_table, open_table
 from workers.spark.process import ENDING_FILE, is_driver, read_pid
 
@@ -106,7 +107,7 @@ def opened_table() -> LakehouseTable:
         if table.table.config.groups is None:
             raise NotAllowedNow(
                 "the demo's table was made before its streams had clocks of their own; "
-                "`manage.py demo --reset` deletes it, and the next start makes a new one"
+                f"`{format_command('demo --reset')}` deletes it, and the next start makes a new one"
             )
         return table
     except TableNotFound:

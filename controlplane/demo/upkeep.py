@@ -13,6 +13,7 @@ from controlplane.operations.actions import do_update_service_setting
 from controlplane.operations.models import ServiceSetting
 from controlplane.tables.models import Table as TableRow
 from controlplane.tables.scopes import Scope
+from workers.installation import format_command
 
 SERVICES = {"compaction": (60, 15), "clean": (120, 30), "archive": (60, 30)}
 """Service -> (at most every so many seconds, after so many commits)."""
@@ -50,5 +51,5 @@ def keep_small(row: TableRow, by: User) -> None:
 def admin() -> User:
     user = User.objects.filter(groups__name=ADMIN, is_active=True).order_by("pk").first()
     if user is None:
-        raise CommandError("there is no admin yet: run `make up` first")
+        raise CommandError(f"there is no admin yet: run `{format_command('up')}` first")
     return user

@@ -20,6 +20,7 @@ from controlplane.monitoring.silencing import Silences
 from controlplane.operations.queries import OperationRow
 from controlplane.operations.states import OperationState
 from controlplane.tables.access import visible_tables
+from workers.installation import format_command
 
 ALERTS_MAX: Final = 500
 ALIKE_SHOWN: Final = 3
@@ -147,13 +148,16 @@ def _unread(lines: Iterable[TableLine], known: Unsilenced) -> Iterator[Attention
             continue
         is_failing = bool(line.sync_error)
         if line.sync_state == "unread":
-            cause, advice = "it has never been synced", "Check that the workers run: make status."
+            cause, advice = (
+                "it has never been synced",
+                f"Check that the workers run: {format_command('status')}.",
+            )
         elif is_failing:
             cause, advice = f"{line.sync_problem}: {line.sync_error}", ""
         else:
             cause, advice = (
                 "it was last synced too long ago",
-                "Check that the workers run: make status.",
+                f"Check that the workers run: {format_command('status')}.",
             )
         yield AttentionNeed(
             key=f"unread-{line.slug}",

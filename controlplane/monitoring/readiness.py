@@ -20,6 +20,7 @@ from django.utils import timezone
 from controlplane.monitoring.looks import Answer, CheckRow, Looks
 from controlplane.node.readiness import redis_answers
 from controlplane.tables.models import Table
+from workers.installation import format_command
 
 MIRROR_SILENT_AFTER = timedelta(seconds=60)
 
@@ -57,7 +58,7 @@ def migrations() -> Answer:
         for key, replaced in _on_disk().items()
     )
     if missing:
-        return Answer(cause=f"{missing} migrations are not applied; run `make up`")
+        return Answer(cause=f"{missing} migrations are not applied; run `{format_command('up')}`")
     return Answer()
 
 

@@ -13,6 +13,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from controlplane.monitoring.readiness import readiness
 from controlplane.monitoring.scraping import scrape
+from workers.installation import format_command
 
 _SCHEME = "bearer "
 
@@ -42,7 +43,8 @@ def metrics(request: HttpRequest) -> HttpResponse:
     """
     if not _has_token(request.headers.get("Authorization", "")):
         refusal = (
-            "this needs `Authorization: Bearer <token>`; `manage.py metrics --token` prints it\n"
+            "this needs `Authorization: Bearer <token>`; "
+            f"`{format_command('metrics --token')}` prints it\n"
         )
         answer = HttpResponse(refusal, status=401, content_type="text/plain")
         answer.headers["WWW-Authenticate"] = 'Bearer realm="metrics"'

@@ -27,6 +27,7 @@ from controlplane.node.secrets_file import (
     read_secrets,
     throwaway_key,
 )
+from workers.installation import format_command
 
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "TERM")
 _PASSED_ON_PREFIXES = ("SLUICE_", "LC_", "AWS_", "GOOGLE_", "AZURE_", "OTEL_")
@@ -168,7 +169,7 @@ def adopt(environ: MutableMapping[str, str], *, command: str) -> None:
     except (ValueError, TypeError) as error:
         raise BadSetting(
             f"{places.identity} or {places.secrets} is damaged ({error}); end the node, remove the "
-            "file and run `make up`"
+            f"file and run `{format_command('up')}`"
         ) from error
 
 

@@ -17,6 +17,7 @@ from controlplane.node.identity import Identity, read_identity
 from controlplane.node.places import Places, places_from
 from controlplane.node.processes import Process, processes
 from controlplane.node.secrets_file import NodeSecrets, read_secrets
+from workers.installation import format_command
 
 
 def main(name: str) -> None:
@@ -31,7 +32,9 @@ def read_node(places: Places) -> tuple[Identity, NodeSecrets]:
     identity, secrets = read_identity(places.identity), read_secrets(places.secrets)
     if identity is None or secrets is None:
         missing = places.identity if identity is None else places.secrets
-        sys.exit(f"{missing} is missing or not whole: run `make up`, which writes it")
+        sys.exit(
+            f"{missing} is missing or not whole: run `{format_command('up')}`, which writes it"
+        )
     return identity, secrets
 
 

@@ -19,6 +19,7 @@ from controlplane.operations.sink_stops import newest_operation, own_options
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
 from workers.errors import InvalidInput, LakehouseError, StorageFailed
+from workers.installation import format_command
 from workers.sink.config import sink_config
 from workers.sink.letter_choice import letter_choice
 from workers.sink.letters import committed_letters
@@ -124,7 +125,7 @@ def launched_sink(table: Table, sink_id: str) -> OwnSink:
     if operation is None:
         raise NotAllowedNow(
             "this sink was not launched from here, so its broker is not known; "
-            "`manage.py sink replay` takes the options",
+            f"`{format_command('sink replay')}` takes the options",
             sink=sink_id,
         )
     options = own_options(operation.parameters["job"]["sink_options"])

@@ -33,6 +33,7 @@ from workers.errors import (
     PlanChanged,
     StorageFailed,
 )
+from workers.installation import format_command
 from workers.options.sink_keys import SinkMode
 from workers.sink.config import SinkConfig, sink_config
 from workers.sink.reset import PartitionReset, ResetPlan, plan_reset, reset_offsets, reset_target
@@ -210,7 +211,7 @@ def _config(table: Table, sink_id: str) -> SinkConfig:
     if before is None:
         raise NotAllowedNow(
             "this sink was not launched from here, so its broker is not known; "
-            "`manage.py sink reset` takes the options",
+            f"`{format_command('sink reset')}` takes the options",
             sink=sink_id,
         )
     config = sink_config(own_options(before.parameters["job"]["sink_options"]))

@@ -8,10 +8,12 @@ from django.core.exceptions import ImproperlyConfigured
 
 from controlplane.settings.base import *  # noqa: F403  (Django settings are composed by star import)
 from controlplane.settings.base import SECRET_KEY, SLUICE_HOME
+from workers.installation import format_command
 
 if not SECRET_KEY:
     raise ImproperlyConfigured(
-        f"no secret key: run `make up`, set SLUICE_SECRET_KEY, or write {SLUICE_HOME}/secrets.json"
+        f"no secret key: run `{format_command('up')}`, set SLUICE_SECRET_KEY, or write "
+        f"{SLUICE_HOME}/secrets.json"
     )
 
 _HTTPS = os.environ.get("SLUICE_HTTPS") == "1"

@@ -20,6 +20,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.safestring import SafeString
 
+from controlplane.program import format_command
 from controlplane.tables.freshness import Freshness
 from controlplane.tables.freshness import freshness as freshness_now
 from web.badges import badge
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from controlplane.tables.models import Table
 
 register = template.Library()
+register.simple_tag(format_command, name="command")
 
 _KEPT = "Stored in the audit log with your name."
 _KEPT_WITH_PLAN = "Stored in the audit log with your name and the plan's hash."

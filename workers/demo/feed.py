@@ -16,6 +16,7 @@ from workers.clock import Clock, SystemClock
 from workers.demo.orders import Event, Orders
 from workers.demo.ports import read_ports
 from workers.errors import InvalidInput, KafkaFailed
+from workers.installation import format_command
 from workers.sink.config import SinkConfig, sink_config
 from workers.sink.kafka.client_config import producer_settings
 from workers.sink.kafka.failures import failed
@@ -89,7 +90,7 @@ def main(directory: Path) -> None:
         {"hoodie.kafka.topic": TOPIC, "bootstrap.servers": f"127.0.0.1:{ports[0]}"}
     )
     sent = Feed(config, Orders(_SEED, clock.now_ms() // 1000), clock).run(RECORDS, PER_SECOND)
-    sys.stdout.write(f"{sent} orders produced; `make demo` produces more\n")
+    sys.stdout.write(f"{sent} orders produced; `{format_command('demo --start')}` produces more\n")
 
 
 if __name__ == "__main__":

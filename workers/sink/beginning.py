@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from workers.errors import InvalidInput, OffsetExpired, OffsetsMissing, TopicReplaced
+from workers.installation import format_command
 from workers.options.sink_keys import OnExpired
 from workers.sink.config import SinkConfig
 from workers.sink.offsets import OffsetMap, SinkCommit
 
 RESET = (
-    "`manage.py sink reset`, or Reset offsets on the sink's page, shows where it would go on, and "
-    "sets it there"
+    f"`{format_command('sink reset')}`, or Reset offsets on the sink's page, shows where it would "
+    "go on, and sets it there"
 )
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from workers.errors import TableChanged, UnsupportedTable
 from workers.files.properties import CHECKSUM_KEY
+from workers.installation import format_command
 from workers.options.index_kind import INDEX_KEY, IndexKind, unsupported_index
 from workers.options.readability import OWN_KEY
 from workers.options.table_keys import BUCKETS_KEY
@@ -27,8 +28,10 @@ METADATA_REFUSAL: Final = (
     "the table has an active metadata table, which Sluice does not maintain; let the engine that "
     "made it delete it (one write with hoodie.metadata.enable=false), and keep it off"
 )
-_UPGRADE: Final = "; upgrade the table first (`manage.py table upgrade`, or `table.upgrade()`)"
-_ADOPT: Final = "; adopt the table first (`manage.py table adopt`, or `table.adopt()`)"
+_UPGRADE: Final = (
+    f"; upgrade the table first (`{format_command('table upgrade')}`, or `table.upgrade()`)"
+)
+_ADOPT: Final = f"; adopt the table first (`{format_command('table adopt')}`, or `table.adopt()`)"
 
 
 def write_refusal(properties: Mapping[str, str], config: TableConfig) -> str | None:

@@ -16,6 +16,7 @@ from controlplane.tables.access import Permission, may, may_in_namespace
 from controlplane.tables.grants import Granter
 from controlplane.tables.models import Table
 from controlplane.tables.row_access import row_access
+from workers.installation import format_command
 
 CHECKED: Final = frozenset(
     {
@@ -37,7 +38,7 @@ def begin(name: str, *, command: str) -> None:
     if user is None or command in CHECKED:
         return
     if not (is_admin(user) or (command == "audit" and is_auditor(user))):
-        raise PermissionDenied(f"`manage.py {command}` requires the admin role everywhere")
+        raise PermissionDenied(f"`{format_command(command)}` requires the admin role everywhere")
 
 
 def requester() -> Requester:

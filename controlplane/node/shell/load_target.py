@@ -22,6 +22,7 @@ from controlplane.tables.actions import do_register_table
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import DEFAULT_NAMESPACE, Table
 from workers.errors import InvalidInput, LakehouseError, TableNotFound
+from workers.installation import format_command
 from workers.lakehouse import LakehouseTable, create_table, open_table
 from workers.loading.options import DECODED_KEY
 from workers.options.write_options import write_options
@@ -217,6 +218,8 @@ class LoadTarget:
                 do_register_table(location=self.location, slug=slug, name=self.name, **registrant())
                 write(f"registered as {slug}")
         except OperationalError:
-            write("not registered: the node has no database yet; `make up` creates it")
+            write(
+                f"not registered: the node has no database yet; `{format_command('up')}` creates it"
+            )
         except (DatabaseError, ControlPlaneError) as error:
             write(f"not registered: {error}")

@@ -24,6 +24,7 @@ from controlplane.people.oidc.provider import LoginRefused
 from controlplane.people.queries.users import PersonRow, active_admins, person_row
 from controlplane.settings.oidc import OidcSettings
 from controlplane.tables.grants import Granter
+from workers.installation import format_command
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +91,7 @@ def _make(claims: Mapping[str, Any], subject: str, oidc: OidcSettings) -> User:
     if User.objects.filter(username__iexact=name).exists():
         raise LoginRefused(
             f"there is another user of the name {name}. If that is you, an admin connects the two: "
-            f"manage.py user connect {name} {subject}"
+            + format_command(f"user connect {name} {subject}")
         )
     user = User.objects.create(username=name, email=_email(claims))
     _connect(user, subject, oidc)

@@ -25,6 +25,7 @@ from controlplane.people.queries.tokens import TokenRow, token_rows
 from controlplane.tables.access import Permission, access_table, may_see_some
 from controlplane.tables.grants import Granter
 from controlplane.tables.names import check_namespace
+from workers.installation import format_command
 
 NAME_CHARS_MAX = 100
 PLACES_MAX = 50
@@ -51,7 +52,9 @@ def do_create_token(user: User, wanted: TokenRequest, *, by: str) -> tuple[Token
     whoever finds one makes no others of it.
     """
     if limits_of(user) is not None:
-        raise PermissionDenied("a token makes no token: sign in, or use `manage.py token create`")
+        raise PermissionDenied(
+            f"a token makes no token: sign in, or use `{format_command('token create')}`"
+        )
     _check(wanted)
     if not may_see_some(user):
         raise PermissionDenied(f"{user.get_username()} has no role, so a token would open nothing")

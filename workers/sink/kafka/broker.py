@@ -23,6 +23,7 @@ from confluent_kafka.admin import AdminClient
 
 from workers.clock import Clock, SystemClock
 from workers.errors import KafkaFailed
+from workers.installation import format_installation
 from workers.processes import find_free_ports, listens_at, start_on_free_ports
 
 PACKAGE: Final = "org.apache.kafka:kafka_2.13:4.1.0"
@@ -258,7 +259,8 @@ def _spark_jars() -> list[str]:
     jar_by_name = {name: next(jars.glob(f"{name}*.jar"), None) for name in names}
     if missing := [name for name, jar in jar_by_name.items() if jar is None]:
         raise KafkaFailed(
-            f"Spark's own jars are not whole, run `make setup`: {jars}", missing=missing
+            f"Spark's own jars are not whole, run `{format_installation('server')}`: {jars}",
+            missing=missing,
         )
     return [str(jar) for jar in jar_by_name.values()]
 

@@ -18,6 +18,7 @@ from controlplane.errors import InvalidRequest
 from controlplane.node.shell.identity import granter
 from controlplane.people.actions.tokens import TokenRequest, do_create_token, do_revoke_token
 from controlplane.people.queries.tokens import tokens_of
+from workers.installation import format_command
 
 
 class Command(BaseCommand):
@@ -56,7 +57,7 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         except DatabaseError as error:
             raise CommandError(
-                f"the node's database is not ready, run `make up`: {error}"
+                f"the node's database is not ready, run `{format_command('up')}`: {error}"
             ) from error
 
     def _create(self, user: User, options: dict[str, Any]) -> None:
@@ -110,6 +111,6 @@ def _user(name: str) -> User:
     user = User.objects.filter(username=name).first()
     if user is None:
         names = User.objects.order_by("username").values_list("username", flat=True)[:10]
-        known = ", ".join(names) or "nobody yet, run `make up`"
+        known = ", ".join(names) or f"nobody yet, run `{format_command('up')}`"
         raise CommandError(f"there is no user {name}; there is {known}")
     return user

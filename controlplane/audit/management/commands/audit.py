@@ -20,6 +20,7 @@ from controlplane.audit.verifying import do_verify_whole
 from controlplane.audit.walking import Link, link_at
 from controlplane.errors import InvalidRequest
 from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX
+from workers.installation import format_command
 
 _FILTERS = {
     "who": "of this person or program",
@@ -62,7 +63,7 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         except DatabaseError as error:
             raise CommandError(
-                f"the node's database is not ready, run `make up`: {error}"
+                f"the node's database is not ready, run `{format_command('up')}`: {error}"
             ) from error
 
     def _verify(self, options: dict[str, Any]) -> None:

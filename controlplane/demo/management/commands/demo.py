@@ -26,6 +26,7 @@ from controlplane.errors import ControlPlaneError
 from controlplane.tables.models import Table as TableRow
 from workers.clock import SystemClock
 from workers.errors import LakehouseError
+from workers.installation import format_command
 
 
 class Command(BaseCommand):
@@ -50,7 +51,7 @@ class Command(BaseCommand):
                 self._status()
             else:
                 delete_all(admin(), SystemClock())
-                self.stdout.write("the demo is gone; manage.py demo --start begins anew")
+                self.stdout.write(f"the demo is gone; {format_command('demo --start')} begins anew")
         except (ControlPlaneError, LakehouseError, NoKafka) as error:
             raise CommandError(str(error)) from error
 
@@ -75,7 +76,7 @@ class Command(BaseCommand):
             self._say(f"the demo runs: {live}")
         if demo.problem:
             self._say(f"the demo has no sink: {demo.problem}")
-            self._say("everything else runs; `make demo` tries again")
+            self._say(f"everything else runs; `{format_command('demo --start')}` tries again")
         else:
             sinks = f"{settings.SLUICE_PUBLIC_URL}/t/{ORDERS_SLUG}/sinks"
             self._say(f"orders go through Kafka at {demo.bootstrap} into {sinks}")
@@ -85,7 +86,7 @@ class Command(BaseCommand):
 
         row = TableRow.objects.filter(slug=SLUG).first()
         if row is None:
-            self.stdout.write("the demo was never started: manage.py demo --start")
+            self.stdout.write(f"the demo was never started: {format_command('demo --start')}")
             return
         done = rounds_done(opened_table())
         for stream in STREAMS:

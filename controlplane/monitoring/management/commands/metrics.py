@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from controlplane.monitoring.listing import markdown, metric_rows
+from workers.installation import format_command
 
 
 class Command(BaseCommand):
@@ -22,12 +23,14 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["token"]:
             if not settings.SLUICE_METRICS_TOKEN:
-                raise CommandError("this node has no token yet: run `make up`, which makes it")
+                raise CommandError(
+                    f"this node has no token yet: run `{format_command('up')}`, which makes it"
+                )
             self.stdout.write(settings.SLUICE_METRICS_TOKEN)
             return
         try:
             self.stdout.write(markdown(metric_rows()), ending="")
         except DatabaseError as error:
             raise CommandError(
-                f"the node's database is not ready, run `make up`: {error}"
+                f"the node's database is not ready, run `{format_command('up')}`: {error}"
             ) from error

@@ -28,6 +28,7 @@ from controlplane.operations.scheduled.queries import ScheduleRow, all_schedules
 from controlplane.operations.scheduled.wishes import ScheduleWish
 from controlplane.tables.access import Permission
 from controlplane.tables.models import Table
+from workers.installation import format_command
 
 _TRIGGERS = ("every_s", "cron", "after_schedule", "after_operation")
 
@@ -101,7 +102,9 @@ def _wish(options: Mapping[str, Any]) -> ScheduleWish:
 def _table(slug: str) -> Table:
     table = Table.objects.filter(slug=slug).first()
     if table is None:
-        raise CommandError(f"no table is registered as {slug}; `manage.py table list` shows them")
+        raise CommandError(
+            f"no table is registered as {slug}; `{format_command('table list')}` shows them"
+        )
     return table
 
 
@@ -125,7 +128,7 @@ def _schedule(schedule_id: UUID) -> Schedule:
     schedule = Schedule.objects.select_related("table", "owner").filter(pk=schedule_id).first()
     if schedule is None:
         raise CommandError(
-            f"there is no schedule {schedule_id}; `manage.py schedule list` has them"
+            f"there is no schedule {schedule_id}; `{format_command('schedule list')}` has them"
         )
     return schedule
 

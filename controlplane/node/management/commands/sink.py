@@ -39,18 +39,19 @@ from controlplane.tables.access import Permission
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import Table
 from workers.errors import LakehouseError
+from workers.installation import format_command
 from workers.ports import system_ports
 from workers.storage.opening import open_storage
 from workers.table.table import open_
 
 EXAMPLE = """
 examples:
-  python manage.py sink run orders --topic orders --bootstrap localhost:9092
-  python manage.py sink run /data/orders --topic orders --set hoodie.sink.format=avro
-  python manage.py sink status orders
-  python manage.py sink offsets orders orders
-  python manage.py sink stop orders orders --wait 90
-  python manage.py sink reset orders --topic orders --to earliest
+  %(prog)s run orders --topic orders --bootstrap localhost:9092
+  %(prog)s run /data/orders --topic orders --set hoodie.sink.format=avro
+  %(prog)s status orders
+  %(prog)s offsets orders orders
+  %(prog)s stop orders orders --wait 90
+  %(prog)s reset orders --topic orders --to earliest
 """
 _ROLES = {
     "run": Permission.OPERATE,
@@ -196,5 +197,5 @@ def _place(named: str) -> Place:
     if row is not None:
         return Place(engine_table(row), row)
     if not location:
-        raise CommandError(f"no such table: {named}; `manage.py table list` names them")
+        raise CommandError(f"no such table: {named}; `{format_command('table list')}` names them")
     return Place(open_(open_storage(location), system_ports()), None)

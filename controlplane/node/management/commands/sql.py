@@ -34,6 +34,7 @@ from controlplane.tables.locations import checked_location
 from controlplane.tables.models import DEFAULT_NAMESPACE, Table
 from workers.concurrency.outcome import Committed
 from workers.errors import LakehouseError
+from workers.installation import format_command
 from workers.lakehouse import LakehouseTable, open_table
 from workers.sql import run_sql
 from workers.sql.relations import tables_named
@@ -123,7 +124,9 @@ class Command(BaseCommand):
     ) -> None:
         row = rows[statement.target.name]
         if row is None:
-            raise CommandError("rows are deleted of registered tables: `manage.py table register`")
+            raise CommandError(
+                f"rows are deleted of registered tables: `{format_command('table register')}`"
+            )
         if statement.where is None:
             raise CommandError("a DELETE without WHERE empties the table; delete its partitions")
         command = ServiceCommand(

@@ -47,6 +47,7 @@ from controlplane.tables.actions import do_register_table
 from controlplane.tables.former_slugs import slug_now
 from controlplane.tables.models import Table
 from workers.errors import LakehouseError
+from workers.installation import format_command
 
 _ACTIONS = {service.command.partition(" ")[2]: service for service in SERVICES.values()}
 _VIEWS = {
@@ -144,7 +145,7 @@ def registered(slug: str) -> Table:
     if table is None and (now := slug_now(slug)):
         raise CommandError(f"no such table: {slug}; it is called {now} now")
     if table is None:
-        raise CommandError(f"no such table: {slug}; `manage.py table list` names them")
+        raise CommandError(f"no such table: {slug}; `{format_command('table list')}` names them")
     check_role(table, Permission.VIEW)
     return table
 

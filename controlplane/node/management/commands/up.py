@@ -17,6 +17,7 @@ from controlplane.node.places import Places, places_from
 from controlplane.node.start import CannotStart, start
 from controlplane.node.stop import stop
 from controlplane.node.turns import NotMyTurn, turn
+from workers.installation import format_command
 
 
 class Command(BaseCommand):
@@ -54,7 +55,7 @@ class Command(BaseCommand):
         if stays:
             self._stay(places)
         elif is_fresh:
-            self._say("`make down` stops the node and keeps its data.")
+            self._say(f"`{format_command('down')}` stops the node and keeps its data.")
 
     def _stay(self, places: Places) -> None:
         """Until the supervisor dies, whose processes are ended then, or a signal stops the node."""

@@ -70,12 +70,12 @@ _LOADED = [
 """What this command asks as the other ways do; a file or a query may be absent, not both."""
 EXAMPLE = """
 example (hourly weather, three airports):
-  python manage.py write ../shared/data/weather.csv \\
+  %(prog)s ../shared/data/weather.csv \\
       --key-from origin,time_hour --partition-by origin --ordering time_hour
 the same as three streams, written at once by three clients:
   ... --streams "temperature=temp,dewp,humid;wind=wind_dir,wind_speed,wind_gust;rest=*"
 rows of a database, by the connection erp:
-  python manage.py write --connection erp --source-table public.orders --name orders
+  %(prog)s --connection erp --source-table public.orders --name orders
 """
 
 
