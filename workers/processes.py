@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol, TypeVar
 _PROC: Final = Path("/proc")
 _ENDED: Final = ("Z", "X")
 """States of a process that runs no more, and that nobody has asked about yet."""
-_LOOPBACK: Final = "127.0.0.1"
+LOOPBACK: Final = "127.0.0.1"
 _PORTS: Final = range(20_000, 32_768)
 """Linux takes ports from 32768 on for outgoing connections and for sockets that name no port."""
 _START_TRIES_MAX: Final = 5
@@ -127,19 +127,32 @@ def find_free_ports(count: int) -> tuple[int, ...]:
             port = _PORTS[number % len(_PORTS)]
             probe = stack.enter_context(socket.socket())
             try:
-                probe.bind((_LOOPBACK, port))
+                probe.bind((LOOPBACK, port))
             except OSError:
                 continue
             ports.append(port)
             if len(ports) == count:
                 return tuple(ports)
-    raise OSError(errno.EADDRINUSE, f"no {count} free ports of {_LOOPBACK} in {_PORTS}")
+    raise OSError(errno.EADDRINUSE, f"no {count} free ports of {LOOPBACK} in {_PORTS}")
 
 
 def find_free_port() -> int:
     """Return a port of loopback on which nothing listens now."""
     (port,) = find_free_ports(1)
     return port
+
+
+def get_address(host: str, port: int) -> str:
+    """Return the URL at which this machine reaches a server that listens on the host."""
+    reachable = reachable_host(host)
+    return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
+
+
+def reachable_host(host: str) -> str:
+    """Return the address that a client on this machine connects to: loopback for a server that
+    listens on all addresses.
+    """
+    return {"0.0.0.0": LOOPBACK, "::": "::1"}.get(host, host)  # noqa: S104  (compared, not bound)
 
 
 def listens_at(pid: int, port: int) -> bool:

@@ -28,7 +28,7 @@ from controlplane.node.identity import (
     SOCKET_PATH_BYTES_MAX,
     BadSetting,
     Identity,
-    ports_from,
+    build_identity,
     socket_path_bytes,
 )
 from controlplane.node.places import PROJECT, Places
@@ -39,6 +39,7 @@ from workers.concurrency.locks.opening import record_store
 from workers.errors import LakehouseError
 from workers.installation import IS_CHECKOUT, format_installation
 from workers.options.lock_options import URL_VARIABLE, LockSettings, LockUrl, provider_of
+from workers.processes import LOOPBACK
 from workers.storage.local import LocalStorage
 
 JAVA_MAJOR_MIN = 17
@@ -210,24 +211,37 @@ def check_proxies(environ: Mapping[str, str]) -> Finding:
 
 def check_ports(around: Surroundings) -> list[Finding]:
     try:
-        wanted = ports_from(around.environ)
+        named = build_identity(around.environ, node="")
     except BadSetting as error:
         return [Finding("ports", False, str(error))]
+    own = around.identity or named
+    hosts = {"web_port": own.web_host, "marker_port": own.marker_host}
+    elsewhere = {"spark_port": own.spark_remote, "marker_port": own.marker_url}
     return [
-        check_port(name.removesuffix("_port"), wanted[name], variable, around.is_running)
+        check_port(
+            name.removesuffix("_port"),
+            getattr(named, name),
+            variable,
+            around.is_running,
+            host=hosts.get(name, LOOPBACK),
+        )
         for name, (variable, _) in PORTS.items()
+        if not elsewhere.get(name)
     ]
 
 
-def check_port(name: str, port: int, variable: str, is_running: bool) -> Finding:
+def check_port(
+    name: str, port: int, variable: str, is_running: bool, *, host: str = LOOPBACK
+) -> Finding:
     label = f"port {name}"
     if is_running:
         return Finding(label, True, f"{port}, by this node")
-    with socket.socket() as listener:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as listener:
         # As the servers do, so that a connection that ended a moment ago does not count.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind(("127.0.0.1", port))
+            listener.bind((host, port))
         except OSError as error:
             return Finding(
                 label,

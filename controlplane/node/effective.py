@@ -78,14 +78,32 @@ NODE_SETTINGS: Final = (
         "SLUICE_KAFKA_CA_FOLDER", _PLACES, "none", "below which files of brokers' certificates are",
         "SLUICE_KAFKA_CA_FOLDER",
     ),
+    NodeSetting(
+        "SLUICE_WEB_HOST", _PLACES, "127.0.0.1", "address that the web process listens on",
+        "SLUICE_WEB_HOST",
+    ),
     NodeSetting("SLUICE_WEB_PORT", _PLACES, "8000", "port of the pages", "SLUICE_PORT"),
     NodeSetting("SLUICE_SPARK_PORT", _PLACES, "15002", "port of the node's Spark"),
     NodeSetting(
         "SLUICE_MARKER_PORT", _PLACES, "8766", "port of the marker server", "SLUICE_MARKER_PORT"
     ),
     NodeSetting(
-        "SLUICE_PUBLIC_URL", _PLACES, "the port on loopback", "where writers report to",
+        "SLUICE_MARKER_HOST", _PLACES, "127.0.0.1", "address that the marker server listens on",
+        "SLUICE_MARKER_HOST",
+    ),
+    NodeSetting(
+        "SLUICE_MARKER_URL", _PLACES, "the node's own", "the marker server", "SLUICE_MARKER_URL"
+    ),
+    NodeSetting(
+        "SLUICE_PUBLIC_URL", _PLACES, "the web process", "address of the pages in links",
         "SLUICE_PUBLIC_URL",
+    ),
+    NodeSetting(
+        "SLUICE_REPORT_URL", _PLACES, "the web process", "address that writers report to",
+        "SLUICE_REPORT_URL",
+    ),
+    NodeSetting(
+        "SLUICE_STATIC_FOLDER", _PLACES, "<home>/static", "collected static files", "STATIC_ROOT"
     ),
     NodeSetting("SLUICE_DATABASE", _PLACES, "<home>/db.sqlite3", "the control plane's database"),
     NodeSetting(
@@ -206,6 +224,7 @@ NODE_SETTINGS: Final = (
     NodeSetting("SLUICE_TRACES", _OTHERS, "off", "whether traces are made"),
     NodeSetting("OTEL_EXPORTER_OTLP_ENDPOINT", _OTHERS, "none", "collector of traces"),
     NodeSetting("JAVA_HOME", _OTHERS, "java on the path", "which Java runs Spark"),
+    NodeSetting("SPARK_LOCAL_IP", _OTHERS, "127.0.0.1", "address that Spark binds to"),
     NodeSetting("JAVA_TOOL_OPTIONS", _OTHERS, "none", "options of every Java machine"),
 )  # fmt: skip
 

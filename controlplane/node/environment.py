@@ -28,10 +28,11 @@ from controlplane.node.secrets_file import (
     throwaway_key,
 )
 from workers.installation import format_command
+from workers.processes import LOOPBACK
 
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "TERM")
 _PASSED_ON_PREFIXES = ("SLUICE_", "LC_", "AWS_", "GOOGLE_", "AZURE_", "OTEL_")
-_JAVA = ("JAVA_HOME", "JAVA_TOOL_OPTIONS")
+_JAVA = ("JAVA_HOME", "JAVA_TOOL_OPTIONS", "SPARK_LOCAL_IP")
 _SPARK_TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105  (a name, not a token)
 SECRET_VARIABLES = frozenset(
     {
@@ -47,9 +48,12 @@ SECRET_VARIABLES = frozenset(
         _SPARK_TOKEN,
     }
 )
+ROLES = ("web", "worker", "beat", "markers", "all")
+"""Commands that run one role of a node, or all of them, by settings alone."""
 _NEEDS_NO_NODE = frozenset(
-    {"down", "status", "doctor", "write", "sink", "sbom", "advisories", "help"}
+    {"down", "status", "doctor", "write", "sink", "sbom", "advisories", "help", "collectstatic"}
 )
+_NEEDS_NO_KEY = frozenset({"markers", "ping"})
 
 
 def settings_of(environ: Mapping[str, str], places: Places, identity: Identity) -> dict[str, str]:
@@ -59,13 +63,17 @@ def settings_of(environ: Mapping[str, str], places: Places, identity: Identity) 
         "SLUICE_NODE": identity.node,
         "SLUICE_TABLE_ROOTS": environ.get("SLUICE_TABLE_ROOTS") or str(places.tables),
         "SLUICE_UPLOAD_FOLDER": environ.get("SLUICE_UPLOAD_FOLDER") or str(places.uploads),
+        "SLUICE_WEB_HOST": identity.web_host,
         "SLUICE_WEB_PORT": str(identity.web_port),
+        "SLUICE_REPORT_URL": environ.get("SLUICE_REPORT_URL") or identity.url.rstrip("/"),
         "SLUICE_PUBLIC_URL": environ.get("SLUICE_PUBLIC_URL") or identity.url.rstrip("/"),
         "SLUICE_SPARK_PORT": str(identity.spark_port),
         # Spark's client sends a token without TLS to a host called `localhost` and to no other.
         "SLUICE_SPARK_REMOTE": identity.spark_remote or f"sc://localhost:{identity.spark_port}",
         "SLUICE_MARKER_PORT": str(identity.marker_port),
-        "SLUICE_MARKER_URL": f"http://127.0.0.1:{identity.marker_port}",
+        "SLUICE_MARKER_HOST": identity.marker_host,
+        "SLUICE_MARKER_URL": identity.marker_url or identity.own_marker_url,
+        "SLUICE_OWN_MARKER_SERVER": "0" if identity.marker_url else "1",
     }
 
 
@@ -99,7 +107,7 @@ def process_environment(
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": str(PROJECT),
         "PYTHONUNBUFFERED": "1",
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_IP": environ.get("SPARK_LOCAL_IP") or LOOPBACK,
         "TZ": "UTC",
         **secrets,
     }
@@ -155,9 +163,14 @@ def adopt(environ: MutableMapping[str, str], *, command: str) -> None:
     its settings.
 
     `up` makes them when they are missing; `down`, `status`, `doctor`, `write`, `sink`, `sbom`,
-    `advisories` and `help` work without, and `doctor` judges what the caller has set. Raises
-    BadSetting when a variable or the node's home cannot be used.
+    `advisories` and `help` work without, and `doctor` judges what the caller has set. A role uses
+    the environment of the caller only. Raises BadSetting when a variable or the node's home cannot
+    be used.
     """
+    if command in (*ROLES, *_NEEDS_NO_KEY):
+        if command in _NEEDS_NO_KEY:
+            environ.setdefault("SLUICE_SECRET_KEY", throwaway_key())
+        return
     places = places_from(environ)
     try:
         _adopt(environ, places, command)

@@ -7,16 +7,19 @@ bytes silently.
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import stat
 import tempfile
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from controlplane.node.secrets_file import write_privately
+from workers.processes import LOOPBACK, get_address
 
 SOCKET_PATH_BYTES_MAX = 107
 _LONGEST_SOCKET_NAME = "supervisor.sock.4194304"
@@ -37,6 +40,12 @@ class Identity:
     """Another's Redis, when SLUICE_REDIS_URL named one at `up`; else this node starts its own."""
     spark_remote: str = ""
     """Another's Spark Connect server, when SLUICE_SPARK_REMOTE named one at `up`."""
+    marker_url: str = ""
+    """Another's marker server, when SLUICE_MARKER_URL named one at `up`."""
+    web_host: str = LOOPBACK
+    """The address that the web process listens on."""
+    marker_host: str = LOOPBACK
+    """The address that the node's own marker server listens on."""
 
     @property
     def supervisor_socket(self) -> Path:
@@ -48,7 +57,13 @@ class Identity:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.web_port}/"
+        """The web process as this machine reaches it, with a slash at the end."""
+        return f"{get_address(self.web_host, self.web_port)}/"
+
+    @property
+    def own_marker_url(self) -> str:
+        """The marker server that this node starts, without a slash at the end."""
+        return get_address(self.marker_host, self.marker_port)
 
 
 PORTS = {
@@ -70,16 +85,30 @@ def read_identity(path: Path) -> Identity | None:
 def choose_identity(environ: Mapping[str, str], earlier: Identity | None) -> Identity:
     """The ports that the environment asks for, and a socket folder that exists and is private.
 
-    Raises BadSetting when a port is no port.
+    Raises BadSetting when a setting cannot be used.
+    """
+    fresh = build_identity(environ, node=earlier.node if earlier else uuid.uuid4().hex)
+    is_kept = earlier is not None and is_private(Path(earlier.sockets))
+    return replace(fresh, sockets=earlier.sockets if earlier and is_kept else socket_folder())
+
+
+def build_identity(environ: Mapping[str, str], *, node: str, sockets: str = "") -> Identity:
+    """Return the ports, hosts and other servers that the environment names.
+
+    Raises BadSetting when one of them cannot be used.
     """
     ports = ports_from(environ)
-    sockets = earlier.sockets if earlier and is_private(Path(earlier.sockets)) else socket_folder()
     return Identity(
-        node=earlier.node if earlier else uuid.uuid4().hex,
+        node=node,
         sockets=sockets,
+        web_port=ports["web_port"],
+        spark_port=ports["spark_port"],
+        marker_port=ports["marker_port"],
         redis_url=environ.get("SLUICE_REDIS_URL", ""),
         spark_remote=environ.get("SLUICE_SPARK_REMOTE", ""),
-        **ports,
+        marker_url=_marker_url(environ),
+        web_host=_web_host(environ),
+        marker_host=_host(environ, "SLUICE_MARKER_HOST"),
     )
 
 
@@ -122,6 +151,42 @@ def socket_path_bytes(folder: str) -> int:
 
 def _is_short(base: str) -> bool:
     return socket_path_bytes(f"{base}/sluice-12345678") <= SOCKET_PATH_BYTES_MAX
+
+
+def _marker_url(environ: Mapping[str, str]) -> str:
+    url = (environ.get("SLUICE_MARKER_URL") or "").rstrip("/")
+    try:
+        parts = urlsplit(url)
+        is_valid = bool(parts.hostname and parts.port and "@" not in parts.netloc)
+    except ValueError:  # The port is not a number, or a bracket is missing.
+        is_valid = False
+    else:
+        is_valid = is_valid and url == f"http://{parts.netloc}"
+    if url and not is_valid:
+        raise BadSetting(f"SLUICE_MARKER_URL must be http://<host>:<port>, not {url!r}")
+    return url
+
+
+def _web_host(environ: Mapping[str, str]) -> str:
+    host = _host(environ, "SLUICE_WEB_HOST")
+    names = [name.strip() for name in (environ.get("SLUICE_ALLOWED_HOSTS") or "").split(",")]
+    if not ipaddress.ip_address(host).is_loopback and ("*" in names or not any(names)):
+        raise BadSetting(
+            f"SLUICE_WEB_HOST={host} serves other machines: set SLUICE_ALLOWED_HOSTS to the names "
+            "under which they call this node, separated by commas and without *"
+        )
+    return host
+
+
+def _host(environ: Mapping[str, str], variable: str) -> str:
+    text = environ.get(variable) or LOOPBACK
+    try:
+        ipaddress.ip_address(text)
+    except ValueError as error:
+        raise BadSetting(
+            f"{variable} must be an IP address, such as 127.0.0.1 or 0.0.0.0, not {text!r}"
+        ) from error
+    return text
 
 
 def _port(environ: Mapping[str, str], variable: str, default: int) -> int:

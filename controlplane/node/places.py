@@ -37,6 +37,11 @@ class Places:
         return self.run / "counts"
 
     @property
+    def beat_tick(self) -> Path:
+        """The file whose time is that of beat's last tick."""
+        return self.run / "beat-tick"
+
+    @property
     def log(self) -> Path:
         return self.home / "log"
 

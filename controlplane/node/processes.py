@@ -7,7 +7,7 @@ Celery starts the marker server and the writers; they are not in this table.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -79,7 +79,7 @@ def processes(
         *(
             Process(
                 name,
-                worker_command(queue, processes),
+                worker_command((queue,), processes),
                 for_workers,
                 PROJECT,
                 30,
@@ -126,7 +126,7 @@ def spark_command(places: Places, identity: Identity) -> tuple[str, ...]:
 def web_command(environ: Mapping[str, str], identity: Identity) -> tuple[str, ...]:
     return (
         *(sys.executable, "-m", "uvicorn", "controlplane.asgi:application"),
-        *("--host", "127.0.0.1"),
+        *("--host", identity.web_host),
         *("--port", str(identity.web_port)),
         *("--timeout-graceful-shutdown", str(_WEB_GRACE_S)),
         *("--lifespan", "off"),
@@ -135,19 +135,26 @@ def web_command(environ: Mapping[str, str], identity: Identity) -> tuple[str, ..
     )
 
 
-def worker_command(queue: str, processes: int) -> tuple[str, ...]:
+def worker_command(queues: Sequence[str], processes: int) -> tuple[str, ...]:
+    """Return the command of a Celery worker that takes jobs from these queues."""
     return (
         *(sys.executable, "-m", "celery", "--quiet", "--app", "controlplane.celery", "worker"),
-        *("--queues", queue, "--pool", "prefork", "--concurrency", str(processes)),
-        *("--hostname", f"{queue}@%h", "--loglevel", "INFO"),
+        *("--queues", ",".join(queues), "--pool", "prefork", "--concurrency", str(processes)),
+        *("--hostname", f"{worker_name(queues)}@%h", "--loglevel", "INFO"),
         *("--without-gossip", "--without-mingle"),
     )
+
+
+def worker_name(queues: Sequence[str]) -> str:
+    """Return the name of a worker, which Celery completes by that of the host."""
+    return "-".join(queues)
 
 
 def beat_command(places: Places) -> tuple[str, ...]:
     return (
         *(sys.executable, "-m", "celery", "--quiet", "--app", "controlplane.celery", "beat"),
         *("--schedule", str(places.run / "beat-schedule")),
+        *("--scheduler", "controlplane.node.beat:NotedScheduler"),
         *("--pidfile", "", "--loglevel", "WARNING"),
     )
 

@@ -7,24 +7,31 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 import redis
+from celery.utils.nodenames import gethostname
+from django.conf import settings
 from kombu.exceptions import OperationalError
 
 from controlplane.node.identity import Identity
 from controlplane.node.places import Places
-from controlplane.node.processes import WORKERS
+from controlplane.node.processes import WORKERS, worker_name
 from controlplane.node.supervision import Supervisor, log_file
+from workers.markers.process import probe as probe_markers
+from workers.processes import LOOPBACK, get_address, reachable_host
 
 Probe = Callable[[], str | None]
 _POLL_S = 0.2
 _ANSWER_S = 3.0
 _LINE_MAX = 300
+BEAT_QUIET_S = 60.0
+"""Beat works every second; it waits longer while Redis is away."""
 
 
 class NotReady(Exception):
@@ -77,10 +84,11 @@ def probes(identity: Identity, supervisor: Supervisor) -> dict[str, Probe]:
         own["redis"] = lambda: redis_answers(f"unix://{identity.redis_socket}")
     if not identity.spark_remote:
         own["spark"] = lambda: port_answers(identity.spark_port)
-    own["web"] = lambda: page_answers(identity.web_port)
+    own["web"] = lambda: page_answers(identity.web_port, identity.web_host)
     own.update({name: partial(worker_answers, queue) for name, (queue, _) in WORKERS.items()})
     own["beat"] = lambda: runs(supervisor, "beat")
-    own["markers"] = lambda: port_answers(identity.marker_port)
+    if not identity.marker_url:
+        own["markers"] = lambda: port_answers(identity.marker_port, identity.marker_host)
     return own
 
 
@@ -96,19 +104,19 @@ def redis_answers(url: str) -> str | None:
     return None
 
 
-def port_answers(port: int) -> str | None:
+def port_answers(port: int, host: str = LOOPBACK) -> str | None:
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=_ANSWER_S):
+        with socket.create_connection((reachable_host(host), port), timeout=_ANSWER_S):
             return None
     except OSError:
         return f"port {port} does not answer yet"
 
 
-def page_answers(port: int) -> str | None:
+def page_answers(port: int, host: str = LOOPBACK) -> str | None:
     """Any page will do, also one that asks for a login: templates, database and static files stand
     behind it.
     """
-    connection = HTTPConnection("127.0.0.1", port, timeout=_ANSWER_S)
+    connection = HTTPConnection(reachable_host(host), port, timeout=_ANSWER_S)
     try:
         connection.request("GET", "/login/")
         status = connection.getresponse().status
@@ -127,6 +135,47 @@ def worker_answers(queue: str) -> str | None:
     except (OSError, OperationalError) as error:  # Redis may load its data for seconds.
         return f"no answer from the queue: {type(error).__name__}"
     return None if replies else "no answer through the queue yet"
+
+
+def web_works(host: str, port: int) -> str | None:
+    """Return None if the web process answers `/healthz`, also where it knows no loopback name."""
+    names = [name for name in settings.ALLOWED_HOSTS if not name.startswith((".", "*"))]
+    connection = HTTPConnection(reachable_host(host), port, timeout=_ANSWER_S)
+    try:
+        connection.request("GET", "/healthz", headers={"Host": names[0] if names else host})
+        status = connection.getresponse().status
+    except (OSError, HTTPException) as error:
+        return f"port {port} does not answer: {type(error).__name__}"
+    finally:
+        connection.close()
+    return None if status == HTTPStatus.OK else f"/healthz answers {status}"
+
+
+def this_worker_answers(queues: Sequence[str]) -> str | None:
+    """Return None if this machine's worker of these queues answers through Redis."""
+    from controlplane.celery import app
+
+    name = f"{worker_name(queues)}@{gethostname()}"
+    try:
+        replies = app.control.ping(timeout=_ANSWER_S, destination=[name])
+    except (OSError, OperationalError) as error:
+        return f"no answer from the queue: {type(error).__name__}"
+    return None if replies else f"{name} does not answer through the queue"
+
+
+def beat_works(places: Places) -> str | None:
+    """Return None if beat worked a moment ago."""
+    try:
+        age_s = time.time() - places.beat_tick.stat().st_mtime
+    except FileNotFoundError:
+        return "it has not worked yet"
+    return None if age_s < BEAT_QUIET_S else f"it last worked {age_s:.0f} s ago"
+
+
+def server_works(host: str, port: int) -> str | None:
+    """Return None if the marker server answers."""
+    health = probe_markers(get_address(host, port), _ANSWER_S)
+    return None if health is not None else f"port {port} does not answer"
 
 
 def runs(supervisor: Supervisor, name: str) -> str | None:

@@ -10,8 +10,9 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -25,6 +26,7 @@ from controlplane.mirror.models import ServerSample
 from controlplane.operations.models import MarkerServer
 from workers.markers import process
 from workers.markers.process import Health
+from workers.processes import get_address
 
 log = logging.getLogger(__name__)
 
@@ -38,10 +40,9 @@ HUNG_AFTER = timedelta(seconds=6)
 class _Place:
     port: int
     secret: str
-
-    @property
-    def url(self) -> str:
-        return process.server_url(self.port)
+    url: str
+    is_own: bool
+    """Whether this node starts it, or only samples a server that SLUICE_MARKER_URL names."""
 
 
 def supervise() -> str:
@@ -52,7 +53,27 @@ def supervise() -> str:
     with _turn(place) as server:
         if server is None:
             return "busy"
-        return _supervise(place, server).value
+        return (_supervise if place.is_own else _watch)(place, server).value
+
+
+def _watch(place: _Place, server: MarkerServer) -> MarkerServer.State:
+    """Sample a server that another supervisor starts and stops."""
+    health = process.probe(place.url, settings.SLUICE_MARKER_PROBE_TIMEOUT_S)
+    if health is None:
+        _note_sample(None, pid=None)
+        return _note_state(server, MarkerServer.State.DOWN)
+    started_at = datetime.fromtimestamp(health.since_ms / 1000, UTC)
+    was_restarted = server.started_at is not None and server.started_at != started_at
+    MarkerServer.objects.filter(pk=server.pk).update(
+        started_at=started_at, restarts=F("restarts") + int(was_restarted)
+    )
+    timeout_s = settings.SLUICE_MARKER_PROBE_TIMEOUT_S
+    _note_sample(process.sample(place.url, place.secret, timeout_s), pid=health.pid)
+    is_draining = health.status == "draining"
+    # Its pid counts on its own host only.
+    return _note_state(
+        server, MarkerServer.State.DRAINING if is_draining else MarkerServer.State.RUNNING
+    )
 
 
 def _supervise(place: _Place, server: MarkerServer) -> MarkerServer.State:
@@ -88,6 +109,11 @@ def do_restart_marker_server(by: User) -> None:
     Raises NotAllowedNow when supervision has it in hand, or no secret is configured.
     """
     place = _required_place()
+    if not place.is_own:
+        raise NotAllowedNow(
+            "this node does not run the marker server: restart it where it runs",
+            SLUICE_MARKER_URL=place.url,
+        )
     with _turn(place) as server:
         if server is None:
             raise NotAllowedNow("the marker server is being looked after; try again in a moment")
@@ -105,7 +131,7 @@ def shut_down() -> None:
     """Drain and stop: for the end of the node, after the tasks that would start it again."""
     place = _place()
     server = MarkerServer.objects.filter(port=place.port).first() if place else None
-    if place is not None and server is not None:
+    if place is not None and place.is_own and server is not None:
         _stop(place, server)
 
 
@@ -125,11 +151,12 @@ def _start(place: _Place, server: MarkerServer) -> Health | None:
             server.pid, port=place.port, timeout_s=1.0
         )  # Also takes the dead child's exit status.
     pid = process.start_server(
+        host=settings.SLUICE_MARKER_HOST,
         port=place.port,
         roots=settings.SLUICE_TABLE_ROOTS,
         secret=place.secret,
         log_path=settings.SLUICE_HOME / "log" / "marker-server.log",
-        options=_batch_options(),
+        options=batch_options(),
     )
     was_started = server.started_at is not None
     MarkerServer.objects.filter(pk=server.pk).update(
@@ -142,7 +169,7 @@ def _start(place: _Place, server: MarkerServer) -> Health | None:
     return health
 
 
-def _batch_options() -> list[str]:
+def batch_options() -> list[str]:
     """Return the server's arguments for batches; without an interval it does not wait for one."""
     options = ["--num-threads", str(settings.SLUICE_MARKER_THREADS)]
     if settings.SLUICE_MARKER_INTERVAL_MS is not None:
@@ -212,7 +239,12 @@ def _turn_length() -> timedelta:
 def _place() -> _Place | None:
     if not settings.SLUICE_MARKER_SECRET:
         return None
-    return _Place(settings.SLUICE_MARKER_PORT, settings.SLUICE_MARKER_SECRET)
+    secret = settings.SLUICE_MARKER_SECRET
+    if not settings.SLUICE_OWN_MARKER_SERVER:
+        url = settings.SLUICE_MARKER_URL
+        return _Place(urlsplit(url).port or 80, secret, url, is_own=False)
+    port = settings.SLUICE_MARKER_PORT
+    return _Place(port, secret, get_address(settings.SLUICE_MARKER_HOST, port), is_own=True)
 
 
 def _required_place() -> _Place:

@@ -16,6 +16,7 @@ from controlplane.node.places import find_home
 from controlplane.outgoing.addresses import read_allowed
 from controlplane.settings.connections import (
     database,
+    get_host,
     page_address,
     redis_for_celery,
     redis_for_clients,
@@ -27,6 +28,7 @@ from controlplane.sql.limits import SqlLimits
 from workers.installation import ROOT
 from workers.locations import listed_roots, listed_source_roots
 from workers.options.option_values import listed
+from workers.processes import LOOPBACK, get_address
 from workers.sink.kafka.allowed_brokers import (
     BROKERS_VARIABLE,
     CA_FOLDER_VARIABLE,
@@ -53,7 +55,12 @@ SLUICE_MARKER_SECRET = _secrets.marker_secret
 SLUICE_METRICS_TOKEN = _secrets.metrics_token
 
 SLUICE_PORT = int(os.environ.get("SLUICE_WEB_PORT") or 8000)
+SLUICE_WEB_HOST = os.environ.get("SLUICE_WEB_HOST") or LOOPBACK
+SLUICE_MARKER_HOST = os.environ.get("SLUICE_MARKER_HOST") or LOOPBACK
 SLUICE_MARKER_PORT = int(os.environ.get("SLUICE_MARKER_PORT") or 8766)
+SLUICE_MARKER_URL = os.environ.get("SLUICE_MARKER_URL") or ""
+SLUICE_OWN_MARKER_SERVER = os.environ.get("SLUICE_OWN_MARKER_SERVER") != "0"
+"""Set by the node for its processes: off where SLUICE_MARKER_URL names another's server."""
 SLUICE_MARKER_PROBE_TIMEOUT_S = float(os.environ.get("SLUICE_MARKER_PROBE_TIMEOUT_S") or 1)
 SLUICE_MARKER_START_TIMEOUT_S = float(os.environ.get("SLUICE_MARKER_START_TIMEOUT_S") or 5)
 SLUICE_MARKER_DRAIN_TIMEOUT_S = float(os.environ.get("SLUICE_MARKER_DRAIN_TIMEOUT_S") or 10)
@@ -61,7 +68,10 @@ _interval = os.environ.get("SLUICE_MARKER_INTERVAL_MS")
 SLUICE_MARKER_INTERVAL_MS = int(_interval) if _interval else None
 """None: the server starts a flush as soon as the previous one ends."""
 SLUICE_MARKER_THREADS = int(os.environ.get("SLUICE_MARKER_THREADS") or 20)
-SLUICE_PUBLIC_URL = os.environ.get("SLUICE_PUBLIC_URL") or f"http://127.0.0.1:{SLUICE_PORT}"
+_OWN_URL = get_address(SLUICE_WEB_HOST, SLUICE_PORT)
+SLUICE_PUBLIC_URL = page_address(os.environ, "SLUICE_PUBLIC_URL") or _OWN_URL
+_report_base = page_address(os.environ, "SLUICE_REPORT_URL") or _OWN_URL
+SLUICE_REPORT_URL = f"{_report_base.rstrip('/')}/api/v1/reports/operations/"
 SLUICE_SPARK_REMOTE = os.environ.get("SLUICE_SPARK_REMOTE") or "sc://127.0.0.1:15002"
 SLUICE_SPARK_UI_URL = page_address(os.environ, "SLUICE_SPARK_UI_URL")
 SLUICE_REDIS_URL = redis_for_clients(os.environ.get("SLUICE_REDIS_URL") or "")
@@ -105,6 +115,8 @@ ALLOWED_HOSTS = [
     for host in (os.environ.get("SLUICE_ALLOWED_HOSTS") or "127.0.0.1,localhost,[::1]").split(",")
     if host
 ]
+# Writers call this node by the host of their reports, whatever a proxy in front is called.
+ALLOWED_HOSTS += {get_host(_report_base)} - set(ALLOWED_HOSTS)
 CSRF_TRUSTED_ORIGINS = [
     origin for origin in (os.environ.get("SLUICE_TRUSTED_ORIGINS") or "").split(",") if origin
 ]
@@ -264,7 +276,9 @@ USE_I18N = False
 USE_TZ = True
 TIME_ZONE = "UTC"
 STATIC_URL = "/static/"
-STATIC_ROOT = SLUICE_HOME / "static"
+SLUICE_STATIC_FOLDER = os.environ.get("SLUICE_STATIC_FOLDER") or ""
+"""Empty for `static` in the home, which the web process fills."""
+STATIC_ROOT = Path(SLUICE_STATIC_FOLDER or SLUICE_HOME / "static")
 STATICFILES_DIRS: list[Path] = []
 STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",
@@ -333,9 +347,4 @@ _is_shell = Path(sys.argv[0]).name in ("manage.py", "sluice")
 """The node's own processes are started otherwise."""
 LOGGING = logging_settings(
     os.environ, shell_log=SLUICE_HOME / "log" / "shell.log" if _is_shell else None
-)
-
-SLUICE_REPORT_URL = (
-    os.environ.get("SLUICE_REPORT_URL")
-    or f"http://127.0.0.1:{SLUICE_PORT}/api/v1/reports/operations/"
 )

@@ -27,6 +27,12 @@ def page_address(environ: Mapping[str, str], name: str) -> str:
     return address
 
 
+def get_host(address: str) -> str:
+    """Return the host of a page address, in the form of ALLOWED_HOSTS."""
+    host = urlsplit(address).hostname or ""
+    return f"[{host}]" if ":" in host else host
+
+
 def database(address: str, *, pool_max: int = 0, is_prepared: bool = True) -> dict[str, Any]:
     """Django's database settings for a path, a `sqlite:` URL or a `postgres:` URL.
 

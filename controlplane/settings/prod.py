@@ -20,8 +20,8 @@ _HTTPS = os.environ.get("SLUICE_HTTPS") == "1"
 SESSION_COOKIE_SECURE = _HTTPS
 CSRF_COOKIE_SECURE = _HTTPS
 SECURE_SSL_REDIRECT = _HTTPS
-# They come from this machine, and from proxies that speak no TLS to it.
-SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$"]
+# Monitoring and writers, on this machine or on the network of the node, speak no TLS to it.
+SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$", r"^api/v1/reports/"]
 SECURE_HSTS_SECONDS = 31_536_000 if _HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = _HTTPS
 SECURE_HSTS_PRELOAD = _HTTPS

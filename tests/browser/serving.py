@@ -95,8 +95,7 @@ def _start_web(
 
 
 def _with_report_url(environment: Mapping[str, str], port: int) -> dict[str, str]:
-    url = f"http://127.0.0.1:{port}/api/v1/reports/operations/"
-    return {**environment, "SLUICE_REPORT_URL": url}
+    return {**environment, "SLUICE_REPORT_URL": f"http://127.0.0.1:{port}"}
 
 
 def _end(process: subprocess.Popen[Any]) -> None:

@@ -74,6 +74,52 @@ def test_secrets_come_from_the_environment_before_the_file(
     assert "environment" not in repr(secrets)
 
 
+def test_writers_report_to_an_address_of_their_own_that_is_allowed_and_not_redirected(
+    tmp_path: Path,
+) -> None:
+    """They call the web process directly, so the names and the TLS of a proxy are not theirs."""
+    environment = {name: value for name, value in os.environ.items() if "SLUICE" not in name}
+    environment |= {
+        "DJANGO_SETTINGS_MODULE": "controlplane.settings.prod",
+        "SLUICE_HOME": str(tmp_path),
+        "SLUICE_SECRET_KEY": "of-a-test",
+        "SLUICE_HTTPS": "1",
+        "SLUICE_ALLOWED_HOSTS": "sluice.example",
+        "SLUICE_PUBLIC_URL": "https://sluice.example",
+        "SLUICE_REPORT_URL": "http://sluice-web:8000",
+    }
+
+    ended = subprocess.run(
+        [sys.executable, "-c", _REPORT_PROGRAM],
+        cwd=REPOSITORY,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.stdout.splitlines() == [
+        "http://sluice-web:8000/api/v1/reports/operations/",
+        "https://sluice.example",
+        "401",
+        "301",
+    ], ended.stderr
+
+
+_REPORT_PROGRAM = """
+import django
+django.setup()
+from django.conf import settings
+from django.test import Client
+print(settings.SLUICE_REPORT_URL)
+print(settings.SLUICE_PUBLIC_URL)
+writer = Client(SERVER_NAME="sluice-web")
+report = "/api/v1/reports/operations/"
+print(writer.post(report, "{}", content_type="application/json").status_code)
+print(Client(SERVER_NAME="sluice.example").get("/login/").status_code)
+"""
+
+
 @pytest.mark.slow
 def test_production_starts_only_with_a_secret_and_passes_the_deployment_check(
     tmp_path: Path,

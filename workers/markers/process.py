@@ -28,6 +28,7 @@ from workers.traces import OTEL_PREFIX, TRACES_VARIABLE
 SECRET_VARIABLE = "SLUICE_MARKER_SECRET"  # noqa: S105 - the name of a variable, not a secret
 _MODULE = "workers.markers.server"
 _SOURCE_ROOT = Path(__file__).resolve().parents[2]
+_LOOPBACK = "127.0.0.1"
 _POLL_S = 0.05
 # The server needs nothing else of ours, least of all other processes' secrets.
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "VIRTUAL_ENV")
@@ -50,11 +51,23 @@ class Health:
 
 def server_url(port: int) -> str:
     """The URL of a server on this machine, without a slash at its end."""
-    return f"http://127.0.0.1:{port}"
+    return f"http://{_LOOPBACK}:{port}"
+
+
+def server_command(
+    *, host: str, port: int, roots: Sequence[str | Path], options: Sequence[str] = ()
+) -> list[str]:
+    """Return the words that run a server in the foreground. The secret is not among them."""
+    words = [sys.executable, "-m", _MODULE, "--host", host, "--port", str(port)]
+    words += ["--secret-env", SECRET_VARIABLE]
+    for root in roots:
+        words += ["--root", str(root)]
+    return [*words, *options]
 
 
 def start_server(
     *,
+    host: str = _LOOPBACK,
     port: int,
     roots: Sequence[str | Path],
     secret: str,
@@ -62,9 +75,7 @@ def start_server(
     options: Sequence[str] = (),
 ) -> int:
     """Start a server in its own process group; returns at once, `probe` says when it answers."""
-    command = [sys.executable, "-m", _MODULE, "--port", str(port), "--secret-env", SECRET_VARIABLE]
-    for root in roots:
-        command += ["--root", str(root)]
+    command = server_command(host=host, port=port, roots=roots, options=options)
     environment = {
         name: value
         for name in (*_INHERITED, *_NODE, *_LOGS, *_STOP_POINTS, *_COVERAGE, *VARIABLES)
@@ -77,7 +88,7 @@ def start_server(
     Path(log_path).parent.mkdir(parents=True, exist_ok=True)
     with Path(log_path).open("ab") as log:
         process = subprocess.Popen(
-            [*command, *options],
+            command,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

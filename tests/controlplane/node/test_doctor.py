@@ -18,6 +18,7 @@ from controlplane.node.doctor import (
     Surroundings,
     check_java,
     check_lock_url,
+    check_ports,
     check_python,
     examine,
     free_bytes,
@@ -135,6 +136,36 @@ def test_a_port_in_use_is_named_with_the_setting_that_changes_it(
             "stop what listens there, or set SLUICE_WEB_PORT"
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("port", "address", "server"),
+    [
+        ("SLUICE_SPARK_PORT", "SLUICE_SPARK_REMOTE", "sc://spark.example:15002"),
+        ("SLUICE_MARKER_PORT", "SLUICE_MARKER_URL", "http://markers.example:8766"),
+    ],
+)
+def test_the_port_of_a_server_that_runs_elsewhere_is_not_checked(
+    around: Surroundings, occupied_port: int, port: str, address: str, server: str
+) -> None:
+    environ = {**around.environ, port: str(occupied_port)}
+    own = check_ports(replace(around, environ=environ))
+
+    elsewhere = check_ports(replace(around, environ={**environ, address: server}))
+
+    assert [finding.is_fine for finding in own].count(False) == 1
+    assert [finding for finding in elsewhere if not finding.is_fine] == []
+    assert len(elsewhere) == 2
+
+
+def test_a_port_is_checked_on_the_address_that_its_server_binds(
+    around: Surroundings, occupied_port: int
+) -> None:
+    environ = {**around.environ, "SLUICE_MARKER_PORT": str(occupied_port)}
+
+    findings = check_ports(replace(around, environ={**environ, "SLUICE_MARKER_HOST": "127.0.0.2"}))
+
+    assert [finding for finding in findings if not finding.is_fine] == []
 
 
 def test_the_ports_of_a_running_node_are_its_own(around: Surroundings, occupied_port: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from configparser import ConfigParser
 from dataclasses import asdict, replace
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.node.environment import adopt, process_environment
-from controlplane.node.identity import BadSetting, Identity, read_identity
+from controlplane.node.identity import BadSetting, Identity, build_identity, read_identity
 from controlplane.node.places import PROJECT, Places
 from controlplane.node.processes import Process, processes
 from controlplane.node.secrets_file import NodeSecrets, ensure_secrets, read_secrets
@@ -139,6 +140,99 @@ def test_another_redis_and_another_spark_are_used_and_not_started(places: Places
     assert "SPARK_CONNECT_AUTHENTICATE_TOKEN" not in environ
 
 
+def test_addresses_that_are_set_reach_the_processes_and_others_are_loopback(places: Places) -> None:
+    names = ("SLUICE_WEB_HOST", "SLUICE_MARKER_HOST", "SLUICE_MARKER_URL", "SLUICE_REPORT_URL")
+    shell = {
+        **SHELL,
+        "SLUICE_ALLOWED_HOSTS": "sluice.example",
+        "SLUICE_WEB_HOST": "0.0.0.0",
+        "SLUICE_MARKER_HOST": "127.0.0.2",
+        "SLUICE_MARKER_URL": "http://markers.example:8766",
+        "SLUICE_REPORT_URL": "http://sluice-web:8000",
+        "SLUICE_PUBLIC_URL": "https://sluice.example",
+        "SPARK_LOCAL_IP": "10.0.0.7",
+    }
+
+    chosen = worker_environment(places, shell)
+    default = worker_environment(places, SHELL)
+
+    assert [chosen[name] for name in (*names, "SLUICE_PUBLIC_URL", "SPARK_LOCAL_IP")] == [
+        "0.0.0.0",
+        "127.0.0.2",
+        "http://markers.example:8766",
+        "http://sluice-web:8000",
+        "https://sluice.example",
+        "10.0.0.7",
+    ]
+    assert [default[name] for name in (*names, "SLUICE_PUBLIC_URL", "SPARK_LOCAL_IP")] == [
+        "127.0.0.1",
+        "127.0.0.1",
+        "http://127.0.0.1:8766",
+        "http://127.0.0.1:8000",
+        "http://127.0.0.1:8000",
+        "127.0.0.1",
+    ]
+    assert (chosen["SLUICE_OWN_MARKER_SERVER"], default["SLUICE_OWN_MARKER_SERVER"]) == ("0", "1")
+
+
+def test_own_servers_on_another_address_are_reached_there(places: Places) -> None:
+    shell = {
+        **SHELL,
+        "SLUICE_ALLOWED_HOSTS": "sluice.example",
+        "SLUICE_WEB_HOST": "127.0.0.3",
+        "SLUICE_MARKER_HOST": "127.0.0.2",
+    }
+
+    environ = worker_environment(places, shell)
+    web = processes(shell, places, build_identity(shell, node="n1"), SECRETS)
+    command = next(process.command for process in web if process.name == "web")
+
+    assert environ["SLUICE_MARKER_URL"] == "http://127.0.0.2:8766"
+    assert environ["SLUICE_REPORT_URL"] == "http://127.0.0.3:8000"
+    assert command[command.index("--host") + 1] == "127.0.0.3"
+
+
+@pytest.mark.parametrize(
+    ("variables", "complaint"),
+    [
+        (
+            {"SLUICE_WEB_HOST": "0.0.0.0"},
+            "SLUICE_WEB_HOST=0.0.0.0 serves other machines: set SLUICE_ALLOWED_HOSTS",
+        ),
+        (
+            {"SLUICE_WEB_HOST": "10.0.0.7", "SLUICE_ALLOWED_HOSTS": "a.example,*"},
+            "SLUICE_WEB_HOST=10.0.0.7 serves other machines: set SLUICE_ALLOWED_HOSTS",
+        ),
+        ({"SLUICE_WEB_HOST": "localhost"}, "SLUICE_WEB_HOST must be an IP address"),
+        ({"SLUICE_MARKER_HOST": "all"}, "SLUICE_MARKER_HOST must be an IP address"),
+        ({"SLUICE_MARKER_URL": "https://a:1"}, "SLUICE_MARKER_URL must be http://<host>:<port>"),
+        ({"SLUICE_MARKER_URL": "http://a"}, "SLUICE_MARKER_URL must be http://<host>:<port>"),
+        ({"SLUICE_MARKER_URL": "http://a:x"}, "SLUICE_MARKER_URL must be http://<host>:<port>"),
+        ({"SLUICE_MARKER_URL": "http://[::1"}, "SLUICE_MARKER_URL must be http://<host>:<port>"),
+        ({"SLUICE_MARKER_URL": "http://u@a:1"}, "SLUICE_MARKER_URL must be http://<host>:<port>"),
+        ({"SLUICE_MARKER_URL": "http://a:1/b"}, "SLUICE_MARKER_URL must be http://<host>:<port>"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_one_sentence(
+    variables: dict[str, str], complaint: str
+) -> None:
+    with pytest.raises(BadSetting, match=f"^{re.escape(complaint)}"):
+        build_identity(variables, node="n1")
+
+
+def test_a_role_gets_what_its_caller_set_and_nothing_of_a_node_in_that_home(
+    tmp_path: Path,
+) -> None:
+    adopt({"SLUICE_HOME": str(tmp_path)}, command="up")
+    environ = {"SLUICE_HOME": str(tmp_path), "SLUICE_REDIS_URL": "redis://queue:6379/0"}
+    before = dict(environ)
+
+    adopt(environ, command="web")
+
+    assert environ == before
+    remove_sockets(tmp_path)
+
+
 def test_spark_listens_on_loopback_only(places: Places) -> None:
     command = table(places)["spark"].command
 
@@ -240,6 +334,10 @@ def test_a_secret_that_a_later_version_needs_is_added_and_the_others_stay(tmp_pa
 
 def table(places: Places) -> dict[str, Process]:
     return {one.name: one for one in processes(SHELL, places, IDENTITY, SECRETS)}
+
+
+def worker_environment(places: Places, shell: dict[str, str]) -> dict[str, str]:
+    return process_environment(shell, places, build_identity(shell, node="n1"), {})
 
 
 def environment_of(places: Places, name: str, shell: dict[str, str]) -> dict[str, str]:

@@ -177,3 +177,53 @@ def test_after_shut_down_nothing_runs(port: int) -> None:
 
     assert not process.is_server(running, port=port)
     assert marker_server_status().state == "down"
+
+
+@pytest.fixture
+def elsewhere(root: Path, db: None, settings: Settings) -> Iterator[int]:
+    """A server that another supervisor started on another address; this node knows its URL."""
+    port = find_free_port()
+    server_pid = process.start_server(
+        host="127.0.0.2",
+        port=port,
+        roots=[root],
+        secret=settings.SLUICE_MARKER_SECRET,
+        log_path=root.parent / "elsewhere.log",
+    )
+    settings.SLUICE_OWN_MARKER_SERVER = False
+    settings.SLUICE_MARKER_URL = f"http://127.0.0.2:{port}"
+    for name in TIMEOUTS:
+        setattr(settings, f"SLUICE_MARKER_{name}_TIMEOUT_S", WAIT_S_MAX)
+    try:
+        assert process.await_health(settings.SLUICE_MARKER_URL, WAIT_S_MAX) is not None
+        yield server_pid
+    finally:
+        process.stop(server_pid, port=port)
+
+
+def test_a_server_of_another_supervisor_is_sampled(elsewhere: int) -> None:
+    assert supervise() == "running"
+
+    status = marker_server_status()
+    assert (status.state, status.pid, status.restarts) == ("running", None, 0)
+    assert status.latest is not None
+    assert status.latest.up
+
+
+def test_a_server_of_another_supervisor_is_neither_started_nor_stopped(
+    elsewhere: int, admin: User, settings: Settings
+) -> None:
+    supervise()
+    port = MarkerServer.objects.get().port
+
+    with pytest.raises(NotAllowedNow, match="restart it where it runs"):
+        do_restart_marker_server(admin)
+    shut_down()
+    assert process.is_server(elsewhere, port=port)
+
+    settings.SLUICE_MARKER_PROBE_TIMEOUT_S = 1.0  # It will not answer.
+    kill(elsewhere, port)
+    assert supervise() == "down"
+    assert process.probe(settings.SLUICE_MARKER_URL, 1.0) is None
+    assert process.probe(process.server_url(port), 1.0) is None
+    assert not marker_server_status().samples[-1].up

@@ -11,7 +11,7 @@ from typing import Any
 from django.core.management import BaseCommand
 
 from controlplane.node.doctor import Surroundings, examine, free_bytes
-from controlplane.node.identity import read_identity
+from controlplane.node.identity import BadSetting, Identity, build_identity, read_identity
 from controlplane.node.living import supervisor_pid
 from controlplane.node.places import places_from
 
@@ -22,12 +22,17 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         places = places_from(os.environ)
+        is_running = supervisor_pid(places) is not None
+        identity = read_identity(places.identity)
+        if identity is not None and not is_running:
+            # The next `up` uses what the environment names now.
+            identity = _renew(identity)
         findings = examine(
             Surroundings(
                 environ=os.environ,
                 places=places,
-                identity=read_identity(places.identity),
-                is_running=supervisor_pid(places) is not None,
+                identity=identity,
+                is_running=is_running,
                 free_bytes=free_bytes,
             )
         )
@@ -37,3 +42,13 @@ class Command(BaseCommand):
             )
         if not all(finding.is_fine for finding in findings):
             sys.exit(1)
+
+
+def _renew(identity: Identity) -> Identity:
+    """Return the identity with the settings of the environment, or as it is where one of them is
+    invalid, which a check reports.
+    """
+    try:
+        return build_identity(os.environ, node=identity.node, sockets=identity.sockets)
+    except BadSetting:
+        return identity
