@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from functools import cache, wraps
+from functools import wraps
 
 from django.conf import settings
 from django.db import DatabaseError, connection, connections
-from django.db.migrations.loader import MigrationLoader
-from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Count, Max
 from django.utils import timezone
 
 from controlplane.monitoring.looks import Answer, CheckRow, Looks
+from controlplane.node.migrating import count_missing_migrations
 from controlplane.node.readiness import redis_answers
 from controlplane.tables.models import Table
 from workers.installation import format_command
@@ -52,24 +51,9 @@ def database() -> Answer:
 @_with_database
 def migrations() -> Answer:
     """All that this code has are applied."""
-    applied = set(MigrationRecorder(connection).applied_migrations())
-    missing = sum(
-        not ({key} <= applied or (replaced and replaced <= applied))
-        for key, replaced in _on_disk().items()
-    )
-    if missing:
+    if missing := count_missing_migrations():
         return Answer(cause=f"{missing} migrations are not applied; run `{format_command('up')}`")
     return Answer()
-
-
-@cache
-def _on_disk() -> dict[tuple[str, str], frozenset[tuple[str, str]]]:
-    """Each migration of this code, with those in whose place it came."""
-    loader = MigrationLoader(None)
-    return {
-        key: frozenset((app, name) for app, name in migration.replaces)
-        for key, migration in loader.disk_migrations.items()
-    }
 
 
 @_with_database

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
@@ -18,6 +20,25 @@ def migrate() -> None:
     """Runs what is missing. Raises HomeTooOld before anything is changed."""
     _refuse_half_way()
     call_command("migrate", interactive=False, verbosity=0)
+
+
+def count_missing_migrations() -> int:
+    """Return how many migrations of this code the database lacks. Raises DatabaseError."""
+    applied = set(MigrationRecorder(connection).applied_migrations())
+    return sum(
+        not ({key} <= applied or (replaced and replaced <= applied))
+        for key, replaced in _load_migrations().items()
+    )
+
+
+@cache
+def _load_migrations() -> dict[tuple[str, str], frozenset[tuple[str, str]]]:
+    """Return each migration of this code, with those that it replaces."""
+    loader = MigrationLoader(None)
+    return {
+        key: frozenset((app, name) for app, name in migration.replaces)
+        for key, migration in loader.disk_migrations.items()
+    }
 
 
 def _refuse_half_way() -> None:

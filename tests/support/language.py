@@ -97,6 +97,7 @@ VAGUE_VALUES = {
 }
 MODULE_NAMES_ALLOWED = {
     *("locking", "staging", "tagging", "masking", "paging", "clustering", "string", "embed"),
+    "ping",
 }
 _DOCSTRING_WITHOUT_VERB = re.compile(
     r"(?:What|Whether|Whoever|Who|Of|As|By|In|On|With|Where|When|Which|Why|How|Those|It|None|One"
