@@ -138,6 +138,14 @@ layers: setup ## Import rules.
 .PHONY: check
 check: lint types layers templates ## Lint, types, layers and templates.
 
+# Its schemas take 108 MB, so it stays out of .venv.
+DEPLOY_ENV := var/deploy-env
+.PHONY: check-deploy
+check-deploy: setup ## Validate the manifests of Kubernetes, the units of systemd and the Containerfile.
+	@[ -x $(DEPLOY_ENV)/bin/kubernetes-validate ] || { '$(PYTHON_BIN)' -m venv $(DEPLOY_ENV) && \
+		$(DEPLOY_ENV)/bin/pip install --quiet --disable-pip-version-check --requirement requirements-deploy.txt; }
+	@$(RUN) -m pytest -q tests/deploy
+
 .PHONY: language
 language: setup ## Count what breaks the language rules, and lower the baseline (after a rename: MOVED=old=new).
 	@$(RUN) -m tests.support.language $(MOVED)
