@@ -4,8 +4,6 @@ A hundred times dearer: what a rollback is for.
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -13,6 +11,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from controlplane.audit.actions import do_record
+from controlplane.demo.upkeep import delete_files
 from controlplane.mirror.sync import sync_table
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table as TableRow
@@ -60,9 +59,9 @@ def do_load_wrong_prices(by: User) -> tuple[TableRow, InstantTime]:
 
 
 def delete_prices() -> None:
-    """Table, files and all."""
+    """Delete the table with its files. Raises StorageFailed."""
     TableRow.objects.filter(location=table_location()).delete()
-    shutil.rmtree(Path(table_location()), ignore_errors=True)
+    delete_files(table_location())
 
 
 def table_location() -> str:

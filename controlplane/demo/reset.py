@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ from django.contrib.auth.models import User
 from controlplane.demo.prices import delete_prices
 from controlplane.demo.sink import NoKafka, delete_orders, start_orders
 from controlplane.demo.streams import DemoRun, StartedStreams, start_streams, table_location
-from controlplane.demo.upkeep import CANCEL_WAIT_S, POLL_S, keep_small
+from controlplane.demo.upkeep import CANCEL_WAIT_S, POLL_S, delete_files, keep_small
 from controlplane.errors import NotAllowedNow
 from controlplane.operations.actions import do_request_cancel
 from controlplane.operations.kinds import write
@@ -52,7 +51,8 @@ def start_all(by: User, wanted: DemoRun, clock: Clock, report: Report) -> Starte
 def delete_all(by: User, clock: Clock) -> None:
     """End every writer of the demo, and delete its three tables with their files.
 
-    Raises ControlPlaneError, NotAllowedNow when a writer does not end, NoKafka when the sink stays.
+    Raises ControlPlaneError, NotAllowedNow when a writer does not end, NoKafka when the sink stays,
+    StorageFailed.
     """
     delete_orders(clock)
     delete_prices()
@@ -60,7 +60,7 @@ def delete_all(by: User, clock: Clock) -> None:
     if row is not None:
         _cancel_all(row, by, clock)
         row.delete()
-    shutil.rmtree(table_location(), ignore_errors=True)
+    delete_files(table_location())
 
 
 def _cancel_all(row: TableRow, by: User, clock: Clock) -> None:

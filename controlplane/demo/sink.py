@@ -7,7 +7,6 @@ Kafka's jars, there is no such demo, and the rest of the node does without.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from controlplane.demo.processes import KAFKA, ORDERS, broker_home
-from controlplane.demo.upkeep import CANCEL_WAIT_S, POLL_S, keep_small
+from controlplane.demo.upkeep import CANCEL_WAIT_S, POLL_S, delete_files, keep_small
 from controlplane.node.identity import read_identity
 from controlplane.node.living import supervisor_pid
 from controlplane.node.places import Places
@@ -89,9 +88,11 @@ def orders_status(say: Say) -> None:
 
 
 def delete_orders(clock: Clock) -> None:
-    """Sink, broker, topic and table. Raises ControlPlaneError, NoKafka when the sink stays."""
-    places, location = _places(), Path(table_location())
-    row = TableRow.objects.filter(location=str(location)).first()
+    """Delete sink, broker, topic and table. Raises ControlPlaneError, NoKafka if the sink does not
+    end, StorageFailed.
+    """
+    places, location = _places(), table_location()
+    row = TableRow.objects.filter(location=location).first()
     if row is not None:
         _stop_sink(row, clock)
         row.delete()
@@ -99,8 +100,8 @@ def delete_orders(clock: Clock) -> None:
         supervisor = _supervisor(places)
         supervisor.stop_process(ORDERS)
         supervisor.stop_process(KAFKA)
-    for doomed in (location, Path(f"{location}{LETTERS_SUFFIX}"), broker_home(places) / "data"):
-        shutil.rmtree(doomed, ignore_errors=True)
+    for doomed in (location, f"{location}{LETTERS_SUFFIX}", f"{broker_home(places)}/data"):
+        delete_files(doomed)
 
 
 def opened_table() -> LakehouseTable:

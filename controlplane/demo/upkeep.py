@@ -4,6 +4,8 @@ tables small.
 
 from __future__ import annotations
 
+import shutil
+
 from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 
@@ -14,6 +16,8 @@ from controlplane.operations.models import ServiceSetting
 from controlplane.tables.models import Table as TableRow
 from controlplane.tables.scopes import Scope
 from workers.installation import format_command
+from workers.locations import is_bucket_location
+from workers.storage.opening import open_storage
 
 SERVICES = {"compaction": (60, 15), "clean": (120, 30), "archive": (60, 30)}
 """Service -> (at most every so many seconds, after so many commits)."""
@@ -46,6 +50,15 @@ def keep_small(row: TableRow, by: User) -> None:
             by=by,
             reason="the demo's streams commit every few seconds",
         )
+
+
+def delete_files(location: str) -> None:
+    """Delete everything at a location, which may be absent. Raises StorageFailed for a bucket."""
+    if not is_bucket_location(location):
+        shutil.rmtree(location, ignore_errors=True)
+        return
+    storage = open_storage(location)
+    storage.delete_many([file.path for file in storage.list_tree("")])
 
 
 def admin() -> User:
