@@ -48,6 +48,7 @@ from controlplane.tables.former_slugs import slug_now
 from controlplane.tables.models import Table
 from workers.errors import LakehouseError
 from workers.installation import format_command
+from workers.locations import is_bucket_location
 
 _ACTIONS = {service.command.partition(" ")[2]: service for service in SERVICES.values()}
 _VIEWS = {
@@ -182,7 +183,7 @@ def _service_command(action: str, options: Mapping[str, Any]) -> ServiceCommand:
     service = _ACTIONS[action]
     parameters = dict(parse_pair(text) for text in options["set"])
     parameters |= read_texts(options, service.fields)
-    if path := parameters.get("path"):
+    if (path := parameters.get("path")) and not is_bucket_location(path):
         parameters["path"] = str(Path(path).resolve())
     return ServiceCommand(
         service=service.name,

@@ -37,13 +37,18 @@ from controlplane.operations.connection_sources import (
     database_query,
 )
 from controlplane.operations.descriptions.write import PLANNED_OPERATIONS, WRITE
-from controlplane.operations.source_places import checked_file_of_shell, checked_source
+from controlplane.operations.source_places import (
+    checked_file_of_shell,
+    checked_source,
+    find_rows_files,
+)
 from workers.concurrency.outcome import Committed, describe_outcome
 from workers.errors import LakehouseError
 from workers.jobs import OPERATIONS, WriteJob
 from workers.lakehouse import LakehouseTable
 from workers.loading.options import load_options, options_as_text
-from workers.loading.source_files import files_here
+from workers.loading.source_files import files_here, find_source_files
+from workers.locations import is_bucket_location
 from workers.options.write_keys import MEMORY_KEY
 from workers.ports import RandomIds, system_ports
 from workers.storage.source_places import check_in_no_table
@@ -56,6 +61,10 @@ if TYPE_CHECKING:
 COPIED_BYTES_MAX = 8_000_000_000
 """Of all objects of a bucket."""
 MEMORY_MB = 256
+_ONE_PATH = (
+    "one path of a bucket is loaded at a time: a file, a pattern such as '2026/*.csv', or a folder "
+    "with / at its end"
+)
 MERGED_SHARE_WARNED = 0.05
 """Above this share of rows with equal keys the key is probably not the one that was meant."""
 
@@ -97,7 +106,8 @@ class Command(BaseCommand):
             nargs="*",
             metavar="file",
             help="CSV, JSON lines or Parquet, .gz and .zst too: files, patterns such as 'd/*.csv', "
-            "or a folder; with --connection one path there",
+            "or a folder; or one path of a bucket: s3://bucket/..., or with --connection below its "
+            "prefix",
         )
         add_fields(parser, _LOADED)
         parser.add_argument("--table", help="the table's location (default: <first root>/<name>)")
@@ -163,6 +173,8 @@ class Command(BaseCommand):
 
         if not options["files"]:
             raise CommandError("name a file to load")
+        if not options["connection"] and any(map(is_bucket_location, options["files"])):
+            return _copy_objects(options["files"], scratch, options["format"] or "")
         if not options["connection"]:
             paths = [path for text in options["files"] for path in files_named(text)]
             for path in paths:
@@ -171,10 +183,7 @@ class Command(BaseCommand):
                     checked_source(str(path), user)
             return [InputFile.of(path) for path in paths]
         if len(options["files"]) > 1:
-            raise CommandError(
-                "with a connection one path is loaded: a file, a pattern such as '2026/*.csv', or "
-                "a folder with / at its end"
-            )
+            raise CommandError(_ONE_PATH)
         (path,) = options["files"]
         source = {"kind": "csv", "connection": options["connection"], "path": path}
         namespace = LoadTarget(options, get_table_name(path), self).find_namespace()
@@ -245,11 +254,12 @@ class Command(BaseCommand):
         options = target.options
         if options["connection"] or len(options["files"]) > 1:
             raise CommandError(
-                "what takes data away needs one path of this machine: a file, a folder, or a "
+                "what takes data away needs one path, without a connection: a file, a folder, or a "
                 "pattern such as 'd/*.csv'"
             )
-        is_one = len(files) == 1
-        path = str(files[0].path if is_one else Path(options["files"][0]).absolute())
+        (path,) = options["files"]
+        if not is_bucket_location(path):
+            path = str(files[0].path if len(files) == 1 else Path(path).absolute())
         row = target.find_row()
         if row is None:
             raise CommandError(f"no table is registered at {target.location}")
@@ -369,6 +379,22 @@ class Command(BaseCommand):
             connect_server(Path(work_dir), environment=environment) as server,
         ):
             yield {**environment, "SLUICE_SPARK_REMOTE": server.remote}
+
+
+def _copy_objects(paths: Sequence[str], scratch: Path, kind: str) -> list[InputFile]:
+    """Copy the objects that a path of a bucket names, with the credentials of the environment.
+
+    Raises CommandError, InvalidRequest, StorageFailed.
+    """
+    if len(paths) > 1:
+        raise CommandError(_ONE_PATH)
+    (path,) = paths
+    if (user := acting_user()) is not None:
+        files = find_rows_files(path, user, kind)
+    else:
+        files = find_source_files(path, checked_file_of_shell, kind=kind)
+    check_in_no_table(files[0].place)
+    return files_here(files, scratch, bytes_max=COPIED_BYTES_MAX)
 
 
 def marker_options() -> dict[str, str]:
