@@ -105,18 +105,20 @@ def check_rows_files(path: str, by: User | None) -> None:
 def check_source_files(
     parameters: Mapping[str, str], by: User | None, *, is_shell: bool = False
 ) -> None:
-    """Refuse, as InvalidRequest, parameters of a service that name files which `by` may not load:
-    of the node's own files alone. A shell may name any file of this machine outside of tables.
+    """Refuse, as InvalidRequest, parameters of a service that name files which `by` may not load.
+    A shell may name any file outside of tables. Raises StorageFailed.
     """
     path = parameters.get(PATH_KEY, "").strip()
     if not path:
         return
 
     def check(named: str) -> str:
-        return checked_file_of_shell(named) if is_shell else checked_source(named, by)
+        return checked_file_of_shell(named) if is_shell else checked_rows_place(named, by)
 
     with _as_a_request(path):
-        find_source_files(path, check)
+        files = find_source_files(path, check)
+        if is_bucket_location(files[0].place):
+            check_in_no_table(files[0].place)
 
 
 def checked_source(path: str, by: User | None) -> str:

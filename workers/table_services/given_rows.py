@@ -1,24 +1,28 @@
 """Rows that come with a request: files named by `path`, or keys as JSON. Plain text parameters.
 
 Whoever hands a request on checks that the files lie under a root (`loading.source_files`); here
-they are opened as they are named: one, a folder, or a pattern of names.
+they are opened as they are named: one, a folder, or a pattern of names. Objects of a bucket are
+copied first.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
 from workers.errors import InvalidInput
+from workers.loading.content import InputFile
 from workers.loading.options import OPTION_KEYS, LoadOptions, load_options
 from workers.loading.reader import open_rows, read_rows
-from workers.loading.source_files import find_source_files
+from workers.loading.source_files import files_here, find_source_files
+from workers.locations import is_bucket_location, resolved_location
 
 PATH_KEY = "path"
 FILE_KEYS = (PATH_KEY, *OPTION_KEYS)
@@ -37,11 +41,13 @@ def rows_of_file(
     Raises InvalidInput: no file, no rows that the types can hold, or too large.
     """
     path, options = parameters.get(PATH_KEY, "").strip(), _get_options(parameters)
-    files = _find_files(path, options.format)
-    size = sum(file.stat().st_size for file in files)
-    if size > FILE_BYTES_MAX:
-        raise InvalidInput("the file is too large to be loaded in one piece", path=path, bytes=size)
-    return read_rows(open_rows(files, options, known, keys=keys))
+    with _files_here(path, options.format) as files:
+        size = sum(file.size for file in files)
+        if size > FILE_BYTES_MAX:
+            raise InvalidInput(
+                "the file is too large to be loaded in one piece", path=path, bytes=size
+            )
+        return read_rows(open_rows(files, options, known, keys=keys))
 
 
 def digest_of_file(parameters: Mapping[str, str]) -> str:
@@ -49,23 +55,25 @@ def digest_of_file(parameters: Mapping[str, str]) -> str:
     with their names, and with the options of their load if there are any.
     """
     digest = hashlib.sha256()
-    files = _find_files(parameters[PATH_KEY].strip())
     options = replace(_get_options(parameters), format="")
     if options != LoadOptions():
         digest.update(repr(options).encode())
-    for opened in files:
-        if len(files) > 1:
-            digest.update(f"{opened.name}\0{opened.stat().st_size}\0".encode())
-        with opened.open("rb") as file:
-            while piece := file.read(_PIECE_BYTES):
-                digest.update(piece)
+    with _files_here(parameters[PATH_KEY].strip()) as files:
+        for opened in files:
+            if len(files) > 1:
+                digest.update(f"{opened.name}\0{opened.size}\0".encode())
+            with opened.opened() as file:
+                while piece := file.read(_PIECE_BYTES):
+                    digest.update(piece)
     return digest.hexdigest()[:_DIGEST_CHARS]
 
 
 def measure_files(path: str) -> int:
-    """Return the bytes of all files that the path names; 0 where they cannot be loaded."""
+    """Return the bytes of all files of this machine that the path names; 0 where they cannot be
+    loaded.
+    """
     try:
-        return sum(file.stat().st_size for file in _find_files(path))
+        return sum(Path(file.place).stat().st_size for file in find_source_files(path, _resolve))
     except (InvalidInput, OSError):
         return 0
 
@@ -107,10 +115,18 @@ def _get_options(parameters: Mapping[str, str]) -> LoadOptions:
     return load_options({name: text for name, text in parameters.items() if name in OPTION_KEYS})
 
 
-def _find_files(path: str, kind: str = "") -> list[Path]:
-    if not path.startswith("/"):
-        raise InvalidInput("rows come from a file, by its absolute path", path=path[:200])
-    files = [Path(file.place) for file in find_source_files(path, os.path.realpath, kind=kind)]
-    if not all(file.is_file() for file in files):
-        raise InvalidInput("there is no such file", path=path[:200])
-    return files
+@contextmanager
+def _files_here(path: str, kind: str = "") -> Iterator[list[InputFile]]:
+    """Yield the files that the path names; copies of objects go with the block."""
+    files = find_source_files(path, _resolve, kind=kind)
+    with TemporaryDirectory(prefix="sluice-rows-") as scratch:
+        yield files_here(files, Path(scratch), bytes_max=FILE_BYTES_MAX)
+
+
+def _resolve(path: str) -> str:
+    if not path.startswith("/") and not is_bucket_location(path):
+        raise InvalidInput(
+            "rows come from a file: name it by its absolute path or as s3://bucket/name",
+            path=path[:200],
+        )
+    return resolved_location(path)

@@ -19,13 +19,13 @@ from celery import Task, shared_task
 from workers.clock import InstantTime
 from workers.errors import ServiceBusy
 from workers.jobs import ServiceJob
-from workers.loading.source_files import find_source_files
+from workers.loading.source_files import rows_under_root
 from workers.options.write_options import SHORT_LIVED, WriteOptions, write_options
 from workers.ports import system_ports
 from workers.reporting import OperationReport, Progress, Reporter, ReportState
 from workers.reporting.at_work import being_at_work
 from workers.spark.process import is_forbidden
-from workers.storage.roots import source_under_root, storage_under_root
+from workers.storage.roots import storage_under_root
 from workers.table.schema_history import read_instant
 from workers.table.table import Table, open_
 from workers.table_services import registry
@@ -54,7 +54,7 @@ def run_service(self: Task[..., None], message: dict[str, Any]) -> None:
             return
         table = open_(storage_under_root(job.table, os.environ), system_ports())
         if path := job.parameters.get(PATH_KEY, "").strip():
-            find_source_files(path, lambda named: str(source_under_root(named, os.environ)))
+            rows_under_root(path, os.environ)
         carry_out_service(job, table, reporter, is_again=is_again)
 
 
