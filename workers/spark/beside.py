@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import broadcast, expr
 
+from workers.locations import is_bucket_location
 from workers.read.beside import SliceBeside, bits_of
 from workers.spark.scan import ReadContext, native_scan, python_scan, split_native
 from workers.storage.base import FileInfo, Storage, size_of
@@ -70,10 +71,15 @@ class BesideSlice:
 
 
 def split_beside(
-    storage: Storage, schema: pa.Schema, slices: Sequence[FileSlice]
+    spark: SparkSession, storage: Storage, schema: pa.Schema, slices: Sequence[FileSlice]
 ) -> tuple[list[BesideSlice], list[FileSlice]]:
-    """Slices that merge beside Spark's scan of their base file, and those to merge whole."""
-    based, whole = split_native(storage, schema, slices)
+    """Return the slices that merge beside Spark's scan of their base file, and the other ones.
+
+    In a bucket all merge whole: Hadoop's client and ours round the times of files differently.
+    """
+    if is_bucket_location(storage.location):
+        return [], list(slices)
+    based, whole = split_native(spark, storage, schema, slices)
     beside: list[BesideSlice] = []
     for file_slice in based:
         base = storage.info(file_slice.base_file or "")

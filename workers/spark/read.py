@@ -1,10 +1,11 @@
 """Read a table as a Spark DataFrame: every kind of query, lazily, on Connect and classic sessions.
 
-Base files that no log touches are read by Spark's own Parquet scan. Slices with logs keep that scan
-for their base files: tasks that get only paths say which rows of base and logs are dead, Spark
-drops those, and the logs' rows are all that crosses from Python (`beside`). What goes through
-Python whole: base files whose types have widened since, slices whose logs outweigh their base file,
-slices with logs of tables with column groups, and the rows of windows and changes.
+Base files that no log touches are read by Spark's own Parquet scan; in a bucket only where the
+session has Hadoop's client for it. Slices with logs keep that scan for their base files: tasks that
+get only paths say which rows of base and logs are dead, Spark drops those, and the logs' rows are
+all that crosses from Python (`beside`). What goes through Python whole: base files whose types have
+widened since, slices whose logs outweigh their base file, slices with logs of tables with column
+groups or in a bucket, and the rows of windows and changes.
 """
 
 from __future__ import annotations
@@ -71,9 +72,9 @@ def _snapshot(
     beside: list[BesideSlice] = []
     own, whole = list(plan.base_only), list(plan.merged)
     if table.config.has_meta_columns:
-        plain, own = split_native(table.storage, wanted, own)
+        plain, own = split_native(spark, table.storage, wanted, own)
     if table.config.has_meta_columns and table.config.groups is None:
-        beside, whole = split_beside(table.storage, wanted, plan.merged)
+        beside, whole = split_beside(spark, table.storage, wanted, plan.merged)
     frames = []
     if plain:
         paths = [one.base_file for one in plain if one.base_file]
@@ -112,7 +113,7 @@ def _incremental(table: Table, spark: SparkSession, request: ReadRequest) -> Dat
     plain: list[FileSlice] = []
     if table.config.has_meta_columns and not table.config.compares_rows:
         alone = [slice_ for one in plan.slices for slice_ in one.after if not slice_.log_files]
-        plain, _ = split_native(table.storage, full, alone)
+        plain, _ = split_native(spark, table.storage, full, alone)
     frames = []
     if plain:
         paths = [one.base_file for one in plain if one.base_file]

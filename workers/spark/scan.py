@@ -22,6 +22,7 @@ from workers.merge.rule import MergeRule
 from workers.options.table_options import TableConfig
 from workers.read.undisturbed import expired
 from workers.schema.table_schema import TableSchema
+from workers.spark.bucket_scan import can_scan_bucket, get_hadoop_location
 from workers.spark.session import task_count
 from workers.spark.task_process import spare_next_task
 from workers.spark.types import to_spark, wire_schema
@@ -74,8 +75,8 @@ def native_scan(
     `recursiveFileLookup` keeps it from reading columns out of directory names.
     """
     reader = spark.read.schema(to_spark(schema)).option("recursiveFileLookup", "true")
-    prefix = "file://" if location.startswith("/") else ""
-    return reader.parquet(*[f"{prefix}{location}/{path}" for path in paths])
+    root = f"file://{location}" if location.startswith("/") else get_hadoop_location(location)
+    return reader.parquet(*[f"{root}/{path}" for path in paths])
 
 
 def python_scan(
@@ -111,17 +112,20 @@ def piece_batches(work: Work, schema: pa.Schema, number: int) -> Iterator[pa.Rec
 
 
 def split_native(
-    storage: Storage, schema: pa.Schema, slices: Sequence[FileSlice]
+    spark: SparkSession, storage: Storage, schema: pa.Schema, slices: Sequence[FileSlice]
 ) -> tuple[list[FileSlice], list[FileSlice]]:
-    """Slices whose base file Spark's scan reads as `schema`, and the others.
+    """Return the slices whose base file Spark's scan reads as `schema`, and the others.
 
-    One footer tells of all files of a commit, which have one writer schema. In a bucket Spark's
-    scan is not asked: it would need Hadoop's client and its settings, our readers have their own.
+    One footer is enough for all files of a commit, which have one writer schema. A bucket is read
+    by Spark's scan where the session has Hadoop's client for it (`bucket_scan`).
     """
-    if is_bucket_location(storage.location):
+    plain = [one for one in slices if _is_plain(storage.location, one.base_file)]
+    if is_bucket_location(storage.location) and not (
+        plain and can_scan_bucket(spark, storage.location, plain[0].base_file or "")
+    ):
         return [], list(slices)
     probes: dict[str | None, str] = {}
-    for file_slice in slices:
+    for file_slice in plain:
         if file_slice.base_file is not None:
             probes.setdefault(file_slice.base_instant, file_slice.base_file)
 
@@ -133,10 +137,14 @@ def split_native(
     native: list[FileSlice] = []
     own: list[FileSlice] = []
     for file_slice in slices:
-        path = file_slice.base_file
-        is_plain = path is not None and not _GLOB_CHARACTERS & set(storage.location + path)
+        is_plain = _is_plain(storage.location, file_slice.base_file)
         (native if is_plain and fits[file_slice.base_instant] else own).append(file_slice)
     return native, own
+
+
+def _is_plain(location: str, path: str | None) -> bool:
+    """Check that the slice has a base file whose path Spark does not read as a pattern."""
+    return path is not None and not _GLOB_CHARACTERS & set(location + path)
 
 
 @lru_cache(maxsize=_FOOTERS_KEPT)

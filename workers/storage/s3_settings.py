@@ -16,7 +16,7 @@ from workers.errors import InvalidInput
 TIMEOUT_VARIABLE = "SLUICE_STORAGE_TIMEOUT_MS"
 _TIMEOUT_MS = 30_000
 _TIMEOUT_MS_MAX = 600_000
-_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _ALLOW_HTTP = "AWS_ALLOW_HTTP"
 _PASSED_ON = {
     "AWS_ACCESS_KEY_ID": "access_key_id",
@@ -33,7 +33,7 @@ _PASSED_ON = {
     "AWS_ROLE_SESSION_NAME": "role_session_name",
 }
 _AWS_REGION = "us-east-1"
-VARIABLES = (*_ENDPOINTS, _ALLOW_HTTP, TIMEOUT_VARIABLE, *_PASSED_ON)
+VARIABLES = (*ENDPOINT_VARIABLES, _ALLOW_HTTP, TIMEOUT_VARIABLE, *_PASSED_ON)
 """What a process needs of another one's environment to reach the same buckets."""
 
 
@@ -66,7 +66,7 @@ def s3_settings(environment: Mapping[str, str]) -> S3Settings:
     """The checked settings of the store, from the environment. Raises InvalidInput for an endpoint
     or a timeout that cannot be used.
     """
-    given = next((environment[name] for name in _ENDPOINTS if environment.get(name)), "")
+    given = next((environment[name] for name in ENDPOINT_VARIABLES if environment.get(name)), "")
     allows_http = environment.get(_ALLOW_HTTP, "").lower() in ("true", "1")
     endpoint = normalize_endpoint(given, allows_http=allows_http) if given else ""
     return S3Settings(
