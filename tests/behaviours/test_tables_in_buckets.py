@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from bench.support.s3_server import shared_server
+from bench.support.golden import ARCHIVES, MISSING, golden_archive
+from bench.support.s3_server import hudi_rs_options, shared_server
 from tests.behaviours.bucket_tables import (
     COW,
     MOR,
@@ -18,11 +20,22 @@ from tests.behaviours.bucket_tables import (
     assert_agreed,
     cities,
 )
+from tests.support.old_tables import files_of
+from tests.support.referee import referee_table
 from workers import open_table
 from workers.concurrency.outcome import Committed, Conflicted
 from workers.errors import InvalidInput, LakehouseError, TableExists
 from workers.lakehouse import LakehouseTable
 from workers.recovery.plan import RollbackPlan
+from workers.sql import run_sql
+from workers.sql.relations import Tables
+from workers.storage.opening import open_storage
+from workers.write.dead_letters import ERROR_COLUMN
+
+MERGE = (
+    "MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET city = s.city "
+    "WHEN NOT MATCHED THEN INSERT *"
+)
 
 
 def rows(ts: int, *keys: str) -> pa.Table:
@@ -143,3 +156,65 @@ def test_no_error_and_no_object_holds_credentials(make: MakeTable, location: str
     table.write(rows(1, "a1"), options=OPTIMISTIC)
     objects = [table.table.storage.read(one.path) for one in table.table.storage.list_tree("")]
     assert not any(secret.encode() in content for content in objects)
+
+
+@pytest.mark.parametrize("table_type", [COW, MOR])
+def test_statements_and_windows_of_changes(make: MakeTable, table_type: str) -> None:
+    table = make(table_type)
+    first = table.write(rows(1, "a1", "b1"), options=OPTIMISTIC)
+    assert isinstance(first, Committed)
+    for statement in (
+        "INSERT INTO t VALUES ('c1', 2, 'Oslo', 'c')",
+        "UPDATE t SET city = upper(city), ts = 3 WHERE id = 'a1'",
+        "DELETE FROM t WHERE id = 'b1'",
+        MERGE,
+    ):
+        tables: Tables = {"t": table.location, "s": rows(4, "c1", "d1")}
+        assert isinstance(run_sql(statement, tables=tables, options=OPTIMISTIC), Committed)
+
+    selected = run_sql("SELECT city FROM t WHERE day <> 'x'", tables={"t": table.location})
+    changes = table.read(query="cdc", since=first.completed_at).to_pylist()
+    assert cities(selected) == cities(table.read()) == ["A11", "c14", "d14"]
+    assert sorted((row["op"], (row["after"] or row["before"])["id"]) for row in changes) == [
+        ("d", "b1"),
+        ("i", "c1"),
+        ("i", "d1"),
+        ("u", "a1"),
+        ("u", "c1"),
+    ]
+    assert_agreed(table)
+
+
+def test_rows_that_do_not_fit_go_beside_a_table(make: MakeTable, location: str) -> None:
+    table = make(COW)
+    letters = f"{location}-dead-letters"
+    batch = pa.concat_tables([rows(1, "a1"), rows(1, "b1").set_column(0, "id", [[""]])])
+    options = OPTIMISTIC | {"sluice.dead.letter.path": letters}
+
+    outcome = table.write(batch, options=options)
+
+    assert isinstance(outcome, Committed)
+    assert cities(table.read()) == ["a11"]
+    [file] = open_storage(letters).list_files("")
+    with open_storage(letters).open_data(file.name) as stream:
+        [letter] = pq.read_table(stream).to_pylist()
+    assert "key" in letter[ERROR_COLUMN]
+    with pytest.raises(InvalidInput, match="outside the table"):
+        table.write(batch, options=options | {"sluice.dead.letter.path": f"{location}/letters"})
+
+
+@pytest.mark.skipif(not ARCHIVES, reason=MISSING)
+@pytest.mark.parametrize("name", ["mor-avro-v6_trips", "cow-v8_complexkeygen"])
+def test_table_of_an_old_version_is_upgraded(location: str, name: str) -> None:
+    storage = open_storage(location)
+    for path, (content, _) in files_of(golden_archive(name)).items():
+        storage.put(path, content)
+    table = open_table(location)
+    before = table.read()
+
+    table.upgrade()
+
+    assert table.table.config.version == 9
+    assert open_table(location).read().equals(before)
+    assert referee_table(location, hudi_rs_options()).num_rows == before.num_rows
+    assert not [file.path for file in storage.list_files(".hoodie") if "commit" in file.name]
