@@ -26,6 +26,7 @@ from workers import open_table
 from workers.concurrency.outcome import Committed, Conflicted
 from workers.errors import InvalidInput, LakehouseError, TableExists
 from workers.lakehouse import LakehouseTable
+from workers.options.write_keys import DEAD_LETTER_KEY
 from workers.recovery.plan import RollbackPlan
 from workers.sql import run_sql
 from workers.sql.relations import Tables
@@ -187,20 +188,20 @@ def test_statements_and_windows_of_changes(make: MakeTable, table_type: str) -> 
 
 def test_rows_that_do_not_fit_go_beside_a_table(make: MakeTable, location: str) -> None:
     table = make(COW)
-    letters = f"{location}-dead-letters"
+    place = f"{location}-dead-letters"
     batch = pa.concat_tables([rows(1, "a1"), rows(1, "b1").set_column(0, "id", [[""]])])
-    options = OPTIMISTIC | {"sluice.dead.letter.path": letters}
+    options = OPTIMISTIC | {DEAD_LETTER_KEY: place}
 
     outcome = table.write(batch, options=options)
 
     assert isinstance(outcome, Committed)
     assert cities(table.read()) == ["a11"]
-    [file] = open_storage(letters).list_files("")
-    with open_storage(letters).open_data(file.name) as stream:
-        [letter] = pq.read_table(stream).to_pylist()
-    assert "key" in letter[ERROR_COLUMN]
+    [file] = open_storage(place).list_files("")
+    with open_storage(place).open_data(file.name) as stream:
+        [row] = pq.read_table(stream).to_pylist()
+    assert "key" in row[ERROR_COLUMN]
     with pytest.raises(InvalidInput, match="outside the table"):
-        table.write(batch, options=options | {"sluice.dead.letter.path": f"{location}/letters"})
+        table.write(batch, options=options | {DEAD_LETTER_KEY: f"{location}/inside"})
 
 
 @pytest.mark.skipif(not ARCHIVES, reason=MISSING)

@@ -1,11 +1,10 @@
-"""What a node does with tables in directories it does with tables in a bucket."""
+"""Tables in a bucket: a node does with them what it does with tables in directories."""
 
 from __future__ import annotations
 
 import json
 import uuid
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -73,7 +72,7 @@ def cities(lake: Lake) -> list[str]:
 
 
 def test_statements_of_the_shell_change_a_table(lake: Lake, root: str) -> None:
-    made = run(
+    created = run(
         "sql",
         "CREATE TABLE towns (id STRING PRIMARY KEY, ts BIGINT, city STRING)",
         "--table",
@@ -90,7 +89,7 @@ def test_statements_of_the_shell_change_a_table(lake: Lake, root: str) -> None:
     )
     run("sql", "DELETE FROM towns WHERE id = '2'", "--yes")
 
-    assert "registered as towns" in made
+    assert "registered as towns" in created
     answer = run("sql", "SELECT t.city, n.note FROM trips t JOIN towns n ON n.id = t.id")
     assert [json.loads(line) for line in answer.splitlines()] == [{"city": "OSLO", "note": None}]
     assert cities(lake) == ["Bergen", "OSLO"]
@@ -119,10 +118,10 @@ def test_statement_over_rest_and_pages_show_rows(lake: Lake, as_admin: Client) -
 
     assert answer["rows"] == [["1", "Moss"], ["2", "Bergen"]], answer
     assert {name: page.status_code for name, page in pages.items()} == dict.fromkeys(pages, 200)
-    shown = {name: page.content.decode() for name, page in pages.items()}
-    assert "Moss" in shown["data/rows?where=id+%3D+'1'"]
-    assert "Oslo" in shown[f"data/changes/{instant}/rows"]
-    assert "Oslo" in shown["data/row/versions?key=1"]
+    texts = {name: page.content.decode() for name, page in pages.items()}
+    assert "Moss" in texts["data/rows?where=id+%3D+'1'"]
+    assert "Oslo" in texts[f"data/changes/{instant}/rows"]
+    assert "Oslo" in texts["data/row/versions?key=1"]
 
 
 def test_services_run_from_the_shell(lake: Lake) -> None:
@@ -160,14 +159,14 @@ def test_foreign_table_is_registered_and_adopted(root: str, db: None) -> None:
     store_properties(storage, {**properties, "hoodie.table.timeline.timezone": "LOCAL"})
     run("table", "register", table.location, "--slug", "foreign")
 
-    done = run("table", "adopt", "foreign", "--yes", "--reason", "ours now")
+    output = run("table", "adopt", "foreign", "--yes", "--reason", "ours now")
 
-    assert "6" in done
+    assert "6" in output
     assert load_properties(storage)[BUCKETS] == "6"
     open_table(table.location).write(rows, options=DIRECT)
 
 
-def placed(place: str, tmp_path: Path, content: bytes) -> str:
+def put_file(place: str, tmp_path: Path, content: bytes) -> str:
     """Put a file into a folder of this machine or into a bucket, and return its path."""
     folder = str(tmp_path) if place == "folder" else f"s3://{BUCKET}/drop/{uuid.uuid4().hex}"
     open_storage(folder).put("new.csv", content)
@@ -178,7 +177,7 @@ def placed(place: str, tmp_path: Path, content: bytes) -> str:
 def test_file_of_a_folder_and_of_a_bucket_is_loaded(
     lake: Lake, root: str, tmp_path: Path, place: str
 ) -> None:
-    path = placed(place, tmp_path, ROWS)
+    path = put_file(place, tmp_path, ROWS)
     types = "--column-types=id=string"
 
     run("write", path, "--no-spark", "--table", f"{root}/trips", types)
@@ -205,14 +204,14 @@ def test_object_is_loaded_one_path_at_a_time_and_from_no_table(lake: Lake) -> No
 def test_rows_and_keys_of_services_come_from_files(
     lake: Lake, tmp_path: Path, place: str, as_admin: Client
 ) -> None:
-    path = placed(place, tmp_path, ROWS)
+    path = put_file(place, tmp_path, ROWS)
     lake.commit(OSLO)
-    shown = run("table", "insert-overwrite-table", "trips", path)
+    plan = run("table", "insert-overwrite-table", "trips", path)
     into = ("--table", lake.row.location, "--operation", "insert_overwrite_table")
-    assert run("write", path, *into) == shown
+    assert run("write", path, *into) == plan
     run("write", path, *into, "--yes", "--reason", "new start")
     assert cities(lake) == ["Kiel", "Turku"]
-    keys = placed(place, tmp_path, b"id\n7\n")
+    keys = put_file(place, tmp_path, b"id\n7\n")
     run("table", "delete", "trips", "--path", keys, "--yes")
     assert cities(lake) == ["Kiel"]
 
@@ -243,6 +242,5 @@ def test_reset_of_the_demo_leaves_no_object_of_it(root: str, admin: User) -> Non
 
     run("demo", "--reset")
 
-    left: list[Any] = [one.path for one in open_storage(root).list_tree("")]
-    assert left == ["another/x"]
+    assert [file.path for file in open_storage(root).list_tree("")] == ["another/x"]
     assert not Table.objects.exists()

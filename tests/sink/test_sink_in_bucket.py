@@ -56,5 +56,5 @@ def test_each_offset_is_one_row_whichever_worker_is_killed(
         replay_letters(table, run.config, {}, choose, token=uuid.uuid4().hex, by="a test")
         for _ in range(2)
     ]
-    assert [(one.sent, one.already) for one in replays] == [(1, 0), (0, 1)]
-    assert [one.is_sent for one in read_replays(table.storage, topic)] == [True]
+    assert [(replay.sent, replay.already) for replay in replays] == [(1, 0), (0, 1)]
+    assert [replay.is_sent for replay in read_replays(table.storage, topic)] == [True]

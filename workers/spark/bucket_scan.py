@@ -19,22 +19,22 @@ from workers.storage.s3_settings import ENDPOINT_VARIABLES
 
 _HAS_CLIENT: Final = (
     "SELECT java_method('org.apache.spark.util.Utils', 'classIsLoadable', "
-    "'org.apache.hadoop.fs.s3a.S3AFileSystem') AS found"
+    "'org.apache.hadoop.fs.s3a.S3AFileSystem') AS has_client"
 )
 """It runs as a task, so an executor answers."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Found:
-    """What one session was found to have."""
+class _BucketScans:
+    """Results of the checks of one session."""
 
     has_client: bool
     readable: dict[tuple[str, str], bool] = field(default_factory=dict)
     """By bucket and endpoint."""
 
 
-_found: WeakKeyDictionary[SparkSession, _Found] = WeakKeyDictionary()
+_by_session: WeakKeyDictionary[SparkSession, _BucketScans] = WeakKeyDictionary()
 
 
 def get_hadoop_location(location: str) -> str:
@@ -48,18 +48,18 @@ def can_scan_bucket(spark: SparkSession, location: str, path: str) -> bool:
     A session without the client, or without an endpoint for a store that is not Amazon's, gets no
     request. Each session tries a bucket once.
     """
-    found = _found.get(spark)
-    if found is None:
-        found = _found[spark] = _Found(_has_client(spark))
-    if not found.has_client:
+    scans = _by_session.get(spark)
+    if scans is None:
+        scans = _by_session[spark] = _BucketScans(_has_client(spark))
+    if not scans.has_client:
         return False
     bucket = bucket_place(location).bucket
     endpoint = _get_endpoint(spark, bucket)
     if not endpoint and any(os.environ.get(name) for name in ENDPOINT_VARIABLES):
         return False
-    if (bucket, endpoint) not in found.readable:
-        found.readable[bucket, endpoint] = _can_open(spark, f"{location}/{path}")
-    return found.readable[bucket, endpoint]
+    if (bucket, endpoint) not in scans.readable:
+        scans.readable[bucket, endpoint] = _can_open(spark, f"{location}/{path}")
+    return scans.readable[bucket, endpoint]
 
 
 def _has_client(spark: SparkSession) -> bool:
@@ -71,7 +71,7 @@ def _has_client(spark: SparkSession) -> bool:
     except (PySparkException, Py4JError) as error:
         _log.info("spark does not show its classes: error=%s", _get_condition(error))
         return False
-    return bool(row["found"] == "true")
+    return bool(row["has_client"] == "true")
 
 
 def _get_endpoint(spark: SparkSession, bucket: str) -> str:

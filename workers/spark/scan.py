@@ -119,7 +119,7 @@ def split_native(
     One footer is enough for all files of a commit, which have one writer schema. A bucket is read
     by Spark's scan where the session has Hadoop's client for it (`bucket_scan`).
     """
-    plain = [one for one in slices if _is_plain(storage.location, one.base_file)]
+    plain = [slice_ for slice_ in slices if _is_plain(storage.location, slice_.base_file)]
     if is_bucket_location(storage.location) and not (
         plain and can_scan_bucket(spark, storage.location, plain[0].base_file or "")
     ):

@@ -6,21 +6,32 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentParser
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from django.core.management import CommandError
 from django.core.management.base import OutputWrapper
 
+from controlplane.audit.shell import acting_user
 from controlplane.node.shell.arguments import add_fields, read_texts
 from controlplane.operations.descriptions.write import FILE_OPTIONS, MISSING
+from controlplane.operations.source_places import checked_file_of_shell, find_rows_files
 from workers.clock import Clock
 from workers.loading.options import FORMATS, format_named, without_suffixes
+from workers.loading.source_files import files_here, find_source_files
+from workers.locations import is_bucket_location
+from workers.storage.source_places import check_in_no_table
 
 if TYPE_CHECKING:
-    from workers.loading.reader import RowSource
+    from workers.loading.reader import InputFile, RowSource
 
+COPIED_BYTES_MAX: Final = 8_000_000_000
+"""The size of all objects of one load."""
+ONE_PATH: Final = (
+    "one path of a bucket is loaded at a time: a file, a pattern such as '2026/*.csv', or a folder "
+    "with / at its end"
+)
 _PATTERN: Final = re.compile(r"[*?\[]")
 _SHOWN_EVERY_S: Final = 0.5
 _FIELDS: Final = (MISSING, *FILE_OPTIONS)
@@ -68,6 +79,32 @@ def files_named(text: str) -> list[Path]:
     if not files:
         raise CommandError(f"no file of rows is found by {text}")
     return files
+
+
+def copy_objects(paths: Sequence[str], scratch: Path, kind: str) -> list[InputFile]:
+    """Copy the objects that a path of a bucket names, with the credentials of the environment. None
+    for paths of this machine.
+
+    Raises CommandError for more than one path, InvalidRequest, StorageFailed.
+    """
+    if not any(map(is_bucket_location, paths)):
+        return []
+    if len(paths) > 1:
+        raise CommandError(ONE_PATH)
+    (path,) = paths
+    if (user := acting_user()) is not None:
+        files = find_rows_files(path, user, kind)
+    else:
+        files = find_source_files(path, checked_file_of_shell, kind=kind)
+    check_in_no_table(files[0].place)
+    return files_here(files, scratch, bytes_max=COPIED_BYTES_MAX)
+
+
+def get_request_path(text: str, files: Sequence[InputFile]) -> str:
+    """Return the path by which a request names the files that `text` names."""
+    if is_bucket_location(text):
+        return text
+    return str(files[0].path if len(files) == 1 else Path(text).absolute())
 
 
 def get_table_name(file: str) -> str:

@@ -60,11 +60,11 @@ def session(remote: str, s3: S3Server) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def table(s3: S3Server) -> LakehouseTable:
-    return made_in(BUCKET)
+    return create_in(BUCKET)
 
 
-def made_in(bucket: str) -> LakehouseTable:
-    made = create_table(
+def create_in(bucket: str) -> LakehouseTable:
+    table = create_table(
         f"s3://{bucket}/scans/{uuid.uuid4().hex}",
         name="t",
         schema=pa.schema(TYPES),
@@ -74,11 +74,11 @@ def made_in(bucket: str) -> LakehouseTable:
     )
     for ts, keys in ((1, range(100)), (2, range(10))):
         rows = [{"id": f"k{n}", "ts": ts, "day": f"d {n % 2}"} for n in keys]
-        assert isinstance(made.write(pa.Table.from_pylist(rows), options=OPTIONS), Committed)
-    return made
+        assert isinstance(table.write(pa.Table.from_pylist(rows), options=OPTIONS), Committed)
+    return table
 
 
-def plan_of(frame: object) -> str:
+def get_plan(frame: object) -> str:
     return str(frame._explain_string())  # type: ignore[attr-defined]
 
 
@@ -92,11 +92,11 @@ def test_base_files_are_read_by_spark_where_its_session_has_the_client(
     frame = table.read(session)
     since = table.timeline()[-2].completed_at
 
-    assert "FileScan parquet" in plan_of(frame)
-    assert "s3a://" in plan_of(frame)
+    assert "FileScan parquet" in get_plan(frame)
+    assert "s3a://" in get_plan(frame)
     assert in_order(frame.toArrow()).equals(in_order(table.read()))
     window = table.read(session, since=since)
-    assert "FileScan parquet" in plan_of(window)
+    assert "FileScan parquet" in get_plan(window)
     assert in_order(window.toArrow()).equals(in_order(table.read(since=since)))
     secret = shared_server().environment["AWS_SECRET_ACCESS_KEY"]
     assert secret not in str(frame._explain_string(extended=True))
@@ -106,15 +106,15 @@ def test_base_files_are_read_by_spark_where_its_session_has_the_client(
 def test_session_that_does_not_reach_the_bucket_reads_by_our_reader(
     session: SparkSession, s3: S3Server, endpoint: str
 ) -> None:
-    # Of its own: Hadoop keeps one client for each bucket, with its first settings.
+    # Hadoop keeps one client for each bucket, with its first settings.
     bucket = f"far-{uuid.uuid4().hex}"
     requests.put(f"{s3.environment['AWS_ENDPOINT_URL']}/{bucket}", timeout=30).raise_for_status()
-    table = made_in(bucket)
+    table = create_in(bucket)
     session.conf.set(ENDPOINT, endpoint)
     for name in ("fs.s3a.attempts.maximum", "fs.s3a.retry.limit"):
         session.conf.set(name, "1")
 
     frame = table.read(session)
 
-    assert "FileScan" not in plan_of(frame)
+    assert "FileScan" not in get_plan(frame)
     assert frame.count() == 100

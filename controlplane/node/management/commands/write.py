@@ -23,10 +23,14 @@ from controlplane.audit.shell import acting_user
 from controlplane.errors import ControlPlaneError
 from controlplane.node.shell.arguments import add_fields, add_yes
 from controlplane.node.shell.load_options import (
+    COPIED_BYTES_MAX,
+    ONE_PATH,
     LoadProgress,
     add_format,
+    copy_objects,
     files_named,
     get_load_options,
+    get_request_path,
     get_table_name,
 )
 from controlplane.node.shell.load_target import LoadTarget
@@ -37,18 +41,13 @@ from controlplane.operations.connection_sources import (
     database_query,
 )
 from controlplane.operations.descriptions.write import PLANNED_OPERATIONS, WRITE
-from controlplane.operations.source_places import (
-    checked_file_of_shell,
-    checked_source,
-    find_rows_files,
-)
+from controlplane.operations.source_places import checked_file_of_shell, checked_source
 from workers.concurrency.outcome import Committed, describe_outcome
 from workers.errors import LakehouseError
 from workers.jobs import OPERATIONS, WriteJob
 from workers.lakehouse import LakehouseTable
 from workers.loading.options import load_options, options_as_text
-from workers.loading.source_files import files_here, find_source_files
-from workers.locations import is_bucket_location
+from workers.loading.source_files import files_here
 from workers.options.write_keys import MEMORY_KEY
 from workers.ports import RandomIds, system_ports
 from workers.storage.source_places import check_in_no_table
@@ -58,13 +57,7 @@ if TYPE_CHECKING:
     from workers.loading.reader import FollowedRows, InputFile
     from workers.spark.load import StreamColumns
 
-COPIED_BYTES_MAX = 8_000_000_000
-"""Of all objects of a bucket."""
 MEMORY_MB = 256
-_ONE_PATH = (
-    "one path of a bucket is loaded at a time: a file, a pattern such as '2026/*.csv', or a folder "
-    "with / at its end"
-)
 MERGED_SHARE_WARNED = 0.05
 """Above this share of rows with equal keys the key is probably not the one that was meant."""
 
@@ -173,9 +166,9 @@ class Command(BaseCommand):
 
         if not options["files"]:
             raise CommandError("name a file to load")
-        if not options["connection"] and any(map(is_bucket_location, options["files"])):
-            return _copy_objects(options["files"], scratch, options["format"] or "")
         if not options["connection"]:
+            if objects := copy_objects(options["files"], scratch, options["format"] or ""):
+                return objects
             paths = [path for text in options["files"] for path in files_named(text)]
             for path in paths:
                 checked_file_of_shell(str(path))
@@ -183,7 +176,7 @@ class Command(BaseCommand):
                     checked_source(str(path), user)
             return [InputFile.of(path) for path in paths]
         if len(options["files"]) > 1:
-            raise CommandError(_ONE_PATH)
+            raise CommandError(ONE_PATH)
         (path,) = options["files"]
         source = {"kind": "csv", "connection": options["connection"], "path": path}
         namespace = LoadTarget(options, get_table_name(path), self).find_namespace()
@@ -257,9 +250,7 @@ class Command(BaseCommand):
                 "what takes data away needs one path, without a connection: a file, a folder, or a "
                 "pattern such as 'd/*.csv'"
             )
-        (path,) = options["files"]
-        if not is_bucket_location(path):
-            path = str(files[0].path if len(files) == 1 else Path(path).absolute())
+        path = get_request_path(options["files"][0], files)
         row = target.find_row()
         if row is None:
             raise CommandError(f"no table is registered at {target.location}")
@@ -379,22 +370,6 @@ class Command(BaseCommand):
             connect_server(Path(work_dir), environment=environment) as server,
         ):
             yield {**environment, "SLUICE_SPARK_REMOTE": server.remote}
-
-
-def _copy_objects(paths: Sequence[str], scratch: Path, kind: str) -> list[InputFile]:
-    """Copy the objects that a path of a bucket names, with the credentials of the environment.
-
-    Raises CommandError, InvalidRequest, StorageFailed.
-    """
-    if len(paths) > 1:
-        raise CommandError(_ONE_PATH)
-    (path,) = paths
-    if (user := acting_user()) is not None:
-        files = find_rows_files(path, user, kind)
-    else:
-        files = find_source_files(path, checked_file_of_shell, kind=kind)
-    check_in_no_table(files[0].place)
-    return files_here(files, scratch, bytes_max=COPIED_BYTES_MAX)
 
 
 def marker_options() -> dict[str, str]:
