@@ -18,7 +18,7 @@ from workers.lakehouse import LakehouseTable, create_table
 from workers.spark.connect_server import start_connect_server, stop_connect_server
 from workers.spark.session import connect_session
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.soak]  # It downloads 730 MB.
 OPTIONS = {"hoodie.write.markers.type": "direct"}
 ENDPOINT = "fs.s3a.endpoint"
 TYPES: dict[str, pa.DataType] = {"id": pa.string(), "ts": pa.int64(), "day": pa.string()}
