@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import OuterRef, Subquery
 
 from controlplane.mirror.models import InstantRecord, SchemaRecord
 from controlplane.rows.answers import RowColumn
+from controlplane.tables.masks import masks_part
 from controlplane.tables.models import Table
 from controlplane.tables.queries import DATA_ACTIONS
 from controlplane.tables.row_access import RowAccess
@@ -80,15 +85,32 @@ def columns_of_table(table: Table, access: RowAccess) -> list[RowColumn]:
     newest = SchemaRecord.objects.filter(table=table).order_by("-completed_at").first()
     if newest is None:
         return []
+    hidden = access.masked if access.may_read or not access.masked else None
+    return _columns(newest.avro, hidden)
+
+
+def load_columns(masked: Mapping[int, frozenset[str]]) -> dict[int, list[RowColumn]]:
+    """Return the columns of several tables by their keys, each with the paths that are masked in
+    it. A table without a schema is left out. One query.
+    """
+    newest = SchemaRecord.objects.filter(table=OuterRef("table")).order_by("-completed_at")
+    records = SchemaRecord.objects.filter(
+        table__in=masked, pk=Subquery(newest.values("pk")[:1])
+    ).values_list("table", "avro")
+    return {key: _columns(avro, masked[key]) for key, avro in records}
+
+
+def _columns(avro: Any, masked: frozenset[str] | None) -> list[RowColumn]:
+    """`masked`: None where every column is. Empty for a schema that cannot be read."""
     try:
-        arrow = TableSchema.from_avro(newest.avro).arrow
+        arrow = TableSchema.from_avro(avro).arrow
     except (LakehouseError, KeyError, TypeError, ValueError):
         return []
     return [
         RowColumn(
             name=field.name,
             type=name_of_type(field.type),
-            is_masked=bool(access.masked) and access.hides(field.name),
+            is_masked=masked is None or masks_part(field.name, masked),
         )
         for field in arrow
     ]

@@ -8,10 +8,10 @@ from django.contrib.auth.models import Group, User
 from django.db.models import Q
 
 from controlplane.rows.answers import RowColumn
-from controlplane.rows.choices import columns_of_table
+from controlplane.rows.choices import load_columns
 from controlplane.tables.access import Permission, visible_tables
 from controlplane.tables.models import RowGrant
-from controlplane.tables.row_access import row_access
+from controlplane.tables.row_access import find_masked_columns
 
 SHOWN_MAX = 30
 
@@ -35,7 +35,7 @@ class ReadableTables:
 
 
 def readable_tables(user: User) -> ReadableTables:
-    """Thirty at most: their columns are read from the mirror one by one."""
+    """Return thirty at most. More tables cost no more queries."""
     held = Q(user=user) | Q(group__in=Group.objects.filter(user=user))
     on_tables = RowGrant.objects.filter(held, table__isnull=False)
     elsewhere = RowGrant.objects.filter(held, table__isnull=True)
@@ -47,12 +47,13 @@ def readable_tables(user: User) -> ReadableTables:
     rows = visible_tables(user).order_by("slug")
     rows = rows if is_everywhere else rows.filter(may_read)
     listed = list(rows[: SHOWN_MAX + 1])
+    columns = load_columns(find_masked_columns(user, listed[:SHOWN_MAX]))
     return ReadableTables(
         tables=[
             ReadableTable(
                 slug=table.slug,
                 namespace=table.namespace,
-                columns=columns_of_table(table, row_access(user, table)),
+                columns=columns.get(table.pk, []),
             )
             for table in listed[:SHOWN_MAX]
         ],

@@ -70,3 +70,29 @@ def test_statement_runs_by_keyboard_and_is_saved_as_a_file(
 
     assert Path(download.value.path()).read_text().splitlines()[0] == "n"
     assert seen.console == []
+
+
+def test_editor_suggests_tables_and_columns_and_tab_takes_one(
+    page: Page, site: Site, seen: Seen
+) -> None:
+    page.goto(f"{site.url}/sql")
+    suggestions = page.locator("#statement-words [role=option]")
+
+    page.locator("#statement").press_sequentially("SELECT * FROM tri")
+    expect(suggestions.first).to_have_text("tripstable")
+    page.keyboard.press("Tab")
+    expect(page.locator("#statement")).to_have_value("SELECT * FROM trips")
+
+    page.fill("#statement", "")
+    page.locator("#statement").press_sequentially("SELECT trips.ci")
+    expect(suggestions).to_have_count(1)
+    expect(suggestions.first).to_have_text("citycolumn of trips")
+    expect(suggestions.first).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Tab")
+    expect(page.locator("#statement")).to_have_value("SELECT trips.city")
+
+    page.locator("#statement").press_sequentially(" FROM trips t WHERE t.c")
+    expect(suggestions).to_have_text(["citycolumn of trips"])
+    page.keyboard.press("Escape")
+    expect(page.locator("#statement-words")).to_be_hidden()
+    assert seen.console == []

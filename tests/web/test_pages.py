@@ -59,7 +59,7 @@ LIVE_QUERIES_MAX = 12
 
 
 DATA_PAGES = (
-    "/schedules", "/t/ads/data", "/t/ads/data/plan",
+    "/schedules", "/sql", "/t/ads/data", "/t/ads/data/plan",
     "/t/ads/data/row?key=1", "/t/ads/data/compare", "/t/ads/data/changes/20260101000000000",
 )  # fmt: skip
 """Frames of the pages of rows, and what else has a budget of its own."""

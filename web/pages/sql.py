@@ -15,7 +15,7 @@ from controlplane.api.v1.rows import rows_download
 from controlplane.errors import ControlPlaneError
 from controlplane.row_files import FORMATS
 from controlplane.rows.answers import RowColumn
-from controlplane.rows.readable_tables import readable_tables
+from controlplane.rows.readable_tables import ReadableTables, readable_tables
 from controlplane.sql.actions import SqlAnswer, do_export_sql, do_run_sql
 from controlplane.sql.exports import format_named
 from controlplane.sql.limits import sql_limits
@@ -162,7 +162,7 @@ def _context(request: HttpRequest, statement: str, chosen: SavedQueryRow | None)
         "saved": saved_queries(by),
         "namespaces": namespaces_of(by),
         "readable": readable,
-        "words": {read.slug: [column.name for column in read.columns] for read in readable.tables},
+        "words": _words(readable),
         "runs": statement_runs(by)[:RUNS_SHOWN],
         "limits": LIMITS,
         "formats": FORMATS,
@@ -171,6 +171,16 @@ def _context(request: HttpRequest, statement: str, chosen: SavedQueryRow | None)
 
 
 def _bounds_context(request: HttpRequest) -> dict[str, Any]:
+def _words(readable: ReadableTables) -> dict[str, list[str]]:
+    """Return the names that the editor suggests: columns by table. A statement cannot filter or
+    sort by a masked column, so it is not among them; the list of tables shows it as masked.
+    """
+    return {
+        table.slug: [column.name for column in table.columns if not column.is_masked]
+        for table in readable.tables
+    }
+
+
     bounds = _bounds(request)
     most_s = sql_limits().wall_s
     timeouts = sorted({*(one for one in TIMEOUTS_S if one < most_s), int(most_s)})
