@@ -8,6 +8,7 @@ from web.pages import table_create, table_settings, uploads
 
 urlpatterns = [
     path("t/<slug:slug>/settings", table_settings.settings, name="settings"),
+    path("t/<slug:slug>/settings/effective", table_settings.effective, name="effective-settings"),
     path("t/<slug:slug>/settings/masks", table_settings.masks, name="masks"),
     path("t/<slug:slug>/settings/unregister", table_settings.unregister, name="unregister"),
     path("tables/create", table_create.create, name="table-create"),

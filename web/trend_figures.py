@@ -24,12 +24,11 @@ def per_day(days: Sequence[TrendDay], values: Sequence[float | None], unit: str)
     return {"data": [bar], "layout": _layout(unit)}
 
 
-def durations(days: Sequence[TrendDay]) -> Figure:
-    """Draw median and longest duration of the commits of each day."""
-    lines = [
-        _line(days, [day.duration_median_s for day in days], "median", "good"),
-        _line(days, [day.duration_max_s for day in days], "longest", "warn"),
-    ]
+def durations(
+    days: Sequence[TrendDay], medians: Sequence[float | None], longest: Sequence[float | None]
+) -> Figure:
+    """Draw the median and the longest of the seconds of each day."""
+    lines = [_line(days, medians, "median", "good"), _line(days, longest, "longest", "warn")]
     layout = _layout("seconds")
     layout["showlegend"] = True
     layout["legend"] = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}

@@ -1,10 +1,10 @@
-"""Addresses of rows: of a table, of a statement, and of queries that people keep."""
+"""Addresses of a table's rows, trends and settings, of statements, and of saved queries."""
 
 from __future__ import annotations
 
 from django.urls import path
 
-from controlplane.api.v1 import rows, saved_queries, sql, trends
+from controlplane.api.v1 import rows, saved_queries, sql, table_settings, trends
 
 _TABLE = "tables/<slug:slug>/"
 
@@ -14,6 +14,7 @@ urlpatterns = [
     path(f"{_TABLE}rows/plan/", rows.RowsPlanApi.as_view(), name="rows_plan"),
     path(f"{_TABLE}rows/history/", rows.RowHistoryApi.as_view(), name="row_history"),
     path(f"{_TABLE}rows/differences/", rows.RowDifferencesApi.as_view(), name="row_differences"),
+    path(f"{_TABLE}settings/", table_settings.TableSettingListApi.as_view(), name="table_settings"),
     path(f"{_TABLE}trends/", trends.TrendsApi.as_view(), name="trends"),
     path("sql/", sql.SqlApi.as_view(), name="sql"),
     path("sql/cancel/", sql.SqlCancelApi.as_view(), name="sql_cancel"),

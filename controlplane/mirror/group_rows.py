@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -121,6 +121,20 @@ def _count(group: GroupCommits, facts: dict[str, Any]) -> None:
     if greatest and (group.greatest is None or is_later(greatest, group.greatest)):
         group.greatest = greatest
     group.late_key = group.late_key or str(facts.get("late_key") or "")
+
+
+def event_lags(table: Table) -> Callable[[str, str | None, int], float | None]:
+    """Return a function of a group or stream, the greatest ordering value of one of its commits and
+    the commit's completion in milliseconds. It returns the seconds between the two, or None where
+    the ordering value is not a time.
+    """
+    units = _units_by_group(table)
+
+    def get_lag_s(name: str, greatest: str | None, completed_ms: int) -> float | None:
+        event_ms = _ms(greatest, units.get(name, units[DEFAULT_GROUP]), completed_ms)
+        return None if event_ms is None else max(0, completed_ms - event_ms) / 1000
+
+    return get_lag_s
 
 
 def units_of(table: Table) -> TimeUnits:

@@ -25,7 +25,7 @@ def seen_group(table: Table, access: RowAccess, row: GroupRow) -> GroupRow:
     if not access.hides(*ordering_of(table, row.name)):
         return row
     row = replace(row, last_event=row.last_event and MASK, event_at=None)
-    if _is_lag_masked(table, access, row.name):
+    if is_lag_masked(table, access, row.name):
         row = replace(row, lag_s=None, ahead_s=0.0, behind_s=None)
     return row
 
@@ -35,7 +35,7 @@ def seen_stream(table: Table, access: RowAccess, row: StreamRow) -> StreamRow:
     if not access.hides(*ordering_of(table, row.stream)):
         return row
     row = replace(row, last_event_time=row.last_event_time and MASK, event_at=None)
-    if _is_lag_masked(table, access, row.stream):
+    if is_lag_masked(table, access, row.stream):
         row = replace(row, lag_s=None, ahead_s=0.0)
     return row
 
@@ -79,7 +79,8 @@ def seen_coverage(
     return replace(coverage, columns=columns, columns_left_out=left_out)
 
 
-def _is_lag_masked(table: Table, access: RowAccess, name: str) -> bool:
+def is_lag_masked(table: Table, access: RowAccess, name: str) -> bool:
+    """Return whether the lag of this stream or group would reveal a masked value."""
     return any(masks_part(column, access.masked) for column in ordering_of(table, name))
 
 

@@ -14,6 +14,7 @@ data-changes-rows                      GET  in  403 200 200 200 200 200 200 200 
 data-compare                           GET  in  403 200 200 200 200 200 200 200 200 404
 data-compare-rows?earlier=x            GET  in  403 200 200 200 200 200 200 200 200 404
 trends                                 GET  in  403 200 200 200 200 200 200 200 200 404
+effective-settings                     GET  in  403 200 200 200 200 200 200 200 200 404
 all-schedules                          GET  in  403 200 200 200 200 200 200 200 200 200
 sql                                    GET  in  403 200 200 200 200 200 200 200 200 200
 sql                                    POST in  403 200 200 200 200 200 200 200 200 200

@@ -20,6 +20,7 @@ FILES_OF_THEIR_OWN = {"tables", "operations", "audit", "data", "data-changes", "
 NO_LIST_OF_ROWS = {
     "node-settings": "the settings of the node, which the API has not",
     "rollback": "a choice of instants, which the timeline has as a file",
+    "effective-settings": "options with their values, which the API has",
     "trends": "figures of charts, which the API has",
     "unregister": "what would go with the table, before it goes",
 }

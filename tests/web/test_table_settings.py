@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
+import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import Settings
@@ -13,6 +15,8 @@ from controlplane.operations.actions import do_request_write
 from controlplane.operations.models import ServiceSetting
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.models import Table
+from workers.options.table_keys import TABLE_OPTIONS
+from workers.options.write_keys import WRITE_OPTIONS
 
 KEY = "11111111-1111-4111-8111-111111111111"
 
@@ -181,3 +185,29 @@ def test_what_is_wrong_with_a_new_table_stands_beside_its_fields(
         assert f'id="{field}-problem"' in text
     assert "id strange</textarea>" in text
     assert not Table.objects.exists()
+
+
+def test_effective_settings_have_a_value_and_a_source_for_every_option(
+    as_viewer: Client, trips: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trips.properties |= {
+        "hoodie.bucket.index.num.buckets": "4", "sluice.jdbc.password": "hunter-2-hunter",
+    }  # fmt: skip
+    trips.save()
+    ServiceSetting.objects.create(
+        table=trips, service="clean", parameters={"hoodie.clean.commits.retained": "3"}
+    )
+    monkeypatch.setenv("SLUICE_LOCK_URL", "postgres://sluice:hunter-2-hunter@db/locks")
+
+    rows = as_viewer.get("/api/v1/tables/trips/settings/").json()
+    page = as_viewer.get("/t/trips/settings/effective").content.decode()
+
+    by_key = {row["key"]: (row["value"], row["source"]) for row in rows}
+    assert by_key["hoodie.bucket.index.num.buckets"] == ("4", "table property")
+    assert by_key["hoodie.clean.commits.retained"] == ("3", "service setting")
+    assert by_key["sluice.lock.url"] == ("set", "node setting")
+    assert by_key["hoodie.table.name"] == ("trips", "table property")
+    assert by_key["sluice.writer.name"] == ("", "default")
+    assert "hunter-2" not in page + json.dumps(rows)
+    assert "hoodie.clean.commits.retained" in page
+    assert {*TABLE_OPTIONS, *WRITE_OPTIONS} <= set(by_key)

@@ -4,14 +4,18 @@ register; and registering one that is there already.
 
 from __future__ import annotations
 
+import os
+from itertools import groupby
+
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
 from controlplane.errors import ControlPlaneError
 from controlplane.mirror.masking import do_mask_columns, masked_columns
+from controlplane.node.table_settings import load_table_settings
 from controlplane.operations.ask import Requester
 from controlplane.operations.requesting import Given
 from controlplane.operations.table_changes.actions import (
@@ -74,6 +78,22 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
         "may_change": may(person(request), Permission.ADMINISTER, table),
     }
     return render(request, "pages/table_settings.html", context, status=status)
+
+
+@require_safe
+@page
+def effective(request: HttpRequest, slug: str) -> HttpResponse:
+    """Show every option with the value that applies and its source."""
+    table = access_table(person(request), slug, Permission.VIEW)
+    rows = load_table_settings(table, os.environ)
+    context = {
+        "page": "settings",
+        "table": table,
+        "areas": [(area, list(of)) for area, of in groupby(rows, lambda row: row.area)],
+        "changed": sum(row.source != "default" for row in rows),
+        "total": len(rows),
+    }
+    return render(request, "pages/table_effective.html", context)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -12,11 +12,12 @@ from controlplane.api.parsing import Strict, validated_query
 from controlplane.api.views import ApiView
 from controlplane.mirror.queries.trends import DAYS_MAX, Trends, load_trends
 from controlplane.tables.access import Permission, access_table
+from controlplane.tables.row_access import row_access
 
 
 class TrendsApi(ApiView):
-    """Completed writes by day in UTC: commits, rows, bytes, durations, and the longest gap between
-    two commits. Compaction and clustering are left out.
+    """Completed writes by day in UTC: commits, rows, bytes, durations, the longest gap between two
+    commits, and the event lag of streams. Compaction and clustering are left out.
     """
 
     class Query(Strict):
@@ -28,4 +29,4 @@ class TrendsApi(ApiView):
     def get(self, request: Request, slug: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)
         days = validated_query(self.Query, request)["days"]
-        return Response(shown(load_trends(table, days)))
+        return Response(shown(load_trends(table, days, row_access(request.user, table))))

@@ -40,6 +40,7 @@ from .rows import (
     StatementRunRow,
     TableRow,
     TableRows,
+    TableSettingRow,
     TaggedTables,
     Trends,
     UploadRow,
@@ -232,8 +233,12 @@ class Client(OperationCalls, SinkCalls, PeopleCalls, ConnectionCalls):
         return self._connection.get(list[ScheduleDayRow], "schedules/days/", {"days": days})
 
     def trends(self, slug: str, *, days: int = 30) -> Trends:
-        """Commits, rows, bytes, durations and gaps of the last days."""
+        """Commits, rows, bytes, durations, gaps and event lag of the last days."""
         return self._connection.get(Trends, f"{table_path(slug)}trends/", {"days": days})
+
+    def table_settings(self, slug: str) -> list[TableSettingRow]:
+        """Return every option of a table with the value that applies, and its source."""
+        return self._connection.get(list[TableSettingRow], f"{table_path(slug)}settings/")
 
     def alerts(self, *, state: str | None = None) -> list[AlertRow]:
         """Alerts of the tables that the token's owner sees: `firing` where no state is given,

@@ -1194,6 +1194,17 @@ class TableRows(TypedDict):
     took_ms: int
 
 
+class TableSettingRow(TypedDict):
+    """`TableSettingRow` of the OpenAPI document."""
+
+    area: str
+    key: str
+    value: str
+    source: str
+    default: str
+    meaning: str
+
+
 class TaggedTables(TypedDict):
     """`TaggedTables` of the OpenAPI document."""
 
@@ -1235,6 +1246,8 @@ class TrendDay(TypedDict):
     duration_median_s: float | None
     duration_max_s: float | None
     gap_max_s: float | None
+    event_lag_median_s: float | None
+    event_lag_max_s: float | None
 
 
 class Trends(TypedDict):
@@ -1242,6 +1255,7 @@ class Trends(TypedDict):
 
     days: list[TrendDay]
     is_cut: bool
+    event_lag: str
 
 
 class Uncompacted(TypedDict):
