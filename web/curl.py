@@ -1,9 +1,11 @@
 """This page as a request of the API: for each page that has a twin there, the command that asks for
-the same. Who has the token asks as its owner.
+the same. Who has the token asks as its owner. Pages whose rows come behind the frame have the
+command below their rows, because a script changes what these show.
 """
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
 from typing import Final
@@ -52,8 +54,12 @@ TWINS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "schema": ("schemas", _SAME),
     "services": ("services", _SAME),
     "schedules": ("table_schedules", _SAME),
+    "schedule": ("schedule", _SAME),
+    "all-schedules": ("schedules", _SAME),
+    "trends": ("trends", {"days": "days"}),
     "savepoints": ("savepoints", _SAME),
     "settings": ("table", _SAME),
+    "effective-settings": ("table_settings", _SAME),
     "masks": ("masked_columns", _SAME),
     "approval-rules": ("approval_rules", _SAME),
     "table-approval-rules": ("table_approval_rules", _SAME),
@@ -92,6 +98,24 @@ def twin_of(request: HttpRequest) -> str:
 def as_curl(request: HttpRequest) -> str:
     """A line for a shell that has the token in a variable; empty where there is no twin."""
     twin = twin_of(request)
-    if not twin:
-        return ""
-    return f'curl -H "{_TOKEN}" {shlex.quote(request.build_absolute_uri(twin))}'
+    return _command(request, twin) if twin else ""
+
+
+def format_call(request: HttpRequest, name: str, *places: str, **query: str | int | None) -> str:
+    """Return the command that requests an address of the API, such as `rows` of a table. What is
+    empty in `query` is left out.
+    """
+    words = urlencode({key: text for key, text in query.items() if text not in ("", None)})
+    path = reverse(f"api:{name}", args=places)
+    return _command(request, f"{path}?{words}" if words else path)
+
+
+def format_post(request: HttpRequest, name: str, body: Mapping[str, object]) -> str:
+    """Return the command that sends `body` to an address of the API."""
+    content = f'-H "Content-Type: application/json" -d {shlex.quote(json.dumps(body))}'
+    return _command(request, reverse(f"api:{name}"), content)
+
+
+def _command(request: HttpRequest, path: str, *more: str) -> str:
+    address = shlex.quote(request.build_absolute_uri(path))
+    return " ".join(["curl", f'-H "{_TOKEN}"', *more, address])

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_safe
 from controlplane.operations.scheduled.queries import visible_schedules
 from controlplane.operations.scheduled.run_days import list_days, schedule_days
 from controlplane.tables.access import may_see_some
+from web.curl import format_call
 from web.refusals import page, person
 
 DAYS = 14
@@ -28,6 +29,7 @@ def all_schedules(request: HttpRequest) -> HttpResponse:
     context = {
         "page": "all-schedules",
         "days": days,
+        "days_curl": format_call(request, "schedule_days", days=DAYS),
         "lines": [
             (schedule, [(day, runs.get((schedule.id, day.isoformat()))) for day in days])
             for schedule in schedules

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -30,6 +31,7 @@ from controlplane.rows.errors import RowsGone, RowsRefused
 from controlplane.sql.exports import format_named
 from controlplane.tables.access import Permission, access_table
 from controlplane.tables.row_access import RowAccess, row_access
+from web.curl import format_call
 from web.parts import part_or_page
 from web.refusals import explained, page, person, refusal_of, sentence_of
 from web.row_cells import cell_of, changed_cells, is_number
@@ -169,7 +171,8 @@ def changes_rows(request: HttpRequest, slug: str, requested_at: str) -> HttpResp
     if access.may_read:
         chosen = {name: context[name] for name in ("limit", "partition", "file_id")}
         by = person(request)
-        context |= _changed(lambda: do_read_commit(table, requested_at, by=by, **chosen))
+        call = format_call(request, "instant_changes", table.slug, requested_at, **chosen)
+        context |= _changed(call, lambda: do_read_commit(table, requested_at, by=by, **chosen))
     return part_or_page(request, "fragments/data_changes.html", "pages/data_changes.html", context)
 
 
@@ -188,8 +191,12 @@ def compare_rows(request: HttpRequest, slug: str) -> HttpResponse:
     context = _compare_context(request, table, access)
     earlier, later = context["earlier"], context["later"]
     if access.may_read and earlier and later:
-        limit, by = context["limit"], person(request)
-        context |= _changed(lambda: do_compare_moments(table, earlier, later, by=by, limit=limit))
+        by, chosen = (
+            person(request),
+            {name: context[name] for name in ("earlier", "later", "limit")},
+        )
+        call = format_call(request, "row_differences", table.slug, **chosen)
+        context |= _changed(call, lambda: do_compare_moments(table, by=by, **chosen))
     return part_or_page(request, "fragments/data_changes.html", "pages/data_compare.html", context)
 
 
@@ -226,7 +233,8 @@ def _plan(request: HttpRequest, table: Table, choice: RowsWanted) -> dict[str, A
         answer = do_plan_rows(table, choice.where, as_of=choice.as_of, by=person(request))
     except (ControlPlaneError, PermissionDenied) as error:
         return _problem(error, "where")
-    return {"answer": answer}
+    chosen = {"where": choice.where, "as_of": choice.as_of}
+    return {"answer": answer, "curl": format_call(request, "rows_plan", table.slug, **chosen)}
 
 
 def _data_context(request: HttpRequest, table: Table, access: RowAccess) -> dict[str, Any]:
@@ -289,14 +297,26 @@ def _limit(request: HttpRequest) -> int:
 
 
 def _rows(request: HttpRequest, table: Table, context: dict[str, Any]) -> dict[str, Any]:
+    choice: RowsWanted = context["wanted"]
     try:
-        answer: TableRows = do_read_rows(table, context["wanted"], by=person(request))
+        answer: TableRows = do_read_rows(table, choice, by=person(request))
     except (ControlPlaneError, PermissionDenied) as error:
         return _problem(error, "where")
     return {
         "answer": answer,
+        "curl": format_call(
+            request,
+            "rows",
+            table.slug,
+            where=choice.where,
+            columns=",".join(choice.columns),
+            as_of=choice.as_of,
+            order_by=_order_text(choice),
+            limit=choice.limit,
+            cursor=choice.cursor,
+        ),
         "heads": [
-            (column, is_number(column), _sort_link(request, column, context["wanted"]))
+            (column, is_number(column), _sort_link(request, column, choice))
             for column in answer.columns
         ],
         "lines": [
@@ -350,6 +370,9 @@ def _history(request: HttpRequest, table: Table, context: dict[str, Any]) -> dic
         return _problem(error, "key")
     return {
         "answer": answer,
+        "curl": format_call(
+            request, "row_history", table.slug, key=context["key"], partition=partition
+        ),
         "versions": [
             (version, changed_cells(version, answer.columns)) for version in answer.versions
         ],
@@ -388,9 +411,10 @@ def _compare_context(request: HttpRequest, table: Table, access: RowAccess) -> d
     }
 
 
-def _changed(read: Any) -> dict[str, Any]:
+def _changed(call: str, read: Callable[[], ChangedRows]) -> dict[str, Any]:
+    """`call`: the same as a command."""
     try:
-        answer: ChangedRows = read()
+        answer = read()
     except (ControlPlaneError, PermissionDenied) as error:
         return _problem(error, "")
     counts = {
@@ -401,6 +425,7 @@ def _changed(read: Any) -> dict[str, Any]:
         "heads": [(column, is_number(column)) for column in answer.columns],
         "lines": [(changed, changed_cells(changed, answer.columns)) for changed in answer.rows],
         "counts": counts,
+        "curl": call,
     }
 
 

@@ -32,6 +32,7 @@ from controlplane.sql.saved import (
 )
 from controlplane.tables.access import may_see_some
 from web.confirmation import Question, ask_first, is_confirmed
+from web.curl import format_post
 from web.parts import is_part, part_or_page
 from web.refusals import explained, page, person, refusal_of, sentence_of
 from web.row_cells import cell_of, is_number
@@ -170,7 +171,6 @@ def _context(request: HttpRequest, statement: str, chosen: SavedQueryRow | None)
     }
 
 
-def _bounds_context(request: HttpRequest) -> dict[str, Any]:
 def _words(readable: ReadableTables) -> dict[str, list[str]]:
     """Return the names that the editor suggests: columns by table. A statement cannot filter or
     sort by a masked column, so it is not among them; the list of tables shows it as masked.
@@ -181,6 +181,7 @@ def _words(readable: ReadableTables) -> dict[str, list[str]]:
     }
 
 
+def _bounds_context(request: HttpRequest) -> dict[str, Any]:
     bounds = _bounds(request)
     most_s = sql_limits().wall_s
     timeouts = sorted({*(one for one in TIMEOUTS_S if one < most_s), int(most_s)})
@@ -212,8 +213,12 @@ def _answer(request: HttpRequest, statement: str) -> dict[str, Any]:
         RowColumn(name=column.name, type=column.type, is_masked=column.is_masked)
         for column in answer.columns
     ]
+    bounds = _bounds(request)
+    body = {"statement": statement, "limit": bounds["rows_max"]}
+    body |= {"timeout_s": bounds["wall_s"]} if bounds["wall_s"] else {}
     return {
         "answer": answer,
+        "curl": format_post(request, "sql", body),
         "heads": [(column, is_number(column)) for column in columns],
         "lines": [
             [
