@@ -22,7 +22,7 @@ from controlplane.mirror.queries.table_services import (
 )
 from controlplane.operations.actions import ServiceKind, service_kinds
 from controlplane.operations.descriptions.services import Service, get_service
-from controlplane.operations.queries import OperationRow, recent_operations
+from controlplane.operations.queries import OperationRow, recent_service_operations
 from controlplane.operations.schedules import ServiceSettingRow, service_settings
 from web import figures
 from web.chart_marks import Figure
@@ -74,7 +74,7 @@ def service_board(table: Table, user: User, query: QueryDict) -> dict[str, Any]:
     history = whole_history[:HISTORY_SHOWN]
     plans = pending_plans(table)
     settings = {one.service: one for one in service_settings(table)}
-    operations = [one for one in recent_operations(table, user, OPERATIONS_READ) if one.service]
+    operations = recent_service_operations(table, user, OPERATIONS_READ)
     kinds = {one.name: one for one in service_kinds()}
     left = backlog(table)
     cards = [

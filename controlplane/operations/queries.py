@@ -334,6 +334,12 @@ def recent_operations(table: Table, user: Caller | None, limit: int = 20) -> lis
     return operation_rows(recent_query(table, limit), user)
 
 
+def recent_service_operations(table: Table, user: Caller | None, limit: int) -> list[OperationRow]:
+    """Return the newest requests for table services, newest first."""
+    services = _operations().filter(table=table).exclude(service="").order_by("-requested_at")
+    return operation_rows(services[:limit], user)
+
+
 def server_queries() -> tuple[QuerySet[MarkerServer], QuerySet[ServerSample]]:
     """Build the queries of the marker server and of its last five minutes."""
     servers = MarkerServer.objects.order_by(F("started_at").desc(nulls_last=True))
