@@ -84,6 +84,8 @@ STANDALONE: Final[dict[str, Alone]] = {
     "fleet": fleet.fleet,
     "requests": requests.requests,
     "pages": requests.pages,
+    "data_page": requests.data_page,
+    "timeline_windows": requests.timeline_windows,
     "controlplane": controlplane.controlplane,
     "native": native.native,
     "native_writes": native_writes.native_writes,
@@ -139,7 +141,9 @@ def _run_alone(options: argparse.Namespace, names: list[str]) -> list[Line]:
     steady: Alone = partial(sink_memory.sink_memory, minutes=options.minutes)
     in_process: Alone = partial(native.native, rows=options.rows or _ROWS, repeats=_READS)
     writes: Alone = partial(native_writes.native_writes, rows=options.rows or _ROWS)
+    data_page: Alone = partial(requests.data_page, rows=options.rows or requests.DATA_ROWS)
     own = {
+        "data_page": data_page,
         "crowd": crowd_rounds,
         "sink_memory": steady,
         "native": in_process,

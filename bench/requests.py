@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -28,6 +29,7 @@ from bench.live_streams import LISTENERS, OF_EACH, measured_streams
 from bench.support.postgres import postgres_cluster, programs
 from bench.support.redis_server import redis_server
 from controlplane.node.processes import memory_bytes_max
+from workers.clock import SystemClock, format_instant
 from workers.processes import find_free_port
 
 TABLES: Final = 1_000
@@ -45,6 +47,28 @@ _QUERIES: Final = Goal(12, " queries", is_least=False)
 _PAGE_SIZE: Final = Goal(150, " kB", is_least=False)
 _RATE: Final = Goal(150, "/s")
 _HITS: Final = Goal(600, "/s")
+_AN_HOUR_MS: Final = 3_600_000
+_WINDOW: Final = Goal(50, " ms", is_least=False)
+_WINDOW_SIZE: Final = Goal(250, " kB", is_least=False)
+WINDOWS: Final[Mapping[str, int]] = {
+    "an hour": 1,
+    "a day": 24,
+    "4 days": 4 * 24,
+    "10 days": 10 * 24,
+    "30 days": 30 * 24,
+    "a year": 365 * 24,
+    "9 years": 9 * 365 * 24,
+}
+"""Hours by name."""
+_OPENS: Final = Goal(2, " s", is_least=False)
+_READER_MEMORY: Final = Goal(300, " MB", is_least=False)
+DATA_ROWS: Final = 10_000_000
+_OPENED: Final = 5
+DATA_PAGES: Final[Mapping[str, str]] = {
+    "first rows": "/t/large/data",
+    "one key": "/t/large/data?where=id+%3D+7654321",
+    "columns and plan": "/t/large/data/plan",
+}
 _T: Final = "/api/v1/tables/{slug}/"
 LISTS: Final[Mapping[str, str]] = {
     "tables": "/api/v1/tables/?limit=100",
@@ -102,17 +126,84 @@ def pages(folder: Path) -> Iterator[Line]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _fill(
-    folder: Path, environment: dict[str, str], stack: ExitStack
-) -> tuple[Engine, str, Mapping[str, str]]:
-    """The driver of a full database, the slug of its busiest table, and a viewer's headers."""
+def timeline_windows(folder: Path) -> Iterator[Line]:
+    """The set `timeline_windows`: the chart of a table with a million instants, five minutes apart,
+    by the length of its window: processor time and size of the answer, with SQLite. Raises
+    JobFailed for an answer that is an error.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    with ExitStack() as stack:
+        redis = stack.enter_context(redis_server("of-the-bench"))
+        file = str(folder / "home" / "db.sqlite3")
+        environment = _environment(folder, file, redis.address, find_free_port())
+        mirror, slug, headers = _fill(folder, environment, stack, tables=1)
+        mirror.do("count_history")
+        end_ms = SystemClock().now_ms() - _AN_HOUR_MS
+        paths = {
+            name: f"/t/{slug}/timeline/figure?from={format_instant(end_ms - hours * _AN_HOUR_MS)}"
+            f"&to={format_instant(end_ms)}"
+            for name, hours in WINDOWS.items()
+        }
+        measured = mirror.do(
+            "pages", paths=[*paths.values()], cookie=headers["Cookie"], repeats=_ONE_BY_ONE
+        ).answer
+        for name, path in paths.items():
+            spent = measured[path]
+            what = f"timeline of {INSTANTS:,} instants, window of {name}"
+            p95_ms = spent["cpu_p95_ms"]
+            yield Line(
+                f"{what}: processor, p95", _LIMIT, p95_ms / 1000, None, p95_ms, _WINDOW, spent
+            )
+            yield Line(f"{what}: size", _LIMIT, None, None, spent["bytes"] / 1000, _WINDOW_SIZE)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def data_page(folder: Path, *, rows: int = DATA_ROWS) -> Iterator[Line]:
+    """The set `data_page`: seconds and memory to open the page Data of a table of ten million rows,
+    with SQLite. Raises JobFailed for an answer that is an error.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "lake").mkdir(parents=True)
+    with ExitStack() as stack:
+        redis = stack.enter_context(redis_server("of-the-bench"))
+        file = str(folder / "home" / "db.sqlite3")
+        environment = _environment(folder, file, redis.address, find_free_port())
+        environment["SLUICE_TABLE_ROOTS"] = str(folder / "lake")
+        _prepare(folder, environment)
+        node = stack.enter_context(engine("data_page", folder, environment=environment))
+        size = node.do("fill", location=str(folder / "lake" / "large"), rows=rows).answer
+        for name, path in DATA_PAGES.items():
+            opened = [node.do("open", path=path) for _ in range(_OPENED)]
+            what = f"page data of {rows:,} rows, {name}"
+            seconds = statistics.median(visit.seconds for visit in opened)
+            details = {
+                "processor_s": round(statistics.median(visit.cpu_s for visit in opened), 2),
+                "max_s": round(max(visit.seconds for visit in opened), 2),
+                "rows": opened[-1].answer["rows"],
+                "table_mb": size // 1_000_000,
+            }
+            yield Line(f"{what}: opens", _LIMIT, seconds, None, seconds, _OPENS, details)
+            peak_mb = max(visit.answer["peak_bytes"] for visit in opened) / 1_000_000
+            yield Line(f"{what}: memory", _LIMIT, None, None, peak_mb, _READER_MEMORY)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prepare(folder: Path, environment: dict[str, str]) -> None:
+    """Create the database and the pages' files."""
     (folder / "home").mkdir(parents=True, exist_ok=True)
     migrate = (sys.executable, "manage.py", "migrate", "--verbosity", "0")
     subprocess.run(migrate, cwd=ROOT, env=environment, check=True)
     statics = (sys.executable, "manage.py", "collectstatic", "--noinput", "--verbosity", "0")
     subprocess.run(statics, cwd=ROOT, env=environment, check=True)
+
+
+def _fill(
+    folder: Path, environment: dict[str, str], stack: ExitStack, *, tables: int = TABLES
+) -> tuple[Engine, str, Mapping[str, str]]:
+    """The driver of a full database, the slug of its busiest table, and a viewer's headers."""
+    _prepare(folder, environment)
     mirror = stack.enter_context(engine("large_mirror", folder, environment=environment))
-    slug = mirror.do("fill", tables=TABLES, instants=INSTANTS).answer["busiest"]
+    slug = mirror.do("fill", tables=tables, instants=INSTANTS).answer["busiest"]
     return mirror, slug, mirror.do("credentials").answer
 
 

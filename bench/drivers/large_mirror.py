@@ -4,6 +4,7 @@ in a process of its own: names and sizes as on a busy lake, without any table be
 
 from __future__ import annotations
 
+import gzip
 import time
 from functools import partial
 from http import HTTPStatus
@@ -117,6 +118,23 @@ def fill(tables: int, instants: int) -> dict[str, Any]:
     return {"busiest": rows[0].slug}
 
 
+def count_history() -> int:
+    """Count the archived instants of each table by hour and day, as the sync does. Return the
+    number of rows with counts.
+    """
+    from controlplane.mirror.archive_facts import ArchiveFacts
+    from controlplane.mirror.history_counts import keep_counts
+    from controlplane.mirror.models import HistoryCount, InstantRecord, SyncMark
+    from controlplane.mirror.row_sums import HISTORY, RowSum
+
+    for mark in SyncMark.objects.select_related("table"):
+        archived = InstantRecord.objects.filter(table=mark.table, is_archived=True).count()
+        mark.sums = {HISTORY: RowSum(archived).text}
+        keep_counts(mark.table, mark, ArchiveFacts())
+        mark.save()
+    return HistoryCount.objects.count()
+
+
 def pages(paths: list[str], cookie: str, repeats: int) -> dict[str, dict[str, float]]:
     """Measure what the server spends on each page, whatever else the machine does: SQL queries, and
     milliseconds of the processor and of the clock, median and 95th percentile.
@@ -140,8 +158,12 @@ def pages(paths: list[str], cookie: str, repeats: int) -> dict[str, dict[str, fl
             client.get(path)
             cpu_ms.append((time.process_time() - cpu_s) * 1000)
             wall_ms.append((time.perf_counter() - wall_s) * 1000)
+        body = answer.content
+        is_compressed = answer.headers.get("Content-Encoding") == "gzip"
         measured[path] = {
             "queries": len(queries),
+            "bytes": len(gzip.decompress(body) if is_compressed else body),
+            "sent_bytes": len(body),
             "cpu_median_ms": _percentile(cpu_ms, 50),
             "cpu_p95_ms": _percentile(cpu_ms, 95),
             "wall_median_ms": _percentile(wall_ms, 50),
@@ -191,7 +213,8 @@ def listeners(count: int) -> list[dict[str, str]]:
 
 def jobs() -> dict[str, Job]:
     django.setup()
-    return {"fill": fill, "pages": pages, "credentials": credentials, "listeners": listeners}
+    every = (fill, count_history, pages, credentials, listeners)
+    return {job.__name__: job for job in every}
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def main() -> None:
     take_limits(job)
     try:
         table = open_(open_storage(job["location"]), system_ports())
-        head, rows = _READERS[job["kind"]](table, job)
+        head, rows = READERS[job["kind"]](table, job)
         say({**head, "peak_bytes": peak_bytes()}, rows)
     except (_Refused, _Masked) as refusal:
         say(refusal.head)
@@ -206,15 +206,17 @@ def _planned_scan(table: Table, job: Mapping[str, Any]) -> Scan:
         except InvalidInput as error:
             raise _Refused("as_of", error) from error
     limit = job["after"] + job["rows_max"] + 1
+    named = None if columns is None else _with_marks(columns)
     try:
-        if columns is None:
-            scan = plan_scan(table, where=job["where"], limit=limit, as_of=as_of)
-            columns = list(scan.columns)
-        columns = [*ROW_MARKS, *(name for name in columns if name not in ROW_MARKS)]
-        return plan_scan(table, columns=columns, where=job["where"], limit=limit, as_of=as_of)
+        scan = plan_scan(table, columns=named, where=job["where"], limit=limit, as_of=as_of)
+        return scan if named else replace(scan, columns=_with_marks(scan.columns))
     except InvalidInput as error:
         is_column = error.message == "table has no such column"
         raise _Refused("columns" if is_column else "where", error) from error
+
+
+def _with_marks(columns: Iterable[str]) -> tuple[str, ...]:
+    return (*ROW_MARKS, *(name for name in columns if name not in ROW_MARKS))
 
 
 def _plan(table: Table, job: Mapping[str, Any]) -> _Answer:
@@ -428,7 +430,7 @@ def _with_types(rows: pa.Table, schema: TableSchema) -> pa.Table:
     return rows.replace_schema_metadata({TYPES: schema.arrow.serialize().to_pybytes()})
 
 
-_READERS: Mapping[str, Callable[[Table, Mapping[str, Any]], _Answer]] = {
+READERS: Mapping[str, Callable[[Table, Mapping[str, Any]], _Answer]] = {
     "scan": _scan,
     "plan": _plan,
     "history": _history,

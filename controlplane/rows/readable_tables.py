@@ -35,7 +35,7 @@ class ReadableTables:
 
 
 def readable_tables(user: User) -> ReadableTables:
-    """Return thirty at most. More tables cost no more queries."""
+    """Return thirty at most. The number of queries does not depend on their number."""
     held = Q(user=user) | Q(group__in=Group.objects.filter(user=user))
     on_tables = RowGrant.objects.filter(held, table__isnull=False)
     elsewhere = RowGrant.objects.filter(held, table__isnull=True)

@@ -187,30 +187,30 @@ def test_saved_query_is_its_owners_alone_until_it_is_shared(
     assert AuditEvent.objects.filter(what="query.save").count() == 2
 
 
-def suggested_words(client: Client) -> dict[str, list[str]]:
+def read_suggestions(client: Client) -> dict[str, list[str]]:
     """What the editor of SQL suggests: columns by table."""
     page = client.get("/sql").content.decode()
     [words] = re.findall(r'<script id="sql-words" type="application/json">(.*?)</script>', page)
-    found: dict[str, list[str]] = json.loads(words)
-    return found
+    columns: dict[str, list[str]] = json.loads(words)
+    return columns
 
 
 def test_sql_suggests_names_of_readable_tables_and_unmasked_columns_alone(
     as_reader: Client, reader: User, as_admin: Client, trips: Table, orders: Table
 ) -> None:
-    without_right = suggested_words(as_reader)
+    without_right = read_suggestions(as_reader)
 
     RowGrant.objects.create(user=reader, table=trips, right="rows", granted_by="a test")
     MaskedColumn.objects.create(table=trips, path="City")
     Grant.objects.create(user=reader, table=orders, role="viewer", granted_by="a test")
-    without_mask = suggested_words(as_admin)
-    shown = as_reader.get("/sql").content.decode()
+    without_mask = read_suggestions(as_admin)
+    page = as_reader.get("/sql").content.decode()
 
     assert without_right == {}
-    assert suggested_words(as_reader) == {"trips": ["id", "ts"]}
+    assert read_suggestions(as_reader) == {"trips": ["id", "ts"]}
     assert without_mask == {"orders": ["id", "ts", "city"], "trips": ["id", "city", "ts"]}
-    assert ">city</span>" in shown, "the list of tables names it"
-    assert "orders" not in shown
+    assert ">city</span>" in page, "the list of tables names it"
+    assert "orders" not in page
 
 
 def test_query_that_cannot_be_kept_is_refused_at_its_field(as_admin: Client, trips: Table) -> None:
