@@ -31,7 +31,7 @@ from web.chart_marks import (
     utc,
 )
 
-MARKS_MAX = 3_000
+MARKS_MAX = 1_500
 SUB_LANES_MAX = 6
 """Bars of one lane that overlap in time are stacked at most this high; further ones share the last
 place.

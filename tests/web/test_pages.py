@@ -54,6 +54,7 @@ whose checks say it as well).
 OVERVIEW_QUERIES_MAX = QUERIES_MAX
 """Its checks ask which thresholds hold for the table, and what commits say of hosts' clocks."""
 DATA_QUERIES_MAX = 12
+WINDOW_BYTES_MAX = 250_000
 LIVE_QUERIES_MAX = 12
 """Its ten parts are read by one statement."""
 
@@ -251,6 +252,29 @@ def test_crowded_window_is_counted_and_a_narrow_one_shows_bars(
     assert "zoom in" in str(crowded["summary"])
     assert narrow["type"] == "bar"
     assert len(narrow["base"]) == 61
+
+
+def test_answer_of_every_window_of_a_dense_timeline_is_small(
+    busy: Table, as_viewer: Client
+) -> None:
+    start, count = 1_790_000_000_000, 4_000
+    InstantRecord.objects.bulk_create(
+        InstantRecord(
+            table=busy, requested_at=to_instant(start + at * 1000), action="deltacommit",
+            state="completed", completed_at=to_instant(start + at * 1000 + 400),
+            operation_type="upsert", stream="impression", rows=12_345,
+            writer_name=f"ingest-eu-west-{at % 60:02d}",
+        ) for at in range(count)
+    )  # fmt: skip
+
+    sizes = {}
+    for seconds in (60, 900, MARKS_MAX - 1, MARKS_MAX + 60, count, 50 * count):
+        window = {"from": to_instant(start), "to": to_instant(start + seconds * 1000)}
+        for by in ("action", "writer"):
+            answer = as_viewer.get("/t/ads/timeline/figure", {**window, "by": by})
+            sizes[seconds, by] = len(answer.content)
+
+    assert max(sizes.values()) < WINDOW_BYTES_MAX, sizes
 
 
 def test_quiet_table_shows_its_latest_instants_instead_of_an_empty_day(
