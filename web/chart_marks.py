@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from html import escape
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ _HATCH = {
 ENDS = {"rolled_back": "triangle-left", "conflicted": "x"}
 """At the end of what was taken back: a bar may be too thin for its hatching."""
 FLAG = "triangle-right"
+_WRITERS_KEPT = 1_024
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -51,11 +53,13 @@ class Mark(Protocol):
 
 
 def began_ms(mark: Mark, now_ms: int) -> int:
-    return mark.began_ms if mark.began_ms is not None else now_ms
+    began = mark.began_ms
+    return now_ms if began is None else began
 
 
 def end_ms(mark: Mark, now_ms: int) -> int:
-    return mark.ended_ms if mark.ended_ms is not None else max(now_ms, began_ms(mark, now_ms))
+    ended = mark.ended_ms
+    return max(now_ms, began_ms(mark, now_ms)) if ended is None else ended
 
 
 def shown_as(mark: Mark) -> str:
@@ -130,11 +134,15 @@ def _hover(word: str) -> str:
 
 def _hover_values(mark: Mark, now_ms: int) -> list[str]:
     # Names come from tables, and Plotly reads a little HTML in its labels.
-    who = (
-        " · ".join(escape(name) for name in (mark.writer, mark.stream) if name) or "unnamed writer"
-    )
+    who = _format_writer(mark.writer, mark.stream)
     rows = f", {mark.rows:,} rows" if mark.rows is not None else ""
     return [escape(mark.requested_at), escape(mark.action), who, _took(mark, now_ms) + rows]
+
+
+@lru_cache(_WRITERS_KEPT)
+def _format_writer(writer: str | None, stream: str | None) -> str:
+    """Return the writer's name, with that of its stream. Many instants have the same."""
+    return " · ".join(escape(name) for name in (writer, stream) if name) or "unnamed writer"
 
 
 def _took(mark: Mark, now_ms: int) -> str:
@@ -152,4 +160,4 @@ def _took(mark: Mark, now_ms: int) -> str:
 def utc(milliseconds: int) -> str:
     # Text, not a number: Plotly shows numbers in the reader's own time zone.
     moment = _EPOCH + timedelta(milliseconds=milliseconds)
-    return moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{milliseconds % 1000:03d}"
+    return moment.isoformat(" ", "milliseconds").removesuffix("+00:00")
