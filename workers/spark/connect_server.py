@@ -21,11 +21,13 @@ from pathlib import Path
 from workers.clock import Clock, SystemClock
 from workers.errors import LakehouseError
 from workers.processes import listens_at, start_on_free_ports
+from workers.spark.engine_archive import ENGINE_SETTING, engine_digest
 
 SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 MASTER = "local[8,4]"
 """Eight slots whatever the cores, and four attempts: a plain `local[*]` never retries a task."""
 
+LOOPBACK = "127.0.0.1"
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 _START_TIMEOUT_S = 90.0
 _STOP_TIMEOUT_S = 15.0
@@ -57,16 +59,20 @@ def server_command(
     work_dir: Path,
     heap: str = "1g",
     master: str = MASTER,
+    driver_host: str = LOOPBACK,
     more_settings: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """The words that run a Connect server in the foreground; `more_settings` are Spark's."""
+    """Return the words that run a Connect server in the foreground; `more_settings` are Spark's.
+
+    Clients connect on loopback. Executors of a cluster reach the server at `driver_host`.
+    """
     settings = {
         "spark.master": master,
         "spark.app.name": "sluice",
-        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.address": LOOPBACK,
         "spark.connect.grpc.binding.port": str(port),
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": driver_host,
+        "spark.driver.host": driver_host,
         "spark.driver.memory": heap,
         "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dderby.system.home={work_dir}",
         "spark.local.dir": str(work_dir / "spark-local"),
@@ -76,6 +82,7 @@ def server_command(
         "spark.sql.shuffle.partitions": "8",
         "spark.sql.warehouse.dir": str(work_dir / "spark-warehouse"),
         "spark.ui.enabled": "false",
+        ENGINE_SETTING: engine_digest(),
         **(more_settings or {}),
     }
     words = [str(spark_home() / "bin" / "spark-submit"), "--class", SERVER_CLASS]
@@ -92,15 +99,17 @@ def spark_home() -> Path:
     return Path(spec.origin).parent
 
 
-def server_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """`environment` with what the server's Python workers need: this project and this Python."""
+def server_environment(
+    environment: Mapping[str, str], *, driver_host: str = LOOPBACK
+) -> dict[str, str]:
+    """Return `environment` with what Python on the server's host needs: this project and Python."""
     paths = [str(PROJECT_ROOT), *filter(None, [environment.get("PYTHONPATH")])]
     return {
         **environment,
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(paths),
         "SPARK_HOME": str(spark_home()),
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_IP": driver_host,
         "SPARK_CONNECT_MODE": "0",
     }
 

@@ -11,12 +11,12 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from workers import errors
 from workers.clock import Clock, InstantTime
 from workers.errors import LakehouseError
 from workers.markers.store import read_markers
+from workers.spark.engine_archive import is_connect
 from workers.spark.process import TASK_KILL_WINDOW_S
 from workers.table.table import Table
 
@@ -51,11 +51,6 @@ def interrupt(spark: SparkSession, tag: str) -> None:
             spark.sparkContext.cancelJobsWithTag(tag)
     except (PySparkException, Py4JError, ConnectionError) as error:
         _log.warning("could not interrupt the job: tag=%s error=%s", tag, error)
-
-
-def is_connect(spark: SparkSession) -> bool:
-    """Whether it is a session on a Connect server, and no Spark of this process."""
-    return isinstance(spark, ConnectSession)
 
 
 def is_gone(spark: SparkSession) -> bool:

@@ -29,6 +29,7 @@ from workers.read.republished import INSTANT_CHARS, WindowCommits
 from workers.read.request import Query, ReadRequest, check_columns
 from workers.read.snapshot import SnapshotPlan, plan_snapshot
 from workers.spark.beside import BesideSlice, merged_beside, split_beside
+from workers.spark.remote_packages import prepare_executors
 from workers.spark.scan import ReadContext, native_scan, python_scan, split_native
 from workers.spark.types import to_spark
 from workers.spark.work import ChangeWork, SliceWork, WindowWork
@@ -42,6 +43,7 @@ def read_dataframe(table: Table, spark: SparkSession, request: ReadRequest) -> D
     Raises MalformedTable, UnsupportedTable, SnapshotExpired, and InvalidInput for a type that Spark
     does not know or a column that there is not.
     """
+    prepare_executors(spark, table.storage.location)
     match request.query:
         case Query.SNAPSHOT | Query.READ_OPTIMIZED:
             is_optimized = request.query is Query.READ_OPTIMIZED
@@ -59,6 +61,7 @@ def snapshot_dataframe(
     table: Table, spark: SparkSession, plan: SnapshotPlan, columns: tuple[str, ...] | None
 ) -> DataFrame:
     """The rows of a snapshot that was planned before. Raises as `read_dataframe`."""
+    prepare_executors(spark, table.storage.location)
     return _snapshot(table, spark, plan, ReadRequest(columns=columns))
 
 

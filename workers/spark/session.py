@@ -18,7 +18,9 @@ from pyspark.sql import SparkSession
 
 from workers.clock import Clock, SystemClock
 from workers.errors import InvalidInput, LakehouseError
+from workers.spark.cluster import Cluster, is_submitted
 from workers.spark.connect_server import MASTER, PROJECT_ROOT, is_listening
+from workers.spark.engine_archive import ship_engine
 from workers.spark.settings import checked_settings
 
 TASKS_MAX: Final = 64
@@ -48,7 +50,8 @@ def connect_session(
     user_id: str,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A new session on a Connect server, under exactly these ids.
+    """Return a new session on a Connect server, under exactly these ids, with the engine shipped
+    where the server may lack it.
 
     Raises InvalidInput for a setting outside the allow-list, SparkUnreachable.
     """
@@ -62,6 +65,7 @@ def connect_session(
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     for key, value in chosen.items():
         spark.conf.set(key, value)
+    ship_engine(spark)
     return spark
 
 
@@ -102,28 +106,45 @@ def interrupt(
 
 
 def classic_session(
-    *, app_name: str = "sluice", settings: Mapping[str, str] | None = None, heap: str = "1g"
+    *,
+    app_name: str = "sluice",
+    settings: Mapping[str, str] | None = None,
+    heap: str = "1g",
+    cluster: Cluster | None = None,
 ) -> SparkSession:
-    """An embedded session of this process, for whoever runs no Connect server.
+    """Return a session of this process, on the cluster if there is one, else embedded. The program
+    of a `spark-submit` gets the master and the settings of that. Executors of a cluster get the
+    engine.
 
-    Its Python workers run this very Python, unless PYSPARK_PYTHON says otherwise. `heap` is Java's
-    at most, where this process has not started Java before.
+    Python workers of an embedded session run this very Python, unless PYSPARK_PYTHON names another.
+    `heap` is Java's at most, where this process has not started Java before.
     """
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = (
-        SparkSession.builder.master(MASTER)
-        .appName(app_name)
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.memory", heap)
-        .config("spark.executorEnv.PYTHONPATH", str(PROJECT_ROOT))
-        .config("spark.scheduler.mode", "FAIR")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.ui.enabled", "false")
-    )
-    for key, value in checked_settings(settings or {}).items():
+    chosen = checked_settings(settings or {})
+    builder = SparkSession.builder.appName(app_name)
+    for key, value in {**_session_settings(cluster, heap), **chosen}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    ship_engine(spark)
+    return spark
+
+
+def _session_settings(cluster: Cluster | None, heap: str) -> dict[str, str]:
+    if is_submitted(os.environ):
+        return {"spark.sql.session.timeZone": "UTC"}
+    if cluster is not None:
+        os.environ["PYSPARK_PYTHON"] = cluster.python
+        return {"spark.master": cluster.master, **cluster.driver_settings()}
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return {
+        "spark.master": MASTER,
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": heap,
+        "spark.executorEnv.PYTHONPATH": str(PROJECT_ROOT),
+        "spark.scheduler.mode": "FAIR",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": "false",
+    }
 
 
 def task_count(spark: SparkSession, *, at_most: int = TASKS_MAX) -> int:

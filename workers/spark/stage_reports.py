@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from workers.ports import Ports
 from workers.reporting import OperationReport, Progress, Reporter, ReportState, StageProgress
-from workers.spark.failures import is_connect
+from workers.spark.engine_archive import is_connect
 from workers.spark.stage_board import StageBoard
 
 REPORT_EVERY_S: Final = 1.0

@@ -21,6 +21,7 @@ from workers.errors import InstantRolledBack, InvalidInput, LakehouseError, Serv
 from workers.spark.failures import await_losers, ours_of, stop_tasks, tagged
 from workers.spark.holding import keeping_slot
 from workers.spark.job_watch import FENCE_PERIOD_S, JobWatch
+from workers.spark.remote_packages import prepare_executors
 from workers.spark.task_process import spare_next_task, task_ids
 from workers.storage.base import Storage
 from workers.storage.opening import open_storage
@@ -57,6 +58,7 @@ def spark_runner(spark: SparkSession, write: GroupWrite = write_group) -> Runner
         )
 
     def make(table: Table, _sizes: Sequence[int], _threads: int | None) -> Runner:
+        prepare_executors(spark, table.storage.location)
         return _SparkRunner(spark, table, write)
 
     return make

@@ -15,6 +15,7 @@ from workers.options.top_n_request import Term, TopN
 from workers.read.completions import COMPLETED_FIELD, Completions
 from workers.read.file_slice import read_slice, slice_schema
 from workers.read.top_n_query import TIES, first_rows, plan_top_n, wanted_columns
+from workers.spark.remote_packages import prepare_executors
 from workers.spark.scan import ReadContext, python_scan
 from workers.spark.types import to_spark
 from workers.table.file_group import FileSlice
@@ -56,6 +57,7 @@ def top_n_dataframe(
     table: Table, spark: SparkSession, request: TopN, columns: Sequence[str] | None
 ) -> DataFrame:
     """As `read_top_n`; the rows come in no order."""
+    prepare_executors(spark, table.storage.location)
     plan, names = plan_top_n(table, request, columns)
     wanted = wanted_columns(request, plan, names)
     schema = slice_schema(plan.schema)

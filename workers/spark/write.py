@@ -23,6 +23,7 @@ from workers.options.write_options import WriteOptions, write_options
 from workers.spark.doom_watch import DoomWatch, is_doomed
 from workers.spark.failures import await_losers, ours_of, stop_tasks
 from workers.spark.holding import is_rolled_back
+from workers.spark.remote_packages import prepare_executors
 from workers.spark.row_jobs import Written, write_rows
 from workers.spark.types import to_arrow
 from workers.table.table import Table
@@ -110,6 +111,7 @@ def write_rows_from(
             "only",
             write=f"{PROVIDER}={LockProvider.STORAGE}",
         )
+    prepare_executors(spark, table.storage.location)
     transaction = WriteClient(table, options).begin(schema, request)
 
     def run(tag: str, watch: DoomWatch) -> Written:

@@ -22,11 +22,13 @@ from controlplane.node.doctor import (
     check_python,
     examine,
     free_bytes,
-    judge_remote_packages,
+    judge_executors,
 )
 from controlplane.node.identity import Identity
 from controlplane.node.places import Places
 from workers.processes import find_free_port
+from workers.spark.remote_packages import PythonFacts
+from workers.spark.engine_archive import engine_digest
 
 GIB = 1024**3
 
@@ -239,13 +241,16 @@ def test_a_spark_server_that_nobody_runs_is_named(around: Surroundings) -> None:
 
 
 def test_a_spark_server_without_our_packages_is_named() -> None:
-    finding = judge_remote_packages("sc://far:15002", {"python": "3.9", "pyarrow": ""})
+    packages = {"pyarrow": "", "numpy": "2.4.6", "pandas": "2.3.3", "fastavro": "1.13.1"}
+    facts = PythonFacts("far:app/0", "3.9", engine_digest(), packages)
+
+    finding = judge_executors("sc://far:15002", [facts])
 
     assert finding == Finding(
         "spark",
         False,
-        "sc://far:15002 cannot run our tasks: its Python is 3.9 and this one is 3.11, "
-        "pyarrow is missing, fastavro is missing",
+        "sc://far:15002 cannot run our tasks: Python is 3.9 and not 3.11 at far:app/0; "
+        "pyarrow is missing at far:app/0",
     )
 
 

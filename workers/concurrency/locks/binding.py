@@ -15,8 +15,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import psutil
-
 from workers.errors import InvalidInput, MalformedTable, NotFound
 from workers.json_text import read_json
 from workers.locations import is_bucket_location
@@ -191,6 +189,8 @@ def this_process() -> str:
 
 
 def _started(pid: int) -> str:
+    import psutil  # Executors reach this module, and take no lock.
+
     try:
         return f"{psutil.Process(pid).create_time():.2f}"
     except psutil.NoSuchProcess:
