@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as StillRunning
@@ -37,8 +36,10 @@ from workers.sink.runtime.planning import carry_out_plans, own_write_options
 from workers.sink.runtime.worker import SinkWorker
 from workers.sink.stop_request import StopKind, clear_stop, read_stop
 from workers.sink.tables import KEYS_BY_NAME, check_sink_table, has_keys_by_topic_name
+from workers.spark.engine_archive import is_local_master
 from workers.spark.failures import interrupt, is_gone, ours_of, stop_tasks, tagged
 from workers.spark.job_names import job_named
+from workers.spark.remote_packages import SINK_PACKAGE, count_slots, prepare_executors
 from workers.spark.task_process import spare_next_task, task_ids
 from workers.storage.opening import open_storage
 from workers.table.table import Table, open_
@@ -52,7 +53,6 @@ _RESTARTS_MAX = 20
 """In a row, each of less than a minute."""
 _LASTED_S = 60.0
 _BACKOFF_MAX_S = 30.0
-_LOCAL = re.compile(r"local(\[(?P<slots>\d+|\*)(,\d+)?\])?")
 _log = logging.getLogger(__name__)
 
 
@@ -112,7 +112,10 @@ class _Sink:
         own_write_options(config, table.storage.location, others)
         settings = connection(config, os.environ)
         facts = Topics(settings, clock=table.ports.clock).facts(config.topic)
-        workers = _workers(config, len(facts.watermarks), _slots(spark))
+        prepare_executors(spark, table.storage.location, SINK_PACKAGE)
+        is_local = is_local_master(spark.conf.get("spark.master") or "")
+        slots = count_slots(spark)
+        workers = _workers(config, len(facts.watermarks), slots, is_local=is_local)
         epoch = read_epoch(table.storage, config.sink_id)
         password = dict(config.client).get("sasl.password.env", "")
         self._launch = Launch(
@@ -228,16 +231,16 @@ class _Sink:
         return read_stop(self._table.storage, self._launch.config.sink_id) is not None
 
 
-def _workers(config: SinkConfig, partitions: int, slots: int | None) -> int:
+def _workers(config: SinkConfig, partitions: int, slots: int, *, is_local: bool) -> int:
     """How many tasks share the partitions. Raises InvalidInput when not all of them would run at
     once: a participant that is not there lets every transaction time out.
     """
     each = config.partitions_per_task
     if not each:
-        processors = partitions if slots is None else os.cpu_count() or 1
-        return min(partitions, slots or partitions, processors)
+        # Slots of a local master may be more than the machine has processors.
+        return min(partitions, slots, os.cpu_count() or 1) if is_local else min(partitions, slots)
     tasks = -(-partitions // each)
-    if slots is not None and tasks > slots:
+    if tasks > slots:
         raise InvalidInput(
             "the sink needs more tasks at once than Spark runs; raise "
             "hoodie.kafka.partitions.per.task, or give it more slots",
@@ -245,15 +248,6 @@ def _workers(config: SinkConfig, partitions: int, slots: int | None) -> int:
             slots=slots,
         )
     return tasks
-
-
-def _slots(spark: SparkSession) -> int | None:
-    """How many tasks run at once on this machine; None on a cluster, which may grow."""
-    local_master = _LOCAL.fullmatch(spark.conf.get("spark.master") or "")
-    if local_master is None:
-        return None
-    slots_text = local_master["slots"] or "1"
-    return (os.cpu_count() or 1) if slots_text == "*" else int(slots_text)
 
 
 def _run_workers(
