@@ -30,8 +30,9 @@ from workers.options.node_options import refuse_connections
 from workers.options.write_options import WriteOptions, driver_options, write_options
 from workers.ports import Ports
 from workers.reporting import OperationReport, Progress, Reporter, ReportState, StageProgress
+from workers.spark.cluster import is_submitted
 from workers.spark.inputs import Source, open_source
-from workers.spark.session import connect_session
+from workers.spark.session import classic_session, connect_session
 from workers.spark.stage_reports import StageReports
 from workers.spark.write import write_dataframe
 from workers.storage.roots import storage_under_root
@@ -131,19 +132,26 @@ class Driver:
         self._report_rounds(first, f"starts with round {first + 1} of {source.rounds}")
         if first >= source.rounds:
             return Ending(ReportState.SUCCEEDED, "everything was written before")
-        if not self._remote:
-            raise InvalidInput("no Spark address is set", variable="SLUICE_SPARK_REMOTE")
-        spark = connect_session(
-            self._remote,
-            session_id=job.session_id,
-            user_id=job.user_id,
-            settings=job.spark_conf,
-        )
+        spark = self._session()
         try:
             with self._stage_reports.listening(spark):
                 return self._rounds(table, source, spark, first)
         finally:
             spark.stop()
+
+    def _session(self) -> SparkSession:
+        job = self._job
+        if is_submitted(self._environment):
+            name = f"sluice-{job.operation_id}"
+            return classic_session(app_name=name, settings=job.spark_conf)
+        if not self._remote:
+            raise InvalidInput("no Spark address is set", variable="SLUICE_SPARK_REMOTE")
+        return connect_session(
+            self._remote,
+            session_id=job.session_id,
+            user_id=job.user_id,
+            settings=job.spark_conf,
+        )
 
     def _rounds(self, table: Table, source: Source, spark: SparkSession, first: int) -> Ending:
         clock = self._ports.clock

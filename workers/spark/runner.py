@@ -1,4 +1,4 @@
-"""`python -m workers.spark.runner <job.json>`: the driver program of one write, or of one sink.
+"""`python -m workers.spark.runner <job.json>`: the driver program of one write, sink or service.
 
 A process of its own, leader of its own group. A write puts down its source round by round, each
 round one commit; a sink goes on until it is stopped. Both say how they ended: to the control plane
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from workers.errors import InvalidInput, LakehouseError
-from workers.jobs import DriverJob, SinkJob, driver_job
+from workers.jobs import ServiceJob, SinkJob
 from workers.log_lines import REQUEST_VARIABLE, bind, configure
 from workers.ports import system_ports
 from workers.reporting import OperationReport, Reporter, ReportState, reporter_for
@@ -39,7 +39,9 @@ from workers.spark.process import (
     REMOTE_VARIABLE,
     is_only,
 )
+from workers.spark.service_driver import ServiceDriver
 from workers.spark.sink_driver import SinkDriver
+from workers.spark.submit import Job, parse_job
 from workers.traces import PARENT_VARIABLE, configure_traces, span
 
 _REPORT_WAIT_S = 15.0
@@ -71,11 +73,14 @@ def main(arguments: list[str]) -> int:
         _log.error("usage: python -m workers.spark.runner <job.json>")
         return EXIT_INVALID
     try:
-        job = driver_job(json.loads(Path(arguments[0]).read_bytes()))
+        job = parse_job(json.loads(Path(arguments[0]).read_bytes()))
     except (InvalidInput, OSError, ValueError) as error:
         _log.error("no such job: %s", error)
         return EXIT_INVALID
     bind(request_id=os.environ.get(REQUEST_VARIABLE, ""), operation_id=job.operation_id)
+    if job.run_dir is None:
+        _log.error("no such job: it has no run_dir")
+        return EXIT_INVALID
     run_dir = Path(job.run_dir)
     with _only_driver(run_dir) as is_only:
         if not is_only:
@@ -84,7 +89,7 @@ def main(arguments: list[str]) -> int:
         return _run(job, run_dir)
 
 
-def _run(job: DriverJob, run_dir: Path) -> int:
+def _run(job: Job, run_dir: Path) -> int:
     (run_dir / DRIVER_FILE).write_text(json.dumps({"pid": os.getpid()}))
     masker = log_masker(job, os.environ)
     log_reporter = log_reporter_for(
@@ -114,7 +119,7 @@ def _run(job: DriverJob, run_dir: Path) -> int:
     return EXIT_INVALID if ending.is_refusal else _EXIT_CODES[ending.state]
 
 
-def _ending(job: DriverJob, reporter: Reporter) -> Ending:
+def _ending(job: Job, reporter: Reporter) -> Ending:
     """Whatever happens, there is an ending to report."""
     try:
         driver = _driver(job, reporter)
@@ -136,8 +141,12 @@ class _Drives(Protocol):
     def ask_to_stop(self) -> None: ...
 
 
-def _driver(job: DriverJob, reporter: Reporter) -> _Drives:
+def _driver(job: Job, reporter: Reporter) -> _Drives:
     remote = os.environ.get(REMOTE_VARIABLE, "")
+    if isinstance(job, ServiceJob):
+        return ServiceDriver(
+            job=job, reporter=reporter, ports=system_ports(), environment=os.environ
+        )
     if isinstance(job, SinkJob):
         return SinkDriver(
             job=job,
