@@ -22,8 +22,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from zipimport import zipimporter
 
-import workers
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -136,13 +134,12 @@ def session_key(spark: SparkSession) -> str:
 @cache
 def _engine_files() -> tuple[tuple[str, bytes], ...]:
     """Return name and content of each module, sorted by name."""
-    loader: Any = workers.__spec__.loader
+    loader: Any = __spec__.loader
     if isinstance(loader, zipimporter):
         with zipfile.ZipFile(loader.archive) as archive:
             names = [name for name in archive.namelist() if _is_engine_file(name)]
             return tuple((name, archive.read(name)) for name in sorted(names))
-    assert workers.__file__ is not None
-    package = Path(workers.__file__).parent
+    package = Path(__file__).parents[1]
     paths = {
         f"{_PACKAGE}/{path.relative_to(package).as_posix()}": path for path in _modules(package)
     }
