@@ -27,8 +27,8 @@ from controlplane.node.doctor import (
 from controlplane.node.identity import Identity
 from controlplane.node.places import Places
 from workers.processes import find_free_port
-from workers.spark.remote_packages import PythonFacts
 from workers.spark.engine_archive import engine_digest
+from workers.spark.remote_packages import PythonFacts
 
 GIB = 1024**3
 
