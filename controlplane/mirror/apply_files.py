@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from controlplane.mirror.bulk import BATCH_ROWS, update_rows
@@ -15,15 +16,24 @@ HISTORY_SLICES_MAX = 20
 SLICE_INSTANTS_MAX = 50
 
 
+@dataclass(frozen=True, slots=True)
+class AppliedFiles:
+    is_changed: bool
+    records: list[FileGroupRecord]
+    """All rows of the table, as they are now."""
+
+
 def apply_file_groups(
     table: Table, mark: SyncMark, listing: FileListing, base_rows: Mapping[BaseFile, int]
-) -> bool:
-    """Whether any row changed. `base_rows`: rows by base file, as far as they are counted."""
+) -> AppliedFiles:
+    """Make the rows equal to the listing. `base_rows`: rows by base file, as far as they are
+    counted.
+    """
     records = {
         (record.partition, record.file_id): record
         for record in mark.stored(FileGroupRecord.objects.filter(table=table))
     }
-    new, changed = [], []
+    new, changed, unchanged = [], [], []
     for group in listing.groups:
         columns = _columns(group, base_rows)
         record = records.pop((group.partition, group.file_id), None)
@@ -37,13 +47,15 @@ def apply_file_groups(
             for name, value in columns.items():
                 setattr(record, name, value)
             changed.append(record)
+        else:
+            unchanged.append(record)
     gone = [record.pk for record in records.values()]
     for start in range(0, len(gone), BATCH_ROWS):
         FileGroupRecord.objects.filter(pk__in=gone[start : start + BATCH_ROWS]).delete()
     FileGroupRecord.objects.bulk_create(new, batch_size=BATCH_ROWS)
     if changed:
         update_rows(changed, list(_columns(listing.groups[0], {})))
-    return bool(new or changed or gone)
+    return AppliedFiles(bool(new or changed or gone), [*new, *changed, *unchanged])
 
 
 def _columns(group: FileGroupFacts, base_rows: Mapping[BaseFile, int]) -> dict[str, Any]:

@@ -4,9 +4,10 @@ transaction.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
-from controlplane.mirror.facts import InstantFacts, instant_facts, normal_schema
+from controlplane.mirror.facts import InstantFacts, instant_facts, key_of, normal_schema
 from controlplane.mirror.models import InstantRecord, SchemaRecord, SyncMark
 from controlplane.tables.models import Table
 from workers.errors import MalformedTable
@@ -42,8 +43,13 @@ def _fingerprint(schema_json: str) -> tuple[str, str]:
         return "error", "its schema cannot be read"
 
 
-def rebuild_schemas(table: Table, mark: SyncMark, opened: engine.Table) -> None:
-    """The chain of schemas in completion order, from the fingerprints that the instants carry."""
+def rebuild_schemas(
+    table: Table, mark: SyncMark, opened: engine.Table, read: Sequence[InstantFacts]
+) -> None:
+    """Store the chain of schemas in completion order, from the fingerprints that the instants
+    carry. Storage is only read for instants that are not among `read`.
+    """
+    facts_by_key = {key_of(facts.instant): facts for facts in read}
     chain: list[tuple[str, str]] = []
     writers: dict[str, tuple[str, str, str]] = {}
     rows = (
@@ -71,7 +77,7 @@ def rebuild_schemas(table: Table, mark: SyncMark, opened: engine.Table) -> None:
         if stored.get(instant) == fingerprint:
             continue
         action, completed_at, writer = writers[instant]
-        facts = instant_facts(
+        facts = facts_by_key.get((instant, action)) or instant_facts(
             opened, CompletedInstant(instant, Action(action), State.COMPLETED, completed_at), None
         )
         if facts is None or facts.schema_json is None:

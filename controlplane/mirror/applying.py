@@ -31,7 +31,7 @@ from controlplane.mirror.history_counts import keep_counts
 from controlplane.mirror.models import SyncMark
 from controlplane.mirror.observing import PROJECTION, Observed, held_by, listing_hash
 from controlplane.mirror.problems import note_files_problem
-from controlplane.mirror.repairing import HistorySum, note_sums
+from controlplane.mirror.repairing import HistorySum, forget_rows, note_sums
 from controlplane.mirror.row_sums import OF_BOTH, OF_CLAIMS, OF_LISTING
 from controlplane.mirror.turns import Turn
 from controlplane.tables.models import Table
@@ -52,6 +52,7 @@ def apply_observed(
     `claims` is the hash of what was read besides the listing, `began` when reading began.
     """
     table = turn.table
+    properties = described_properties(table, opened, observed.claims.overtaken, timezone.now())
     changed: set[Kind] = set()
     written: list[str] = []
     synced: dict[str, Any] = {"synced_at": began}
@@ -61,6 +62,9 @@ def apply_observed(
         if mark is None or mark.running_until != turn.until:
             log.warning("sync lost its turn and applies nothing: table=%s", table.slug)
             return None
+        if observed.mark.forgotten:
+            forget_rows(table, observed.mark.forgotten)
+            mark.refresh_from_db()
         history = HistorySum(table, mark, observed.archive)
         if observed.instants is not None:
             changed |= _apply_listing(table, opened, observed, mark)
@@ -70,7 +74,8 @@ def apply_observed(
                 changed.add("instants")
             written += OF_LISTING
         if _are_new(claims, mark, began):
-            changed |= _apply_claims(table, mark, opened, observed)
+            describe_table(table, opened, observed.lock_provider, properties)
+            changed |= _apply_claims(table, mark, observed)
             # Whom the lock's history names is noted at each look while it is held.
             mark.claims_hash = "" if observed.claims.lock.holder else claims
             mark.claims_until = forgets_heartbeats_at(table, mark)
@@ -113,15 +118,17 @@ def _apply_listing(
     assert observed.instants is not None, observed.listing
     applied = apply_instants(table, mark, observed.listing, observed.instants, observed.archive)
     if applied.needs_schemas or "schemas" not in mark.sums:
-        rebuild_schemas(table, mark, opened)
+        read = [*observed.instants, *observed.archive.contents]
+        rebuild_schemas(table, mark, opened, read)
     if apply_undone(table, mark, observed.undone, applied.gone) or applied.is_changed:
         changed.add("instants")
     if apply_conflicts(table, mark, observed.listing, observed.conflicts):
         changed.add("conflicts")
     if observed.files is not None:
-        if apply_file_groups(table, mark, observed.files, observed.base_rows):
+        files = apply_file_groups(table, mark, observed.files, observed.base_rows)
+        if files.is_changed:
             changed.add("files")
-        store_file_totals(table, observed.files.left_out)
+        store_file_totals(table, files.records, observed.files.left_out)
         mark.file_groups_left_out = observed.files.left_out
         mark.unproved = list(observed.files.unproved[:UNPROVED_MAX])
         mark.unmarked = list(observed.files.unmarked[:UNMARKED_MAX])
@@ -137,13 +144,9 @@ def _apply_listing(
     return changed
 
 
-def _apply_claims(
-    table: Table, mark: SyncMark, opened: engine.Table, observed: Observed
-) -> set[Kind]:
+def _apply_claims(table: Table, mark: SyncMark, observed: Observed) -> set[Kind]:
     """What changes without a name on the timeline."""
     now, changed = timezone.now(), set[Kind]()
-    properties = described_properties(table, opened, observed.claims.overtaken, now)
-    describe_table(table, opened, observed.lock_provider, properties)
     if apply_heartbeats(table, mark, observed.beats, now):
         changed.add("writers")
     is_changed = apply_markers(table, mark, observed.markers)

@@ -23,6 +23,7 @@ from controlplane.mirror.facts import (
     key_of,
 )
 from controlplane.mirror.models import InstantRecord, SyncMark
+from controlplane.mirror.row_sums import HISTORY
 from controlplane.tables.models import Table
 from workers.table import table as engine
 from workers.timeline.archive import ArchivedInstant
@@ -88,7 +89,7 @@ def read_archive(
     names = NAMES.empty_table()
     if str(listing.history or "") != mark.history_version or vanished:
         archived = without(_distinct(opened.archived_names()), present)
-        kept = _kept(table)
+        kept = _kept(table, mark)
         names = without(archived, [*kept, *completed])
         moved = frozenset(vanished & _those_in(archived, vanished))
         if archived.num_rows - names.num_rows < len(kept) + len(moved):
@@ -142,8 +143,8 @@ def _texts(keys: Collection[Key]) -> Any:
     return pa.array(map(_text_of, keys), pa.string())
 
 
-def _kept(table: Table) -> set[Key]:
-    rows = InstantRecord.objects.filter(table=table, is_archived=True)
+def _kept(table: Table, mark: SyncMark) -> set[Key]:
+    rows = mark.stored(InstantRecord.objects.filter(table=table, is_archived=True), HISTORY)
     return set(rows.values_list("requested_at", "action").iterator())
 
 

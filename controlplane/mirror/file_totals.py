@@ -4,39 +4,33 @@ read one row for each.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
-
-from django.db.models import Count, Q, Sum
 
 from controlplane.mirror.count_models import FileTotals
 from controlplane.mirror.models import FileGroupRecord
 from controlplane.mirror.queries.files import SMALL_FILE_BYTES
 from controlplane.tables.models import Table
 
-_IS_SMALL: Final = Q(base_bytes__gt=0, base_bytes__lt=SMALL_FILE_BYTES)
-_IS_COUNTED: Final = Q(base_rows__gte=0)
 _SUMS: Final = ("bytes", "log_files", "small_files", "base_rows", "uncounted")
 
 
-def store_file_totals(table: Table, left_out: int = 0) -> None:
-    """Sum the stored file groups. `left_out`: file groups that the mirror does not keep."""
-    groups = FileGroupRecord.objects.filter(table=table, is_replaced=False)
-    sums = groups.aggregate(
-        n_bytes=Sum("bytes", default=0),
-        n_log_files=Sum("log_files", default=0),
-        n_small_files=Count("pk", filter=_IS_SMALL),
-        n_base_rows=Sum("base_rows", filter=_IS_COUNTED, default=0),
-        n_groups=Count("pk"),
-        n_counted=Count("pk", filter=_IS_COUNTED),
-    )
-    groups_total = sums["n_groups"] + left_out
+def store_file_totals(
+    table: Table, file_groups: Iterable[FileGroupRecord], left_out: int = 0
+) -> None:
+    """Sum all stored file groups of the table. `left_out`: file groups that the mirror does not
+    keep. One query.
+    """
+    groups = [group for group in file_groups if not group.is_replaced]
+    counts = [rows for group in groups if (rows := group.base_rows) is not None and rows >= 0]
+    groups_total = len(groups) + left_out
     totals = FileTotals(
         table=table,
-        bytes=sums["n_bytes"],
-        log_files=sums["n_log_files"],
-        small_files=sums["n_small_files"],
-        base_rows=sums["n_base_rows"] if sums["n_counted"] or not groups_total else None,
-        uncounted=groups_total - sums["n_counted"],
+        bytes=sum(group.bytes for group in groups),
+        log_files=sum(group.log_files for group in groups),
+        small_files=sum(0 < group.base_bytes < SMALL_FILE_BYTES for group in groups),
+        base_rows=sum(counts) if counts or not groups_total else None,
+        uncounted=groups_total - len(counts),
     )
     FileTotals.objects.bulk_create(
         [totals], update_conflicts=True, unique_fields=["table"], update_fields=_SUMS

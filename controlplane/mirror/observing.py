@@ -16,6 +16,7 @@ from controlplane.mirror.file_facts import FileListing, list_file_groups
 from controlplane.mirror.models import InstantRecord, SyncMark
 from controlplane.mirror.phase_facts import file_times, phase_key
 from controlplane.mirror.row_counts import BaseFile, RowCounts, load_counts
+from controlplane.mirror.row_sums import HISTORY
 from controlplane.mirror.sink_facts import SinkFacts, observe_sinks
 from controlplane.mirror.undone_facts import UndoneFacts, read_undone
 from controlplane.tables.models import Table
@@ -109,7 +110,7 @@ def observe(table: Table, opened: engine.Table, mark: SyncMark) -> Observed:
     ]
     conflicts = [
         conflict
-        for loser in _undone(table, listing)
+        for loser in _undone(table, listing, mark)
         if (conflict := facts.conflict_facts(opened.storage, loser))
     ]
     times = file_times(opened)
@@ -131,7 +132,7 @@ def observe(table: Table, opened: engine.Table, mark: SyncMark) -> Observed:
         mark=mark,
         instants=present,
         conflicts=conflicts,
-        undone=read_undone(table, opened.storage, listing),
+        undone=read_undone(table, opened.storage, listing, mark),
         archive=archive,
         files=files,
         base_rows=counts.rows,
@@ -140,17 +141,19 @@ def observe(table: Table, opened: engine.Table, mark: SyncMark) -> Observed:
     )
 
 
-def _undone(table: Table, listing: Listing) -> list[str]:
+def _undone(table: Table, listing: Listing, mark: SyncMark) -> list[str]:
     """Decided instants that completed nowhere, and whose story is not known."""
     completed = {one.requested_at for one in listing.timeline.completed()}
     left = (listing.decided | listing.lost) - completed
     if not left:
         return []
-    left -= set(table.conflicts.values_list("loser_instant", flat=True))
+    known = mark.stored(table.conflicts.all(), "conflicts")
+    left -= set(known.values_list("loser_instant", flat=True))
     archived = InstantRecord.objects.filter(
         table=table, is_archived=True, requested_at__in=sorted(left)
     )
-    return sorted(left - set(archived.values_list("requested_at", flat=True)))
+    times = mark.stored(archived, HISTORY).values_list("requested_at", flat=True)
+    return sorted(left - set(times))
 
 
 def _list_files(opened: engine.Table, listing: Listing) -> tuple[FileListing | None, str]:
@@ -168,7 +171,8 @@ def held_by(late: LateWriter | None) -> dict[str, str]:
 def _known(table: Table, mark: SyncMark) -> dict[Key, tuple[str, InstantTime | None]]:
     """State and completion of the instants that the mirror has of the active timeline."""
     columns = ("requested_at", "action", "state", "completed_at")
-    active = mark.stored(InstantRecord.objects.filter(table=table, is_archived=False))
+    rows = InstantRecord.objects.filter(table=table, is_archived=False)
+    active = mark.stored(rows, "instants")
     return {
         (requested_at, action): (state, completed_at)
         for requested_at, action, state, completed_at in active.values_list(*columns)

@@ -7,6 +7,7 @@ with an error: no look at storage would ever notice.
 from __future__ import annotations
 
 from collections.abc import Collection
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -93,9 +94,24 @@ def forget_rows(table: Table, kinds: Collection[str]) -> None:
             rows.filter(table=table).delete()
     if set(kinds) & set(OF_BOTH):  # Their digest would say that they are known.
         table.sinks.all().delete()
-    forgotten: dict[str, Any] = dict.fromkeys(("listing_hash", "claims_hash", "sight"), "")
-    forgotten |= {"sums": {}, "look_at": None}
     if HISTORY in kinds:
         table.history_counts.all().delete()
-        forgotten |= {"history_version": "", "names_only": 0, "is_history_counted": False}
-    SyncMark.objects.filter(table=table).update(**forgotten)
+    SyncMark.objects.filter(table=table).update(**_columns_without(kinds))
+
+
+def mark_without(mark: SyncMark, kinds: Collection[str]) -> SyncMark:
+    """Return the mark as it will be after `forget_rows`, for a pass that reads before that."""
+    future = copy(mark)
+    future.forgotten = frozenset(kinds)
+    for name, column in _columns_without(kinds).items():
+        setattr(future, name, column)
+    return future
+
+
+def _columns_without(kinds: Collection[str]) -> dict[str, Any]:
+    """Return the columns of a mark without these rows."""
+    columns: dict[str, Any] = dict.fromkeys(("listing_hash", "claims_hash", "sight"), "")
+    columns |= {"sums": {}, "look_at": None}
+    if HISTORY in kinds:
+        columns |= {"history_version": "", "names_only": 0, "is_history_counted": False}
+    return columns

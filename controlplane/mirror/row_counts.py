@@ -71,7 +71,8 @@ class RowCounts:
 
 def load_counts(table: Table, mark: SyncMark) -> dict[BaseFile, int]:
     """Return the counts that earlier passes stored. One query."""
-    groups = mark.stored(FileGroupRecord.objects.filter(table=table, base_rows__isnull=False))
+    counted = FileGroupRecord.objects.filter(table=table, base_rows__isnull=False)
+    groups = mark.stored(counted, "files")
     return {
         (partition, name): rows
         for partition, name, rows in groups.values_list("partition", "base_file", "base_rows")

@@ -3,7 +3,7 @@ nothing twice.
 
 Facts are read outside any transaction, then applied in one, and only by the holder of the table's
 sync turn: a pass that lost its turn applies nothing, so facts are never overwritten by older ones
-(invariant MR2).
+(invariant MR2). On SQLite a transaction locks the whole database, and storage may be slow.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from controlplane.mirror.history_counts import is_count_due
 from controlplane.mirror.models import SyncMark
 from controlplane.mirror.observing import ERROR_CHARS_MAX, PROJECTION, claims_hash, observe
 from controlplane.mirror.problems import note_problem
-from controlplane.mirror.repairing import forget_rows
+from controlplane.mirror.repairing import forget_rows, mark_without
 from controlplane.mirror.row_sums import KINDS
 from controlplane.mirror.storage import engine_table
 from controlplane.mirror.turns import Turn, given_back, take_turn
@@ -76,16 +76,11 @@ def read_anew(turn: Turn, kinds: Collection[str]) -> Looked:
 
     Of a table that cannot be read now all stays as it was.
     """
-    with transaction.atomic():
-        forget_rows(turn.table, kinds)
-        looked = _look(turn, SyncMark.objects.filter(table=turn.table).first())
-        if not looked.is_applied:
-            transaction.set_rollback(True)
+    mark = SyncMark.objects.filter(table=turn.table).first()
+    looked = _look(turn, mark and mark_without(mark, kinds))
     if looked.is_applied:
         turn.ending["repaired_at"] = timezone.now()
-    if looked.is_applied or not looked.error:  # Another process has the turn.
-        return looked
-    return _look(turn, SyncMark.objects.filter(table=turn.table).first())
+    return looked
 
 
 def forget_mirror(table: Table) -> None:

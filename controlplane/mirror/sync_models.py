@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TypeVar
 
 from django.db import models
@@ -71,11 +72,16 @@ class SyncMark(models.Model):
     failing_since = models.DateTimeField(null=True)
     """Since when; None while it can be read."""
 
-    def stored(self, rows: models.QuerySet[_Row]) -> models.QuerySet[_Row]:
-        """Return `rows`, which are rows of the table's mirror; none, without a query, while nothing
-        was mirrored yet.
+    forgotten: Collection[str] = ()
+    """Kinds of rows that a pass reads as if they were gone, because it deletes them before it
+    writes. Not stored.
+    """
+
+    def stored(self, rows: models.QuerySet[_Row], kind: str = "") -> models.QuerySet[_Row]:
+        """Return `rows`, which are rows of this kind of the table's mirror; none, without a query,
+        while nothing was mirrored yet, or if the kind is forgotten.
         """
-        return rows.none() if self.synced_at is None else rows
+        return rows.none() if self.synced_at is None or kind in self.forgotten else rows
 
     def __str__(self) -> str:
         return f"{self.table} up to {self.last_completed_at}"

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from controlplane.mirror.conflict_facts import text
 from controlplane.mirror.facts import Listing
-from controlplane.mirror.models import InstantRecord, UndoneRecord
+from controlplane.mirror.models import InstantRecord, SyncMark, UndoneRecord
+from controlplane.mirror.row_sums import HISTORY
 from controlplane.tables.models import Table
 from workers.clock import InstantTime, format_instant
 from workers.storage.base import Storage
@@ -29,22 +30,26 @@ class UndoneFacts:
     """When it was decided."""
 
 
-def read_undone(table: Table, storage: Storage, listing: Listing) -> list[UndoneFacts]:
+def read_undone(
+    table: Table, storage: Storage, listing: Listing, mark: SyncMark
+) -> list[UndoneFacts]:
     """Those that the mirror does not have yet, the newest of them. Raises MalformedTable."""
-    undone = (_facts(storage, instant) for instant in _unknown(table, listing))
+    undone = (_facts(storage, instant) for instant in _unknown(table, listing, mark))
     return [one for one in undone if one is not None]
 
 
-def _unknown(table: Table, listing: Listing) -> Collection[InstantTime]:
+def _unknown(table: Table, listing: Listing, mark: SyncMark) -> Collection[InstantTime]:
     on_timeline = {one.requested_at for one in listing.timeline.instants}
     left = (listing.decided | listing.lost) - on_timeline
     if not left:
         return []
-    known = set(UndoneRecord.objects.filter(table=table).values_list("requested_at", flat=True))
+    rows = mark.stored(UndoneRecord.objects.filter(table=table), "undone")
+    known = set(rows.values_list("requested_at", flat=True))
     archived = InstantRecord.objects.filter(
         table=table, is_archived=True, requested_at__in=sorted(left)
     )
-    left -= known | set(archived.values_list("requested_at", flat=True))
+    times = mark.stored(archived, HISTORY).values_list("requested_at", flat=True)
+    left -= known | set(times)
     return sorted(left)[-_FACTS_PER_PASS_MAX:]
 
 

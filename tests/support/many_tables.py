@@ -99,7 +99,7 @@ def many_tables(count: int, now: datetime) -> list[Table]:
         for at, table in enumerate(tables)
     )
     for table in tables:
-        store_file_totals(table)
+        store_file_totals(table, FileGroupRecord.objects.filter(table=table))
     return list(tables)
 
 

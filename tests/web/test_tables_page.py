@@ -340,8 +340,8 @@ def test_columns_of_files_and_compactions_count_what_the_mirror_has(as_viewer: C
     )  # fmt: skip
     FileGroupRecord.objects.filter(table=first).update(base_bytes=5)
     FileGroupRecord.objects.filter(table=second).update(base_bytes=SMALL_FILE_BYTES, base_rows=7)
-    store_file_totals(first)
-    store_file_totals(second)
+    store_file_totals(first, FileGroupRecord.objects.filter(table=first))
+    store_file_totals(second, FileGroupRecord.objects.filter(table=second))
 
     rows = as_viewer.get("/tables/export?as=json&sort=-deltas").json()["rows"]
 

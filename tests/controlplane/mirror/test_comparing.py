@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.utils import timezone
 
-from controlplane.mirror import repairing
+from controlplane.mirror import repairing, sync
 from controlplane.mirror.comparing import compare_due
 from controlplane.mirror.models import (
     FileGroupRecord,
@@ -26,14 +28,18 @@ from controlplane.mirror.models import (
     UndoneRecord,
 )
 from controlplane.mirror.rounds import sync_round
+from controlplane.mirror.row_sums import KINDS
 from controlplane.mirror.sync import look, read_anew, sync_table
 from controlplane.mirror.turns import given_back, take_turn
 from controlplane.tables.models import Table
 from controlplane.writers.models import Conflict
 from tests.controlplane.lake import OPTIMISTIC, Lake
 from tests.controlplane.mirror.test_archive import leave, publish
+from tests.support.watched_storage import WatchedStorage
 from workers.options.write_options import write_options
+from workers.ports import system_ports
 from workers.recovery.rollback import RollbackRequest, rollback
+from workers.table.table import open_
 
 OSLO = {"id": "1", "ts": 1, "city": "Oslo"}
 BERGEN = {"id": "1", "ts": 2, "city": "Bergen"}
@@ -222,4 +228,28 @@ def test_nothing_is_forgotten_by_who_lost_the_turn(still: Lake) -> None:
     assert not read_anew(turn, ["instants"]).is_applied
     assert not look(turn).changed
 
+    assert rows() == before
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("kinds", [KINDS, ["files", "file_totals"]], ids=["all", "files"])
+def test_storage_is_read_before_the_transaction_that_writes(
+    still: Lake, kinds: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On SQLite the transaction would lock the database for as long as storage takes."""
+    before, calls = rows(), list[str]()
+
+    def watch(call: str, path: str) -> None:
+        assert not connection.in_atomic_block, f"{call} of {path} within a transaction"
+        calls.append(call)
+
+    storage = WatchedStorage(Path(still.row.location), before=watch)
+    monkeypatch.setattr(sync, "engine_table", lambda row: open_(storage, system_ports()))
+    turn = take_turn(still.row)
+    assert turn is not None
+
+    with given_back(turn):
+        assert read_anew(turn, kinds).is_applied
+
+    assert "read" in calls
     assert rows() == before

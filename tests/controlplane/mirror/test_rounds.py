@@ -48,7 +48,7 @@ _ROUND_QUERIES_MAX = 6
 """Which tables are due, that they are as they were, when to look at the still ones again; which to
 compare, with what, when again.
 """
-_FIRST_MIRROR_QUERIES_MAX = 20
+_FIRST_MIRROR_QUERIES_MAX = 18
 _SETTLED_S = 0.4 if are_stamps_exact(Path(tempfile.gettempdir()).stat().st_dev) else 3.2
 """So long after a change stamps begin to tell."""
 

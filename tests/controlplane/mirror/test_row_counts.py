@@ -198,7 +198,7 @@ def test_pages_and_the_api_show_rows_and_what_is_not_counted(lake: Lake, viewer:
     assert "Delta commits since the last compaction are not counted" in cell
 
     FileGroupRecord.objects.update(base_rows=None)
-    store_file_totals(lake.row)
+    store_file_totals(lake.row, FileGroupRecord.objects.all())
 
     assert as_viewer.get("/api/v1/tables/trips/").json()["base_file_rows"] is None
     assert "not counted" in as_viewer.get("/tables/").content.decode()
