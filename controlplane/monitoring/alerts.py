@@ -14,6 +14,7 @@ from controlplane.monitoring.alert_rules import Rule, rule_of, rules
 from controlplane.monitoring.channels.announcing import announce_end, announce_firing
 from controlplane.monitoring.models import Alert, Silence
 from controlplane.monitoring.severities import severity_of
+from controlplane.pruning import delete_in_batches
 from controlplane.tables.models import Table
 
 KEPT_FOR = timedelta(days=30)
@@ -45,8 +46,8 @@ def settle_alerts(
 
 def forget_alerts(*, now: datetime) -> None:
     """Resolved ones of long ago, and silences that are over."""
-    Alert.objects.filter(resolved_at__lt=now - KEPT_FOR).delete()
-    Silence.objects.filter(until__lt=now - KEPT_FOR).delete()
+    delete_in_batches(Alert.objects.filter(resolved_at__lt=now - KEPT_FOR))
+    delete_in_batches(Silence.objects.filter(until__lt=now - KEPT_FOR))
 
 
 def _open_alerts(table: Table) -> Iterable[Alert]:

@@ -211,6 +211,10 @@ NODE_SETTINGS: Final = (
         "SLUICE_LIVE_STREAMS_MAX",
     ),
     NodeSetting(
+        "SLUICE_OPERATION_DAYS", _LIMITS, "365", "days until an ended operation is deleted",
+        "SLUICE_OPERATION_DAYS",
+    ),
+    NodeSetting(
         "SLUICE_OPERATION_LOG_LINES", _LIMITS, "5000", "lines kept of an operation's log",
         "SLUICE_OPERATION_LOG_LINES",
     ),

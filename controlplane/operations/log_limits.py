@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models import Count, Sum
 
 from controlplane.operations.models import LogLine, Operation
+from controlplane.pruning import delete_in_batches
 from workers.reporting.stored_lines import OWN
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ def forget_logs(*, now: datetime) -> int:
     lines went.
     """
     oldest = now - timedelta(days=settings.SLUICE_OPERATION_LOG_DAYS)
-    gone, _ = LogLine.objects.filter(at__lt=oldest).delete()
+    gone = delete_in_batches(LogLine.objects.filter(at__lt=oldest))
     too_long = (
         LogLine.objects.order_by()
         .values("operation")

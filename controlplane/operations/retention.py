@@ -1,4 +1,4 @@
-"""Run directories of operations that ended: logs and endings are kept for a while, not for ever."""
+"""How long operations that ended are kept, and their run directories with logs and endings."""
 
 from __future__ import annotations
 
@@ -9,15 +9,45 @@ from pathlib import Path
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import Exists, OuterRef, Q, Subquery
 from django.utils import timezone
 
-from controlplane.operations.models import Operation
+from controlplane.operations.models import Operation, Schedule, ScheduleRun
 from controlplane.operations.states import OPEN
+from controlplane.pruning import delete_in_batches
+from controlplane.uploads.models import UploadUse
 
 log = logging.getLogger(__name__)
 
 KEPT_FOR = timedelta(days=7)
 KEPT_MAX = 200
+_BATCH_OPERATIONS = 50
+"""Each has up to thousands of log lines."""
+
+
+def forget_operations(*, now: datetime) -> int:
+    """Delete operations that ended more than `SLUICE_OPERATION_DAYS` ago, with their logs and
+    approvals; return how many rows went.
+
+    These stay: the newest of its kind on a table, which pages show as the last run, and one that a
+    schedule, a kept run of a schedule or an upload refers to. The audit keeps its rows.
+    """
+    if not settings.SLUICE_OPERATION_DAYS:
+        return 0
+    alike = {name: OuterRef(name) for name in ("table", "kind", "service", "sink_id")}
+    newest = Operation.objects.filter(**alike).order_by("-requested_at", "-pk").values("pk")[:1]
+    this = OuterRef("pk")
+    ended = Operation.objects.exclude(state__in=sorted(OPEN)).filter(
+        ~Q(pk=Subquery(newest)),
+        ~Exists(Schedule.objects.filter(after_operation=this)),
+        ~Exists(ScheduleRun.objects.filter(Q(operation=this) | Q(after=this))),
+        ~Exists(UploadUse.objects.filter(operation=this)),
+        changed_at__lt=now - timedelta(days=settings.SLUICE_OPERATION_DAYS),
+    )
+    gone = delete_in_batches(ended, batch_rows=_BATCH_OPERATIONS)
+    if gone:
+        log.info("forgot operations: rows=%s", gone)
+    return gone
 
 
 def forget_run_dirs(*, now: datetime | None = None) -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from django.contrib.sessions.models import Session
 from django.utils import timezone
 
+from controlplane.accounts.models import Token
 from controlplane.celery import app
 from controlplane.mirror.models import ServerSample
 from controlplane.operations import (
@@ -23,6 +25,7 @@ from controlplane.operations import (
 from controlplane.operations.scheduled import actions as scheduled_actions
 from controlplane.operations.scheduled import turns
 from controlplane.operations.table_changes.sent_twice import do_forget_requests
+from controlplane.pruning import delete_in_batches
 from controlplane.writers.actions import do_forget_hints
 
 SAMPLES_KEPT_FOR = timedelta(hours=6)
@@ -30,6 +33,8 @@ REPORTS_KEPT_FOR = timedelta(days=7)
 KEYS_KEPT_FOR = timedelta(days=7)
 RUNS_KEPT_FOR = timedelta(days=90)
 """Of schedules."""
+TOKENS_KEPT_FOR = timedelta(days=90)
+"""After they expired: their owners see until then which program lost its access."""
 
 
 @app.task(name="controlplane.operations.reconcile")
@@ -60,10 +65,13 @@ def run_due_schedules() -> None:
 @app.task(name="controlplane.operations.forget")
 def forget() -> None:
     now = timezone.now()
-    ServerSample.objects.filter(at__lt=now - SAMPLES_KEPT_FOR).delete()
+    delete_in_batches(ServerSample.objects.filter(at__lt=now - SAMPLES_KEPT_FOR))
     do_forget_hints(before=now - REPORTS_KEPT_FOR)
     do_forget_requests(before=now - KEYS_KEPT_FOR)
     scheduled_actions.do_forget_runs(before=now - RUNS_KEPT_FOR)
+    retention.forget_operations(now=now)
     retention.forget_run_dirs(now=now)
     log_limits.forget_logs(now=now)
     upload_uses.do_remove_expired(now)
+    delete_in_batches(Session.objects.filter(expire_date__lt=now))
+    delete_in_batches(Token.objects.filter(expiry__lt=now - TOKENS_KEPT_FOR))

@@ -98,6 +98,8 @@ EMAIL_HOST_PASSWORD = os.environ.get("SLUICE_EMAIL_PASSWORD") or ""
 EMAIL_TIMEOUT = 10
 DEFAULT_FROM_EMAIL = os.environ.get("SLUICE_EMAIL_FROM") or f"sluice@{EMAIL_HOST or 'localhost'}"
 
+SLUICE_OPERATION_DAYS = int(os.environ.get("SLUICE_OPERATION_DAYS") or 365)
+"""0: for ever."""
 SLUICE_OPERATION_LOG_LINES = int(os.environ.get("SLUICE_OPERATION_LOG_LINES") or 5_000)
 SLUICE_OPERATION_LOG_DAYS = int(os.environ.get("SLUICE_OPERATION_LOG_DAYS") or 14)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from controlplane.pruning import delete_in_batches
 from controlplane.writers.models import Report
 
 
@@ -19,5 +20,4 @@ def do_record_hint(
 
 def do_forget_hints(*, before: datetime) -> int:
     """Reports are of use while an operation is young."""
-    deleted, _ = Report.objects.filter(received_at__lt=before).delete()
-    return deleted
+    return delete_in_batches(Report.objects.filter(received_at__lt=before))

@@ -23,6 +23,7 @@ from controlplane.monitoring.channels.announcing import DEAD, SENDING, SENT, WAI
 from controlplane.monitoring.channels.senders import NotTaken, send
 from controlplane.monitoring.models import Delivery, Message
 from controlplane.outgoing.sending import SendFailed
+from controlplane.pruning import delete_in_batches
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +80,8 @@ def do_deliver(
 
 def forget_messages(*, now: datetime) -> None:
     """Those of long ago that go nowhere any more, with their deliveries."""
-    Message.objects.filter(state__in=(SENT, DEAD), opened_at__lt=now - KEPT_FOR).delete()
+    ended = Message.objects.filter(state__in=(SENT, DEAD), opened_at__lt=now - KEPT_FOR)
+    delete_in_batches(ended)
 
 
 def _claimed(message_id: int, now: datetime) -> Delivery | None:

@@ -31,6 +31,7 @@ from controlplane.operations.scheduled.wishes import (
     times_of,
 )
 from controlplane.operations.states import OPEN
+from controlplane.pruning import delete_in_batches
 from controlplane.tables.models import Table
 
 SCHEDULES_OF_A_TABLE_MAX = 200
@@ -99,7 +100,7 @@ def do_forget_runs(*, before: datetime) -> int:
     came, a run goes before the runs that came after it.
     """
     runs = ScheduleRun.objects.filter(at__lt=before)
-    return runs.exclude(operation__state__in=sorted(OPEN)).delete()[0]
+    return delete_in_batches(runs.exclude(operation__state__in=sorted(OPEN)))
 
 
 def described(schedule: Schedule) -> dict[str, Any]:

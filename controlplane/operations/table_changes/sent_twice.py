@@ -11,6 +11,7 @@ from typing import Any
 from controlplane.errors import KeyReused
 from controlplane.operations.ask import Requester
 from controlplane.operations.requesting import Given
+from controlplane.pruning import delete_in_batches
 from controlplane.tables.models import Table, TableRequest
 
 
@@ -70,5 +71,4 @@ def done_before(by: Requester, idempotency_key: str | None, slug: str) -> Mappin
 
 def do_forget_requests(*, before: datetime) -> int:
     """Keys are of use while a client may still try again."""
-    deleted, _ = TableRequest.objects.filter(at__lt=before).delete()
-    return deleted
+    return delete_in_batches(TableRequest.objects.filter(at__lt=before))

@@ -1,19 +1,33 @@
-"""Run directories are forgotten by age and by number, never while their operation is open."""
+"""Run directories are forgotten by age and by number, operations by age, never while they are open
+or in use.
+"""
 
 from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from pytest_django import Settings
 
-from controlplane.operations import retention
+from controlplane.accounts.models import Token
+from controlplane.accounts.tokens import new_token
+from controlplane.operations import retention, tasks
 from controlplane.operations.actions import do_request_write
-from controlplane.operations.models import Operation
+from controlplane.operations.models import Approval, LogLine, Operation, Schedule, ScheduleRun
 from controlplane.operations.run_dirs import run_dir
+from controlplane.operations.states import OPEN
+from controlplane.pruning import delete_in_batches
+from controlplane.uploads.models import Upload, UploadUse
 from tests.controlplane.lake import Lake
 
 DAY_S = 86_400
@@ -65,3 +79,140 @@ def test_what_is_not_named_like_an_operation_is_left_alone(lake: Lake, tmp_path:
     assert foreign.is_dir()
     assert link.is_symlink()
     assert outside.is_dir()
+
+
+@pytest.fixture
+def old(lake: Lake, admin: User) -> Callable[..., Operation]:
+    """Make an operation that ended two years ago."""
+    return lambda **how: aged(Operation.objects.create(table=lake.row, requested_by=admin, **how))
+
+
+def aged(operation: Operation) -> Operation:
+    two_years_ago = timezone.now() - timedelta(days=730)
+    how = {"state": "succeeded"} if operation.state == "queued" else {}
+    Operation.objects.filter(pk=operation.pk).update(
+        requested_at=two_years_ago, changed_at=two_years_ago, **how
+    )
+    return operation
+
+
+def is_kept(operation: Operation) -> bool:
+    return Operation.objects.filter(pk=operation.pk).exists()
+
+
+def test_operations_go_after_a_year_with_their_logs_and_approvals(
+    old: Callable[..., Operation], lake: Lake, admin: User
+) -> None:
+    ended = old(kind="write")
+    Approval.objects.create(operation=ended, action="write", expires_at=timezone.now())
+    LogLine.objects.create(operation=ended, number=1, at=timezone.now(), level=20)
+    repeated = Operation.objects.create(
+        table=lake.row, kind="write", requested_by=admin, state="failed", again_of=ended
+    )
+
+    tasks.forget()
+
+    assert not is_kept(ended)
+    assert not Approval.objects.exists()
+    assert not LogLine.objects.exists()
+    repeated.refresh_from_db()
+    assert repeated.again_of is None
+
+
+@pytest.mark.parametrize("state", sorted(OPEN))
+def test_open_operation_stays_however_old_it_is(
+    old: Callable[..., Operation], lake: Lake, admin: User, state: str
+) -> None:
+    still_open = old(kind="write", state=state)
+    Operation.objects.filter(pk=still_open.pk).update(state=state)
+    Operation.objects.create(table=lake.row, kind="write", requested_by=admin)
+
+    retention.forget_operations(now=timezone.now())
+
+    assert is_kept(still_open)
+
+
+def test_newest_of_each_kind_stays_and_so_does_what_others_refer_to(
+    old: Callable[..., Operation], lake: Lake, admin: User
+) -> None:
+    last_clean = old(kind="service", service="clean")
+    last_run_of_sink = old(kind="sink", sink_id="orders")
+    awaited, ran, loading, forgotten, newest = (old(kind="write") for _ in range(5))
+    Operation.objects.filter(pk=newest.pk).update(requested_at=timezone.now())
+    schedule = Schedule.objects.create(
+        table=lake.row, name="after", kind="service", service="clean", trigger="after",
+        after_operation=awaited, begins_at=timezone.now(), changed_at=timezone.now(),
+    )  # fmt: skip
+    ScheduleRun.objects.create(
+        schedule=schedule, turn="1", due_at=timezone.now(), outcome="requested", operation=ran
+    )
+    upload = Upload.objects.create(owner=admin, name="a.csv", bytes=1)
+    UploadUse.objects.create(upload=upload, operation=loading.pk)
+
+    retention.forget_operations(now=timezone.now())
+
+    kept = (last_clean, last_run_of_sink, awaited, ran, loading, newest)
+    assert all(map(is_kept, kept))
+    assert not is_kept(forgotten)
+
+
+def test_operations_stay_for_ever_if_the_node_says_so(
+    old: Callable[..., Operation], settings: Settings
+) -> None:
+    operations = [old(kind="write"), old(kind="write")]
+    settings.SLUICE_OPERATION_DAYS = 0
+
+    assert retention.forget_operations(now=timezone.now()) == 0
+
+    assert all(map(is_kept, operations))
+
+
+def test_each_transaction_of_pruning_is_bounded(old: Callable[..., Operation]) -> None:
+    for _ in range(7):
+        old(kind="write")
+    rows = Operation.objects.filter(kind="write")
+
+    with CaptureQueriesContext(connection) as captured:
+        gone = delete_in_batches(rows, batch_rows=3)
+
+    deletes = [
+        q["sql"] for q in captured if q["sql"].startswith('DELETE FROM "operations_operation"')
+    ]
+    assert (gone, len(deletes)) == (7, 3)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_row_that_comes_into_use_while_others_are_deleted_stays(
+    old: Callable[..., Operation], lake: Lake
+) -> None:
+    operations = [old(kind="write") for _ in range(3)]
+    rows = Operation.objects.filter(kind="write", state="succeeded")
+    selected = list[str]()
+
+    def open_one_again(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        answer = execute(sql, params, many, context)
+        if sql.startswith("SELECT") and not selected:
+            selected.append(sql)
+            Operation.objects.filter(pk=operations[1].pk).update(state="running")
+        return answer
+
+    with connection.execute_wrapper(open_one_again):
+        assert delete_in_batches(rows) == 2
+
+    assert is_kept(operations[1])
+
+
+def test_expired_sessions_and_tokens_go_and_valid_ones_stay(admin: User) -> None:
+    now = timezone.now()
+    for key, ends_in in (("old", -1), ("valid", 1)):
+        Session.objects.create(
+            session_key=key, session_data="", expire_date=now + timedelta(hours=ends_in)
+        )
+    endless, _ = new_token(admin, scope="read")
+    just_expired, _ = new_token(admin, scope="read", lasts=timedelta(days=-1))
+    new_token(admin, scope="read", lasts=timedelta(days=-91))
+
+    tasks.forget()
+
+    assert list(Session.objects.values_list("session_key", flat=True)) == ["valid"]
+    assert {token.pk for token in Token.objects.all()} == {endless.pk, just_expired.pk}
