@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
 
 import pytest
 
@@ -12,10 +11,7 @@ from tests.sink.conftest import StartSink
 from tests.support.sink_run import assert_each_offset_once, say, send
 from workers.lakehouse import open_table
 from workers.sink.kafka.broker import Broker
-from workers.sink.kafka.replay import replay_letters
-from workers.sink.letter_choice import ChosenLetters, chosen_letters, letter_choice
 from workers.sink.letters import committed_letters, read_letters
-from workers.sink.replays import LetterId, read_replays
 from workers.sink.sink_commits import ID_KEY
 
 EACH = 500
@@ -48,13 +44,3 @@ def test_each_offset_is_one_row_whichever_worker_is_killed(
     letters = read_letters(f"{location}-dead-letters", names).to_pylist()
     assert [one["value"] for one in letters] == [b"{broken"]
     assert_each_offset_once(location, dict.fromkeys(range(4), 4 * EACH))
-
-    def choose(sent: Collection[LetterId]) -> ChosenLetters:
-        return chosen_letters(f"{location}-dead-letters", names, letter_choice(), sent)
-
-    replays = [
-        replay_letters(table, run.config, {}, choose, token=uuid.uuid4().hex, by="a test")
-        for _ in range(2)
-    ]
-    assert [(replay.sent, replay.already) for replay in replays] == [(1, 0), (0, 1)]
-    assert [replay.is_sent for replay in read_replays(table.storage, topic)] == [True]
