@@ -61,7 +61,8 @@ def load_table_settings(table: Table, environ: Mapping[str, str]) -> list[TableS
 def _options(table: Table, environ: Mapping[str, str]) -> Iterator[TableSettingRow]:
     for area, options in _AREAS:
         for key in options:
-            default, source = options[key].default, "default"
+            default = options[key].default
+            source: TableSettingSource = "default"
             if key == BUCKETS_KEY and table.table_type and table.bucket_count is None:
                 default = ""  # Its index has no buckets.
             value = default
