@@ -147,8 +147,8 @@ def _undone(table: Table, listing: Listing, mark: SyncMark) -> list[str]:
     left = (listing.decided | listing.lost) - completed
     if not left:
         return []
-    known = mark.stored(table.conflicts.all(), "conflicts")
-    left -= set(known.values_list("loser_instant", flat=True))
+    conflicts = mark.stored(table.conflicts.all(), "conflicts")
+    left -= set(conflicts.values_list("loser_instant", flat=True))
     archived = InstantRecord.objects.filter(
         table=table, is_archived=True, requested_at__in=sorted(left)
     )

@@ -71,8 +71,8 @@ class RowCounts:
 
 def load_counts(table: Table, mark: SyncMark) -> dict[BaseFile, int]:
     """Return the counts that earlier passes stored. One query."""
-    counted = FileGroupRecord.objects.filter(table=table, base_rows__isnull=False)
-    groups = mark.stored(counted, "files")
+    rows = FileGroupRecord.objects.filter(table=table, base_rows__isnull=False)
+    groups = mark.stored(rows, "files")
     return {
         (partition, name): rows
         for partition, name, rows in groups.values_list("partition", "base_file", "base_rows")

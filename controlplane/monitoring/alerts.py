@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 
+from controlplane.batches import delete_in_batches
 from controlplane.mirror.health_check import Check
 from controlplane.monitoring.alert_rules import Rule, rule_of, rules
 from controlplane.monitoring.channels.announcing import announce_end, announce_firing
 from controlplane.monitoring.models import Alert, Silence
 from controlplane.monitoring.severities import severity_of
-from controlplane.pruning import delete_in_batches
 from controlplane.tables.models import Table
 
 KEPT_FOR = timedelta(days=30)

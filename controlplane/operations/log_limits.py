@@ -13,8 +13,8 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, Sum
 
+from controlplane.batches import delete_in_batches
 from controlplane.operations.models import LogLine, Operation
-from controlplane.pruning import delete_in_batches
 from workers.reporting.stored_lines import OWN
 
 log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""How long operations that ended are kept, and their run directories with logs and endings."""
+"""Retention of operations that ended, and of their run directories with logs and endings."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef, Q, Subquery
 from django.utils import timezone
 
+from controlplane.batches import delete_in_batches
 from controlplane.operations.models import Operation, Schedule, ScheduleRun
 from controlplane.operations.states import OPEN
-from controlplane.pruning import delete_in_batches
 from controlplane.uploads.models import UploadUse
 
 log = logging.getLogger(__name__)
@@ -44,10 +44,10 @@ def forget_operations(*, now: datetime) -> int:
         ~Exists(UploadUse.objects.filter(operation=this)),
         changed_at__lt=now - timedelta(days=settings.SLUICE_OPERATION_DAYS),
     )
-    gone = delete_in_batches(ended, batch_rows=_BATCH_OPERATIONS)
-    if gone:
-        log.info("forgot operations: rows=%s", gone)
-    return gone
+    count = delete_in_batches(ended, batch_rows=_BATCH_OPERATIONS)
+    if count:
+        log.info("forgot operations: rows=%s", count)
+    return count
 
 
 def forget_run_dirs(*, now: datetime | None = None) -> int:

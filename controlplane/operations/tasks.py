@@ -8,6 +8,7 @@ from django.contrib.sessions.models import Session
 from django.utils import timezone
 
 from controlplane.accounts.models import Token
+from controlplane.batches import delete_in_batches
 from controlplane.celery import app
 from controlplane.mirror.models import ServerSample
 from controlplane.operations import (
@@ -25,7 +26,6 @@ from controlplane.operations import (
 from controlplane.operations.scheduled import actions as scheduled_actions
 from controlplane.operations.scheduled import turns
 from controlplane.operations.table_changes.sent_twice import do_forget_requests
-from controlplane.pruning import delete_in_batches
 from controlplane.writers.actions import do_forget_hints
 
 SAMPLES_KEPT_FOR = timedelta(hours=6)

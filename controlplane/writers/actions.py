@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from controlplane.pruning import delete_in_batches
+from controlplane.batches import delete_in_batches
 from controlplane.writers.models import Report
 
 

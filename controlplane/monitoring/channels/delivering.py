@@ -16,6 +16,7 @@ from typing import Final
 from django.db import transaction
 from django.utils import timezone
 
+from controlplane.batches import delete_in_batches
 from controlplane.encryption import SealBroken
 from controlplane.errors import InvalidRequest
 from controlplane.instruments import count_delivery
@@ -23,7 +24,6 @@ from controlplane.monitoring.channels.announcing import DEAD, SENDING, SENT, WAI
 from controlplane.monitoring.channels.senders import NotTaken, send
 from controlplane.monitoring.models import Delivery, Message
 from controlplane.outgoing.sending import SendFailed
-from controlplane.pruning import delete_in_batches
 
 log = logging.getLogger(__name__)
 

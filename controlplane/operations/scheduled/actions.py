@@ -17,6 +17,7 @@ from django.http import Http404
 from django.utils import timezone
 
 from controlplane.audit.actions import do_record
+from controlplane.batches import delete_in_batches
 from controlplane.errors import InvalidRequest, NotAllowedNow
 from controlplane.events import publish_change
 from controlplane.operations.ask import Requester
@@ -31,7 +32,6 @@ from controlplane.operations.scheduled.wishes import (
     times_of,
 )
 from controlplane.operations.states import OPEN
-from controlplane.pruning import delete_in_batches
 from controlplane.tables.models import Table
 
 SCHEDULES_OF_A_TABLE_MAX = 200

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from controlplane.batches import delete_in_batches
 from controlplane.errors import KeyReused
 from controlplane.operations.ask import Requester
 from controlplane.operations.requesting import Given
-from controlplane.pruning import delete_in_batches
 from controlplane.tables.models import Table, TableRequest
 
 

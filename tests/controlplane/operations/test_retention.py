@@ -21,12 +21,12 @@ from pytest_django import Settings
 
 from controlplane.accounts.models import Token
 from controlplane.accounts.tokens import new_token
+from controlplane.batches import delete_in_batches
 from controlplane.operations import retention, tasks
 from controlplane.operations.actions import do_request_write
 from controlplane.operations.models import Approval, LogLine, Operation, Schedule, ScheduleRun
 from controlplane.operations.run_dirs import run_dir
 from controlplane.operations.states import OPEN
-from controlplane.pruning import delete_in_batches
 from controlplane.uploads.models import Upload, UploadUse
 from tests.controlplane.lake import Lake
 
@@ -84,10 +84,12 @@ def test_what_is_not_named_like_an_operation_is_left_alone(lake: Lake, tmp_path:
 @pytest.fixture
 def old(lake: Lake, admin: User) -> Callable[..., Operation]:
     """Make an operation that ended two years ago."""
-    return lambda **how: aged(Operation.objects.create(table=lake.row, requested_by=admin, **how))
+    return lambda **how: make_old(
+        Operation.objects.create(table=lake.row, requested_by=admin, **how)
+    )
 
 
-def aged(operation: Operation) -> Operation:
+def make_old(operation: Operation) -> Operation:
     two_years_ago = timezone.now() - timedelta(days=730)
     how = {"state": "succeeded"} if operation.state == "queued" else {}
     Operation.objects.filter(pk=operation.pk).update(
@@ -151,8 +153,8 @@ def test_newest_of_each_kind_stays_and_so_does_what_others_refer_to(
 
     retention.forget_operations(now=timezone.now())
 
-    kept = (last_clean, last_run_of_sink, awaited, ran, loading, newest)
-    assert all(map(is_kept, kept))
+    in_use = (last_clean, last_run_of_sink, awaited, ran, loading, newest)
+    assert all(map(is_kept, in_use))
     assert not is_kept(forgotten)
 
 
@@ -173,12 +175,12 @@ def test_each_transaction_of_pruning_is_bounded(old: Callable[..., Operation]) -
     rows = Operation.objects.filter(kind="write")
 
     with CaptureQueriesContext(connection) as captured:
-        gone = delete_in_batches(rows, batch_rows=3)
+        count = delete_in_batches(rows, batch_rows=3)
 
     deletes = [
         q["sql"] for q in captured if q["sql"].startswith('DELETE FROM "operations_operation"')
     ]
-    assert (gone, len(deletes)) == (7, 3)
+    assert (count, len(deletes)) == (7, 3)
 
 
 @pytest.mark.django_db(transaction=True)
