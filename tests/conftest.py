@@ -89,6 +89,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SharedW
     return SharedWork(config, log)
 
 
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None, start_postgres: None
+) -> None:
+    """Start the cluster before Django creates its database there."""
+
+
 @pytest.fixture(autouse=True)
 def stopped_with_the_test() -> Iterator[None]:
     """Autouse fixtures start first and end last, so this one sees what other fixtures start."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -41,27 +41,47 @@ def database(address: str, *, pool_max: int = 0, is_prepared: bool = True) -> di
     `is_prepared`: PostgreSQL keeps the plans of the statements that ask for it
     (`controlplane.prepared`), and compiles none of them: what its JIT makes for a page of a fleet
     takes six times as long as the statement does. Not every pooler between lets either through.
+
+    Raises ImproperlyConfigured for an unknown scheme, or an unknown parameter of PostgreSQL.
     """
     parts = urlsplit(address)
     if parts.scheme in ("postgres", "postgresql"):
         pool = {"min_size": 1, "max_size": pool_max, "timeout": _POOL_WAIT_S}
         direct = {"prepare_threshold": 0, "options": "-c jit=off"} if is_prepared else {}
+        parameters = _libpq_parameters(parts.query)
         return {
             "ENGINE": "django.db.backends.postgresql",
             "NAME": unquote(parts.path.lstrip("/")),
             "USER": unquote(parts.username or ""),
             "PASSWORD": unquote(parts.password or ""),
-            "HOST": parts.hostname or "",
+            "HOST": parts.hostname or parameters.pop("host", ""),
             "PORT": str(parts.port or ""),
             "CONN_MAX_AGE": 0 if pool_max else 60,
             "CONN_HEALTH_CHECKS": True,
-            "OPTIONS": {**direct, **({"pool": pool} if pool_max else {})},
+            "OPTIONS": {**direct, **parameters, **({"pool": pool} if pool_max else {})},
         }
     if parts.scheme == "sqlite":
         return sqlite(parts.path)
     if parts.scheme == "":
         return sqlite(address)
     raise ImproperlyConfigured(f"SLUICE_DATABASE has an unknown scheme: {parts.scheme}")
+
+
+def _libpq_parameters(query: str) -> dict[str, str]:
+    """Return the parameters of an address, such as `sslmode`. Raises ImproperlyConfigured."""
+    if not query:
+        return {}
+    from psycopg.conninfo import make_conninfo  # Late: SQLite needs no client of PostgreSQL.
+    from psycopg.errors import ProgrammingError
+
+    parameters = dict(parse_qsl(query, keep_blank_values=True))
+    try:
+        make_conninfo(**parameters)
+    except ProgrammingError as error:
+        raise ImproperlyConfigured(
+            f"SLUICE_DATABASE has a parameter that PostgreSQL does not know: {error}"
+        ) from error
+    return parameters
 
 
 def sqlite(path: str | Path) -> dict[str, Any]:

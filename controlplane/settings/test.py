@@ -50,8 +50,13 @@ ALLOWED_HOSTS = ["testserver", "127.0.0.1", "localhost"]
 
 SLUICE_OUTGOING_ALLOWED = Allowed()
 
-# `SLUICE_TEST_DATABASE=postgres://user@host/name` runs the same tests on PostgreSQL.
+# `tests.support.shared_postgres` sets it for pytest; `SLUICE_TEST_DATABASE=:memory:` is SQLite.
 DATABASES = {"default": database(os.environ.get("SLUICE_TEST_DATABASE") or ":memory:")}
+if "postgresql" in DATABASES["default"]["ENGINE"]:
+    # Programs that a test starts share the cluster, but not the database.
+    DATABASES["default"]["TEST"] = {"NAME": f"test_{os.getpid()}"}
+    if os.environ.get("SLUICE_TEST_CLUSTER"):  # Its role is a superuser.
+        DATABASES["default"]["ENGINE"] = "tests.support.postgresql_backend"
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 STORAGES = {

@@ -55,6 +55,17 @@ def test_an_unknown_database_is_refused() -> None:
         database("oracle://x")
 
 
+def test_parameters_of_an_address_reach_postgresql() -> None:
+    remote = database("postgres://u@db/sluice?sslmode=verify-full&sslrootcert=/etc/ca.pem")
+    local = database("postgres://u@/sluice?host=/run/postgresql")
+
+    assert remote["OPTIONS"]["sslmode"] == "verify-full"
+    assert remote["OPTIONS"]["sslrootcert"] == "/etc/ca.pem"
+    assert (local["HOST"], "host" in local["OPTIONS"]) == ("/run/postgresql", False)
+    with pytest.raises(ImproperlyConfigured, match="sslmod"):
+        database("postgres://u@db/sluice?sslmod=require")
+
+
 def test_a_socket_is_spelt_as_each_library_wants_it() -> None:
     assert redis_for_celery("unix:///run/r.sock") == "redis+socket:///run/r.sock"
     assert redis_for_clients("redis+socket:///run/r.sock") == "unix:///run/r.sock"

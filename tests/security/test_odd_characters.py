@@ -1,6 +1,6 @@
 """Control characters in an address, its query, a form or a body: refused at the edge as what they
 are, by every page and every address of the API, and no other character ends in a fault of ours.
-`tests/controlplane/test_postgres.py` tries the same on PostgreSQL, which keeps no NUL.
+The same file runs on SQLite in `tests/controlplane/test_databases.py`: PostgreSQL keeps no NUL.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ FIRST = (
     "tests/controlplane/demo/test_demo_node.py",
     "tests/sink/",
     "tests/workers/demo/test_ad_streams.py",
-    "tests/controlplane/test_postgres.py",
+    "tests/controlplane/test_databases.py",
     "tests/workers/markers/test_marker_crash.py",
     "tests/crash/test_crash_executors.py",
     "tests/scenarios/test_key_partitions_by_chance.py",

@@ -1,7 +1,7 @@
 """304 before the answer is made: as long as the answer would be the same, and not a moment longer.
 
-With SQLite answers carry a digest of themselves, and all of this holds, too; that nothing is made
-on PostgreSQL is tried there (`test_postgres`).
+With SQLite answers carry a digest of themselves, and all of this holds, too. Only PostgreSQL can
+answer without making the answer.
 """
 
 from __future__ import annotations
