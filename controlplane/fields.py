@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from django.core.validators import RegexValidator
-from django.db import models
+from django.db import migrations, models
 from rest_framework import serializers
 
 INSTANT_TIME = re.compile(r"\A[0-9]{14}(?:[0-9]{3})?\Z")
@@ -45,3 +45,17 @@ class OptionalInstantTimeField(_InstantTime, _OptionalText):
 class InstantTimeSerializerField(serializers.RegexField):
     def __init__(self, **options: Any) -> None:
         super().__init__(INSTANT_TIME, **options)
+
+
+class GiveDefault(migrations.AlterField):
+    """A migration that gives a column the default of its model in the database.
+
+    Only in PostgreSQL, where two versions of the program may run next to each other. SQLite would
+    copy the whole table, and forget which keys deleted rows had.
+    """
+
+    def database_forwards(
+        self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
+    ) -> None:
+        if schema_editor.connection.vendor == "postgresql":
+            super().database_forwards(app_label, schema_editor, from_state, to_state)

@@ -82,7 +82,7 @@ class InstantRecord(models.Model):
     """Epoch ms by state of its files; none in the history."""
     is_archived = models.BooleanField(default=False)
     """Moved from the active timeline into the history."""
-    has_content = models.BooleanField(default=True)
+    has_content = models.BooleanField(default=True, db_default=True)
     """False while only its name was read: of a long history names come first."""
 
     class Meta:

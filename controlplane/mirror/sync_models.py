@@ -33,16 +33,16 @@ class SyncMark(models.Model):
     """The `instant` that archiving must not pass, and its `writer`, who may live; else empty."""
     unproved = models.JSONField(default=list)
     """Instants whose files count although neither the timeline nor the history tells of them."""
-    unmarked = models.JSONField(default=list)
+    unmarked = models.JSONField(default=list, db_default=[])
     """Partitions without partition metadata, which other engines do not read."""
-    lost_history = models.JSONField(default=dict)
+    lost_history = models.JSONField(default=dict, db_default={})
     """The lost files of the archived timeline, as `health_history.describe_lost` returns them."""
     read_otherwise = models.JSONField(default=dict)
     """As `apply_read_otherwise.read_otherwise_now` says it."""
     synced_at = models.DateTimeField(null=True)
     running_until = models.DateTimeField(null=True)
     """While in the future, another process is syncing; a process that died lets it pass."""
-    running_by = models.JSONField(default=dict)
+    running_by = models.JSONField(default=dict, db_default={})
     """That process, as `workers.processes` names it."""
     tried_at = models.DateTimeField(null=True)
     """When a round last began to read it."""
@@ -55,19 +55,19 @@ class SyncMark(models.Model):
     sight = models.CharField(max_length=64, blank=True)
     """What the cheap look saw right before it was read; empty where there is none."""
 
-    made_by = models.CharField(max_length=16, blank=True)
+    made_by = models.CharField(max_length=16, blank=True, default="", db_default="")
     """The projection (`observing.PROJECTION`) by which its rows were made."""
-    names_only = models.PositiveIntegerField(default=0)
+    names_only = models.PositiveIntegerField(default=0, db_default=0)
     """Instants of the history whose content is still to be read."""
-    is_history_counted = models.BooleanField(default=False)
+    is_history_counted = models.BooleanField(default=False, db_default=False)
     """`HistoryCount` has all of its history; a short one is not counted beforehand."""
-    sums = models.JSONField(default=dict)
+    sums = models.JSONField(default=dict, db_default={})
     """Of its rows by kind, when they were written: see `row_sums.py`. Empty while unknown."""
     compare_at = models.DateTimeField(null=True)
     """When the rows are next compared with that."""
     repaired_at = models.DateTimeField(null=True)
     """When rows that were not as they had been written were last read anew."""
-    problem = models.CharField(max_length=16, blank=True)
+    problem = models.CharField(max_length=16, blank=True, default="", db_default="")
     """Why it cannot be read, in one word (`problems.Problem`); empty while it can."""
     failing_since = models.DateTimeField(null=True)
     """Since when; None while it can be read."""

@@ -29,9 +29,9 @@ class AlertRule(models.Model):
     check_name = models.CharField(max_length=64, unique=True)
     fires = models.CharField(max_length=8)
     hold_minutes = models.PositiveIntegerField()
-    severity = models.CharField(max_length=8, blank=True, default="")
+    severity = models.CharField(max_length=8, blank=True, default="", db_default="")
     """Empty where the verdict says it."""
-    window_minutes = models.PositiveIntegerField(default=60)
+    window_minutes = models.PositiveIntegerField(default=60, db_default=60)
     """Of events alone: how long one of them keeps its alert open."""
 
     def __str__(self) -> str:
@@ -46,8 +46,8 @@ class Alert(models.Model):
     title = models.CharField(max_length=200)
     verdict = models.CharField(max_length=8)
     """`warn` or `bad`: how bad it is now, or was last."""
-    severity = models.CharField(max_length=8, default="")
-    announced_as = models.CharField(max_length=8, default="")
+    severity = models.CharField(max_length=8, default="", db_default="")
+    announced_as = models.CharField(max_length=8, default="", db_default="")
     """The severity with which channels were last sent word of it; empty for none."""
     sentence = models.TextField()
     advice = models.TextField(blank=True)
@@ -74,7 +74,7 @@ class Silence(models.Model):
 
     table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="silences", null=True)
     """None for one of a whole namespace, or of everything."""
-    namespace = models.CharField(max_length=64, blank=True, default="")
+    namespace = models.CharField(max_length=64, blank=True, default="", db_default="")
     """Where there is no table; empty is everywhere."""
     check_name = models.CharField(max_length=64, blank=True)
     """Empty for every check."""

@@ -56,14 +56,14 @@ class Operation(models.Model):
         "self", null=True, on_delete=models.SET_NULL, related_name="repeats"
     )
     """The operation that this one was asked for after, with the same or changed parameters."""
-    settled = models.JSONField(default=dict)
+    settled = models.JSONField(default=dict, db_default={})
     """Parameters of its source that its driver has settled, such as offsets; whoever comes in its
     place is given them.
     """
-    stages = models.JSONField(default=dict)
+    stages = models.JSONField(default=dict, db_default={})
     """What its driver said last of its Spark stages, and when (`spark_stages`)."""
     attempts = models.PositiveSmallIntegerField(default=0)
-    attempt_log = models.JSONField(default=list)
+    attempt_log = models.JSONField(default=list, db_default=[])
     """Each time its job was sent: when, who took it, how it ended (`attempts`)."""
     idempotency_key = models.CharField(max_length=100, null=True)
     request_digest = models.CharField(max_length=64, blank=True)

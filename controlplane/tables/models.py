@@ -27,7 +27,9 @@ DEFAULT_NAMESPACE = "default"
 class Table(models.Model):
     slug = models.SlugField(max_length=64, unique=True)
     name = models.CharField(max_length=200)
-    namespace = models.SlugField(max_length=64, default=DEFAULT_NAMESPACE)
+    namespace = models.SlugField(
+        max_length=64, default=DEFAULT_NAMESPACE, db_default=DEFAULT_NAMESPACE
+    )
     """The group of tables in which people are given roles."""
     location = models.CharField(max_length=700, unique=True)
     """Absolute, resolved, without a trailing slash, inside a configured root; no two tables
@@ -59,13 +61,13 @@ class Table(models.Model):
     """Commits that were published while another engine changed it, with what it changed."""
     time_units = models.CharField(max_length=2000, blank=True)
     """What numbers of its ordering columns count, as `sluice.event.time.unit` declares it."""
-    owner = models.CharField(max_length=150, blank=True, default="")
+    owner = models.CharField(max_length=150, blank=True, default="", db_default="")
     """Whom to ask about it: a person or a team, as somebody wrote it down."""
-    tags = models.CharField(max_length=300, blank=True, default="")
+    tags = models.CharField(max_length=300, blank=True, default="", db_default="")
     """Words that it is filtered by, in order, with a space between two."""
-    description = models.CharField(max_length=500, blank=True, default="")
+    description = models.CharField(max_length=500, blank=True, default="", db_default="")
     """What the table holds, in one paragraph."""
-    load_options = models.JSONField(default=dict)
+    load_options = models.JSONField(default=dict, db_default={})
     """How its last file was read: options of `workers.loading` as texts, for the next one."""
     registered_at = models.DateTimeField(auto_now_add=True)
     registered_by = models.ForeignKey(
