@@ -51,7 +51,18 @@ SECRET_VARIABLES = frozenset(
 ROLES = ("web", "worker", "beat", "markers", "all")
 """Commands that run one role of a node, or all of them, by settings alone."""
 _NEEDS_NO_NODE = frozenset(
-    {"down", "status", "doctor", "write", "sink", "sbom", "advisories", "help", "collectstatic"}
+    {
+        "down",
+        "status",
+        "doctor",
+        "write",
+        "sink",
+        "sbom",
+        "advisories",
+        "restore",
+        "help",
+        "collectstatic",
+    }
 )
 _NEEDS_NO_KEY = frozenset({"markers", "ping"})
 
@@ -163,9 +174,9 @@ def adopt(environ: MutableMapping[str, str], *, command: str) -> None:
     its settings.
 
     `up` makes them when they are missing; `down`, `status`, `doctor`, `write`, `sink`, `sbom`,
-    `advisories` and `help` work without, and `doctor` judges what the caller has set. A role uses
-    the environment of the caller only. Raises BadSetting when a variable or the node's home cannot
-    be used.
+    `advisories`, `restore` and `help` work without, and `doctor` judges what the caller has set. A
+    role uses the environment of the caller only. Raises BadSetting when a variable or the node's
+    home cannot be used.
     """
     if command in (*ROLES, *_NEEDS_NO_KEY):
         if command in _NEEDS_NO_KEY:
