@@ -53,11 +53,11 @@ class Command(BaseCommand):
         write = self.stdout.write
         places = places_from(os.environ)
         with turn(places):
-            restored = do_restore(path, places, write, replaces=replaces)
-        manifest = restored.manifest
+            result = do_restore(path, places, write, replaces=replaces)
+        manifest = result.manifest
         write(f"restored {sum(manifest.rows.values())} rows, audit {manifest.audit_head}")
         write("users must log in again; roles, tokens and settings are as old as the backup")
-        if not (restored.has_secrets or has_same_key(manifest)):
+        if not (result.has_secrets or has_same_key(manifest)):
             write("this node has another secret key than the backup")
             for name in find_broken_seals():
                 write(f"  {name}: enter its secrets again")
