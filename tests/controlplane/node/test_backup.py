@@ -203,7 +203,7 @@ def change_manifest(path: Path, change: Callable[[dict[str, Any]], object]) -> N
             tar.add(folder / name, name)
 
 
-REFUSED = {
+REFUSED: dict[Callable[[Path], None], str] = {
     damage_dump: "damaged",
     cut_off: "damaged|cut off",
     no_backup: "not a backup",
