@@ -72,7 +72,8 @@ def _fetch_engine(spark: SparkSession) -> str:
             if start + 1 == _STARTS_MAX:
                 raise InvalidInput(
                     "foreachBatch cannot be used here: the Connect server started its Python "
-                    f"{_STARTS_MAX} times, and it never answered; on the server's host, install "
-                    "pyspark[connect] and the engine for the Python that PYSPARK_PYTHON names"
+                    f"{_STARTS_MAX} times, and it never answered within Spark's ten seconds; the "
+                    "host is too busy, or the Python that PYSPARK_PYTHON names there lacks the "
+                    "engine or pyspark[connect]"
                 ) from error
     raise InvalidInput("the Connect server ran no batch of a query", waited_s=_WAIT_S)
