@@ -20,10 +20,10 @@ register = template.Library()
 
 
 @register.filter
-def age(seconds: float | timedelta | None) -> str:
-    """`4 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`."""
+def age(seconds: float | timedelta | None, none: str = "never") -> str:
+    """`4 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`; `none` for None."""
     if seconds is None:
-        return "never"
+        return none
     total = int(seconds.total_seconds() if isinstance(seconds, timedelta) else seconds)
     sign, total = ("-" if total < 0 else ""), abs(total)
     if total < 60:
