@@ -257,10 +257,10 @@ class SliceScan:
 
 
 def _runs(
-    footer: pq.FileMetaData, numbers: Iterable[int], wanted: Collection[int] = ()
+    footer: pq.FileMetaData, numbers: Iterable[int], to_read: Collection[int] = ()
 ) -> Iterator[list[int]]:
     """Row groups that are read together: few rows at a time cost more than they save. A run is of
-    groups that are all in `wanted`, or all not.
+    groups that are all in `to_read`, or all not.
     """
     run: list[int] = []
     rows = size = 0
@@ -268,7 +268,7 @@ def _runs(
         group = footer.row_group(number)
         rows, size = rows + group.num_rows, size + group.total_byte_size
         is_over = rows > PART_ROWS or size > _LATE_BYTES_MAX
-        if run and (is_over or (number in wanted) != (run[0] in wanted)):
+        if run and (is_over or (number in to_read) != (run[0] in to_read)):
             yield run
             run, rows, size = [], group.num_rows, group.total_byte_size
         run.append(number)

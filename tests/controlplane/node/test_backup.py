@@ -55,7 +55,7 @@ def node(database_with_tables: str, home: Places) -> Lake:  # noqa: F811
     """A node with one row of much of what it keeps, and a table with a conflict."""
     ada = User.objects.create_user("ada", password="a long password")
     ada.groups.add(Group.objects.get(name="admin"))
-    made = create_table(
+    table = create_table(
         home.tables / "shop" / "trips",
         name="trips",
         schema=SCHEMA,
@@ -63,7 +63,7 @@ def node(database_with_tables: str, home: Places) -> Lake:  # noqa: F811
         ordering=["ts"],
     )
     location = str(home.tables / "shop" / "trips")
-    lake = Lake(made.table, do_register_table(location=location, slug="rides", by=ada))
+    lake = Lake(table.table, do_register_table(location=location, slug="rides", by=ada))
     lake.commit({"id": "1", "ts": 1, "city": "Oslo"})
     loser = lake.begin({"id": "1", "ts": 2, "city": "Bergen"}, writer="slow", mode=OPTIMISTIC)
     lake.begin({"id": "1", "ts": 3, "city": "Voss"}, writer="quick", mode=OPTIMISTIC).commit()
