@@ -63,9 +63,9 @@ def load(dump_file: Path, say: Say) -> dict[str, int]:
         former.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         has_tables = bool(_count_rows(former))
     if has_tables:
-        former = _free_name(place)
-        place.rename(former)
-        say(f"  the former database is kept as {former}; delete it when you do not need it")
+        former_path = _free_name(place)
+        place.rename(former_path)
+        say(f"  the former database is kept as {former_path}; delete it when you do not need it")
     for suffix in _BESIDE:
         place.with_name(f"{place.name}{suffix}").unlink(missing_ok=True)
     fresh.replace(place)
