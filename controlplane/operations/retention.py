@@ -34,8 +34,13 @@ def forget_operations(*, now: datetime) -> int:
     """
     if not settings.SLUICE_OPERATION_DAYS:
         return 0
-    alike = {name: OuterRef(name) for name in ("table", "kind", "service", "sink_id")}
-    newest = Operation.objects.filter(**alike).order_by("-requested_at", "-pk").values("pk")[:1]
+    alike = Operation.objects.filter(
+        table=OuterRef("table"),
+        kind=OuterRef("kind"),
+        service=OuterRef("service"),
+        sink_id=OuterRef("sink_id"),
+    )
+    newest = alike.order_by("-requested_at", "-pk").values("pk")[:1]
     this = OuterRef("pk")
     ended = Operation.objects.exclude(state__in=sorted(OPEN)).filter(
         ~Q(pk=Subquery(newest)),

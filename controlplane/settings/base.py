@@ -329,6 +329,7 @@ SPECTACULAR_SETTINGS = {
         "SeverityEnum": ["info", "warning", "critical"],
         "ChannelKindEnum": ["mail", "webhook", "apprise"],
         "ConnectionKindEnum": ["kafka", "s3", "postgresql"],
+        "SourceEnum": ["default", "everywhere", "namespace", "table"],
         "ReachEnum": ["table", "namespace", "everywhere"],
     },
     "SWAGGER_UI_DIST": "SIDECAR",

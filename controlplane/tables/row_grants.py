@@ -12,7 +12,7 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.http import Http404
 from django.utils import timezone
 
@@ -169,7 +169,9 @@ def _holder(wanted: RowGrantRequest) -> dict[str, Any]:
 
 def _ordered() -> QuerySet[RowGrant]:
     rows = RowGrant.objects.select_related("user", "group", "table")
-    return rows.order_by("namespace", "table__slug", "user__username", "group__name")
+    joined = ("table__slug", "user__username", "group__name")
+    # PostgreSQL sorts nulls last by default, and SQLite first.
+    return rows.order_by("namespace", *(F(name).asc(nulls_first=True) for name in joined))
 
 
 def _shown_to(user: User) -> QuerySet[RowGrant]:

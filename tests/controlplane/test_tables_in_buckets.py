@@ -124,6 +124,7 @@ def test_statement_over_rest_and_pages_show_rows(lake: Lake, as_admin: Client) -
     assert "Oslo" in texts["data/row/versions?key=1"]
 
 
+@pytest.mark.slow
 def test_services_run_from_the_shell(lake: Lake) -> None:
     instants = [lake.commit(OSLO | {"ts": ts}) for ts in range(1, 4)]
     run("table", "savepoint", "trips", "--comment", "before the move")

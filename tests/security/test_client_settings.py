@@ -276,6 +276,7 @@ def test_the_words_that_start_spark_are_these(tmp_path: Path) -> None:
         "spark.sql.shuffle.partitions",
         "spark.sql.warehouse.dir",
         "spark.ui.enabled",
+        "spark.sluice.engine",
     ]
 
 

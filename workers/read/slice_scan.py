@@ -123,15 +123,17 @@ class SliceScan:
         if slice_.base_file is None:
             return
         with open_base_file(self.storage, slice_.base_file) as base:
+            # The first row group comes alone: a limit, or an impatient reader, needs no more.
             kept = self._kept(base)
             if not self._is_filtering:
-                yield from self._read(base, slice_, self.columns, kept)
+                for run in filter(None, (kept[:1], kept[1:])):
+                    yield from self._read(base, slice_, self.columns, run)
                 return
             if len(kept) > _GROUPS_MAX:
                 for part in self._read(base, slice_, self.names, kept):
                     yield self.filtered(part)
                 return
-            for run in _runs(base.footer, kept):
+            for run in (kept[:1], *_runs(base.footer, kept[1:])):
                 yield from self._picked(base, slice_, run, (), self.filtered)
 
     def _of_base_and_logs(self, slice_: FileSlice, blocks: Sequence[_Block]) -> Iterator[pa.Table]:

@@ -132,7 +132,7 @@ def group_table(tmp_path_factory: pytest.TempPathFactory) -> GroupedTable:
     columns = [ids, readings, np.full(GROUPED_ROWS, "Oslo"), ids.astype(str)]
     table.write(pa.table(list(map(pa.array, columns)), schema=SCHEMA), operation="bulk_insert")
     footers = tuple(map(pq.read_metadata, place.glob("*.parquet")))
-    assert [footer.num_row_groups for footer in footers] == [3, 3]
+    assert [footer.num_row_groups for footer in footers] == [19, 19]
     return GroupedTable(place, footers)
 
 

@@ -133,6 +133,7 @@ def test_a_local_server_of_this_checkout_gets_nothing(spark: SparkSession) -> No
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_server_with_another_engine_gets_ours_once(server: ConnectServer, tmp_path: Path) -> None:
     rows = pa.table({"id": ["a", "b"], "at": [1, 2]})
     table = create_table(
