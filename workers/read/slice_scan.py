@@ -123,7 +123,7 @@ class SliceScan:
         if slice_.base_file is None:
             return
         with open_base_file(self.storage, slice_.base_file) as base:
-            # The first row group comes alone: a limit, or an impatient reader, needs no more.
+            # A limit often needs the first row group only, so it is read alone.
             kept = self._kept(base)
             if not self._is_filtering:
                 for run in filter(None, (kept[:1], kept[1:])):
