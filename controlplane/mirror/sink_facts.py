@@ -80,12 +80,19 @@ def sink_of_commit(extra: Mapping[str, Any]) -> dict[str, Any]:
             "id": text(extra.get(ID_KEY), most=100),
             "epoch": _count(extra.get(EPOCH_KEY)),
             "topic": text(extra.get(TOPIC_KEY), most=249),
-            "offsets": offsets[:OFFSETS_CHARS_MAX],
+            "offsets": _cut_offsets(offsets),
             "bad": _count(extra.get(LETTERS_KEY) or extra.get(DEAD_LETTER_ROWS_KEY)),
             "gaps": _count(extra.get(GAPS_KEY)),
             "letters": letters[:LETTER_FILES_KEPT],
         }
     }
+
+
+def _cut_offsets(offsets: str) -> str:
+    """Return the offsets within the limit, without half of a pair: a cut number is another one."""
+    if len(offsets) <= OFFSETS_CHARS_MAX:
+        return offsets
+    return offsets[: OFFSETS_CHARS_MAX + 1].rpartition(",")[0]
 
 
 def committed_offsets(sink: Mapping[str, Any]) -> dict[int, int]:

@@ -45,7 +45,7 @@ def rows(ts: int, *keys: str) -> pa.Table:
 
 
 @pytest.mark.sampled(every=2)
-@pytest.mark.parametrize("table_type", [COW, MOR])
+@pytest.mark.parametrize("table_type", [pytest.param(COW, marks=pytest.mark.slow), MOR])
 def test_a_table_lives_in_a_bucket(make: MakeTable, table_type: str) -> None:
     table = make(table_type)
     first = table.write(rows(1, "a1", "a2", "b1"), options=OPTIMISTIC)
@@ -159,7 +159,7 @@ def test_no_error_and_no_object_holds_credentials(make: MakeTable, location: str
     assert not any(secret.encode() in content for content in objects)
 
 
-@pytest.mark.parametrize("table_type", [COW, MOR])
+@pytest.mark.parametrize("table_type", [COW, pytest.param(MOR, marks=pytest.mark.slow)])
 def test_statements_and_windows_of_changes(make: MakeTable, table_type: str) -> None:
     table = make(table_type)
     first = table.write(rows(1, "a1", "b1"), options=OPTIMISTIC)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
+from controlplane.mirror import sink_facts
 from controlplane.mirror.models import InstantRecord, SinkParticipant, SinkRecord
 from controlplane.mirror.queries.sinks import (
     letter_commits,
@@ -32,6 +33,7 @@ from tests.support.sinks import (
 from workers.ports import system_ports
 from workers.sink.epoch import acquire_epoch
 from workers.sink.places import SinkPlaces
+from workers.sink.sink_commits import OFFSETS_KEY
 from workers.sink.state_file import SinkState, put_state
 from workers.sink.stop_request import StopKind, StopRequest, request_stop
 
@@ -171,6 +173,15 @@ def test_long_offsets_are_kept_whole(lake: Lake) -> None:
 
     assert sink_rows(lake.row)[0].partitions == 900
     assert participants(record(lake), after=898)[0].table_offset == 10**15 + 899
+
+
+def test_too_many_offsets_are_cut_between_two_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sink_facts, "OFFSETS_CHARS_MAX", 9)
+    commit = {OFFSETS_KEY: "0=12,1=345,2=6"}
+
+    facts = sink_facts.sink_of_commit(commit)["sink"]
+
+    assert sink_facts.committed_offsets(facts) == {0: 12}
 
 
 def test_commits_that_left_records_out_are_listed(lake: Lake) -> None:

@@ -66,6 +66,7 @@ def test_tasks_import_only_the_packages_that_clusters_are_asked_for() -> None:
     assert import_alone(SPARK | TABLES | OF_PANDAS, *TASKS) == "imported\n"
 
 
+@pytest.mark.slow
 def test_tasks_of_a_sink_import_a_kafka_client_as_well() -> None:
     allowed = SPARK | TABLES | OF_PANDAS
 
