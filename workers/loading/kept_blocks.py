@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
+import weakref
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
@@ -34,9 +35,11 @@ class KeptBlock:
     """Where the batch begins in the file, and its bytes."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class KeptBlocks:
-    """Blocks in the order of their files, as far as they were kept."""
+    """Blocks in the order of their files, as far as they were kept. Their file on disk is closed
+    with the object, also by the garbage collector.
+    """
 
     _by_file: dict[int, list[KeptBlock]] = field(default_factory=dict)
     _memory_bytes: int = 0
@@ -68,7 +71,8 @@ class KeptBlocks:
             return None
         try:
             if self._file is None:
-                self._file = tempfile.TemporaryFile(prefix="sluice-load-")  # noqa: SIM115 - `self`
+                self._file = tempfile.TemporaryFile(prefix="sluice-load-")  # noqa: SIM115 - below
+                weakref.finalize(self, self._file.close)
             self._file.seek(self._disk_bytes)
             sink: Any = self._file
             with pa.ipc.new_stream(sink, batch.schema) as writer:

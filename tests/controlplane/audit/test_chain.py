@@ -196,7 +196,7 @@ def test_a_row_beside_another_of_its_number_is_seen(chain: list[AuditEvent], sql
         sql(f"ALTER TABLE copied RENAME TO {EVENTS}")
     else:
         sql(f"ALTER TABLE {EVENTS} DROP CONSTRAINT audit_auditevent_sequence_key")
-    sql(copy_of(chain[2], "sequence", new_id="500"))
+    sql(copy_of(chain[2], "sequence", new_id="id + 500"))
 
     assert kind_and_place() == ("inserted", 3)
 
@@ -211,7 +211,7 @@ def test_a_row_that_something_else_inserted_is_seen_once_it_is_in_the_chain(
     assert kind_and_place() == ("changed", 7)
 
 
-def copy_of(event: AuditEvent, sequence: str, *, who: str = "who", new_id: str = "700") -> str:
+def copy_of(event: AuditEvent, sequence: str, *, who: str = "who", new_id: str = "id + 700") -> str:
     others = "at, what, object, reason, plan_hash, result, request_id, details, version, digest"
     return (
         f"INSERT INTO {EVENTS} (id, who, sequence, previous_hash, hash, {others})"

@@ -4,6 +4,7 @@ block is decoded as values or, as the option `escape` demands, as texts.
 
 from __future__ import annotations
 
+import gc
 import io
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from workers.errors import InvalidInput
 from workers.loading import kept_blocks
 from workers.loading import text as csv_text
+from workers.loading.findings import LoadCounts
 from workers.loading.options import load_options
 from workers.loading.reader import InputFile, open_rows, read_rows
 
@@ -101,3 +103,20 @@ def test_refusal_of_a_late_block_names_its_line() -> None:
 
     assert "line=42" in refusal
     assert "column=v" in refusal
+
+
+def test_the_file_on_disk_is_closed_when_a_reader_is_collected_in_a_cycle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Python warns of a file that it has to close itself; pytest makes an error of that."""
+    monkeypatch.setattr(kept_blocks, "MEMORY_BYTES", 0)
+    blocks = kept_blocks.KeptBlocks()
+    blocks.add(0, pa.RecordBatch.from_pydict({"id": [1]}), 1, 1, LoadCounts())
+    file: Any = blocks._file
+    cycle: list[Any] = [blocks]
+    cycle.append(cycle)
+
+    del blocks, cycle
+    gc.collect()
+
+    assert file.closed
