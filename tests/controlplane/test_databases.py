@@ -19,15 +19,10 @@ pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parents[2]
 _ON_SQLITE = (
-    "tests/controlplane/api/test_audit.py",
     "tests/controlplane/audit/test_chain.py",
     "tests/controlplane/home/test_hours.py",
-    "tests/controlplane/home/test_lines.py",
     "tests/controlplane/mirror/test_comparing.py",
-    "tests/controlplane/mirror/test_history_counts.py",
     "tests/controlplane/mirror/test_quiet_looks.py",
-    "tests/controlplane/mirror/test_rounds.py",
-    "tests/controlplane/operations/test_approvals.py",
     "tests/controlplane/operations/test_schedules.py",
     "tests/controlplane/test_read_together.py",
     "tests/controlplane/tables/test_table_changes.py",
