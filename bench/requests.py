@@ -116,14 +116,9 @@ def pages(folder: Path) -> Iterator[Line]:
     """The set `pages`: what the server spends on each page, with SQLite alone. Two minutes. Raises
     JobFailed for an answer that is an error.
     """
-    shutil.rmtree(folder, ignore_errors=True)
-    with ExitStack() as stack:
-        redis = stack.enter_context(redis_server("of-the-bench"))
-        file = str(folder / "home" / "db.sqlite3")
-        environment = _environment(folder, file, redis.address, find_free_port())
+    with _sqlite_server(folder) as (stack, environment):
         mirror, slug, headers = _fill(folder, environment, stack)
         yield from _of_server(mirror, "SQLite", slug, headers)
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def timeline_windows(folder: Path) -> Iterator[Line]:
@@ -131,11 +126,7 @@ def timeline_windows(folder: Path) -> Iterator[Line]:
     by the length of its window: processor time and size of the answer, with SQLite. Raises
     JobFailed for an answer that is an error.
     """
-    shutil.rmtree(folder, ignore_errors=True)
-    with ExitStack() as stack:
-        redis = stack.enter_context(redis_server("of-the-bench"))
-        file = str(folder / "home" / "db.sqlite3")
-        environment = _environment(folder, file, redis.address, find_free_port())
+    with _sqlite_server(folder) as (stack, environment):
         mirror, slug, headers = _fill(folder, environment, stack, tables=1)
         mirror.do("count_history")
         end_ms = SystemClock().now_ms() - _AN_HOUR_MS
@@ -155,19 +146,14 @@ def timeline_windows(folder: Path) -> Iterator[Line]:
                 f"{what}: processor, p95", _LIMIT, p95_ms / 1000, None, p95_ms, _WINDOW, spent
             )
             yield Line(f"{what}: size", _LIMIT, None, None, spent["bytes"] / 1000, _WINDOW_SIZE)
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def data_page(folder: Path, *, rows: int = DATA_ROWS) -> Iterator[Line]:
     """The set `data_page`: seconds and memory to open the page Data of a table of ten million rows,
     with SQLite. Raises JobFailed for an answer that is an error.
     """
-    shutil.rmtree(folder, ignore_errors=True)
-    (folder / "lake").mkdir(parents=True)
-    with ExitStack() as stack:
-        redis = stack.enter_context(redis_server("of-the-bench"))
-        file = str(folder / "home" / "db.sqlite3")
-        environment = _environment(folder, file, redis.address, find_free_port())
+    with _sqlite_server(folder) as (stack, environment):
+        (folder / "lake").mkdir(parents=True)
         environment["SLUICE_TABLE_ROOTS"] = str(folder / "lake")
         _prepare(folder, environment)
         node = stack.enter_context(engine("data_page", folder, environment=environment))
@@ -185,6 +171,18 @@ def data_page(folder: Path, *, rows: int = DATA_ROWS) -> Iterator[Line]:
             yield Line(f"{what}: opens", _LIMIT, seconds, None, seconds, _OPENS, details)
             peak_mb = max(visit.answer["peak_bytes"] for visit in opened) / 1_000_000
             yield Line(f"{what}: memory", _LIMIT, None, None, peak_mb, _READER_MEMORY)
+
+
+@contextmanager
+def _sqlite_server(folder: Path) -> Iterator[tuple[ExitStack, dict[str, str]]]:
+    """Yield the environment of a node with SQLite in an empty folder, which goes afterwards, and a
+    stack that ends before its Redis does.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    with redis_server("of-the-bench") as redis, ExitStack() as stack:
+        file = str(folder / "home" / "db.sqlite3")
+        yield stack, _environment(folder, file, redis.address, find_free_port())
     shutil.rmtree(folder, ignore_errors=True)
 
 
