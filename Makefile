@@ -143,7 +143,7 @@ DEPLOY_ENV := var/deploy-env
 .PHONY: check-deploy
 check-deploy: setup ## Validate the manifests of Kubernetes, the units of systemd and the Containerfile.
 	@[ -x $(DEPLOY_ENV)/bin/kubernetes-validate ] || { '$(PYTHON_BIN)' -m venv $(DEPLOY_ENV) && \
-		$(DEPLOY_ENV)/bin/pip install --quiet --disable-pip-version-check --requirement requirements-deploy.txt; }
+		$(DEPLOY_ENV)/bin/pip install --quiet --disable-pip-version-check --requirement deploy/requirements.txt; }
 	@$(RUN) -m pytest -q tests/deploy
 
 .PHONY: language
