@@ -32,8 +32,8 @@ UNREADABLE = (pa.ArrowException, OSError, ValueError)
 
 # Row groups bound what a reader or a rewrite holds at once, and let key ranges skip some.
 ROW_GROUP_ROWS: Final = 16_384
-"""Statistics leave out more the fewer rows a group has, and nobody reads less of a column than a
-row group has of it. Writers of other sizes lose: docs/performance.md has the figures.
+"""The fewer rows a group has, the more of a file its statistics leave out, because a column is read
+by whole groups. docs/performance.md has the figures of other sizes.
 """
 _WIDE_COLUMNS: Final = 64
 """Each column of a row group costs some bytes of the footer and some time. Files with more columns

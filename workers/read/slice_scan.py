@@ -212,7 +212,8 @@ class SliceScan:
         if any(rows.num_rows for rows in waiting):
             rest = base.parts(self._stored(late), run)
             for rows, part in zip(waiting, rest, strict=True):
-                yield self._with_late(rows, part, slice_, late)
+                if rows.num_rows:
+                    yield self._with_late(rows, part, slice_, late)
 
     def _number_rows(self, part: pa.Table, slice_: FileSlice, names: Collection[str]) -> pa.Table:
         """These columns of `part`, and the place of each row in it."""
