@@ -22,8 +22,7 @@ from controlplane.audit.shell import shell_user
 from controlplane.connections.models import Connection
 from controlplane.encryption import CHANNELS, CONNECTIONS, Seal, SealBroken
 from controlplane.node.backup import archive, postgresql, sqlite
-from controlplane.node.backup.archive import Manifest
-from controlplane.node.backup.errors import BackupFailed
+from controlplane.node.backup.archive import BackupFailed, Manifest
 from controlplane.node.identity import read_identity
 from controlplane.node.living import processes_of
 from controlplane.node.migrating import HomeTooOld, migrate

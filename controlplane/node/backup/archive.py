@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Final
 
-from controlplane.node.backup.errors import BackupFailed
 from workers.storage.settled_names import sync_directory
 
 FORMAT: Final = 1
@@ -24,6 +23,10 @@ DUMP: Final = "database"
 SECRETS: Final = "secrets.json"
 _CHUNK_BYTES: Final = 1 << 20
 _MANIFEST_BYTES_MAX: Final = 16 << 20
+
+
+class BackupFailed(Exception):
+    """The text states what happened, to what, and what to do. Nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Final
 
 from django.db import DatabaseError, connection, transaction
 
-from controlplane.node.backup.errors import BackupFailed
+from controlplane.node.backup.archive import BackupFailed
 
 _PROGRAMS: Final = Path("/usr/lib/postgresql")
 _REPLACED: Final = "sluice_replaced"

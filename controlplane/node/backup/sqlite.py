@@ -12,7 +12,7 @@ from typing import Final
 
 from django.db import connection
 
-from controlplane.node.backup.errors import BackupFailed
+from controlplane.node.backup.archive import BackupFailed
 from workers.storage.settled_names import sync_directory
 
 _BESIDE: Final = ("-wal", "-shm")

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from controlplane.node.backup.actions import do_back_up
-from controlplane.node.backup.errors import BackupFailed
+from controlplane.node.backup.archive import BackupFailed
 from controlplane.node.places import places_from
 
 

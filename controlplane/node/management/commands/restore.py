@@ -11,7 +11,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from controlplane.node.backup.actions import do_restore, find_broken_seals, has_same_key
-from controlplane.node.backup.errors import BackupFailed
+from controlplane.node.backup.archive import BackupFailed
 from controlplane.node.backup.from_storage import LOST, restore_from_storage
 from controlplane.node.migrating import migrate
 from controlplane.node.places import places_from
