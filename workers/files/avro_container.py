@@ -23,16 +23,16 @@ AvroSchema = dict[str, Any]
 
 @functools.lru_cache(maxsize=256)
 def parsed(avro_json: str) -> Any:
-    """A schema as fastavro wants it. Raises MalformedTable."""
+    """Parse a schema for fastavro. Raises MalformedTable."""
     try:
         # `_write_hint` off: the result is cached and shared, so nothing may be added to it later.
         return fastavro.parse_schema(limited_schema(avro_json), _write_hint=False)
-    except Exception as error:  # whatever the text is, it is no schema
+    except Exception as error:  # Any text that is not a schema, for any reason.
         raise MalformedTable("not an avro schema", text=avro_json[:200]) from error
 
 
 def encode_record(schema: Mapping[str, Any], record: Mapping[str, Any]) -> bytes:
-    """The container of `record`, whose fields are those of `schema`."""
+    """Return the container of `record`, whose fields are those of `schema`."""
     avro = parsed(json.dumps(schema))
     datum = io.BytesIO()
     fastavro.schemaless_writer(datum, avro, dict(record))
@@ -43,7 +43,7 @@ def encode_record(schema: Mapping[str, Any], record: Mapping[str, Any]) -> bytes
 
 
 def decode_record(content: bytes) -> dict[str, Any]:
-    """The one record of a container, whatever schema it was written with. Raises MalformedTable."""
+    """Return the only record of a container, by the schema in it. Raises MalformedTable."""
     check_container(content)
     try:
         records = list(fastavro.reader(io.BytesIO(content)))

@@ -25,7 +25,7 @@ _KINDS = _PRIMITIVES | {"fixed", "enum", "array", "map", "record"}
 
 
 def encode_rows(table: pa.Table, avro: Mapping[str, Any]) -> Encoded:
-    """Each row as a datum of the record schema `avro`, whose fields are the table's columns.
+    """Encode each row as a datum of the record schema `avro`, whose fields are the table's columns.
 
     Raises InvalidInput for a null where the schema requires a value, UnsupportedTable.
     """
@@ -36,7 +36,7 @@ def encode_rows(table: pa.Table, avro: Mapping[str, Any]) -> Encoded:
 
 
 def varints(values: Any) -> Encoded:
-    """Avro's int and long: zigzag, seven bits a byte, least first."""
+    """Encode Avro's int and long: zigzag, seven bits a byte, lowest bits first."""
     numbers = np.asarray(values, dtype=np.int64)
     zigzag = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
     width = max(1, -(-int(zigzag.max(initial=0)).bit_length() // 7))
@@ -49,39 +49,39 @@ def varints(values: Any) -> Encoded:
 
 
 def texts(array: pa.Array[Any]) -> Encoded:
-    """Avro's string and bytes: the length, then the bytes."""
+    """Encode Avro's string and bytes: the length, then the bytes."""
     plain: Any = array.cast(pa.binary())
     content: Any = pc.fill_null(plain, b"")
     return joined(varints(lengths_of(content)), content)
 
 
 def joined(*parts: Encoded | bytes) -> Encoded:
-    """Element by element; a bytes part stands in every element."""
-    scalars: list[Any] = [pa.scalar(one) if isinstance(one, bytes) else one for one in parts]
+    """Join the parts element by element; a bytes part is repeated in every element."""
+    scalars: list[Any] = [pa.scalar(part) if isinstance(part, bytes) else part for part in parts]
     encoded: Any = pc.binary_join_element_wise(*scalars, pa.scalar(b""))
     return encoded  # type: ignore[no-any-return]
 
 
 def lengths_of(encoded: Encoded) -> Any:
-    """The size of each element in bytes, as a numpy array."""
+    """Return the size of each element in bytes, as a numpy array."""
     return np.diff(_offsets(encoded))
 
 
 def content_of(encoded: Encoded) -> bytes:
-    """All elements one after the other."""
+    """Return all elements as contiguous bytes."""
     offsets = _offsets(encoded)
     data = encoded.buffers()[2]
     return data.to_pybytes()[offsets[0] : offsets[-1]] if data is not None else b""
 
 
 def binary(lengths: Any, data: Any) -> Encoded:
-    """Elements of these lengths, cut from `data`."""
+    """Build elements of these lengths, cut from `data`."""
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     return _cut(offsets, np.ascontiguousarray(data, dtype=np.uint8))
 
 
 class _Encoder:
-    """Remembers named types, which Avro defines once and then refers to by name."""
+    """An encoder that remembers named types, which Avro defines once and then refers to by name."""
 
     def __init__(self) -> None:
         self._named: dict[str, Mapping[str, Any]] = {}
@@ -110,7 +110,7 @@ class _Encoder:
         return encoded  # type: ignore[no-any-return]
 
     def value(self, array: Any, avro: Any, name: str) -> Encoded:
-        """Null elements get some encoding, which nobody looks at."""
+        """Encode values; null elements get some encoding, which is never read."""
         kind, avro = self._resolved(avro)
         match kind:
             case "boolean":
@@ -140,7 +140,9 @@ class _Encoder:
                 return self.record(_present_fields(array), avro, len(array))
 
     def _resolved(self, avro: Any) -> tuple[str, Any]:
-        """The kind, and the schema that says more; a name stands for what it named before."""
+        """Return the kind, and the schema with its details; a name refers to an earlier
+        definition.
+        """
         if isinstance(avro, str):
             return (avro, {}) if avro in _PRIMITIVES else self._resolved(self._named[avro])
         kind = avro["type"]
@@ -156,7 +158,9 @@ def _full_name(avro: Mapping[str, Any]) -> str:
 
 
 def _present_fields(array: Any) -> list[Any]:
-    """The children; below a null struct they are not null themselves where they must not be."""
+    """Return the children; below a null struct they are not null themselves where they must
+    not be.
+    """
     return [array.field(at) for at in range(array.type.num_fields)]
 
 
@@ -176,7 +180,7 @@ def _fixed(array: Any, size: int) -> Encoded:
 
 
 def _decimals(array: Any, size: int | None) -> Encoded:
-    """Two's complement, greatest byte first, in `size` bytes."""
+    """Encode as two's complement, greatest byte first, in `size` bytes."""
     size = size or _DECIMAL_BYTES
     if size > _DECIMAL_BYTES:
         raise UnsupportedTable("decimal is stored in more bytes than it needs", bytes=size)
@@ -186,7 +190,7 @@ def _decimals(array: Any, size: int | None) -> Encoded:
 
 
 def _blocks(offsets: Any, items: Encoded) -> Encoded:
-    """Lists: how many, the items, and a zero that ends them."""
+    """Encode lists: their counts, the items, and a zero that ends them."""
     counts = np.diff(offsets)
     starts = _offsets(items)[offsets]
     data: Any = items.buffers()[2] or b""
@@ -209,6 +213,8 @@ def _cut(offsets: Any, data: Any) -> Encoded:
 
 
 def _whole(column: pa.ChunkedArray[Any]) -> Any:
-    """One array from the start of its buffers, so that offsets of nested values are their own."""
+    """Return a single array from the start of its buffers, so that offsets of nested values are its
+    own.
+    """
     array: Any = column.combine_chunks()
     return array.take(pa.array(np.arange(len(array)))) if array.offset else array

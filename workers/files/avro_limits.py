@@ -1,8 +1,8 @@
-"""What an Avro schema of others may be, and what a container of others may hold (threat T20).
+"""Limits for Avro schemas and containers of other writers (threat T20).
 
-A schema comes with the file, so the file decides what its bytes stand for. Where the items of an
-array take no byte, ten bytes stand for as many of them as memory holds; a compressed block stands
-for a thousand times its size. Both are refused before anything is decoded.
+A schema comes with the file, so the file decides what its bytes mean. Where the items of an array
+take no byte, ten bytes could describe as many of them as memory holds; a compressed block could be
+a thousand times its size. Both are rejected before anything is decoded.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ SCHEMA_CHARS_MAX: Final = 4 << 20
 NODES_MAX: Final = 100_000
 DEPTH_MAX: Final = 64
 INFLATED_BYTES_MAX: Final = 256 << 20
-"""Of the blocks of one container."""
+"""The limit for the blocks of one container."""
 _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
 _NOTHING: Final = frozenset({"null"})
 
 
 def limited_schema(text: str) -> Any:
-    """The JSON of a schema. Raises MalformedTable, and ValueError for what is no JSON."""
+    """Parse the JSON of a schema. Raises MalformedTable, and ValueError for invalid JSON."""
     if len(text) > SCHEMA_CHARS_MAX:
         raise MalformedTable("avro schema is too long", chars=len(text))
     avro = read_json(text)
@@ -37,15 +37,15 @@ def limited_schema(text: str) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def _check_schema(text: bytes) -> None:
-    """A table's files have a few schemas. Raises MalformedTable."""
+    """Check a schema, of which a table's files have a few. Raises MalformedTable."""
     try:
         limited_schema(text.decode())
     except ValueError as error:
-        raise MalformedTable("avro container's schema is no json") from error
+        raise MalformedTable("avro container's schema is not valid JSON") from error
 
 
 class _Walk:
-    """Remembers named types by whether their values take no byte."""
+    """A walk that remembers for each named type whether its values take no byte."""
 
     def __init__(self) -> None:
         self._named: dict[str, bool] = {}
@@ -70,7 +70,7 @@ class _Walk:
                 # Until it is known, one that holds itself takes what the rest of it takes.
                 name = str(avro.get("name", "")).rpartition(".")[2]
                 self._named[name] = True
-                kinds = [self._field(one, depth + 1) for one in fields]
+                kinds = [self._field(field, depth + 1) for field in fields]
                 self._named[name] = all(kinds)
                 return self._named[name]
             case {"type": "fixed", "size": size}:
@@ -87,8 +87,8 @@ class _Walk:
 
 
 def check_container(content: bytes) -> None:
-    """Refuse, as MalformedTable, a codec that Hudi does not write and blocks that hold too
-    much; of what is no container at all whoever decodes it tells.
+    """Check that the codec is one that Hudi writes, and that the blocks are not too large when they
+    are decompressed. Content that is not a container is left to its decoder. Raises MalformedTable.
     """
     if not content.startswith(_MAGIC):
         return
@@ -138,7 +138,7 @@ def _bytes(stream: io.BytesIO) -> bytes:
 
 
 def _long(stream: io.BytesIO) -> int:
-    """A zigzag number of at most ten bytes."""
+    """Read a zigzag number of at most ten bytes."""
     number = 0
     for shift in range(0, 70, 7):
         byte = stream.read(1)

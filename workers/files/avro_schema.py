@@ -31,7 +31,7 @@ class Scalar:
     precision: int | None = None
     scale: int | None = None
     name: str | None = None
-    """Of a fixed or an enum: part of equality."""
+    """The name of a fixed or an enum: part of equality."""
     size: int | None = None
     symbols: tuple[str, ...] = ()
 
@@ -49,7 +49,7 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value stands: its type, and whether it may be null."""
+    """The type of a value, and whether it may be null."""
 
     type: AvroType
     is_nullable: bool
@@ -101,7 +101,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """A record, or an error: its fields in order. A record's own name is no part of it."""
+    """A record, or an error: its fields in order. A record's own name does not belong to it."""
 
     fields: tuple[Field, ...]
     is_error: bool = False
@@ -111,7 +111,7 @@ class Struct:
         object.__setattr__(self, "_by_name", {field.name: field for field in self.fields[::-1]})
 
     def field(self, name: str) -> Field | None:
-        """The field of exactly this name, or None."""
+        """Return the field of exactly this name, or None."""
         return self._by_name.get(name)
 
     def __str__(self) -> str:
@@ -122,7 +122,7 @@ AvroType = Scalar | ListOf | MapOf | AnyOf | Struct
 
 
 def record_of_json(text: str) -> dict[str, Any]:
-    """A record schema as the dict it is written as. Raises MalformedTable."""
+    """Parse a record schema to a dict. Raises MalformedTable."""
     try:
         avro = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -133,7 +133,7 @@ def record_of_json(text: str) -> dict[str, Any]:
 
 
 def parse_record(avro: Mapping[str, Any]) -> Struct:
-    """The tree of a table's record schema.
+    """Return the tree of a table's record schema.
 
     Raises MalformedTable, UnsupportedTable for a recursive type and for VARIANT and its like.
     """
@@ -283,8 +283,8 @@ _LOGICAL_ARROW: dict[tuple[str, str], pa.DataType] = {
 
 
 def arrow_type(avro_type: AvroType) -> pa.DataType:
-    """The Arrow type of an Avro type, nested ones included. Raises UnsupportedTable for a union of
-    several types, or a decimal that Arrow has not.
+    """Return the Arrow type of an Avro type, nested ones included. Raises UnsupportedTable for a
+    union of several types, or a decimal that Arrow has not.
     """
     match avro_type:
         case Scalar(logical="decimal", precision=precision, scale=scale):
@@ -306,5 +306,7 @@ def arrow_type(avro_type: AvroType) -> pa.DataType:
 
 
 def arrow_fields(fields: tuple[Field, ...]) -> list[pa.Field[Any]]:
-    """Nullable at every level: what is required is checked on writing, not declared in memory."""
+    """Return nullable fields at every level: required values are checked on writing, not in
+    memory.
+    """
     return [pa.field(field.name, arrow_type(field.place.type)) for field in fields]

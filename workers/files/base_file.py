@@ -1,4 +1,4 @@
-"""Base files: Parquet with meta columns, and the footer keys that Hudi's own writers look for."""
+"""Base files: Parquet with meta columns, and the footer keys that Hudi's own writers require."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ AVRO_SCHEMA_KEY = "parquet.avro.schema"
 
 @dataclass(frozen=True, slots=True)
 class BaseFileSize:
-    """What a base file that was just written holds."""
+    """The rows and bytes of a base file that was just written."""
 
     rows: int
     bytes: int
@@ -69,10 +69,10 @@ def write_base_parts(
     more_footer: Callable[[], dict[str, str]] = dict,
     key_filter: KeyFilter | None = None,
 ) -> BaseFileSize:
-    """Write a base file of these parts, with about one row group in memory; at least one part, even
-    empty. Gives rows and bytes.
+    """Write a base file of these parts, with about one row group in memory, and return its rows and
+    bytes. It needs at least one part, even an empty one.
 
-    `more_footer` is asked when all parts have passed; `key_filter` learns the file's keys and is
+    `more_footer` is called when all parts have passed; `key_filter` receives the file's keys and is
     kept in the footer.
 
     Raises InvalidInput when the path exists, and whatever `parts` raises, with a file left behind
@@ -113,7 +113,9 @@ class _KeysOfFile:
 
 
 def _row_groups(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The rows of `parts` in pieces that are neither tiny nor much larger than a row group."""
+    """Yield the rows of `parts` in pieces that are neither tiny nor much larger than a row
+    group.
+    """
     held: list[pa.Table] = []
     rows = size = 0
     for part in parts:
@@ -129,7 +131,7 @@ def _row_groups(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
 def write_parquet(
     stream: Any, table: pa.Table, *, footer: dict[str, str], codec: Codec, level: int | None
 ) -> None:
-    """One Parquet file in the form that both readers take: no Arrow schema in the footer."""
+    """Write a Parquet file that both readers accept: no Arrow schema in the footer."""
     _write_row_groups(stream, iter([table]), lambda: footer, codec, level)
 
 
@@ -140,7 +142,7 @@ def _write_row_groups(
     codec: Codec,
     level: int | None,
 ) -> int:
-    """The number of rows. `footer` is asked when they are written."""
+    """Write row groups and return the number of rows. `footer` is called when they are written."""
     first = next(groups).replace_schema_metadata(None)
     rows = 0
     rows_each = choose_row_group_rows(first.num_columns)
@@ -167,8 +169,8 @@ def choose_row_group_rows(columns: int) -> int:
 
 
 def read_parquet(stream: Any, columns: list[str] | None = None) -> pa.Table:
-    """The rows of a Parquet file, or these columns of them. Raises one of UNREADABLE when the
-    content is damaged, UnsupportedTable.
+    """Return the rows of a Parquet file, with all or these columns. Raises an error of UNREADABLE
+    when the content is damaged, UnsupportedTable.
     """
     file = parquet_file(stream)
     check_calendar(file)
@@ -181,7 +183,8 @@ def read_parquet(stream: Any, columns: list[str] | None = None) -> pa.Table:
 
 
 def read_base_file(storage: Storage, path: str, columns: list[str] | None = None) -> pa.Table:
-    """The rows as they were written, with those of `columns` that the file has, in that order.
+    """Return the rows as they were written, with those of `columns` that the file has, in that
+    order.
 
     Raises NotFound, MalformedTable.
     """
@@ -193,8 +196,8 @@ def read_base_file(storage: Storage, path: str, columns: list[str] | None = None
 
 
 def highest_in_base_file(storage: Storage, path: str, field: pa.Field[Any]) -> int | None:
-    """The greatest value of a whole number, date or time column by the footer, in the type's own
-    unit; None where the footer does not say it, or has the column in another type.
+    """Return the greatest value of a whole number, date or time column by the footer, in the type's
+    own unit; None if the footer lacks it, or has the column in another type.
 
     Raises NotFound, MalformedTable.
     """
@@ -208,7 +211,7 @@ def highest_in_base_file(storage: Storage, path: str, field: pa.Field[Any]) -> i
 
 
 def highest_of(metadata: pq.FileMetaData, schema: pa.Schema, field: pa.Field[Any]) -> int | None:
-    """As `highest_in_base_file`, of a footer that was read."""
+    """Return the same as `highest_in_base_file`, from a footer that was read."""
     counts = pa.types.is_integer(field.type) or pa.types.is_temporal(field.type)
     if not counts or field.name not in schema.names or schema.field(field.name).type != field.type:
         return None
@@ -225,10 +228,11 @@ def highest_of(metadata: pq.FileMetaData, schema: pa.Schema, field: pa.Field[Any
 def iterate_base_file(
     storage: Storage, path: str, columns: list[str] | None = None
 ) -> Iterator[pa.Table]:
-    """As `read_base_file`, some rows at a time, so that memory does not grow with the file."""
+    """Yield the rows of `read_base_file` in batches, so that memory does not grow with the file."""
     with storage.open_data(path) as stream:
         try:
-            # It reads nothing ahead, or the whole row group were held beside its decoded batches.
+            # Without reading ahead: the whole row group would be in memory with its decoded
+            # batches.
             file = parquet_file(stream)
             check_calendar(file)
             for batch in file.iter_batches(batch_rows(file), columns=columns, use_threads=False):
@@ -239,15 +243,15 @@ def iterate_base_file(
 
 
 def batch_rows(file: OpenParquet, most: int = _BATCH_ROWS) -> int:
-    """How many rows a batch has: fewer where they are wide."""
+    """Return the number of rows of a batch: fewer if they are wide."""
     metadata = file.metadata
     groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
-    row_bytes = sum(one.total_byte_size for one in groups) / max(1, metadata.num_rows)
+    row_bytes = sum(group.total_byte_size for group in groups) / max(1, metadata.num_rows)
     return max(1024, min(most, int(_BATCH_BYTES / max(1.0, row_bytes))))
 
 
 def read_avro_schema(storage: Storage, path: str) -> str | None:
-    """The Avro schema in the footer, meta columns included; None when there is none.
+    """Return the Avro schema in the footer, meta columns included, or None if there is none.
 
     Raises NotFound, MalformedTable.
     """
@@ -255,12 +259,14 @@ def read_avro_schema(storage: Storage, path: str) -> str | None:
 
 
 def read_footer_keys(storage: Storage, path: str) -> FooterKeys:
-    """What the footer says of the file's record keys. Raises NotFound, MalformedTable."""
+    """Return the footer's information about the file's record keys. Raises NotFound,
+    MalformedTable.
+    """
     return FooterKeys.from_footer(read_footer(storage, path))
 
 
 def read_footer(storage: Storage, path: str) -> dict[str, str]:
-    """What the footer says beside the rows. Raises NotFound, MalformedTable."""
+    """Return the key-value metadata of the footer. Raises NotFound, MalformedTable."""
     with storage.open_data(path) as stream:
         try:
             footer = parquet_file(stream).metadata.metadata or {}

@@ -1,5 +1,5 @@
-"""Which of some record keys a base file holds, exactly: the key column is read, but only those row
-groups of it whose statistics leave one of the keys open.
+"""Exact lookup of record keys in a base file: the key column is read, but only in row groups whose
+statistics do not exclude all keys.
 """
 
 from __future__ import annotations
@@ -43,30 +43,30 @@ class SortedKeys(Sequence[str]):
         return self.array[at].as_py()
 
     def span(self, least: str, greatest: str) -> slice:
-        """Positions of the keys between the two, both inclusive."""
+        """Return the positions of the keys between the two, both inclusive."""
         # Python compares text by code points, which is the order of UTF-8 bytes.
         return slice(bisect.bisect_left(self, least), bisect.bisect_right(self, greatest))
 
     def positions_of(self, stored: Texts, within: slice) -> Positions:
-        """Positions of those keys `within` that `stored` has, ascending."""
+        """Return the positions of those keys `within` that `stored` has, ascending."""
         mine = self.array.slice(within.start, within.stop - within.start)
         # The hash table is made of the fewer.
         if len(stored) < len(mine):
             held: Any = pc.is_in(mine, value_set=_single(stored))
             positions: Positions = np.flatnonzero(held.to_numpy(zero_copy_only=False))
         else:
-            met: Any = pc.index_in(_single(stored), value_set=mine).drop_null()
-            positions = np.unique(met.to_numpy())
+            matches: Any = pc.index_in(_single(stored), value_set=mine).drop_null()
+            positions = np.unique(matches.to_numpy())
         return np.asarray(positions + within.start, np.int64)
 
     @property
     def everything(self) -> slice:
-        """The span of all keys."""
+        """Return the span of all keys."""
         return slice(0, len(self.array))
 
 
 def held_keys(storage: Storage, path: str, keys: SortedKeys) -> Positions:
-    """Positions of those `keys` that the file has. Raises NotFound, MalformedTable."""
+    """Return the positions of those `keys` that the file has. Raises NotFound, MalformedTable."""
     with storage.open_data(path) as stream:
         try:
             file = parquet_file(stream)

@@ -1,5 +1,5 @@
-"""A base file that is open: its footer at once, its rows some at a time, of chosen row groups and
-columns. Whoever reads chooses by the footer, and may come back for other columns of the same rows.
+"""An open base file: its footer immediately, its rows in batches, of chosen row groups and columns.
+The reader chooses by the footer, and may return for other columns of the same rows.
 """
 
 from __future__ import annotations
@@ -23,23 +23,25 @@ from workers.storage.base import Storage
 
 @dataclass(frozen=True, slots=True)
 class OpenBaseFile:
-    """Read by the thread that asks and no other."""
+    """An open file that only the thread which opened it reads."""
 
     path: str
     file: OpenParquet
     stream: Any
     dictionary_texts: frozenset[str]
     rows_most: int
-    """Of a batch. Worked out once: a file may have a hundred thousand row groups."""
+    """The limit of rows in a batch, computed once: a file may have a hundred thousand row
+    groups.
+    """
 
     @property
     def footer(self) -> pq.FileMetaData:
-        """What the file says of its row groups."""
+        """The footer, with the file's row groups."""
         return self.file.metadata
 
     @property
     def stored(self) -> pa.Schema:
-        """The file's columns as Arrow sees them."""
+        """The file's columns as Arrow types."""
         return self.file.schema_arrow
 
     def parts(self, columns: Collection[str], row_groups: list[int]) -> Iterator[pa.Table]:
@@ -76,7 +78,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.Table:
 
 @contextmanager
 def open_base_file(storage: Storage, path: str) -> Iterator[OpenBaseFile]:
-    """The file, for as long as the block runs; its footer is read once and kept.
+    """Open the file for the duration of the block; its footer is read once and kept.
 
     Raises NotFound, MalformedTable, UnsupportedTable.
     """
@@ -92,7 +94,7 @@ def open_base_file(storage: Storage, path: str) -> Iterator[OpenBaseFile]:
 
 
 def read_footer_of(storage: Storage, path: str) -> pq.FileMetaData:
-    """The footer alone. Raises as `open_base_file`."""
+    """Return only the footer. Raises as `open_base_file`."""
     with open_base_file(storage, path) as base:
         return base.footer
 

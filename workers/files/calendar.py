@@ -1,8 +1,8 @@
-"""Which calendar the dates and times of a Parquet file are counted in.
+"""The calendar in which the dates and times of a Parquet file are counted.
 
-Ours are proleptic Gregorian, and so are those of Arrow and of Spark since 3. Spark can be told to
-write the hybrid calendar of its earlier versions; its files then say so, and old values in them are
-other days than their numbers say.
+Ours are proleptic Gregorian, and so are those of Arrow and of Spark since 3. Spark can be
+configured to write the hybrid calendar of its earlier versions. Its files then declare that, and
+old values in them are other days than their numbers suggest.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _PER_SECOND = {"milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**
 
 
 def check_calendar(file: OpenParquet) -> None:
-    """Look at what the file's writer says of its calendar. Raises UnsupportedTable when the file
-    may hold old values in the hybrid calendar.
+    """Check the calendar that the file's writer declares. Raises UnsupportedTable when the file may
+    hold old values in the hybrid calendar.
     """
     keys = file.metadata.metadata or {}
     is_old = keys.get(VERSION_KEY.encode(), _FIRST_PROLEPTIC) < _FIRST_PROLEPTIC
@@ -47,7 +47,9 @@ def check_calendar(file: OpenParquet) -> None:
 
 
 def _least(column: pq.ColumnSchema) -> int | None:
-    """The first value that both calendars spell alike; None for a column without dates or times."""
+    """Return the first value that both calendars spell the same, or None for a column without dates
+    or times.
+    """
     if column.logical_type.type == "DATE":
         return _FIRST_DAY
     if column.logical_type.type == "TIMESTAMP":

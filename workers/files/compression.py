@@ -1,4 +1,4 @@
-"""`hoodie.parquet.compression.codec` as the keyword arguments of whoever writes Parquet."""
+"""`hoodie.parquet.compression.codec` as keyword arguments of Parquet writers."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _PARQUET_CODECS: dict[Codec, ParquetCodec] = {
 
 
 class Compression(TypedDict):
-    """Keyword arguments of whoever writes Parquet."""
+    """Keyword arguments of Parquet writers."""
 
     codec: ParquetCodec
     level: int | None
 
 
 def compression_of(codec: Codec) -> Compression:
-    """Zstandard goes by level 1, the others by their library's own."""
+    """Return the codec and its level: level 1 for Zstandard, the library's own for the others."""
     level = _ZSTD_LEVEL if codec is Codec.ZSTD else None
     return {"codec": _PARQUET_CODECS[codec], "level": level}

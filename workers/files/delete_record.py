@@ -1,4 +1,4 @@
-"""The deleted keys of a delete block: one of them, and the Avro schema of their list (format page
+"""The deleted keys of a delete block: a record, and the Avro schema of their list (format page
 5.5).
 """
 
@@ -45,7 +45,7 @@ _WRAPPER_BY_TYPE: dict[pa.DataType, str] = {
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecord:
-    """A deleted key, in which partition, and how old the delete is (format page 5.5)."""
+    """A deleted key, its partition, and the ordering value of the delete (format page 5.5)."""
 
     key: str
     partition: str
@@ -53,7 +53,7 @@ class DeleteRecord:
     """Hudi's wrapper and its value; `("IntWrapper", 0)` deletes whatever the row's value is."""
 
     def to_avro(self) -> dict[str, Any]:
-        """The record as fastavro writes it under `DELETE_LIST`."""
+        """Return the record as fastavro writes it under `DELETE_LIST`."""
         wrapped = None
         if self.ordering is not None:
             wrapper, value = self.ordering
@@ -63,7 +63,9 @@ class DeleteRecord:
 
     @classmethod
     def from_avro(cls, row: Mapping[str, Any]) -> DeleteRecord:
-        """From what fastavro reads under `DELETE_LIST` with the names of records returned."""
+        """Build a record from what fastavro reads under `DELETE_LIST` with the names of records
+        returned.
+        """
         ordering = None
         if row["orderingVal"] is not None:
             full_name, fields = row["orderingVal"]
@@ -74,9 +76,11 @@ class DeleteRecord:
 
 DELETE_NOW = ("IntWrapper", 0)
 MOVED = ("IntWrapper", 1)
-"""In a table with column groups, whose logs nobody else merges: the row goes to another partition.
+"""The ordering value of a move to another partition, in a table with column groups, whose logs no
+other engine merges.
 
-It leaves nothing behind, where other deletes by key keep what deletes by age had said.
+Such a delete keeps no trace, while other deletes by key keep the effect of deletes with an ordering
+value.
 """
 ERASES = (None, DELETE_NOW)
 """Ordering values that delete whatever the row's is (format page 5.5)."""
@@ -112,7 +116,7 @@ DELETE_LIST = json.dumps(_delete_list())
 
 
 def wrapper_of(kind: Any) -> str:
-    """The wrapper for ordering values of this Arrow type. Raises UnsupportedTable."""
+    """Return the wrapper for ordering values of this Arrow type. Raises UnsupportedTable."""
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return "TimestampMicrosWrapper"
     if pa.types.is_decimal(kind):

@@ -1,5 +1,5 @@
-"""What the footer of a base file says of its record keys, under Hudi's names: their range, and a
-filter that knows of most other keys that they are not in the file.
+"""Record keys in the footer of a base file, under Hudi's names: their range, and a filter that
+excludes most other keys.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _UNTOLD_TYPE: Final = "SIMPLE"
 
 
 class KeyFilter(Protocol):
-    """Learns the keys of one file while it is written, and goes into its footer."""
+    """A filter that receives the keys of one file while it is written, and goes into its footer."""
 
     def add(self, keys: pa.ChunkedArray[Any]) -> None:
-        """Some of the file's keys; every key of the file is added once."""
+        """Add some of the file's keys; every key of the file is added once."""
 
     def footer(self) -> Mapping[str, str]:
-        """Footer entries by their key, when all keys were added."""
+        """Return footer entries by their key, when all keys were added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +41,20 @@ class FilterText:
     type_code: str
 
     def footer(self) -> dict[str, str]:
-        """The two footer entries."""
+        """Return the two footer entries."""
         return {FILTER_KEY: self.text, FILTER_TYPE_KEY: self.type_code}
 
 
 @dataclass(frozen=True, slots=True)
 class FooterKeys:
-    """What a footer says of the file's keys; None for what it does not say."""
+    """The keys as a footer describes them; None for a part that it lacks."""
 
     range: KeyRange | None
     filter: FilterText | None
 
     @classmethod
     def from_footer(cls, footer: Mapping[str, str]) -> FooterKeys:
-        """From all of a footer's entries; the name that filters had before Hudi's present one is
+        """Parse all of a footer's entries; the name that filters had before Hudi's present one is
         known too.
         """
         text = footer.get(FILTER_KEY, footer.get(_OLD_FILTER_KEY))
@@ -66,5 +66,5 @@ class FooterKeys:
 
 
 def range_footer(key_range: KeyRange | None) -> dict[str, str]:
-    """Footer entries of the least and the greatest key; none without a range."""
+    """Return footer entries of the least and the greatest key, or none without a range."""
     return {} if key_range is None else {MIN_KEY: key_range.least, MAX_KEY: key_range.greatest}

@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 from workers.files.parquet_encoding import find_dictionary_texts
 
 _BYTES_MAX: Final = 32 << 20
-"""Of all footers of one table, as they are spelled in their files."""
+"""The limit for all footers of one table, by their size in the files."""
 
 _Key = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """A footer, and what is worked out of it once."""
+    """A footer, and what is derived from it once."""
 
     metadata: pq.FileMetaData
     dictionary_texts: frozenset[str]
@@ -40,7 +40,7 @@ class Footers:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def of(self, path: str, size: int) -> Footer | None:
-        """The footer of the file, where it is known."""
+        """Return the footer of the file, or None if it is not known."""
         with self._lock:
             footer = self._kept.get((path, size))
             if footer is not None:
@@ -48,7 +48,7 @@ class Footers:
             return footer
 
     def keep(self, path: str, size: int, footer: Footer) -> None:
-        """Remembers it, and forgets what was not used for longest when there are too many."""
+        """Remember it, and forget the least recently used ones when there are too many."""
         with self._lock:
             if (path, size) not in self._kept:
                 self._kept[path, size] = footer

@@ -1,4 +1,4 @@
-"""The bytes of record keys as they lie in Arrow's buffers, without an object per key."""
+"""The bytes of record keys in Arrow's buffers, without an object per key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workers.errors import InvalidInput
 
 
 def text_chunks(keys: pa.Array[Any] | pa.ChunkedArray[Any]) -> list[Any]:
-    """The chunks that hold keys, each as one of Arrow's plain types of text.
+    """Return the chunks that hold keys, each in one of Arrow's plain types of text.
 
     Raises InvalidInput for keys that are not text, or null.
     """
@@ -21,7 +21,7 @@ def text_chunks(keys: pa.Array[Any] | pa.ChunkedArray[Any]) -> list[Any]:
 
 
 def bytes_and_offsets(chunk: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """The UTF-8 bytes of exactly this chunk, and where each key starts in them."""
+    """Return the UTF-8 bytes of exactly this chunk, and where each key starts in them."""
     width: type[np.generic] = np.int64 if chunk.type == pa.large_string() else np.int32
     _, offset_buffer, data_buffer = chunk.buffers()
     offsets = np.frombuffer(offset_buffer, width)[chunk.offset : chunk.offset + len(chunk) + 1]

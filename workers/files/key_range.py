@@ -1,9 +1,9 @@
-"""The least and the greatest record key of a base file, as its footer tells them.
+"""The least and the greatest record key of a base file, from its footer.
 
-Engines do not agree on the order of text: Hudi's Avro writers and its look-ups go by UTF-16 units,
+Engines do not agree on the order of text: Hudi's Avro writers and its lookups go by UTF-16 units,
 its row writers by UTF-8 bytes. The two differ where one key has a character beyond U+FFFF and
 another one of U+E000 to U+FFFF. So we write a range only where it holds in both orders, and a range
-that we read leaves a key out only where it does so in both.
+that we read excludes a key only where it does so in both.
 """
 
 from __future__ import annotations
@@ -28,18 +28,20 @@ Keys: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """Both ends inclusive, in the order of whoever wrote the file."""
+    """A range of keys. Both ends are inclusive, in the order of the writer of the file."""
 
     least: str
     greatest: str
 
     def may_hold(self, keys: Keys) -> npt.NDArray[np.bool_]:
-        """False for a key that is certainly outside. Raises InvalidInput for null keys."""
+        """Return False for each key that is certainly outside. Raises InvalidInput for null
+        keys.
+        """
         chunks = text_chunks(keys)
         return np.concatenate([np.empty(0, np.bool_), *map(self._may_hold, chunks)])
 
     def overlaps(self, other: KeyRange) -> bool:
-        """Whether a key can be in both, in either of the two orders."""
+        """Return True if a key can be in both, in either of the two orders."""
         mine, others = (self.least, self.greatest), (other.least, other.greatest)
         return any(
             order(mine[0]) <= order(others[1]) and order(others[0]) <= order(mine[1])
@@ -57,13 +59,13 @@ class KeyRange:
 
 
 def may_overlap(mine: KeyRange | None, theirs: KeyRange | None) -> bool:
-    """Whether a key can be in both; without its range a file may hold any key."""
+    """Return True if a key can be in both; a file without a range may contain any key."""
     return mine is None or theirs is None or mine.overlaps(theirs)
 
 
 @dataclass(slots=True)
 class KeyBounds:
-    """Takes the keys of one file as they pass."""
+    """A collector of the least and the greatest key of a file."""
 
     _by_bytes: KeyRange | None = field(default=None, init=False)
     _by_units: tuple[bytes, bytes] | None = field(default=None, init=False)
@@ -88,7 +90,9 @@ class KeyBounds:
 
     @property
     def range(self) -> KeyRange | None:
-        """The range of the keys so far; None without keys, and where the two orders differ."""
+        """Return the range of the keys so far; None without keys, and where the two orders
+        differ.
+        """
         key_range = self._by_bytes
         if key_range is None or self._by_units != (
             _utf16_text(key_range.least),
@@ -112,7 +116,7 @@ def _has_pairs(content: npt.NDArray[Any]) -> bool:
 
 
 def _utf16_text(text: str) -> bytes:
-    """Bytes that are ordered as the text is by its UTF-16 units."""
+    """Return bytes that are ordered as the text is by its UTF-16 units."""
     return text.encode().translate(_AS_UTF16)
 
 

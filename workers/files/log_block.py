@@ -1,8 +1,8 @@
-"""Blocks of a log file: their bytes, and what each kind says (format page 5.2 to 5.7).
+"""Blocks of a log file: their bytes, and the meaning of each kind (format page 5.2 to 5.7).
 
 Written and read are Parquet and Avro data blocks, delete blocks and rollback commands. A kind that
-the engine cannot merge is refused by name rather than passed over: its rows would be missing
-without a word.
+the engine cannot merge is rejected by name rather than skipped: otherwise its rows would be missing
+silently.
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ class ParquetData:
 
     @property
     def field_names(self) -> list[str]:
-        """The block's columns in order, meta columns included. Raises MalformedTable."""
+        """Return the block's columns in order, meta columns included. Raises MalformedTable."""
         return _field_names(self.avro_schema)
 
     def table(self, columns: Collection[str] | None = None) -> pa.Table:
-        """The rows, with those of `columns` that the block has. Raises MalformedTable."""
+        """Return the rows, with those of `columns` that the block has. Raises MalformedTable."""
         try:
             names = None if columns is None else sorted(columns)
             return read_parquet(pa.BufferReader(pa.py_buffer(self.content)), names)
@@ -99,16 +99,16 @@ class AvroData:
 
     @property
     def field_names(self) -> list[str]:
-        """The block's columns in order, meta columns included. Raises MalformedTable."""
+        """Return the block's columns in order, meta columns included. Raises MalformedTable."""
         return _field_names(self.avro_schema)
 
     def table(self, columns: Collection[str] | None = None) -> pa.Table:
-        """The rows, with those of `columns` that the block has.
+        """Return the rows, with those of `columns` that the block has.
 
         Raises MalformedTable, UnsupportedTable for a type that Arrow columns cannot hold.
         """
         tree = parse_record(record_of_json(self.avro_schema))
-        chosen = [one for one in tree.fields if columns is None or one.name in columns]
+        chosen = [field for field in tree.fields if columns is None or field.name in columns]
         schema = pa.schema(arrow_fields(tuple(chosen)))
         try:
             rows = list(_avro_rows(bytes(self.content), _physical(self.avro_schema)))
@@ -137,7 +137,7 @@ class Deletes:
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """Blocks of `target` before this one do not count."""
+    """A rollback command: blocks of `target` before this one do not count."""
 
     instant: InstantTime
     target: InstantTime
@@ -156,8 +156,8 @@ def encode_parquet_block(
     codec: Codec = "zstd",
     level: int | None = 1,
 ) -> bytes:
-    """A whole block of `table`, which has its meta columns; `avro_schema` lists its columns, but
-    for those at the end that only we read.
+    """Encode a whole block of `table`, which has its meta columns; `avro_schema` lists its columns,
+    except those at the end that only we read.
     """
     names = [field["name"] for field in avro_schema["fields"]]
     assert names == table.column_names[: len(names)], table.schema
@@ -177,7 +177,9 @@ def encode_avro_block(
     avro_schema: Mapping[str, Any],
     is_partial: bool = False,
 ) -> bytes:
-    """As `encode_parquet_block`, with Avro datums. Raises InvalidInput, UnsupportedTable."""
+    """Encode a whole block like `encode_parquet_block`, with Avro datums. Raises InvalidInput,
+    UnsupportedTable.
+    """
     header: Header = {
         HeaderKey.INSTANT_TIME: instant,
         HeaderKey.SCHEMA: json.dumps(avro_schema, separators=(",", ":")),
@@ -193,7 +195,9 @@ def encode_avro_block(
 
 
 def encode_delete_block(records: Iterable[DeleteRecord], *, instant: InstantTime) -> bytes:
-    """A whole delete block of version 3, from its magic to its last length (format page 5.5)."""
+    """Encode a whole delete block of version 3, from its magic to its last length (format page
+    5.5).
+    """
     rows = {"deleteRecordList": [record.to_avro() for record in records]}
     datum = io.BytesIO()
     fastavro.schemaless_writer(datum, parsed(DELETE_LIST), rows)
@@ -202,7 +206,7 @@ def encode_delete_block(records: Iterable[DeleteRecord], *, instant: InstantTime
 
 
 def encode_block(kind: BlockType, header: Header, content: bytes) -> bytes:
-    """A whole block around `content`, from its magic to its last length (format page 5.2)."""
+    """Encode a block around `content`, from its magic to its last length (format page 5.2)."""
     body = b"".join(
         (
             struct.pack(">ii", FORMAT_VERSION, kind),
@@ -225,15 +229,15 @@ def _encode_map(entries: Header) -> bytes:
 
 
 def decode_body(body: memoryview) -> LogBlock | None:
-    """What a framed block says; `body` lies between the two lengths.
+    """Decode a framed block; `body` is between the two lengths.
 
-    None for one that is marked as corrupt. Raises MalformedTable, UnsupportedTable.
+    Returns None for a block that is marked as corrupt. Raises MalformedTable, UnsupportedTable.
     """
     return _decode_content(*_decode_frame(body))
 
 
 def decode_metadata_body(body: memoryview) -> MetadataBlock | None:
-    """As `decode_body`, of a log file of the metadata table. Raises MalformedTable,
+    """Decode a framed block of a log file of the metadata table. Raises MalformedTable,
     UnsupportedTable.
     """
     kind, header, content = _decode_frame(body)
@@ -242,12 +246,14 @@ def decode_metadata_body(body: memoryview) -> MetadataBlock | None:
         return HFileData(instant, avro_schema, content)
     block = _decode_content(kind, header, content)
     if isinstance(block, ParquetData | AvroData):
-        raise UnsupportedTable("block of the metadata table is no HFile", kind=BlockType(kind).name)
+        raise UnsupportedTable(
+            "block of the metadata table is not an HFile", kind=BlockType(kind).name
+        )
     return block
 
 
 def decode_archive_body(body: memoryview) -> list[dict[str, Any]]:
-    """The records of a block of the archived timeline, whose header names no instant.
+    """Decode the records of a block of the archived timeline, whose header names no instant.
 
     Raises MalformedTable, UnsupportedTable.
     """
@@ -270,7 +276,7 @@ def _decode_frame(body: memoryview) -> tuple[int, Header, memoryview]:
         raise MalformedTable("log block header is not readable") from error
     content = body[at + 8 : at + 8 + length]
     if length < 0 or len(content) != length:
-        raise MalformedTable("log block is shorter than it says", content_bytes=length)
+        raise MalformedTable("log block is shorter than its length", content_bytes=length)
     if version != FORMAT_VERSION:
         raise UnsupportedTable("log block has an unknown format version", version=version)
     return kind, header, content
@@ -367,7 +373,9 @@ def _avro_rows(content: bytes, schema: Any) -> Iterable[Any]:
 
 @functools.lru_cache(maxsize=64)
 def _physical(avro_json: str) -> Any:
-    """The schema whose dates and times stay bare numbers: Arrow takes them, past year 9999 too."""
+    """Return the schema whose dates and times stay bare numbers: Arrow accepts them, past year 9999
+    too.
+    """
     return parsed(json.dumps(_without_logical(read_json(avro_json))))
 
 

@@ -1,8 +1,8 @@
-"""Log files: blocks one after the other, read past a torn tail or a corrupt stretch.
+"""Log files: blocks in sequence, read past a torn tail or a corrupt stretch.
 
-A block counts when its two lengths agree; anything else is skipped up to the next magic, as Hudi
-does, and how much that was is said (`LogFile.skipped_bytes`). What a whole block says must make
-sense, though: one that does not is MalformedTable, never a silent loss.
+A block counts when its two lengths agree; anything else is skipped up to the next magic, as in
+Hudi, and counted in `LogFile.skipped_bytes`. A whole block must be valid, though: an invalid one is
+MalformedTable, never a silent loss.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LogFile(Generic[_Block]):
 
 
 def write_log_file(storage: Storage, path: str, blocks: Iterable[bytes]) -> int:
-    """Write a new log file of encoded blocks; the size in bytes.
+    """Write a new log file of encoded blocks, and return its size in bytes.
 
     Raises InvalidInput when the path exists.
     """
@@ -52,17 +52,17 @@ def write_log_file(storage: Storage, path: str, blocks: Iterable[bytes]) -> int:
 
 
 def read_log_file(storage: Storage, path: str) -> list[LogBlock]:
-    """The blocks in file order. Raises NotFound, MalformedTable, UnsupportedTable."""
+    """Return the blocks in file order. Raises NotFound, MalformedTable, UnsupportedTable."""
     return open_log_file(storage, path).blocks
 
 
 def open_log_file(storage: Storage, path: str) -> LogFile[LogBlock]:
-    """As `read_log_file`, with what was skipped."""
+    """Read a log file, and count the skipped bytes. Raises as `read_log_file`."""
     return _decoded(storage, path, decode_body)
 
 
 def read_metadata_log(storage: Storage, path: str) -> list[MetadataBlock]:
-    """As `read_log_file`, of a log file of the metadata table."""
+    """Return the blocks of a log file of the metadata table. Raises as `read_log_file`."""
     log: LogFile[MetadataBlock] = _decoded(storage, path, decode_metadata_body)
     return log.blocks
 
@@ -85,7 +85,7 @@ def _decoded(
 
 
 def read_archive_records(storage: Storage, path: str) -> Iterator[dict[str, Any]]:
-    """The records of a log file that holds archived instants, in file order.
+    """Yield the records of a log file that holds archived instants, in file order.
 
     Raises NotFound, MalformedTable.
     """
@@ -110,7 +110,7 @@ def _framed(content: bytes) -> Iterator[tuple[int, memoryview]]:
 
 
 def _whole_block_size(view: memoryview, at: int) -> int | None:
-    """The size in the head, when the length at the end confirms it."""
+    """Return the size in the head if the length at the end confirms it, otherwise None."""
     if at + _HEAD > len(view):
         return None
     (size,) = _LENGTH.unpack_from(view, at + len(MAGIC))

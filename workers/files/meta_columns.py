@@ -33,8 +33,8 @@ def with_meta_columns(
     first_row: int = 0,
     keeps_seqno: bool = False,
 ) -> pa.Table:
-    """New rows of `instant`: meta columns in front, replacing any that the input carried, but for
-    its sequence numbers with `keeps_seqno`: they name the commit that wrote the rows first.
+    """Return new rows of `instant`: meta columns in front, replacing any that the input carried.
+    With `keeps_seqno` its sequence numbers stay: they name the commit that wrote the rows first.
 
     `file_name` is the base file's own name, or the file id alone in a log block. `first_row` keeps
     sequence numbers apart when one task writes several batches in one commit.
@@ -57,8 +57,8 @@ def with_meta_columns(
 
 
 def with_file_name(table: pa.Table, file_name: str) -> pa.Table:
-    """Rows as the new base file takes them: everything kept but the file's name, which they may
-    lack. It is spelled once, as a dictionary: Parquet writes the same bytes in a third of the time.
+    """Return rows for a new base file: all is kept except the file's name, which they may lack. It
+    is a dictionary of one text: Parquet writes the same bytes in a third of the time.
     """
     at = META_COLUMNS.index(FILE_NAME)
     names = spelled_once(pa.scalar(file_name, pa.string()), table.num_rows)
@@ -68,7 +68,7 @@ def with_file_name(table: pa.Table, file_name: str) -> pa.Table:
 
 
 def without_meta_columns(table: pa.Table) -> pa.Table:
-    """The table without those of Hudi's five meta columns that it has."""
+    """Return the table without those of Hudi's five meta columns that it has."""
     present = [name for name in META_COLUMNS if name in table.column_names]
     return table.drop_columns(present) if present else table
 

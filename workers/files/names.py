@@ -1,8 +1,7 @@
 """The grammar of names on storage: base and log files, file ids, partition paths, table names.
 
-Pure text. What does not follow the grammar parses to None (foreign files are simply not ours) and
-is refused with InvalidInput where we are asked to write it. No name can leave the table's
-directory.
+Pure text. A name outside the grammar parses to None (foreign files are simply not ours) and is
+rejected with InvalidInput when it is to be written. No name can leave the table's directory.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from workers.errors import InvalidInput
 FileId = str
 """Identifies a file group inside its partition."""
 WriteToken = str
-"""`taskPartition-stage-attempt`: tells two attempts of one task apart."""
+"""`taskPartition-stage-attempt`: distinguishes two attempts of one task."""
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _BUCKET_SUFFIX = "-0000-0000-0000-000000000000-0"
 _REMEMBERED_MAX: Final = 32_768
-"""Each write looks at all names of the table again."""
+"""The limit of parsed names in memory. Each write parses all names of the table again."""
 _SEGMENT_BYTES_MAX = 255
 _PATH_BYTES_MAX = 1024
 
@@ -106,20 +105,24 @@ def _check(file_id: str, token: str, instant: str) -> None:
 
 @lru_cache(maxsize=_REMEMBERED_MAX)
 def parse_base_file(name: str) -> BaseFileName | None:
-    """The parts of a Parquet base file's name; None for any other name."""
+    """Return the parts of a Parquet base file's name; None for any other name."""
     parts = _BASE_FILE.fullmatch(name)
     return BaseFileName(parts[1], parts[2], parts[3]) if parts else None
 
 
 def unread_base_format(name: str) -> str | None:
-    """The format of a base file that other engines read and Sluice does not, such as `lance`."""
+    """Return the format of a base file that other engines read and Sluice does not, such as
+    `lance`.
+    """
     name_match = _UNREAD_BASE_FILE.fullmatch(name)
     return name_match[1] if name_match else None
 
 
 @lru_cache(maxsize=_REMEMBERED_MAX)
 def parse_log_file(name: str) -> LogFileName | None:
-    """The parts of a log file's name, of change logs (`.cdc`) too; None for any other name."""
+    """Return the parts of a log file's name, of change logs (`.cdc`) too; None for any other
+    name.
+    """
     parts = _LOG_FILE.fullmatch(name)
     if parts is None:
         return None
@@ -127,7 +130,7 @@ def parse_log_file(name: str) -> LogFileName | None:
 
 
 def instant_of(name: str) -> InstantTime | None:
-    """The instant in a data file's name; None for any other name."""
+    """Return the instant in a data file's name; None for any other name."""
     if base := parse_base_file(name):
         return base.instant
     log = parse_log_file(name)
@@ -135,17 +138,18 @@ def instant_of(name: str) -> InstantTime | None:
 
 
 def write_token(partition: int, stage: int, attempt: int) -> WriteToken:
-    """The token of one attempt of one task."""
+    """Return the token of one attempt of one task."""
     return f"{partition}-{stage}-{attempt}"
 
 
 def task_of(token: WriteToken) -> int:
-    """The number of the task whose attempt has this token."""
+    """Return the number of the task whose attempt has this token."""
     return int(token.partition("-")[0])
 
 
 def bucket_file_id(bucket: int, *, after: InstantTime | None = None) -> FileId:
-    """The one id that every writer picks for a bucket, so first writers meet in one file group.
+    """Return the one id that every writer picks for a bucket, so first writers meet in one file
+    group.
 
     `after` is the replacecommit that took the bucket's former file group away: a replaced id must
     never come back, and all who saw the same replacement still pick the same new one.
@@ -159,9 +163,9 @@ def bucket_file_id(bucket: int, *, after: InstantTime | None = None) -> FileId:
 
 
 def new_file_id(*seed: str) -> FileId:
-    """The id of a file group that no bucket has: all who know the seed make the same one.
+    """Return the id of a file group that is not a bucket: all who know the seed get the same one.
 
-    It begins with a letter, so that nobody takes its head for a bucket.
+    It begins with `a` to `f`, so that no reader parses its head as a bucket.
     """
     digits = hashlib.sha256("\0".join(seed).encode()).hexdigest()
     head = "abcdef"[int(digits[0], 16) % 6] + digits[1:8]
@@ -170,7 +174,7 @@ def new_file_id(*seed: str) -> FileId:
 
 @lru_cache(maxsize=_REMEMBERED_MAX)
 def bucket_of(file_id: FileId) -> int | None:
-    """The bucket number at the head of an id, ours or another bucket-index writer's.
+    """Return the bucket number at the head of an id of any bucket-index writer, or None.
 
     Meaningful on a bucket-indexed table only: a random id may start with eight digits by chance.
     """
@@ -179,21 +183,21 @@ def bucket_of(file_id: FileId) -> int | None:
 
 
 def check_table_name(name: str) -> str:
-    """`name` itself. Raises InvalidInput."""
+    """Check and return `name`. Raises InvalidInput."""
     if not _TABLE_NAME.fullmatch(name):
         raise InvalidInput("table name must be letters, digits, '_' and '-'", table=name)
     return name
 
 
 def check_column_name(name: str) -> str:
-    """`name` itself. Raises InvalidInput when Avro has no such name."""
+    """Check and return `name`. Raises InvalidInput if it is not a valid Avro name."""
     if not _COLUMN_NAME.fullmatch(name):
         raise InvalidInput("column name must be letters, digits and '_'", column=name)
     return name
 
 
 def check_partition_path(text: str, *, url_encode: bool = False) -> str:
-    """`text` itself, which is `""` for a table without partitions.
+    """Check and return `text`, which is `""` for a table without partitions.
 
     Raises InvalidInput when it could leave the table, hide in it, or mean something to a shell or a
     glob.
@@ -221,7 +225,8 @@ def check_partition_path(text: str, *, url_encode: bool = False) -> str:
 def partition_path(
     fields: Sequence[str], values: Sequence[object], *, hive_style: bool, url_encode: bool
 ) -> str:
-    """The directory of rows with these values, spelled as Hudi spells it; `""` without fields.
+    """Return the directory of rows with these values, spelled as Hudi spells it; `""` without
+    fields.
 
     Raises InvalidInput for a value that has no safe or no well-defined spelling.
     """
@@ -238,8 +243,9 @@ def partition_path(
 def partition_texts(
     fields: Sequence[str], path: str, *, hive_style: bool, url_encode: bool
 ) -> list[str] | None:
-    """The text of each field's value in a path that `partition_path` spelled, `DEFAULT_PARTITION`
-    for none; None where the path does not tell, as of several values that hold '/'.
+    """Return the text of each field's value in a path that `partition_path` spelled,
+    `DEFAULT_PARTITION` for none; None if the path is ambiguous, as with several values that contain
+    '/'.
     """
     segments = path.split("/") if len(fields) > 1 else [path]
     if len(segments) != len(fields):

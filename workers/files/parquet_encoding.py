@@ -24,8 +24,8 @@ _FEW_ROWS = 512
 
 
 def spelled_once(text: pa.Scalar[Any], rows: int) -> pa.Array[Any]:
-    """So many rows of one text, as a dictionary of it: Parquet hashes and compares no row then, and
-    writes the same bytes.
+    """Build this number of rows of one text, as a dictionary: Parquet then hashes and compares no
+    row, and writes the same bytes.
     """
     numbers = pa.repeat(pa.scalar(0, pa.int32()), rows)
     return pa.DictionaryArray.from_arrays(numbers, pa.array([text.as_py()], text.type))
@@ -63,9 +63,9 @@ def _is_repeated(column: pa.ChunkedArray[Any]) -> bool:
 
 
 def repeating_columns(rows: pa.Table) -> list[str]:
-    """Parquet's paths of the columns whose values repeat, judged by rows from everywhere.
+    """Return Parquet's paths of the columns whose values repeat, judged by rows from everywhere.
 
-    Columns inside others are taken to repeat.
+    Columns inside others are assumed to repeat.
     """
     few = _from_everywhere(rows, _FEW_ROWS)
     return [
@@ -77,8 +77,8 @@ def repeating_columns(rows: pa.Table) -> list[str]:
 
 
 def _repeats(few: pa.ChunkedArray[Any], column: pa.ChunkedArray[Any]) -> bool:
-    """Most columns are told by a few of their rows: of a quarter as many values as rows more rows
-    hold hardly more, and where all differ nearly all do.
+    """Return True if the values repeat. A few rows decide most columns: if only a quarter of them
+    differ, more rows add hardly any value, and if all differ nearly all rows do.
     """
     seen = len(few.unique())
     if len(few) == _FEW_ROWS and not _FEW_ROWS // 4 < seen < _FEW_ROWS:
@@ -96,7 +96,7 @@ def _from_everywhere(rows: pa.Table, count: int) -> pa.Table:
 
 
 def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
-    """The paths of Parquet's own columns below a field."""
+    """Yield the paths of Parquet's own columns below a field."""
     if isinstance(kind, pa.StructType):
         for field in kind:
             yield from _leaves(f"{path}.{field.name}", field.type)

@@ -69,28 +69,30 @@ def is_partition(storage: Storage, directory: str) -> bool:
 
 
 def list_partitions(storage: Storage) -> list[str]:
-    """Every partition's path, sorted; `[""]` when the table itself is the one partition."""
+    """List every partition's path, sorted; `[""]` when the table itself is the only partition."""
     return list(names_by_partition(storage))
 
 
 def files_by_partition(
     storage: Storage, partitions: Sequence[str] | None = None
 ) -> dict[str, Sequence[FileInfo]]:
-    """By partition path, the files directly in it: of these partitions, or of all there are."""
+    """Return the files directly in each partition, by its path: in these partitions, or in all."""
     if partitions is None:
         return _by_partition(storage, storage.list_files, attrgetter("name"))
     return dict(zip(partitions, storage.at_once(storage.list_files, partitions), strict=True))
 
 
 def names_by_partition(storage: Storage) -> dict[str, Sequence[str]]:
-    """The names of the files directly in each partition, by its path."""
+    """Return the names of the files directly in each partition, by its path."""
     return _by_partition(storage, storage.list_names, str)
 
 
 def _by_partition(
     storage: Storage, listing: Callable[[str], Sequence[_File]], name_of: Callable[[_File], str]
 ) -> dict[str, Sequence[_File]]:
-    """One look at a directory tells both whether it is a partition and what it has."""
+    """Return the listing of each partition by its path. One listing of a directory shows both
+    whether it is a partition and its files.
+    """
     partitions: dict[str, Sequence[_File]] = {}
     level = [""]
     while level:
@@ -113,4 +115,6 @@ def _has_data(names: Iterable[str]) -> bool:
 
 def _directories(storage: Storage, directory: str) -> list[str]:
     directories = storage.list_directories(directory)
-    return [one for one in directories if not one.rpartition("/")[2].startswith(".")]
+    return [
+        directory for directory in directories if not directory.rpartition("/")[2].startswith(".")
+    ]

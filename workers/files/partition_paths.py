@@ -1,8 +1,8 @@
-"""The partition path of each row, a column at a time: only what differs is spelled out.
+"""The partition path of each row, a column at a time: only distinct values are formatted.
 
-Two partitions must not share a directory, and none may lie inside another one: every reader stops
-at the outer one, or sees the inner one only. Values that cannot be told apart by their path are
-refused with the row, partitions that nest by `find_nested`, which sees all of a write.
+Two partitions must not share a directory, and none may be inside another: every reader stops at the
+outer one, or sees the inner one only. A row whose values have an ambiguous path is rejected.
+`find_nested`, which sees all of a write, rejects partitions that nest.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ENCODING = "hoodie.datasource.write.partitionpath.urlencode=true"
 _FIRST_DAY: Any = pa.scalar(-719_162, pa.int32())
 _LAST_DAY: Any = pa.scalar(2_932_896, pa.int32())
 NESTED = (
-    "one partition would lie inside another one, where readers miss its rows; create a table of "
+    "a partition would be inside another partition, where readers miss its rows; create a table of "
     f"such values with {_ENCODING}, or write values of one depth"
 )
 
@@ -31,10 +31,10 @@ NESTED = (
 def row_partition_paths(
     config: TableConfig, rows: pa.Table, *, is_new: bool = False
 ) -> pa.Array[Any]:
-    """The partition path of each row, as texts in the order of the rows. `is_new`: the rows are
-    to be stored, so their path must tell the values.
+    """Return the partition path of each row, as texts in the order of the rows. With `is_new` the
+    rows are to be stored, so their path must identify the values.
 
-    Raises InvalidInput, Unformatted for values that are no date of the table's patterns.
+    Raises InvalidInput, Unformatted for values that do not match the table's date patterns.
     """
     if not config.partition_by:
         return pa.repeat(pa.scalar("", pa.string()), rows.num_rows)
@@ -55,7 +55,9 @@ def row_partition_paths(
 
 
 def _combinations(columns: Sequence[Any]) -> tuple[list[list[object]], Any]:
-    """The values of each column in every combination that there is, and which one each row has."""
+    """Return the values of each column in every combination that occurs, and the combination of
+    each row.
+    """
     codes = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         codes = codes * len(column.dictionary) + column.indices.to_numpy()
@@ -64,7 +66,7 @@ def _combinations(columns: Sequence[Any]) -> tuple[list[list[object]], Any]:
 
 
 def _values(config: TableConfig, field: str, rows: pa.Table) -> Any:
-    """What `partition_path` spells: a time's text is one already."""
+    """Return the values that `partition_path` formats; times are texts already."""
     column = rows.column(field)
     combined = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     assert isinstance(combined, pa.Array), "more text than one Arrow array holds"
@@ -76,7 +78,7 @@ def _values(config: TableConfig, field: str, rows: pa.Table) -> Any:
 
 
 def _check_dates(field: str, values: Any) -> None:
-    """Raises Unformatted for dates outside the years 1 to 9999, which have no path."""
+    """Check that dates are in the years 1 to 9999: others have no path. Raises Unformatted."""
     if pa.types.is_date32(values.type):
         days: Any = values.cast(pa.int32())
         is_bad: Any = pc.or_(pc.less(days, _FIRST_DAY), pc.greater(days, _LAST_DAY))
@@ -94,7 +96,9 @@ def _path(config: TableConfig, values: Sequence[object]) -> str:
 
 
 def _check_portable(config: TableConfig, field: str, value: object) -> None:
-    """Apache Hudi shows what the path says: it has no empty text, and names end at a '='."""
+    """Check that Apache Hudi reads the same value from the path: it has no empty text, and names
+    end at a '='.
+    """
     if value == "":
         raise InvalidInput(
             "Apache Hudi shows an empty partition value as null; write null, as a portable table "
@@ -149,13 +153,13 @@ def _is_flat(kind: pa.DataType) -> bool:
 
 
 def find_nested(
-    paths: Collection[str], known: Collection[str], since: Collection[str] = ()
+    paths: Collection[str], earlier: Collection[str], since: Collection[str] = ()
 ) -> tuple[str, str] | None:
-    """Find a partition of a write that lies inside another partition or around one: the outer and
-    the inner one, None where there is none. Two `known` ones are no fault of the write, while those
-    that came `since` may be in its way whatever it knew.
+    """Find a partition of a write that is inside another partition or around one: the outer and the
+    inner one, or None. Two `earlier` ones are not a fault of the write, while those that were added
+    `since` may conflict with it anyway.
     """
-    new, old = frozenset(paths), frozenset(known)
+    new, old = frozenset(paths), frozenset(earlier)
     if old.issuperset(new) and old.issuperset(since):
         return None
     others = old.union(since, new)

@@ -1,8 +1,8 @@
 """`.hoodie/hoodie.properties`: Java's properties text, its checksum, its backup.
 
-Replacing writes the old content to the backup first and removes the backup last, as Hudi does, so a
-reader finds one whole file at every moment. A wrong checksum is fatal to Hudi, a missing one is not
-(format page 1.2).
+A replacement writes the old content to the backup first and removes the backup last, as Hudi does,
+so a reader finds one whole file at every moment. A wrong checksum is fatal to Hudi, a missing one
+is not (format page 1.2).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ESCAPED = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
 
 
 def parse_properties(content: bytes) -> dict[str, str]:
-    """Read as Java does: comments, continued lines, `=`, `:` or blank after the key, escapes.
+    """Parse as Java does: comments, continued lines, `=`, `:` or blank after the key, escapes.
 
     Raises MalformedTable for a broken escape.
     """
@@ -44,7 +44,7 @@ def parse_properties(content: bytes) -> dict[str, str]:
 
 @lru_cache(maxsize=64)
 def _parsed(content: bytes) -> Mapping[str, str]:
-    """A process opens the same tables again and again."""
+    """Parse and remember: a process opens the same tables repeatedly."""
     properties: dict[str, str] = {}
     for line in _logical_lines(content.decode("latin-1")):
         key, value = _split(line)
@@ -98,7 +98,7 @@ def _decode_escape(escape: re.Match[str]) -> str:
 
 
 def format_properties(properties: Mapping[str, str], *, comment: str = _HEADING) -> bytes:
-    """One `key=value` line each, in the mapping's order, the checksum last."""
+    """Format a line `key=value` each, in the mapping's order, the checksum last."""
     ordered = {key: value for key, value in properties.items() if key != CHECKSUM_KEY}
     if CHECKSUM_KEY in properties:
         ordered[CHECKSUM_KEY] = properties[CHECKSUM_KEY]
@@ -123,18 +123,19 @@ def _escape(text: str, *, is_key: bool = False) -> str:
 
 
 def is_our_writing(content: bytes) -> bool:
-    """Whether Sluice wrote the file last: Hudi's heading says when it was."""
+    """Return True if Sluice wrote the file last: Hudi's heading contains the time."""
     return content.startswith(f"#{_HEADING}\n".encode())
 
 
 def table_checksum(database: str | None, table: str) -> int:
-    """The CRC-32 of `database.table`, which Hudi wants in the file (format page 1.2)."""
+    """Return the CRC-32 of `database.table`, which Hudi requires in the file (format page 1.2)."""
     return zlib.crc32(f"{database or ''}.{table}".encode())
 
 
 def load_properties(storage: Storage) -> dict[str, str]:
-    """The table's properties, from the backup when the file itself is missing or torn; and from the
-    file again when the backup is gone, for Hudi may have replaced the one between both looks.
+    """Load the table's properties, from the backup when the file itself is missing or torn. It
+    reads the file again when the backup is missing, because Hudi may have replaced the file between
+    both reads.
 
     Raises TableNotFound, or MalformedTable when neither file is whole.
     """
@@ -169,7 +170,7 @@ def _checked(properties: dict[str, str], *, path: str) -> dict[str, str]:
 
 
 def create_properties(storage: Storage, properties: Mapping[str, str]) -> bool:
-    """Create the file; False when a table was created here first."""
+    """Create the file, or return False if another process created a table here first."""
     return storage.put_if_absent(PROPERTIES.path, _with_checksum(properties))
 
 
@@ -191,7 +192,7 @@ def store_properties(
         stored = load_properties(storage)
         if read is not None and stored != read:
             raise TableChanged(
-                "another engine changed the table's properties meanwhile; run it again",
+                "another engine changed the table's properties; run it again",
                 table=storage.location,
             )
         old = format_properties(stored)
@@ -199,7 +200,7 @@ def store_properties(
         storage.put(PROPERTIES.path, content)
         return
     for path in (PROPERTIES.path, PROPERTIES_BACKUP.path):
-        # What a Hadoop client put beside its file: over another content it is an error to Hadoop.
+        # The checksum file of a Hadoop client: with other content it is an error to Hadoop.
         directory, _, name = path.rpartition("/")
         storage.delete(f"{directory}/.{name}.crc")
     storage.put(PROPERTIES_BACKUP.path, old)
@@ -208,9 +209,9 @@ def store_properties(
 
 
 def drop_backup(storage: Storage) -> None:
-    """Remove the backup that was left by a process which died while it replaced the file, if the
-    file itself is whole: should that ever be lost, an old one must not come back. The caller holds
-    the table lock.
+    """Remove the backup of a process that died while it replaced the file, if the file itself is
+    whole: should that ever be lost, an old one must not be restored. The caller holds the table
+    lock.
     """
     try:
         properties = _checked(parse_properties(storage.read(PROPERTIES.path)), path=PROPERTIES.path)

@@ -37,12 +37,14 @@ def check_key_type(field: str, kind: pa.DataType) -> None:
 
 
 def _is_time(kind: Any) -> bool:
-    """With a zone too: a number of microseconds since 1970 in UTC, as Hudi's upsert spells it."""
+    """Return True for timestamps in microseconds, with a zone too: Hudi's upsert formats them as
+    the number since 1970 in UTC.
+    """
     return bool(pa.types.is_timestamp(kind) and kind.unit == "us")
 
 
 def key_value_texts(field: str, column: pa.Array[Any]) -> pa.Array[Any]:
-    """The column's values as text, null where they are null. Raises InvalidInput."""
+    """Return the column's values as text, null where they are null. Raises InvalidInput."""
     check_key_type(field, column.type)
     if _is_time(column.type):  # Hudi spells the number of microseconds since 1970.
         column = column.cast(pa.int64())
@@ -50,7 +52,7 @@ def key_value_texts(field: str, column: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def composite_keys(fields: Sequence[str], texts: Sequence[pa.Array[Any]]) -> pa.Array[Any]:
-    """The keys of these fields' values, which `key_value_texts` gave."""
+    """Return the keys of these fields' values, in the texts of `key_value_texts`."""
     parts = [_part(field, text) for field, text in zip(fields, texts, strict=True)]
     if len(parts) == 1:
         return parts[0]

@@ -1,8 +1,8 @@
 """Columns of times as the text of a partition path, whole columns at a time.
 
-Only what differs in the path is formatted one by one: times are cut to the smallest part that the
-pattern shows first. Null is the first millisecond of 1970, or second, or whatever the unit is, as
-in Hudi.
+Only values that differ in the path are formatted individually: times are first cut to the smallest
+part that the pattern shows. Null is the first millisecond, second or other unit of 1970, as in
+Hudi.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FIRST_MS: Final = -62_135_596_800_000
 
 
 class Unformatted(InvalidInput):
-    """Some values have no text. Correct them."""
+    """Some values cannot be formatted. Correct them."""
 
     def __init__(self, message: str, is_bad: Any, column: str) -> None:
         super().__init__(message, column=column)
@@ -60,7 +60,7 @@ def check_time_column(rule: TimeRule, field: str, kind: pa.DataType) -> None:
 
 
 def time_texts(rule: TimeRule, field: str, column: pa.Array[Any]) -> pa.Array[Any]:
-    """What the path says of each value, neither encoded nor named. Raises InvalidInput,
+    """Return the text of each value in the path, neither encoded nor named. Raises InvalidInput,
     Unformatted.
     """
     check_time_column(rule, field, column.type)
@@ -69,21 +69,21 @@ def time_texts(rule: TimeRule, field: str, column: pa.Array[Any]) -> pa.Array[An
         local, is_bad = _read(rule, encoded.dictionary)
         if is_bad.any():
             per_row: Any = is_bad[encoded.indices.to_numpy()]
-            message = "partition value is no date of the table's patterns"
+            message = "partition value must match the table's date patterns"
             raise Unformatted(message, pa.array(per_row), field)
         texts = _written(rule.output, local)
-        taken: pa.Array[Any] = texts.take(encoded.indices)
-        return taken
+        formatted: pa.Array[Any] = texts.take(encoded.indices)
+        return formatted
     times, is_bad = _times(rule, column)
     if is_bad.any():
-        message = "partition value lies beyond the years 1 to 9999"
+        message = "partition value must be in the years 1 to 9999"
         raise Unformatted(message, pa.array(is_bad), field)
     assert rule.output_zone is not None, rule
     return _written(rule.output, shown_by(times, rule.output_zone))
 
 
 def _times(rule: TimeRule, column: pa.Array[Any]) -> tuple[Times, Any]:
-    """Milliseconds since 1970, and which values no path could show."""
+    """Return milliseconds since 1970, and which values have no path."""
     null_value: Any = pa.scalar(_NULL_VALUE, column.type)
     filled: Any = pc.fill_null(column, null_value)
     values = filled.to_numpy(zero_copy_only=False)
@@ -99,9 +99,11 @@ def _times(rule: TimeRule, column: pa.Array[Any]) -> tuple[Times, Any]:
 
 
 def _written(tokens: Sequence[Token], local: Times) -> pa.Array[Any]:
-    cut = min(_cut(one) for one in tokens if one.letter)
-    shown, which = np.unique(local // cut, return_inverse=True)
-    texts = [_text(tokens, EPOCH + dt.timedelta(milliseconds=int(one) * cut)) for one in shown]
+    cut = min(_cut(token) for token in tokens if token.letter)
+    distinct, which = np.unique(local // cut, return_inverse=True)
+    texts = [
+        _text(tokens, EPOCH + dt.timedelta(milliseconds=int(value) * cut)) for value in distinct
+    ]
     indices: Any = pa.array(which)
     row_texts: pa.Array[Any] = pa.array(texts, pa.string()).take(indices)
     return row_texts
@@ -114,7 +116,7 @@ def _cut(token: Token) -> int:
 
 
 def _text(tokens: Sequence[Token], moment: dt.datetime) -> str:
-    return "".join(one.text or _part(one, moment) for one in tokens)
+    return "".join(token.text or _part(token, moment) for token in tokens)
 
 
 def _part(token: Token, moment: dt.datetime) -> str:
@@ -150,15 +152,15 @@ _READ: Final = {
 
 
 def _read(rule: TimeRule, texts: pa.Array[Any]) -> tuple[Times, Any]:
-    """As a clock of the output's zone shows them, in ms, and which fit no pattern."""
+    """Return local times in the output's zone in ms, and which values match no pattern."""
     null_text: Any = pa.scalar(_null_text(rule))
-    given: Any = pc.fill_null(texts, null_text)
-    local = np.zeros(len(given), np.int64)
-    is_read = np.zeros(len(given), bool)
+    filled_texts: Any = pc.fill_null(texts, null_text)
+    local = np.zeros(len(filled_texts), np.int64)
+    is_read = np.zeros(len(filled_texts), bool)
     for tokens in rule.inputs:
-        shown, fits = _read_by(rule, tokens, given)
+        token_times, fits = _read_by(rule, tokens, filled_texts)
         now = fits & ~is_read
-        local[now] = shown[now]
+        local[now] = token_times[now]
         is_read |= fits
     return local, ~is_read
 
@@ -168,19 +170,19 @@ def _read_by(
 ) -> tuple[Times, np.ndarray[Any, Any]]:
     parts: Any = pc.extract_regex(texts, _expression(tokens))
     fits = parts.is_valid().to_numpy(zero_copy_only=False)
-    letters = [one.letter for one in tokens if one.letter]
-    known = dict(zip(letters, (_column(parts, one) for one in letters), strict=True))
+    letters = [token.letter for token in tokens if token.letter]
+    part_by_letter = dict(zip(letters, (_column(parts, letter) for letter in letters), strict=True))
 
     def number(letter: str, least: int) -> Times:
-        if letter not in known:
+        if letter not in part_by_letter:
             return np.full(len(texts), least, np.int64)
-        filled: Any = pc.fill_null(known[letter], str(least))
+        filled: Any = pc.fill_null(part_by_letter[letter], str(least))
         numbers: Times = pc.cast(filled, pa.int64()).to_numpy(zero_copy_only=False)
         return numbers
 
     month, day = number("M", 1), number("d", 1)
     hour, minute, second = number("H", 0), number("m", 0), number("s", 0)
-    if "h" in known:
+    if "h" in part_by_letter:
         half = number("h", 12)
         fits &= (half >= 1) & (half <= 12)
         hour = half % 12
@@ -189,29 +191,31 @@ def _read_by(
     months = (number("y", 1970) - 1970) * 12 + month - 1
     days = months.astype("datetime64[M]").astype("datetime64[D]") + (day - 1)
     fits &= days.astype("datetime64[M]").astype(np.int64) == months
-    shown: Times = days.astype(np.int64) * DAY_MS + ((hour * 60 + minute) * 60 + second) * 1_000
-    shown = shown + (_fraction_ms(known["S"]) if "S" in known else 0)
-    return _in_output_zone(rule, shown, _offset_ms(known.get("Z")), fits)
+    local: Times = days.astype(np.int64) * DAY_MS + ((hour * 60 + minute) * 60 + second) * 1_000
+    local = local + (_fraction_ms(part_by_letter["S"]) if "S" in part_by_letter else 0)
+    return _in_output_zone(rule, local, _offset_ms(part_by_letter.get("Z")), fits)
 
 
 def _in_output_zone(
-    rule: TimeRule, shown: Times, offset_ms: Times | None, fits: np.ndarray[Any, Any]
+    rule: TimeRule, local: Times, offset_ms: Times | None, fits: np.ndarray[Any, Any]
 ) -> tuple[Times, np.ndarray[Any, Any]]:
-    shown = np.where(fits, shown, 0)
+    local = np.where(fits, local, 0)
     if offset_ms is not None:
         fits &= np.abs(offset_ms) < DAY_MS
-        times = shown - offset_ms
+        times = local - offset_ms
     else:
         assert rule.input_zone is not None, rule
-        times, is_shown = times_of(shown, rule.input_zone)
+        times, is_shown = times_of(local, rule.input_zone)
         fits &= is_shown
     if rule.output_zone is None:
-        return shown, fits
+        return local, fits
     return shown_by(times, rule.output_zone), fits
 
 
 def _expression(tokens: Sequence[Token]) -> str:
-    """Numbers that follow each other without anything between have as many digits as letters."""
+    """Return the regular expression of a pattern. Adjacent numbers have as many digits as the
+    pattern has repeated characters.
+    """
     groups = []
     for at, token in enumerate(tokens):
         following = tokens[at + 1] if at + 1 < len(tokens) else None
@@ -251,7 +255,7 @@ def _offset_ms(texts: Any) -> Times | None:
 
 
 def _null_text(rule: TimeRule) -> str:
-    """What Hudi takes for a null: the first millisecond of 1970 by the first pattern."""
+    """Return what Hudi reads for a null: the first millisecond of 1970 by the first pattern."""
     zone = rule.input_zone or rule.output_zone or Zone()
     [local] = shown_by(np.array([_NULL_VALUE], np.int64), zone)
     moment = EPOCH + dt.timedelta(milliseconds=int(local))
@@ -259,5 +263,6 @@ def _null_text(rule: TimeRule) -> str:
     sign, size = ("-", -minutes) if minutes < 0 else ("+", minutes)
     offset = f"{sign}{size // 60:02d}{size % 60:02d}"
     return "".join(
-        one.text or (offset if one.letter == "Z" else _part(one, moment)) for one in rule.inputs[0]
+        token.text or (offset if token.letter == "Z" else _part(token, moment))
+        for token in rule.inputs[0]
     )

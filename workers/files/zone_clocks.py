@@ -1,7 +1,7 @@
-"""What clocks of a time zone show, for whole columns of times.
+"""Local times of a time zone, for whole columns of times.
 
-Where a zone's offset changes is looked for once per zone and year, by Python's time zone database:
-Arrow's own conversion knows no summer time after 2037.
+The changes of a zone's offset are computed once per zone and year, by Python's time zone database:
+Arrow's own conversion has no summer time after 2037.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ _ZONES_AND_YEARS_MAX: Final = 4_096
 
 
 def shown_by(times: Times, zone: Zone) -> Times:
-    """What the zone's clocks show at these times, as if it were UTC."""
-    shown: Times = times + _offsets(times, zone)
-    return shown
+    """Convert UTC times to the zone's local times, in ms as if they were UTC."""
+    local: Times = times + _offsets(times, zone)
+    return local
 
 
-def times_of(shown: Times, zone: Zone) -> tuple[Times, np.ndarray[Any, Any]]:
-    """When the zone's clocks show this, the first time where they are set back; and whether they
-    ever do, since they skip an hour when they are set forward.
+def times_of(local: Times, zone: Zone) -> tuple[Times, np.ndarray[Any, Any]]:
+    """Convert local times to UTC: the first such time when clocks are set back. Also returns which
+    local times exist, because clocks skip an hour when they are set forward.
     """
     if not zone.name:
-        return shown - zone.offset_ms, np.ones(len(shown), bool)
-    early = shown - _offsets(shown - DAY_MS, zone)
-    late = shown - _offsets(shown + DAY_MS, zone)
-    is_early = shown_by(early, zone) == shown
-    is_late = shown_by(late, zone) == shown
+        return local - zone.offset_ms, np.ones(len(local), bool)
+    early = local - _offsets(local - DAY_MS, zone)
+    late = local - _offsets(local + DAY_MS, zone)
+    is_early = shown_by(early, zone) == local
+    is_late = shown_by(late, zone) == local
     first = np.where(is_early & is_late, np.minimum(early, late), np.where(is_early, early, late))
     return first, is_early | is_late
 
@@ -55,7 +55,7 @@ def _offsets(times: Times, zone: Zone) -> Any:
 
 @lru_cache(maxsize=_ZONES_AND_YEARS_MAX)
 def _changes(name: str, year: int) -> tuple[tuple[int, int], ...]:
-    """(from when on, offset) of a year, beginning with its start; all in ms."""
+    """Return (start, offset) of each change in a year, beginning with its start; all in ms."""
     zone = ZoneInfo(name)
     year = min(max(year, _YEAR_MIN), _YEAR_MAX)
     start = _ms(dt.datetime(year, 1, 1, tzinfo=dt.UTC))

@@ -1,1 +1,1 @@
-"""Where a table's bytes live: one port, a directory or a bucket behind it."""
+"""Storage of a table's files: one port, with a directory or a bucket behind it."""

@@ -2,10 +2,10 @@
 call.
 
 Paths are relative to the table, use `/`, and never contain `..` or an empty part; the root itself
-is `""`. What an implementation owes: what a call wrote is durable when it returns, unless the
-caller asks for less; `put` and `put_if_absent` are all or nothing for readers; a conditional write
-has exactly one winner; deleting what is absent succeeds. Where it cannot tell whether a write
-happened it raises WriteOutcomeUnknown.
+is `""`. Every implementation guarantees that what a call wrote is durable when it returns, unless
+the caller asks for less; `put` and `put_if_absent` are all or nothing for readers; a conditional
+write has exactly one winner; deleting an absent file succeeds. Where it cannot determine whether a
+write happened it raises WriteOutcomeUnknown.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from workers.storage.remembered import Remembered
 from workers.table_layout import HOODIE
 
 HOODIE_BYTES_MAX: Final = 256 << 20
-"""Of a file below `.hoodie` that is read at once."""
+"""The limit for a file below `.hoodie` that is read in one call."""
 FILE_BYTES_MAX: Final = 4 << 30
-"""Of another one, such as a log file."""
+"""The limit for any other file that is read in one call, such as a log file."""
 
 _One = TypeVar("_One")
 _Answer = TypeVar("_Answer")
@@ -56,8 +56,8 @@ class Tagged:
 
 @runtime_checkable
 class Storage(Protocol):
-    """One table's files. The module says what is owed; every call may raise StorageFailed, and a
-    path that could leave the table raises InvalidInput.
+    """One table's files. The module's docstring lists the guarantees; every call may raise
+    StorageFailed, and a path that could leave the table raises InvalidInput.
     """
 
     @property
@@ -66,79 +66,87 @@ class Storage(Protocol):
 
     @property
     def remembered(self) -> Remembered:
-        """What this process has worked out from files of the table."""
+        """The cache of values that this process has derived from files of the table."""
 
     @property
     def appends_in_place(self) -> bool:
-        """Whether the cost of appending is independent of the file's size."""
+        """True if the cost of appending is independent of the file's size."""
 
     @property
     def is_local(self) -> bool:
-        """Whether files lie on this machine: to look at one costs no request, and to write one
-        takes the time of a core and not of answers.
+        """True if files are on this machine: then reading the metadata of a file costs no request,
+        and writing takes the time of a core, not of requests.
         """
 
     @property
     def files_at_once(self) -> int:
-        """How many data files are best written at the same time; each may take memory."""
+        """The best number of data files to write at the same time; each may take memory."""
 
     @property
     def deletes_at_once(self) -> int:
-        """How many files one request deletes."""
+        """The number of files that a single request deletes."""
 
     def at_once(self, call: Callable[[_One], _Answer], many: Iterable[_One]) -> list[_Answer]:
-        """What `call` gives for each, in order; several run at the same time where answers are
-        slow. The first error is raised; other calls may have run by then.
+        """Return the results of `call` for each element, in order. Several calls run at the same
+        time where answers are slow. Raises the first error; other calls may have run by then.
         """
 
     def read(self, path: str) -> bytes:
-        """The whole content of a file. Raises NotFound."""
+        """Return the whole content of a file. Raises NotFound."""
 
     def read_listed(self, path: str) -> bytes:
-        """As `read`, for a listed file of the timeline: the answer may come from memory, as of the
-        last listing.
+        """Read a listed file of the timeline; the content may come from memory, as of the last
+        listing.
 
         Raises NotFound.
         """
 
     def read_tagged(self, path: str) -> Tagged:
-        """The whole content of a file, and the tag on which it can be replaced. Raises NotFound."""
+        """Return the whole content of a file, and the tag on which it can be replaced. Raises
+        NotFound.
+        """
 
     def info(self, path: str) -> FileInfo | None:
-        """Size and time of the file; None where there is none."""
+        """Return size and time of the file, or None if there is none."""
 
     def list_files(self, directory: str) -> Sequence[FileInfo]:
-        """Files directly inside, sorted by name; an absent directory is an empty one."""
+        """Return files directly inside, sorted by name; an absent directory is an empty one."""
 
     def list_names(self, directory: str) -> list[str]:
-        """Names of the files that `list_files` lists, in any order; no file is looked at."""
+        """Return the names of the files that `list_files` lists, in any order, without their
+        metadata.
+        """
 
     def list_directories(self, directory: str) -> list[str]:
-        """Paths of the directories directly inside, sorted; an absent directory is an empty one."""
+        """Return the paths of the directories directly inside, sorted; an absent directory is an
+        empty one.
+        """
 
     def list_tree(self, directory: str) -> list[FileInfo]:
-        """Files at any depth below, sorted by path."""
+        """Return the files at any depth below, sorted by path."""
 
     def put(self, path: str, content: bytes, durability: Durability = Durability.DURABLE) -> None:
         """Create or replace atomically."""
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
-        """True when this call created it; of any number of concurrent callers exactly one is told
-        True.
+        """Create the file if there is none, and return True if this call created it: exactly one of
+        several concurrent callers gets True.
         """
 
     def put_empty(self, paths: Sequence[str], *, is_exclusive: bool = False) -> bool:
-        """Create files of no bytes where there are none; durable when it returns, whoever made
-        them. A crash may leave some of them.
+        """Create files of no bytes where there are none; they are durable when it returns, even if
+        another process created them. A crash may leave some of them.
 
-        With `is_exclusive` the first is made before the others, and nothing is done where it is
-        there already: of concurrent callers one is told True.
+        With `is_exclusive` the first is created before the others, and nothing is done where it
+        exists already: exactly one of several concurrent callers gets True.
         """
 
     def replace_if_match(
         self, path: str, content: bytes, tag: str, durability: Durability = Durability.DURABLE
     ) -> str | None:
-        """Replace what still carries `tag`: the new tag, or None when somebody else changed it."""
+        """Replace the file if it still has `tag`, and return the new tag, or None if it was
+        changed.
+        """
 
     def append(self, path: str, content: bytes) -> None:
         """Add at the end, creating the file; a crash may leave a prefix of `content`."""
@@ -146,29 +154,32 @@ class Storage(Protocol):
     def create_data(
         self, path: str, durability: Durability = Durability.DURABLE
     ) -> AbstractContextManager[IO[bytes]]:
-        """A new data file, written sequentially, durable when the block ends without error.
+        """Open a new data file, written sequentially, durable when the block ends without error.
 
         Raises InvalidInput when the path exists: data files are written once.
         """
 
     def open_data(self, path: str) -> IO[bytes]:
-        """Seekable input. Raises NotFound."""
+        """Open a seekable input. Raises NotFound."""
 
     def delete(self, path: str, durability: Durability = Durability.DURABLE) -> None:
-        """Remove the file. An absent one is no error."""
+        """Remove the file. An absent file is not an error."""
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        """In this order, or all with a few requests; a crash may leave any of them."""
+        """Delete the files in this order, or all with a few requests; a crash may leave any of
+        them.
+        """
 
     def delete_tree(self, directory: str) -> None:
-        """The directory and all below it; a crash may leave any of it, an absent one is no error.
+        """Delete the directory and all below it; a crash may leave any of it, and an absent
+        directory is not an error.
 
         Raises InvalidInput for the root, `""`.
         """
 
 
 def checked_path(path: str) -> str:
-    """`path` itself. Raises InvalidInput when it could leave the table (threat T1)."""
+    """Return `path`. Raises InvalidInput if it could leave the table (threat T1)."""
     if path.startswith("/") or "\x00" in path or "\\" in path:
         raise InvalidInput("path is not relative to the table", path=path)
     parts = path.split("/")
@@ -178,7 +189,9 @@ def checked_path(path: str) -> str:
 
 
 def checked_size(size: int, path: str | PurePath) -> int:
-    """`size` itself, of a file that is read at once. Raises StorageFailed (threat T20)."""
+    """Return `size`, the bytes of a file that is read in one call. Raises StorageFailed if it is
+    too large (threat T20).
+    """
     most = HOODIE_BYTES_MAX if f"/{HOODIE}/" in f"/{path}" else FILE_BYTES_MAX
     if size > most:
         raise StorageFailed("file is too large to be read at once", path=path, bytes_max=most)
@@ -186,11 +199,11 @@ def checked_size(size: int, path: str | PurePath) -> int:
 
 
 def size_of(storage: Storage, path: str) -> int:
-    """The file's size in bytes; 0 where there is none."""
+    """Return the file's size in bytes, or 0 if there is none."""
     info = storage.info(path)
     return info.size if info else 0
 
 
 def join(directory: str, name: str) -> str:
-    """The path of `name` inside `directory`, which is `""` for the table's root."""
+    """Return the path of `name` inside `directory`, which is `""` for the table's root."""
     return f"{directory}/{name}" if directory else name

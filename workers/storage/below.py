@@ -34,65 +34,65 @@ class StorageBelow:
 
     @property
     def remembered(self) -> Remembered:
-        """What this process has worked out from files below the directory."""
+        """The cache of values that this process has derived from files below the directory."""
         return self._remembered
 
     @property
     def appends_in_place(self) -> bool:
-        """As of the outer storage."""
+        """The same as for the outer storage."""
         return self._outer.appends_in_place
 
     @property
     def is_local(self) -> bool:
-        """As of the outer storage."""
+        """The same as for the outer storage."""
         return self._outer.is_local
 
     @property
     def files_at_once(self) -> int:
-        """As of the outer storage."""
+        """The same as for the outer storage."""
         return self._outer.files_at_once
 
     @property
     def deletes_at_once(self) -> int:
-        """As of the outer storage."""
+        """The same as for the outer storage."""
         return self._outer.deletes_at_once
 
     def at_once(self, call: Callable[[_One], _Answer], many: Iterable[_One]) -> list[_Answer]:
-        """What `call` gives for each, in order. Raises the first error."""
+        """Return the results of `call` for each element, in order. Raises the first error."""
         return self._outer.at_once(call, many)
 
     def read(self, path: str) -> bytes:
-        """The whole content of a file. Raises NotFound."""
+        """Return the whole content of a file. Raises NotFound."""
         return self._outer.read(self._path(path))
 
     def read_listed(self, path: str) -> bytes:
-        """As `read`, for a listed file of the timeline. Raises NotFound."""
+        """Read a listed file of the timeline, possibly from memory. Raises NotFound."""
         return self._outer.read_listed(self._path(path))
 
     def read_tagged(self, path: str) -> Tagged:
-        """The whole content of a file and its tag. Raises NotFound."""
+        """Return the whole content of a file and its tag. Raises NotFound."""
         return self._outer.read_tagged(self._path(path))
 
     def info(self, path: str) -> FileInfo | None:
-        """Size in bytes and time of the file; None where there is none."""
+        """Return size in bytes and time of the file, or None if there is none."""
         info = self._outer.info(self._path(path))
         return info and self._inner(info)
 
     def list_files(self, directory: str) -> Sequence[FileInfo]:
-        """Files directly inside, sorted by name; an absent directory is an empty one."""
+        """Return files directly inside, sorted by name; an absent directory is an empty one."""
         return [self._inner(file) for file in self._outer.list_files(self._path(directory))]
 
     def list_names(self, directory: str) -> list[str]:
-        """Names of the files directly inside, in any order."""
+        """Return the names of the files directly inside, in any order."""
         return self._outer.list_names(self._path(directory))
 
     def list_directories(self, directory: str) -> list[str]:
-        """Paths of the directories directly inside, sorted."""
+        """Return the paths of the directories directly inside, sorted."""
         listed = self._outer.list_directories(self._path(directory))
         return [path.removeprefix(f"{self._directory}/") for path in listed]
 
     def list_tree(self, directory: str) -> list[FileInfo]:
-        """Files at any depth below, sorted by path."""
+        """Return the files at any depth below, sorted by path."""
         return [self._inner(file) for file in self._outer.list_tree(self._path(directory))]
 
     def put(self, path: str, content: bytes, durability: Durability = Durability.DURABLE) -> None:
@@ -100,7 +100,7 @@ class StorageBelow:
         self._outer.put(self._path(path), content, durability)
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
-        """True when this call created it."""
+        """Create the file if there is none, and return True if this call created it."""
         return self._outer.put_if_absent(self._path(path), content)
 
     def put_empty(self, paths: Sequence[str], *, is_exclusive: bool = False) -> bool:
@@ -110,7 +110,7 @@ class StorageBelow:
     def replace_if_match(
         self, path: str, content: bytes, tag: str, durability: Durability = Durability.DURABLE
     ) -> str | None:
-        """Replace what still carries `tag`: the new tag, or None."""
+        """Replace the file if it still has `tag`, and return the new tag, or None."""
         return self._outer.replace_if_match(self._path(path), content, tag, durability)
 
     def append(self, path: str, content: bytes) -> None:
@@ -120,23 +120,23 @@ class StorageBelow:
     def create_data(
         self, path: str, durability: Durability = Durability.DURABLE
     ) -> AbstractContextManager[IO[bytes]]:
-        """A new data file. Raises InvalidInput when the path exists."""
+        """Open a new data file. Raises InvalidInput when the path exists."""
         return self._outer.create_data(self._path(path), durability)
 
     def open_data(self, path: str) -> IO[bytes]:
-        """Seekable input. Raises NotFound."""
+        """Open a seekable input. Raises NotFound."""
         return self._outer.open_data(self._path(path))
 
     def delete(self, path: str, durability: Durability = Durability.DURABLE) -> None:
-        """Remove the file. An absent one is no error."""
+        """Remove the file. An absent file is not an error."""
         self._outer.delete(self._path(path), durability)
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        """In this order, or all with a few requests."""
+        """Delete the files in this order, or all with a few requests."""
         self._outer.delete_many([*map(self._path, paths)])
 
     def delete_tree(self, directory: str) -> None:
-        """The directory and all below it."""
+        """Delete the directory and all below it."""
         self._outer.delete_tree(self._path(directory))
 
     def _path(self, path: str) -> str:
@@ -148,7 +148,7 @@ class StorageBelow:
 
 @dataclass(slots=True)
 class _Remembered:
-    """Of each directory of one table below which somebody looks."""
+    """The caches of the directories of one table that storages are opened below."""
 
     by_directory: dict[str, Remembered] = field(default_factory=dict)
 

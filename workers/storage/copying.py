@@ -1,4 +1,4 @@
-"""Objects of buckets copied to this machine, for whatever opens files by path alone."""
+"""Local copies of objects of buckets, for code that opens files by path alone."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _PIECE_BYTES = 1 << 20
 def file_here(
     place: str, scratch: Path, *, bytes_max: int, connection: BucketConnection | None = None
 ) -> Path:
-    """The file at a resolved place: itself, or its copy in `scratch` where it lies in a bucket,
-    which is reached by the connection where one is named.
+    """Return the file at a resolved place: itself, or its copy in `scratch` if it is in a bucket.
+    The bucket is reached by the connection, if there is one.
 
-    Raises InvalidInput for an object of more than `bytes_max`, NotFound for one that there is not,
+    Raises InvalidInput for an object of more than `bytes_max`, NotFound if there is none,
     StorageFailed.
     """
     if not is_bucket_location(place):

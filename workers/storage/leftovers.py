@@ -1,5 +1,6 @@
-"""Files that a write in a directory began and did not end: whoever began them was killed, or the
-disk was full. No listing shows them, no reader sees them, and they are never of use again.
+"""Temporary files of writes that did not end, because the process was killed or the disk was full.
+
+No listing shows them, no reader sees them, and they are never of use again.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ KEPT_MS = 3_600_000
 
 
 def leftovers(storage: Storage, now_ms: int, *, below: str = "") -> list[FileInfo]:
-    """Unfinished files that are old enough to be nobody's, sorted by path. A bucket has none: its
-    objects appear whole.
+    """Return the unfinished files that are too old to have an owner, sorted by path. A bucket has
+    none: its objects appear whole.
     """
     if not isinstance(storage, LocalStorage):
         return []

@@ -1,6 +1,6 @@
-"""No link inside a table is followed: whoever may write into one table could otherwise lead reads,
-writes and deletes into another (threats T1, T3). A table's own directory may be a link; where it
-leads is settled by whoever opens the table.
+"""Rejection of links inside a table. No link there is followed: a user who may write into one table
+could otherwise lead reads, writes and deletes into another (threats T1, T3). A table's own
+directory may be a link; the code that opens the table decides where it leads.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import IO, Final
 from workers.errors import StorageFailed
 
 _DIRECTORIES_MAX: Final = 20_000
-"""When so many are known all are forgotten: they are looked at once more."""
+"""The limit of remembered directories: all are forgotten there, and are checked again."""
 
 
 class PlainDirectories:
-    """Which directories below `root` are none that a link leads to. Thread-safe: what threads learn
-    at once they may learn twice.
+    """The directories below `root` that no link leads to. Thread-safe: concurrent threads may check
+    a directory twice.
     """
 
     def __init__(self, root: str) -> None:
@@ -27,10 +27,10 @@ class PlainDirectories:
         self._known: set[str] = {""}
 
     def check(self, directory: str, *, is_anew: bool = False) -> None:
-        """Refuse, as StorageFailed, a `directory`, relative to the root, that is a link or lies in
-        one.
+        """Check that a `directory`, relative to the root, is not a link and not below a link.
 
-        `is_anew`: looks again at what was known, as before something is deleted there.
+        Raises StorageFailed if it is. With `is_anew` a directory that passed before is checked
+        again, as before a delete in it.
         """
         if directory in self._known and not is_anew:
             return
@@ -42,7 +42,7 @@ class PlainDirectories:
             try:
                 mode = os.lstat(self._prefix + path).st_mode
             except OSError:
-                return  # What is not there, or cannot be looked at, leads nowhere.
+                return  # An absent or unreadable path leads nowhere.
             if stat.S_ISLNK(mode):
                 raise _linked(path)
             if len(self._known) >= _DIRECTORIES_MAX:
@@ -51,8 +51,8 @@ class PlainDirectories:
 
 
 def without_links(directory: str, entries: Iterable[os.DirEntry[str]]) -> list[os.DirEntry[str]]:
-    """The entries themselves. Raises StorageFailed where one is a link: rows that it hides or shows
-    twice would be missed by nobody.
+    """Return the entries. Raises StorageFailed if one is a link: it could hide rows or repeat them
+    unnoticed.
     """
     listed = list(entries)
     for entry in listed:
@@ -62,17 +62,15 @@ def without_links(directory: str, entries: Iterable[os.DirEntry[str]]) -> list[o
 
 
 def refuse_link(path: Path) -> None:
-    """Refuse, as StorageFailed, a link at `path`."""
+    """Reject a link at `path`. Raises StorageFailed if it is one."""
     if path.is_symlink():
         raise _linked(str(path))
 
 
 def open_unlinked(path: str) -> IO[bytes]:
-    """To read. Raises OSError, and where the name is a link too."""
+    """Open a file to read. Raises OSError, also if the name is a link."""
     return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW))
 
 
 def _linked(path: str) -> StorageFailed:
-    return StorageFailed(
-        "a link stands inside the table, and is not followed; remove it", path=path
-    )
+    return StorageFailed("link inside the table is not followed; remove it", path=path)

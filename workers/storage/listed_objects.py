@@ -1,7 +1,7 @@
-"""What one process knows of the completed files of a timeline in a bucket, by their ETags.
+"""Contents of the completed files of a timeline in a bucket, remembered by their ETags.
 
-As `timeline_files` for directories: only what the last listing found is known, and what has the
-same name and the same ETag holds the same.
+Like `timeline_files` for directories, it remembers only what the last listing found. A file with
+the same name and the same ETag has the same content.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Final
 
 _CONTENT_BYTES_MAX: Final = 64 << 10
 _CONTENTS_BYTES_MAX: Final = 8 << 20
-"""Of one table; when it is reached all contents are forgotten."""
+"""The limit for one table: all contents are forgotten when it is reached."""
 
 
 class ListedObjects:
-    """What listings of one table have shown. Thread-safe: what threads learn at once they may learn
+    """The results of listings of one table. Thread-safe: concurrent threads may read a file
     twice.
     """
 
@@ -25,25 +25,27 @@ class ListedObjects:
         """By path: tag and content."""
 
     def listed(self, tags: Mapping[str, str]) -> None:
-        """Tag of each file, by its path."""
+        """Record a listing: the tag of each file, by its path."""
         self._tags = tags
         self._contents = {
             path: held for path, held in list(self._contents.items()) if tags.get(path) == held[0]
         }
 
     def content(self, path: str) -> bytes | None:
-        """None where it was not listed last, or not read."""
+        """Return the remembered content, or None if the last listing lacks the file or it was not
+        read.
+        """
         tag, content = self._contents.get(path, ("", b""))
         return content if tag and self._tags.get(path) == tag else None
 
     def keep(self, path: str, tag: str, content: bytes) -> None:
-        """Remember what was just read there, if it is what was listed, and a completed file."""
+        """Remember the content of a file that was just read, if it is completed and was listed."""
         is_completed = "_" in path.rpartition("/")[2]
         if not is_completed or not content or self._tags.get(path) != tag:
             return
         if len(content) > _CONTENT_BYTES_MAX:
             return
-        held = sum(len(one) for _, one in list(self._contents.values()))
+        held = sum(len(content_bytes) for _, content_bytes in list(self._contents.values()))
         if held + len(content) > _CONTENTS_BYTES_MAX:
             self._contents.clear()
         self._contents[path] = (tag, content)

@@ -62,7 +62,7 @@ class LocalStorage:
 
     @property
     def remembered(self) -> Remembered:
-        """Shared by all of this process who opened the same absolute path."""
+        """Shared by all storages of this process for the same absolute path."""
         return self._remembered
 
     @property
@@ -75,12 +75,14 @@ class LocalStorage:
         return self._root / path if path else self._root
 
     def _name(self, path: str) -> str:
-        """As `_path`; reading asks for it so often that making a Path is dearer than the rest."""
+        """Return the absolute path as text. Reads need it so often that making a Path would cost
+        more than the rest.
+        """
         self._plain.check(checked_path(path).rpartition("/")[0])
         return self._prefix + path
 
     def _directory(self, path: str) -> str:
-        """As `_name`, for listing what is in it."""
+        """Return the absolute path of a directory to list, as text."""
         self._plain.check(checked_path(path))
         return self._prefix + path
 
@@ -91,25 +93,25 @@ class LocalStorage:
 
     @property
     def files_at_once(self) -> int:
-        """One: they share a disk."""
+        """Always 1, because all files share a disk."""
         return 1
 
     @property
     def deletes_at_once(self) -> int:
-        """One: each file is a call to the system."""
+        """Always 1, because each file is a system call."""
         return 1
 
     def at_once(self, call: Callable[[_One], _Answer], many: Iterable[_One]) -> list[_Answer]:
-        """One after the other, in this thread; nothing runs after the first that raises."""
-        return [call(one) for one in many]
+        """Call for each element in order, in this thread; nothing runs after the first error."""
+        return [call(element) for element in many]
 
     def read(self, path: str) -> bytes:
-        """All bytes of the file. Raises NotFound."""
+        """Return all bytes of the file. Raises NotFound."""
         with _reported(path):
             return _content(self._name(path))
 
     def read_listed(self, path: str) -> bytes:
-        """As `read`; small completed files of the timeline are kept while listings show them."""
+        """Read a file; small completed files of the timeline are kept while listings show them."""
         directory, _, name = path.rpartition("/")
         if directory != TIMELINE.path:
             return self.read(path)
@@ -120,14 +122,16 @@ class LocalStorage:
         return content
 
     def read_tagged(self, path: str) -> Tagged:
-        """Tagged with its SHA-256 in hex, a decided replacement done first. Raises NotFound."""
+        """Return the content with its SHA-256 in hex, after a decided replacement. Raises
+        NotFound.
+        """
         with _reported(path):
             Swap(self._path(path)).settle()
         content = self.read(path)
         return Tagged(content, _tag(content))
 
     def info(self, path: str) -> FileInfo | None:
-        """What the file system says of a file or a directory; None where there is nothing."""
+        """Return the size and time of a file or a directory, or None if there is none."""
         try:
             with _reported(path):
                 status = os.stat(self._name(path))
@@ -136,7 +140,9 @@ class LocalStorage:
         return FileInfo(path, status.st_size, status.st_mtime_ns // 1_000_000)
 
     def list_files(self, directory: str) -> Sequence[FileInfo]:
-        """Our own unfinished writes are left out, and what is deleted while it is listed."""
+        """Return the files, without temporary files, and without files deleted during the
+        listing.
+        """
         if directory == TIMELINE.path:
             return self._timeline_files()
         return [
@@ -154,20 +160,20 @@ class LocalStorage:
             return ()
 
     def list_names(self, directory: str) -> list[str]:
-        """As `list_files` without the sizes: no look at each file."""
+        """Return the names that `list_files` lists, without reading the metadata of each file."""
         try:
             with _reported(directory), os.scandir(self._directory(directory)) as entries:
-                files = [one for one in without_links(directory, entries) if one.is_file()]
+                files = [entry for entry in without_links(directory, entries) if entry.is_file()]
         except NotFound:
             return []
         return [file.name for file in files if not file.name.startswith(_OURS)]
 
     def list_directories(self, directory: str) -> list[str]:
-        """Paths, sorted; those of replacements under way (`swap.py`) are left out."""
+        """Return sorted paths without the directories of replacements (`swap.py`)."""
         return [join(directory, entry.name) for entry in self._entries(directory) if entry.is_dir()]
 
     def list_tree(self, directory: str) -> list[FileInfo]:
-        """Sorted by path. Not of one moment: files may come and go meanwhile."""
+        """Return files sorted by path. Files may be added or deleted during the listing."""
         files = [*self.list_files(directory)]
         for child in self.list_directories(directory):
             files.extend(self.list_tree(child))
@@ -179,18 +185,18 @@ class LocalStorage:
                 listed = without_links(directory, entries)
         except NotFound:
             return []
-        kept = [entry for entry in listed if not entry.name.startswith(_OURS)]
-        return sorted(kept, key=attrgetter("name"))
+        visible = [entry for entry in listed if not entry.name.startswith(_OURS)]
+        return sorted(visible, key=attrgetter("name"))
 
     def put(self, path: str, content: bytes, durability: Durability = Durability.DURABLE) -> None:
-        """Renames a temporary file, which is synced before where it is to be durable."""
+        """Write and rename a temporary file, which is synced first if it must be durable."""
         with _reported(path):
             target = self._prepared(path)
             is_durable = durability is Durability.DURABLE
             swap = Swap(target)
             if not swap.is_begun():
                 os.replace(_write_temporary(target, content, is_durable=is_durable), target)
-            # A replacement that began meanwhile may not have seen what was renamed.
+            # A replacement that began since then may not have seen the renamed file.
             is_swapped = swap.is_begun()
             if is_swapped:
                 swap.put(lambda proposal: _write_new(proposal, content, is_durable=is_durable))
@@ -201,7 +207,7 @@ class LocalStorage:
                 swap.sync()
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
-        """Links a synced temporary file. Where it says False, too, the name is on the disk."""
+        """Link a synced temporary file. The name is durable even if the result is False."""
         with _reported(path):
             target = self._prepared(path)
             is_new = _created_empty(target) if not content else _linked(target, content)
@@ -214,7 +220,7 @@ class LocalStorage:
         return True
 
     def put_empty(self, paths: Sequence[str], *, is_exclusive: bool = False) -> bool:
-        """One sync for each directory, when all its files are there."""
+        """Create the files, then sync each directory once."""
         changed: dict[Path, str] = {}
         for path in paths:
             with _reported(path):
@@ -233,7 +239,9 @@ class LocalStorage:
     def replace_if_match(
         self, path: str, content: bytes, tag: str, durability: Durability = Durability.DURABLE
     ) -> str | None:
-        """By a swap: who stops in it stops nobody. Tags are SHA-256 in hex."""
+        """Replace by a swap, in which a stopped process blocks no other. Tags are SHA-256 in
+        hex.
+        """
         with _reported(path):
             target = self._prepared(path)
             swap = Swap(target)
@@ -250,7 +258,7 @@ class LocalStorage:
         return _tag(content)
 
     def append(self, path: str, content: bytes) -> None:
-        """The bytes are synced when it returns, and so is the name of a new file."""
+        """Append the bytes and sync them, and the name of a new file."""
         with _reported(path):
             target = self._prepared(path)
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
@@ -266,7 +274,9 @@ class LocalStorage:
     def create_data(
         self, path: str, durability: Durability = Durability.DURABLE
     ) -> Iterator[IO[bytes]]:
-        """Seen while it is written, and left there when the block raises. Raises InvalidInput."""
+        """Open a file that is visible while it is written, and stays if the block raises. Raises
+        InvalidInput.
+        """
         with _reported(path):
             target = self._prepared(path)
             is_durable = durability is Durability.DURABLE
@@ -283,12 +293,12 @@ class LocalStorage:
                 sync_directory(target.parent)
 
     def open_data(self, path: str) -> IO[bytes]:
-        """For the caller to close. Raises NotFound."""
+        """Open a file that the caller closes. Raises NotFound."""
         with _reported(path):
             return open_unlinked(self._name(path))
 
     def delete(self, path: str, durability: Durability = Durability.DURABLE) -> None:
-        """What is known of the file's versions goes with it."""
+        """Delete the file and the versions that `swap.py` recorded for it."""
         self._plain.check(checked_path(path).rpartition("/")[0], is_anew=True)
         target = self._path(path)
         with suppress(NotFound), _reported(path):
@@ -298,12 +308,14 @@ class LocalStorage:
                 sync_directory(target.parent)
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        """One by one, in this order, up to the first that fails."""
+        """Delete file by file in this order, up to the first failure."""
         for path in paths:
             self.delete(path)
 
     def delete_tree(self, directory: str) -> None:
-        """Not synced: after a power loss parts may be back. Raises InvalidInput for the root."""
+        """Delete without a sync: a power loss may restore parts. Raises InvalidInput for the
+        root.
+        """
         if not directory:
             raise InvalidInput("refusing to delete the whole table", location=self.location)
         self._plain.check(checked_path(directory), is_anew=True)
@@ -318,7 +330,7 @@ class LocalStorage:
 
 @contextmanager
 def _reported(path: str, error: type[LakehouseError] = StorageFailed) -> Iterator[None]:
-    """The system's errors in the port's terms; `error` says what is known of the effect."""
+    """Translate the system's errors into the port's `error`, which states the certain effect."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError) as absent:
@@ -329,12 +341,14 @@ def _reported(path: str, error: type[LakehouseError] = StorageFailed) -> Iterato
 
 
 def _content(path: str | Path) -> bytes:
-    """Each call to the system is dear among threads, and `Path.read_bytes` makes twice as many."""
+    """Read with few system calls, which are slow among threads; `Path.read_bytes` makes twice as
+    many.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
-        wanted = checked_size(os.fstat(descriptor).st_size, path) + 1
-        content = os.read(descriptor, wanted)
-        if len(content) == wanted - 1:
+        size = checked_size(os.fstat(descriptor).st_size, path) + 1
+        content = os.read(descriptor, size)
+        if len(content) == size - 1:
             return content
         parts = [content]  # It grows, or is more than the system reads at once.
         while parts[-1]:
@@ -349,7 +363,7 @@ def _tag(content: bytes) -> str:
 
 
 def _created_empty(target: Path) -> bool:
-    """An empty file is whole as soon as it is there."""
+    """Create an empty file, which is whole as soon as it exists."""
     try:
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
     except FileExistsError:
@@ -383,7 +397,7 @@ def _write_new(file: Path, content: bytes, *, is_durable: bool = True) -> None:
         # An empty file has nothing but its name, which the directory's sync keeps.
         if content and is_durable:
             os.fsync(descriptor)
-    except OSError:  # No space is left, mostly: half a file helps nobody.
+    except OSError:  # Mostly no space is left, and half a file is useless.
         with suppress(OSError):
             file.unlink()
         raise

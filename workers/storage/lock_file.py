@@ -1,8 +1,10 @@
-"""A file whose existence is a lock, as in Apache Hudi: it is made whole, and by one process only.
+"""A file whose existence is a lock, as in Apache Hudi: it is created whole, and by one process
+only.
 
-A process that removes it says which file it means, and first renames the file to a name of its own:
-only one process can. Then it looks at what it took, and puts another file back. So a process that
-wakes too late takes nothing away, and one that stops here stops nobody.
+A process that removes it names the file that it expects, and first renames the file to a name of
+its own: only one process can. Then it checks the renamed file, and restores it if it is not the
+expected one. So a process that resumes too late removes no lock of another, and a process that
+stops here blocks no other.
 """
 
 from __future__ import annotations
@@ -23,10 +25,10 @@ _TEMPORARY = ".sluice-tmp-"
 
 @dataclass(frozen=True, slots=True)
 class SeenFile:
-    """A lock file at one look; content and inode together say which one it is."""
+    """A lock file at one time; content and inode together identify it."""
 
     content: bytes
-    """Hudi's is empty, or says what thread of it took the lock."""
+    """Hudi leaves it empty, or writes the thread that took the lock."""
     modified_ms: int
     inode: int
 
@@ -38,7 +40,9 @@ class LockFile:
         self.path = path
 
     def create(self, content: bytes) -> bool:
-        """False when it exists. Nobody ever sees a part of `content`."""
+        """Create the file, or return False if it exists. No reader ever sees a part of
+        `content`.
+        """
         return self._reported(lambda: self._linked(content))
 
     def _linked(self, content: bytes) -> bool:
@@ -54,34 +58,36 @@ class LockFile:
         return True
 
     def look(self) -> SeenFile | None:
-        """The file that is there now; None where there is none."""
+        """Return the file as it is now, or None if there is none."""
         return self._reported(lambda: _looked_at(self.path))
 
     def keep(self, content: bytes) -> bool:
-        """Make it young again; False when it holds something else by now."""
+        """Renew its modification time, or return False if its content is not `content`."""
         return self._reported(lambda: _touched(self.path, content))
 
     def remove(self, expected: SeenFile) -> bool:
-        """False when another one is there, or none. Hudi's checksum beside it goes too."""
+        """Remove the file and Hudi's checksum next to it, or return False if it is absent or
+        another.
+        """
         return self._reported(lambda: self._removed(expected))
 
     def _removed(self, expected: SeenFile) -> bool:
         if not _is_same(_looked_at(self.path), expected):
             return False
-        taken = self.path.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
+        temporary = self.path.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
         try:
-            self.path.rename(taken)
+            self.path.rename(temporary)
         except FileNotFoundError:
             return False
         try:
-            is_it = _is_same(_looked_at(taken), expected)
+            is_it = _is_same(_looked_at(temporary), expected)
             if is_it:
                 self.path.with_name(f".{self.path.name}.crc").unlink(missing_ok=True)
             else:
                 with suppress(FileExistsError):  # Its owner finds out that it lost it.
-                    os.link(taken, self.path)
+                    os.link(temporary, self.path)
         finally:
-            taken.unlink()
+            temporary.unlink()
         return is_it
 
     def _reported(self, call: Callable[[], _Result]) -> _Result:

@@ -1,8 +1,8 @@
 """Requests to a bucket, each tried a few times, and what their answers mean.
 
 Retries are made here and not in obstore, because a conditional write that is sent twice may be
-refused by its own first success. Every conditional write therefore carries a nonce in the object's
-metadata: whoever is refused, or hears nothing, looks whose nonce stands there.
+rejected by its own first success. Every conditional write therefore carries a nonce in the object's
+metadata: a client that is rejected, or gets no answer, reads which nonce the object has.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Answer = TypeVar("_Answer")
 
 
 def pause(attempt: int) -> None:
-    """By chance, so that those who failed together do not come back together."""
+    """Sleep for a random time, so that clients that failed together do not retry together."""
     share = random.uniform(0.5, 1.0)  # noqa: S311  (a pause, not a secret)
     time.sleep(share * min(_PAUSE_S_MAX, _PAUSE_S * 4**attempt))
 
@@ -37,12 +37,12 @@ class ObjectClient:
         self._requests = requests
         self._pause = pause
 
-    def get(self, path: str, wanted: Wanted = Wanted()) -> Fetched:  # noqa: B008  (frozen)
-        """An object, or the part of it that is wanted. Raises NotFound, StorageFailed."""
-        return self._safely(path, lambda: self._requests.get(path, wanted))
+    def get(self, path: str, part: Wanted = Wanted()) -> Fetched:  # noqa: B008  (frozen)
+        """Return an object, or the requested `part` of it. Raises NotFound, StorageFailed."""
+        return self._safely(path, lambda: self._requests.get(path, part))
 
     def get_end(self, path: str, size: int) -> Fetched:
-        """The last `size` bytes, or all. Raises as `get`."""
+        """Return the last `size` bytes, or all. Raises as `get`."""
         try:
             return self.get(path, Wanted(suffix=size))
         except StorageFailed as error:
@@ -52,14 +52,14 @@ class ObjectClient:
             return Fetched(b"", 0, object_info)  # S3 refuses a range of nothing.
 
     def head(self, path: str) -> ObjectInfo | None:
-        """What the store says of an object; None where there is none. Raises StorageFailed."""
+        """Return the metadata of an object, or None if there is none. Raises StorageFailed."""
         try:
             return self.get(path, Wanted(is_head=True)).object_info
         except NotFound:
             return None
 
     def list_directory(self, directory: str) -> Listing:
-        """One level. Raises StorageFailed."""
+        """List one level. Raises StorageFailed."""
         return self._twice_if_empty(
             directory,
             lambda: self._requests.list_directory(directory),
@@ -67,24 +67,26 @@ class ObjectClient:
         )
 
     def list_tree(self, directory: str) -> list[ObjectInfo]:
-        """At any depth. Raises StorageFailed."""
+        """List objects at any depth. Raises StorageFailed."""
         return self._twice_if_empty(
             directory, lambda: self._requests.list_tree(directory), lambda objects: objects
         )
 
     def _twice_if_empty(
-        self, directory: str, listed: Callable[[], _Answer], has_any: Callable[[_Answer], object]
+        self, directory: str, request: Callable[[], _Answer], has_any: Callable[[_Answer], object]
     ) -> _Answer:
-        """An error that comes with the status of a success reads like an empty listing."""
-        first = self._safely(directory, listed)
-        return first if has_any(first) else self._safely(directory, listed)
+        """List a second time if the first is empty: an error with the status of a success reads
+        like an empty listing.
+        """
+        first = self._safely(directory, request)
+        return first if has_any(first) else self._safely(directory, request)
 
     def put(self, path: str, content: bytes) -> None:
         """Write an object, in the place of any other. Raises StorageFailed, WriteOutcomeUnknown."""
         self._repeatedly(path, lambda: self._requests.put(path, content, tag=None, nonce=""))
 
     def put_parts(self, path: str, stream: IO[bytes]) -> None:
-        """A large object, seen when all of it is there. Raises as `put`."""
+        """Write a large object, visible when all of it is there. Raises as `put`."""
 
         def send() -> None:
             stream.seek(0)
@@ -93,13 +95,13 @@ class ObjectClient:
         self._repeatedly(path, send)
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Any number of objects, a thousand to a request. Raises as `put`."""
+        """Delete any number of objects, a thousand to a request. Raises as `put`."""
         if paths:
             self._repeatedly(paths[0], lambda: self._requests.delete(paths))
 
     def put_conditionally(self, path: str, content: bytes, *, tag: str | None = None) -> str | None:
-        """Create the object, or replace the version `tag`: the new tag, None where the condition
-        does not hold.
+        """Create the object, or replace the version `tag`, and return the new tag, or None if the
+        condition does not hold.
 
         Raises StorageFailed, WriteOutcomeUnknown.
         """
@@ -130,7 +132,7 @@ class ObjectClient:
         raise _unknown(path, last)
 
     def _tag_and_nonce(self, path: str) -> tuple[str, str] | None:
-        """Tag and nonce of what is there. Raises WriteOutcomeUnknown."""
+        """Return tag and nonce of the current object. Raises WriteOutcomeUnknown."""
 
         try:
             fetched = self.get(path, Wanted(is_head=True))
@@ -143,11 +145,11 @@ class ObjectClient:
             ) from error
 
     def _safely(self, path: str, ask: Callable[[], _Answer]) -> _Answer:
-        """For what changes nothing, so it is asked again whatever went wrong."""
+        """Repeat a call that changes nothing after any error."""
         return self._tried(path, ask, _failed)
 
     def _repeatedly(self, path: str, change: Callable[[], object]) -> None:
-        """For what has the same effect when it is done twice."""
+        """Repeat a call that has the same effect when it is done twice."""
         self._tried(path, change, _unknown)
 
     def _tried(

@@ -1,5 +1,5 @@
-"""What an answer of an object store says of the effect: it did not happen, its condition failed, or
-nobody knows.
+"""The effect of a failed request to an object store: it did not happen, its condition failed, or it
+is unknown.
 
 obstore has one class for most failures, so the status and S3's code are read from the text. That
 text names the URL but no credentials; only its status and code go into our errors.
@@ -30,7 +30,7 @@ _WHOLE = "Received non-partial response"
 
 
 class Verdict(Enum):
-    """What is known of a request's effect after it failed."""
+    """The known effect of a failed request."""
 
     ABSENT = auto()
     """There is no such object."""
@@ -45,8 +45,8 @@ class Verdict(Enum):
 
 
 def verdict(error: BaseException) -> Verdict:
-    """What an error, one of `ANSWERS`, says of the request. What is not recognised counts as
-    UNKNOWN, so that nothing is promised of it.
+    """Return the effect of the request that failed with an error of `ANSWERS`. An unrecognised
+    error counts as UNKNOWN, so that nothing is promised.
     """
     status, code = _status(error), _code(error)
     if code == _BUCKET_MISSING or _WHOLE in str(error):
@@ -65,7 +65,7 @@ def verdict(error: BaseException) -> Verdict:
 
 
 def reason(error: BaseException) -> str:
-    """In a few words, without the address."""
+    """Format the error in a few words, without the address."""
     status, code = _status(error), _code(error)
     if code == _CLOCK:
         return f"{status} {code}: the clock of this machine differs from the store's; set it"

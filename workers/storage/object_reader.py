@@ -1,7 +1,7 @@
 """An object as a seekable file, read in ranges: a small one with a single request.
 
-The end is fetched first, because a Parquet file is opened from its end; that answer also tells the
-size. All ranges are of one version: an object that was replaced meanwhile is an error, not a
+The end is fetched first, because a Parquet file is opened from its end; that answer also contains
+the size. All ranges are of one version: an object that was replaced since is an error, not a
 mixture.
 """
 
@@ -22,7 +22,9 @@ class FetchRange(Protocol):
     """Fetches the bytes from `span[0]` up to `span[1]` of the version `tag`."""
 
     def __call__(self, span: tuple[int, int], tag: str) -> Fetched:
-        """Raises what reading storage raises, also where another version stands by now."""
+        """Fetch a range. Raises what reading storage raises, also if the object has another
+        version.
+        """
         ...
 
 
@@ -38,19 +40,20 @@ class ObjectReader(io.RawIOBase):
         self._at = 0
 
     def readable(self) -> bool:
-        """Always True."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Always True."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Bytes from the object's start."""
+        """Return the position in bytes from the object's start."""
         return self._at
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """The new position; one behind the end is allowed. No request is made.
+        """Set and return the new position; a position behind the end is allowed. No request is
+        made.
 
         Raises ValueError before the start.
         """
@@ -61,19 +64,19 @@ class ObjectReader(io.RawIOBase):
         return self._at
 
     def read(self, size: int | None = -1) -> bytes:
-        """As many bytes as `size` says, or all that are left; fewer only at the end."""
+        """Return `size` bytes, or all that are left; fewer only at the end."""
         left = max(0, self._info.size - self._at)
-        wanted = left if size is None or size < 0 else min(size, left)
-        content = self._span(self._at, self._at + wanted) if wanted else b""
+        end_at = left if size is None or size < 0 else min(size, left)
+        content = self._span(self._at, self._at + end_at) if end_at else b""
         self._at += len(content)
         return content
 
     def readall(self) -> bytes:
-        """From the position to the end."""
+        """Return the bytes from the position to the end."""
         return self.read()
 
     def readinto(self, target: Any) -> int:
-        """Fill the buffer `target`: how many bytes were read, fewer only at the end."""
+        """Fill the buffer `target`, and return the number of bytes read, fewer only at the end."""
         view = memoryview(target).cast("B")
         content = self.read(len(view))
         view[: len(content)] = content
@@ -85,6 +88,6 @@ class ObjectReader(io.RawIOBase):
                 return held.content[start - held.start : end - held.start]
         if start < self._tail.start < end:  # Only what is not there yet.
             return self._span(start, self._tail.start) + self._span(self._tail.start, end)
-        wanted = max(end, min(start + _WINDOW_BYTES, self._tail.start))
-        self._window = self._fetch((start, wanted), self._info.tag)
+        end_at = max(end, min(start + _WINDOW_BYTES, self._tail.start))
+        self._window = self._fetch((start, end_at), self._info.tag)
         return self._window.content[: end - start]

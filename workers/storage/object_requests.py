@@ -51,8 +51,8 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What lies directly in a directory; paths are relative to the prefix, directories end without
-    `/`.
+    """The files and directories directly in a directory; paths are relative to the prefix,
+    directories end without `/`.
     """
 
     files: list[ObjectInfo]
@@ -61,7 +61,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which part of an object, and of which version."""
+    """A part of an object, and the version that it must have."""
 
     span: tuple[int, int] | None = None
     suffix: int = 0
@@ -73,29 +73,35 @@ class Wanted:
 class Requests(Protocol):
     """One request each, below one prefix of one bucket."""
 
-    def get(self, path: str, wanted: Wanted) -> Fetched:
-        """The part that is `wanted`, from the version that is. A head has no content."""
+    def get(self, path: str, part: Wanted) -> Fetched:
+        """Return the `part`, of the version that it names. A head has no content."""
 
     def list_directory(self, directory: str) -> Listing:
-        """One level; nothing where there is no such directory."""
+        """List one level, or nothing if there is no such directory."""
 
     def list_tree(self, directory: str) -> list[ObjectInfo]:
-        """Objects at any depth below, in the store's order."""
+        """Return objects at any depth below, in the store's order."""
 
     def put(self, path: str, content: bytes, *, tag: str | None, nonce: str) -> str:
-        """The new tag. With a nonce only where nothing is, or with a `tag` where it stands."""
+        """Write the object, and return the new tag. With a nonce only if there is none, or with a
+        `tag` if the object still has it.
+        """
 
     def put_parts(self, path: str, stream: IO[bytes]) -> None:
-        """Send the stream from where it stands in parts, without a condition; it is seen when all
-        are there.
+        """Send the stream from its position in parts, without a condition; the object is visible
+        when all parts are there.
         """
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Absent objects are no error. Any of them may be gone when it raises."""
+        """Delete objects. Absent objects are not an error. Any of them may be deleted when it
+        raises.
+        """
 
 
 class S3Requests:
-    """By obstore; all of this process with the same place and settings share its connections."""
+    """Requests made by obstore; all of this process with the same place and settings share its
+    connections.
+    """
 
     def __init__(self, place: BucketPlace, settings: S3Settings) -> None:
         self._place = place
@@ -106,20 +112,20 @@ class S3Requests:
         # A child that was forked must not use its parent's connections and threads.
         return _store(self._place, self._settings, os.getpid())
 
-    def get(self, path: str, wanted: Wanted) -> Fetched:
-        """An object, or the part of it that is wanted, by one request. Raises GenericError, as
-        obstore does, for an answer that is cut off or of no object.
+    def get(self, path: str, part: Wanted) -> Fetched:
+        """Return an object, or the requested part of it, by one request. Raises GenericError, as
+        obstore does, for an answer that is incomplete or does not describe an object.
         """
-        options: dict[str, Any] = {"if_match": wanted.tag} if wanted.tag else {}
-        if wanted.is_head:
+        options: dict[str, Any] = {"if_match": part.tag} if part.tag else {}
+        if part.is_head:
             options["head"] = True
-        elif wanted.span or wanted.suffix:
-            options["range"] = wanted.span or {"suffix": wanted.suffix}
+        elif part.span or part.suffix:
+            options["range"] = part.span or {"suffix": part.suffix}
         answer = obstore.get(self._store, path, options=options)  # type: ignore[arg-type]
         if not answer.meta["e_tag"]:
-            raise GenericError("the answer is no object")
+            raise GenericError("the answer does not describe an object")
         nonce = answer.attributes.get(_NONCE, "")
-        if wanted.is_head:
+        if part.is_head:
             return Fetched(b"", 0, _info(path, answer.meta), nonce)
         start, end = answer.range
         checked_size(end - start, path)
@@ -129,22 +135,24 @@ class S3Requests:
         return Fetched(content, start, _info(path, answer.meta), nonce)
 
     def list_directory(self, directory: str) -> Listing:
-        """One request for each thousand names."""
+        """List one level with a request for each thousand names."""
         answer = obstore.list_with_delimiter(self._store, directory or None)
-        files = [_info(one["path"], one) for one in answer["objects"]]
+        files = [_info(meta["path"], meta) for meta in answer["objects"]]
         return Listing(files, list(answer["common_prefixes"]))
 
     def list_tree(self, directory: str) -> list[ObjectInfo]:
-        """One request for each thousand objects."""
+        """List objects with a request for each thousand of them."""
         answer = obstore.list(self._store, directory or None, chunk_size=1000)
-        return [_info(one["path"], one) for one in answer.collect()]
+        return [_info(meta["path"], meta) for meta in answer.collect()]
 
     def has_objects(self) -> bool:
-        """Whether there is any object; one request."""
+        """Return True if there is any object; one request."""
         return next(iter(obstore.list(self._store, chunk_size=1)), None) is not None
 
     def put(self, path: str, content: bytes, *, tag: str | None, nonce: str) -> str:
-        """One request. The nonce goes into the object's metadata, where `get` reads it back."""
+        """Write by one request. The nonce goes into the object's metadata, where `get` reads it
+        back.
+        """
         mode: Any = "overwrite" if not nonce else "create" if tag is None else {"e_tag": tag}
         attributes = {_NONCE: nonce} if nonce else None
         answer = obstore.put(
@@ -153,7 +161,7 @@ class S3Requests:
         return answer["e_tag"] or ""
 
     def put_parts(self, path: str, stream: IO[bytes]) -> None:
-        """Parts of 8 MiB, four at the same time."""
+        """Send parts of 8 MiB, four at the same time."""
         obstore.put(
             self._store,
             path,
@@ -164,7 +172,7 @@ class S3Requests:
         )
 
     def delete(self, paths: Sequence[str]) -> None:
-        """One request for each thousand paths."""
+        """Delete with a request for each thousand paths."""
         obstore.delete(self._store, list(paths))
 
 
@@ -185,7 +193,7 @@ def _credentials(keys: BucketKeys) -> S3Credential:
 
 @lru_cache(maxsize=64)
 def _store(place: BucketPlace, settings: S3Settings, _pid: int) -> S3Store:
-    """One pool of connections for all of this process that work on a table."""
+    """Return the pool of connections that all of this process share for a table."""
     config: dict[str, Any] = dict(settings.options)
     if settings.endpoint:
         config["aws_endpoint_url_s3"] = settings.endpoint

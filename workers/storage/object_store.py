@@ -57,7 +57,7 @@ class ObjectStorage:
 
     @property
     def remembered(self) -> Remembered:
-        """Shared by all of this process who opened the same prefix of the same bucket."""
+        """Shared by all storages of this process for the same prefix of the same bucket."""
         return self._remembered
 
     @property
@@ -67,7 +67,7 @@ class ObjectStorage:
 
     @property
     def is_local(self) -> bool:
-        """False: every look is a request."""
+        """Always False: every access is a request."""
         return False
 
     @property
@@ -77,26 +77,26 @@ class ObjectStorage:
 
     @property
     def deletes_at_once(self) -> int:
-        """As many as S3 takes in one request."""
+        """The number of keys that S3 accepts in one request."""
         return _DELETES_AT_ONCE
 
     def at_once(self, call: Callable[[_One], _Answer], many: Iterable[_One]) -> list[_Answer]:
-        """On threads of their own, unless there is only one call. The first in order that raises is
-        raised, when all have ended.
+        """Call on separate threads, unless there is only one call. Raises the first error in order,
+        when all calls have ended.
         """
         listed = list(many)
         if min(len(listed), self._at_once_max) < 2:
-            return [call(one) for one in listed]
+            return [call(element) for element in listed]
         with ThreadPoolExecutor(min(self._at_once_max, len(listed))) as pool:
             return list(pool.map(call, listed))
 
     def read(self, path: str) -> bytes:
-        """All bytes of the object. Raises NotFound, StorageFailed."""
+        """Return all bytes of the object. Raises NotFound, StorageFailed."""
         return self._client.get(_key(path)).content
 
     def read_listed(self, path: str) -> bytes:
-        """As `read`; small completed files of the timeline are remembered while listings show their
-        ETag.
+        """Read an object; small completed files of the timeline are remembered while listings show
+        their ETag.
         """
         content = self._timeline.content(path)
         if content is None:
@@ -106,12 +106,12 @@ class ObjectStorage:
         return content
 
     def read_tagged(self, path: str) -> Tagged:
-        """Tagged with the object's ETag. Raises NotFound, StorageFailed."""
+        """Return the content with the object's ETag. Raises NotFound, StorageFailed."""
         fetched = self._client.get(_key(path))
         return Tagged(fetched.content, fetched.object_info.tag)
 
     def info(self, path: str) -> FileInfo | None:
-        """Size and time of the object, None where there is none. Directories have none.
+        """Return size and time of the object, or None if there is none. Directories have none.
 
         Raises StorageFailed.
         """
@@ -119,44 +119,45 @@ class ObjectStorage:
         return _file(object_info) if object_info else None
 
     def list_files(self, directory: str) -> list[FileInfo]:
-        """Sorted by path. Raises StorageFailed."""
+        """Return the files sorted by path. Raises StorageFailed."""
         objects = self._client.list_directory(checked_path(directory)).files
         if directory == TIMELINE.path:
-            self._timeline.listed({one.path: one.tag for one in objects})
+            self._timeline.listed({found.path: found.tag for found in objects})
         return sorted(map(_file, objects), key=lambda file: file.path)
 
     def list_names(self, directory: str) -> list[str]:
-        """Costs as much as `list_files`: the store gives sizes with the names."""
+        """Return the names, at the cost of `list_files`: the store returns sizes with the names."""
         return [file.name for file in self.list_files(directory)]
 
     def list_directories(self, directory: str) -> list[str]:
-        """Names that objects have in common up to a `/`, sorted. Raises StorageFailed."""
+        """Return the prefixes that objects share up to a `/`, sorted. Raises StorageFailed."""
         return sorted(self._client.list_directory(checked_path(directory)).directories)
 
     def list_tree(self, directory: str) -> list[FileInfo]:
-        """Sorted by path, without the empty objects by which other tools mark a folder.
+        """Return files sorted by path, without the empty objects by which other tools mark a
+        folder.
 
         Raises StorageFailed.
         """
         objects = self._client.list_tree(checked_path(directory))
-        folders = {one.path.rpartition("/")[0] for one in objects}
+        folders = {found.path.rpartition("/")[0] for found in objects}
         # Other tools make an empty object for a folder.
-        files = [one for one in objects if one.size or one.path not in folders]
+        files = [found for found in objects if found.size or found.path not in folders]
         return sorted(map(_file, files), key=lambda file: file.path)
 
     def put(self, path: str, content: bytes, durability: Durability = Durability.DURABLE) -> None:
-        """One request for the whole object. Raises StorageFailed, WriteOutcomeUnknown."""
+        """Write the whole object with one request. Raises StorageFailed, WriteOutcomeUnknown."""
         self._client.put(_key(path), content)
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
-        """By `If-None-Match: *`, with a nonce for the case that the answer is lost.
+        """Create by `If-None-Match: *`, with a nonce for the case that the answer is lost.
 
         Raises StorageFailed, WriteOutcomeUnknown.
         """
         return self._client.put_conditionally(_key(path), content) is not None
 
     def put_empty(self, paths: Sequence[str], *, is_exclusive: bool = False) -> bool:
-        """An object for each path, several at once, but the first before the others with
+        """Create an object for each path, several at once, but the first before the others with
         `is_exclusive`.
 
         Raises StorageFailed, WriteOutcomeUnknown.
@@ -169,11 +170,11 @@ class ObjectStorage:
     def replace_if_match(
         self, path: str, content: bytes, tag: str, durability: Durability = Durability.DURABLE
     ) -> str | None:
-        """By `If-Match`; tags are ETags. Raises StorageFailed, WriteOutcomeUnknown."""
+        """Replace by `If-Match`; tags are ETags. Raises StorageFailed, WriteOutcomeUnknown."""
         return self._client.put_conditionally(_key(path), content, tag=tag)
 
     def append(self, path: str, content: bytes) -> None:
-        """Reads and writes the whole object."""
+        """Read and write the whole object."""
         for _ in range(_APPENDS_MAX):
             try:
                 current = self.read_tagged(path)
@@ -189,8 +190,8 @@ class ObjectStorage:
     def create_data(
         self, path: str, durability: Durability = Durability.DURABLE
     ) -> Iterator[IO[bytes]]:
-        """What was written is sent when the block ends; until then it waits in memory, or in a
-        temporary file of this machine where it is large.
+        """Open a buffer that is sent when the block ends; until then it is in memory, or in a
+        temporary file of this machine if it is large.
         """
         key = _key(path)
         with tempfile.SpooledTemporaryFile(max_size=_PUT_BYTES_MAX) as stream:
@@ -200,7 +201,7 @@ class ObjectStorage:
         raise InvalidInput("data file exists already", path=path)
 
     def _send(self, key: str, stream: IO[bytes]) -> bool:
-        """False when the object exists."""
+        """Send the stream, or return False if the object exists."""
         if stream.seek(0, 2) <= _PUT_BYTES_MAX:
             stream.seek(0)
             return self._client.put_conditionally(key, stream.read()) is not None
@@ -210,7 +211,7 @@ class ObjectStorage:
         return True
 
     def open_data(self, path: str) -> IO[bytes]:
-        """Read in ranges, all of the version that is there now; the end is fetched at once.
+        """Open a reader of ranges of the current version; the end is fetched immediately.
 
         Raises NotFound, StorageFailed.
         """
@@ -222,26 +223,26 @@ class ObjectStorage:
         return cast(IO[bytes], ObjectReader(self._client.get_end(key, TAIL_BYTES), fetch))
 
     def delete(self, path: str, durability: Durability = Durability.DURABLE) -> None:
-        """Absent objects too. Raises StorageFailed, WriteOutcomeUnknown."""
+        """Delete the object, if there is one. Raises StorageFailed, WriteOutcomeUnknown."""
         self._client.delete([_key(path)])
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        """A thousand to a request. Raises StorageFailed, WriteOutcomeUnknown."""
+        """Delete a thousand objects per request. Raises StorageFailed, WriteOutcomeUnknown."""
         self._client.delete([_key(path) for path in paths])
 
     def delete_tree(self, directory: str) -> None:
-        """What a listing shows now; objects that come meanwhile stay.
+        """Delete the objects that a listing shows now; objects that are created since then stay.
 
         Raises InvalidInput for the root, StorageFailed, WriteOutcomeUnknown.
         """
         if not directory:
             raise InvalidInput("refusing to delete the whole table", location=self.location)
         objects = self._client.list_tree(checked_path(directory))
-        self._client.delete([one.path for one in objects])
+        self._client.delete([found.path for found in objects])
 
 
 def bucket_storage(place: BucketPlace, settings: S3Settings) -> ObjectStorage:
-    """The storage of this place. No request is made yet."""
+    """Return the storage of this place. No request is made yet."""
     return ObjectStorage(place, ObjectClient(S3Requests(place, settings)))
 
 

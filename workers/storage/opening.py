@@ -1,5 +1,5 @@
-"""From a location to the storage behind it: a path of this machine, or `s3://bucket/prefix`. A
-bucket is reached by the environment of this process, or by a named connection.
+"""The storage of a location: a path of this machine, or `s3://bucket/prefix`. A bucket is reached
+by the environment of this process, or by a named connection.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def open_storage(location: str | Path) -> Storage:
-    """The storage at this location, of which nothing is asked yet. Raises InvalidInput."""
+    """Return the storage at this location, without any access yet. Raises InvalidInput."""
     text = str(location)
     if is_bucket_location(text):
-        # Loaded only where it is used: most tables lie in directories.
+        # Loaded only where it is used: most tables are in directories.
         with check_imports():
             from workers.storage.object_store import bucket_storage
 
         place = bucket_place(text)
         if not place.prefix:
-            raise InvalidInput("a table lies below a prefix of its bucket", location=text)
+            raise InvalidInput("a table must be below a prefix of its bucket", location=text)
         return bucket_storage(place, s3_settings(os.environ))
     if scheme_match := _SCHEME.match(text):
         raise InvalidInput(
-            "tables lie in directories or under s3://bucket/prefix",
+            "a table must be a directory or below s3://bucket/prefix",
             scheme=scheme_match[0].rstrip("/"),
         )
     return LocalStorage(location)
@@ -53,8 +53,8 @@ def open_with(connection: BucketConnection | None, location: str) -> Storage:
 
 
 def check_bucket(connection: BucketConnection) -> None:
-    """List one page below the connection's prefix. Raises StorageFailed, within some seconds, which
-    says what the store answered, and what to do.
+    """List one page below the connection's prefix. Raises StorageFailed within some seconds, with
+    the answer of the store and what to do.
     """
     from workers.storage.object_errors import ANSWERS, reason
     from workers.storage.object_requests import S3Requests

@@ -1,7 +1,8 @@
-"""What a process has worked out from the files of a table, for all who have the table open.
+"""Values that a process has derived from the files of a table, shared by all who have the table
+open.
 
-Each kind of knowledge checks for itself, against a listing, that what it holds is still so: an
-empty memory answers the same, later. It goes when the last who has the table open has gone.
+Each kind of value checks against a listing that it is still valid: an empty cache gives the same
+answers, later. A cache is dropped with the last user of the table.
 """
 
 from __future__ import annotations
@@ -14,9 +15,7 @@ _Kind = TypeVar("_Kind")
 
 
 class Remembered:
-    """What is remembered of one table's files. Thread-safe: what threads learn at once they may
-    learn twice.
-    """
+    """The cache of one table's files. Thread-safe: concurrent threads may derive a value twice."""
 
     _shared: ClassVar[WeakValueDictionary[Hashable, Remembered]] = WeakValueDictionary()
 
@@ -25,12 +24,12 @@ class Remembered:
 
     @classmethod
     def of(cls, place: Hashable) -> Remembered:
-        """The one that all of this process share who have the table at `place` open.
+        """Return the cache that all of this process share who have the table at `place` open.
 
         Two that open it first at the same moment may get one each.
         """
         return cls._shared.setdefault(place, cls())
 
     def of_kind(self, kind: type[_Kind]) -> _Kind:
-        """The table's one `kind`, made without arguments when it is first asked for."""
+        """Return the table's only `kind`, which is created without arguments on first use."""
         return cast(_Kind, self._kinds.get(kind) or self._kinds.setdefault(kind, kind()))

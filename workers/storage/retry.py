@@ -1,7 +1,7 @@
 """The only place that decides whether a conditional write happened: done, not done, or unknown.
 
-An answer may be lost although the write took effect. What we write carries a nonce, so reading back
-tells whose it is.
+An answer may be lost although the write took effect. Each write carries a nonce, so reading back
+shows whose content it is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ _ATTEMPTS_MAX = 3
 
 
 def put_if_absent_known(storage: Storage, path: str, content: bytes) -> bool:
-    """True when `content` (which must be unique to this caller) is what the path holds now.
+    """Create the file, and return True if it holds `content` now, which must be unique to this
+    caller.
 
     Raises WriteOutcomeUnknown when neither the write nor the reading back can be made to answer.
     """

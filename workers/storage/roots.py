@@ -1,7 +1,7 @@
-"""The checks that a worker makes itself: tables and source files lie under configured roots.
+"""Checks of a worker that tables and source files are below configured roots.
 
-A job comes from a queue, so it could name any file of this machine; what the variables do not allow
-is not opened.
+A job comes from a queue, so it could name any file of this machine; a path that the variables do
+not allow is not opened.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ UPLOADS_VARIABLE = "SLUICE_UPLOAD_FOLDER"
 
 
 def storage_under_root(location: str, environment: Mapping[str, str]) -> Storage:
-    """The storage at `location`, whatever links and dots its path is written with.
+    """Return the storage at `location`, after links and dots in its path are resolved.
 
-    Raises InvalidInput when no root is configured, or the location lies under none.
+    Raises InvalidInput if no root is configured, or the location is below none.
     """
     resolved = resolved_location(location)
     if not _is_under(resolved, _roots(environment, ROOTS_VARIABLE)):
@@ -45,7 +45,7 @@ def storage_under_root(location: str, environment: Mapping[str, str]) -> Storage
 
 
 def source_under_root(path: str, environment: Mapping[str, str]) -> Path:
-    """The file to load, resolved. It lies below a source root, and in no table.
+    """Return the resolved path of the file to load. It is below a source root, and not in a table.
 
     Raises InvalidInput, also for an object of a bucket.
     """
@@ -55,8 +55,8 @@ def source_under_root(path: str, environment: Mapping[str, str]) -> Path:
 
 
 def rows_place_under_root(path: str, environment: Mapping[str, str]) -> str:
-    """As `source_under_root`, and an object of a bucket as well: a resolved path, or
-    `s3://bucket/prefix/name`.
+    """Return the resolved place of a source of rows, as `source_under_root` does, or of an object
+    of a bucket: a path, or `s3://bucket/prefix/name`.
 
     Raises InvalidInput, StorageFailed.
     """
@@ -74,7 +74,7 @@ def rows_place_under_root(path: str, environment: Mapping[str, str]) -> str:
 def rows_place_in_bucket(
     connection: BucketConnection, path: str, environment: Mapping[str, str]
 ) -> str:
-    """As `rows_place_under_root`, of the object at `path` below the prefix of a connection.
+    """Return the place of the object at `path` below the prefix of a connection.
 
     Raises InvalidInput, StorageFailed.
     """
@@ -84,7 +84,7 @@ def rows_place_in_bucket(
 
 
 def _check_upload(place: str, uploads: str) -> None:
-    """Refuse, as InvalidInput, an upload that this host does not have."""
+    """Check that this host has the upload. Raises InvalidInput if it does not."""
     if lies_under(place, uploads) and not Path(place).is_file():
         raise InvalidInput(
             "the uploaded file is not on the host of this worker: run the worker on the host of "

@@ -1,8 +1,9 @@
-"""How a bucket is reached: from the environment of the process, by the names of AWS's own tools, or
-from a named connection alone.
+"""Settings to reach a bucket: from the environment of the process, by the names of AWS's own tools,
+or from a named connection alone.
 
-Credentials are in no location, no option, no plan and no log; whoever opens storage, executors of
-Spark included, has them in its own environment. What is not listed here is not handed on.
+Credentials are in no location, no option, no plan and no log; each process that opens storage,
+executors of Spark included, has them in its own environment. Variables that are not listed here are
+not passed on.
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ class BucketKeys:
 
 @dataclass(frozen=True, slots=True)
 class S3Settings:
-    """How a bucket is reached. Hashable: equal settings share their connections."""
+    """The settings to reach a bucket. Hashable: equal settings share their connections."""
 
     endpoint: str = ""
     """Empty for AWS's own."""
     allows_http: bool = False
     timeout_ms: int = _TIMEOUT_MS
-    """Of one request, its body included."""
+    """The limit for one request, its body included."""
     options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """In obstore's spelling. Credentials are among them."""
     keys: BucketKeys | None = None
@@ -63,12 +64,14 @@ class S3Settings:
 
 
 def s3_settings(environment: Mapping[str, str]) -> S3Settings:
-    """The checked settings of the store, from the environment. Raises InvalidInput for an endpoint
-    or a timeout that cannot be used.
+    """Return the checked settings of the store, from the environment. Raises InvalidInput for an
+    endpoint or a timeout that cannot be used.
     """
-    given = next((environment[name] for name in ENDPOINT_VARIABLES if environment.get(name)), "")
+    endpoint_text = next(
+        (environment[name] for name in ENDPOINT_VARIABLES if environment.get(name)), ""
+    )
     allows_http = environment.get(_ALLOW_HTTP, "").lower() in ("true", "1")
-    endpoint = normalize_endpoint(given, allows_http=allows_http) if given else ""
+    endpoint = normalize_endpoint(endpoint_text, allows_http=allows_http) if endpoint_text else ""
     return S3Settings(
         endpoint=endpoint,
         allows_http=endpoint.startswith("http://"),
@@ -110,9 +113,9 @@ def settings_of_connection(
     )
 
 
-def _timeout_ms(given: str) -> int:
-    if not given:
+def _timeout_ms(text: str) -> int:
+    if not text:
         return _TIMEOUT_MS
-    if not given.isascii() or not given.isdigit() or not 1 <= int(given) <= _TIMEOUT_MS_MAX:
-        raise InvalidInput(f"{TIMEOUT_VARIABLE} is 1 to {_TIMEOUT_MS_MAX}", given=given[:40])
-    return int(given)
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _TIMEOUT_MS_MAX:
+        raise InvalidInput(f"{TIMEOUT_VARIABLE} is 1 to {_TIMEOUT_MS_MAX}", given=text[:40])
+    return int(text)

@@ -1,8 +1,8 @@
-"""Which names of a directory tree are on the disk for good, as far as this process knows.
+"""Directories whose names were synced by this process, so that a loss of power keeps them.
 
-A name that stands there may have been made by a process that was killed before it synced the
-directory. Whoever writes below it, or goes by what it stands for, would be promised what a loss of
-power takes away: so each process syncs the directory once, the first time it relies on the name.
+A name may have been created by a process that was killed before it synced the directory. A writer
+below it would lose to a power failure what it reported as durable. So each process syncs the
+directory the first time it relies on the name.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Final
 
 _NAMES_MAX: Final = 20_000
-"""When so many are known all are forgotten: they are synced once more, no harm."""
+"""The limit of remembered names: all are forgotten there, and synced again, which is harmless."""
 
 
 class SettledNames:
-    """The names of one directory that are on the disk. Thread-safe: what threads learn at once they
-    may learn twice.
+    """The synced names of one directory tree. Thread-safe: concurrent threads may sync a directory
+    twice.
     """
 
     def __init__(self) -> None:
@@ -39,19 +39,22 @@ class SettledNames:
             sync_directory(directory.parent)
             self._note(directory)
         elif directory.is_relative_to(root):
-            # Above the table there may be what nobody here may read; its owner made the root then.
+            # This process may not be allowed to read directories above the table; its owner made
+            # the root.
             with suppress(PermissionError):
                 self._sync_with_its_like(directory)
 
     def hold(self, file: Path) -> None:
-        """See that the name of an existing file is on the disk. Raises FileNotFoundError."""
+        """Ensure that the name of an existing file is synced. Raises FileNotFoundError."""
         inode = file.stat().st_ino
         if self._inodes.get(file) != inode:
             sync_directory(file.parent)
             self._note(file)
 
     def _sync_with_its_like(self, directory: Path) -> None:
-        """A table has thousands of partitions: one sync settles all that stand there."""
+        """Sync a directory with its siblings: a table has thousands of partitions, and one sync is
+        enough for all.
+        """
         with os.scandir(directory.parent) as listed:
             inodes = {Path(name.path): name.inode() for name in listed if name.is_dir()}
         sync_directory(directory.parent)
@@ -66,7 +69,7 @@ class SettledNames:
 
 
 def sync_directory(directory: Path) -> None:
-    """Its names are on the disk when this returns."""
+    """Sync the names in a directory to the disk."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,6 +1,6 @@
-"""Which places a source of rows may name: one file below a source root or in the bucket of a named
-connection, and none in a table (threat T29). Rows of tables are read by row access, with its masks,
-and not from their files.
+"""Checks of the places that a source of rows may have: one file below a source root or in the
+bucket of a named connection, and none in a table (threat T29). Rows of tables are read by row
+access, with its masks, and not from their files.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from workers.table_layout import HOODIE, PROPERTIES
 _PATTERN = re.compile(r"[*?\[\]{}\\\x00-\x1f\x7f]")
 """What Spark would read as a pattern of names, and what no name should hold."""
 LETTERS_SUFFIX = "-dead-letters"
-"""Of the directory beside a table, where its sinks put what they could not write."""
+"""The suffix of the directory next to a table, where its sinks put what they could not write."""
 IN_A_TABLE = (
-    "a source file lies neither in a table nor below a table root: read rows of tables by SQL"
+    "a source file must not be in a table or below a table root: read rows of tables by SQL"
 )
 IN_BUCKET = (
     "name the source file by its path below the connection's prefix, such as 2026/orders.parquet, "
@@ -41,8 +41,8 @@ OUTSIDE = (
 
 
 def resolved_source(path: str) -> str:
-    """The place that `path` names, links and dots resolved. Raises InvalidInput for a path that is
-    not absolute, and for one with characters of a pattern.
+    """Return the place that `path` names, with links and dots resolved. Raises InvalidInput if the
+    path is not absolute, or has characters of a pattern.
     """
     if not (path.startswith("/") or is_bucket_location(path)) or _PATTERN.search(path):
         raise InvalidInput(
@@ -59,7 +59,7 @@ def resolved_source(path: str) -> str:
 def check_below_a_source_root(
     place: str, sources: Iterable[SourceRoot], tables: Iterable[str]
 ) -> list[SourceRoot]:
-    """The source roots that a resolved place belongs to: one at least. By its name alone.
+    """Return the source roots that a resolved place belongs to, at least one, by its name alone.
 
     Raises InvalidInput.
     """
@@ -72,11 +72,11 @@ def check_below_a_source_root(
 
 
 def place_in_bucket(connection: BucketConnection, path: str, tables: Iterable[str]) -> str:
-    """Return the resolved place of the object at `path` below the connection's prefix. By its name
+    """Return the resolved place of the object at `path` below the connection's prefix, by its name
     alone; `tables` are the table roots.
 
     Raises InvalidInput for a path that is absolute or leads out of the prefix, has characters of a
-    pattern, or lies below a table root.
+    pattern, or is below a table root.
     """
     try:
         if not path or _PATTERN.search(path):
@@ -93,10 +93,11 @@ def place_in_bucket(connection: BucketConnection, path: str, tables: Iterable[st
 
 
 def check_in_no_table(place: str, connection: BucketConnection | None = None) -> None:
-    """Refuse, as InvalidInput, what lies in a table or among its dead letters, whether the table is
-    registered or not, and a directory. Asks the file system or the bucket, which is reached by the
-    connection where one is named; above its prefix nothing is asked, because its keys may not be
-    allowed to. Raises StorageFailed.
+    """Check that a place is not a directory, and not in a table or its dead letters, whether the
+    table is registered or not. It reads the file system, or the bucket by the connection; above the
+    connection's prefix nothing is requested, because its keys may not be allowed to.
+
+    Raises InvalidInput, StorageFailed.
     """
     folders = [place, *folders_above(place)]
     if connection is not None:
@@ -109,7 +110,7 @@ def check_in_no_table(place: str, connection: BucketConnection | None = None) ->
 
 
 def _is_table(folder: str, connection: BucketConnection | None) -> bool:
-    """Whether the folder is a table, or has the dead letters of one."""
+    """Return True if the folder is a table, or has the dead letters of one."""
     place = folder.removesuffix(LETTERS_SUFFIX)
     if is_bucket_location(place):
         return open_with(connection, place).info(PROPERTIES.path) is not None

@@ -1,15 +1,15 @@
-"""Replacing a file only where it is still what it was, without a lock: no process waits for
-another.
+"""Replacement of a file only if it is unchanged, without a lock: no process waits for another.
 
-Beside `x` stands the directory `.sluice-swap-x`. A process that wants version n+1 writes a proposal
-there, `<n+1>-<token>`, and links it to the name `<n+1>`: the link is made by one only, and decides.
-Then the proposal is renamed to `x`, by its writer or by whoever comes next. A name is renamed once
-and gone, so a process that sleeps before its rename and wakes much later changes nothing: another
-has done it instead, and must have before version n+2 could be decided. Numbers behind the newest
-are removed, the newest never is.
+Next to `x` is the directory `.sluice-swap-x`. A process that writes version n+1 first writes a
+proposal there, `<n+1>-<token>`, and links it to the name `<n+1>`: only one process succeeds, and
+its link decides. Then the proposal is renamed to `x`, by its writer or by the next process. A name
+is renamed only once, so a process that stalls before its rename changes nothing when it resumes:
+another has done it instead, and must have before version n+2 could be decided. Numbers older than
+the newest are removed, the newest never is.
 
-A process that sleeps before its link may find its number removed and take it anew. That link is
-void: there is a newer number, and nobody renamed this proposal, which is done for the newest alone.
+A process that stalls before its link may find its number removed and link it again. That link is
+void: there is a newer number, and no process renamed this proposal, because only the newest is
+renamed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TRIES_MAX: Final = 100
 
 class Swap:
     """The versions of one file. Needs a file system with hard links that lists a directory of a few
-    names as it was at one moment, as it does when one call reads all of it.
+    names as it was at one moment, as one call that reads all of it does.
     """
 
     def __init__(self, target: Path) -> None:
@@ -44,12 +44,16 @@ class Swap:
         self._directory = target.with_name(f"{PREFIX}{target.name}")
 
     def is_begun(self) -> bool:
-        """Whether the file was ever replaced this way: then all who replace it must go this way."""
+        """Return True if the file was ever replaced this way: then every replacement must use
+        it.
+        """
         refuse_link(self._directory)
         return self._directory.is_dir()
 
     def settle(self) -> int:
-        """Publish what a writer decided that sleeps or died; gives the newest version's number."""
+        """Publish the decision of a writer that stalled or died, and return the newest version's
+        number.
+        """
         refuse_link(self._directory)
         names = self._names()
         newest = _newest(names)
@@ -59,9 +63,11 @@ class Swap:
         return newest
 
     def replace(self, is_expected: Callable[[], bool], write: Callable[[Path], None]) -> bool:
-        """False when the file is not as expected, or somebody else replaced it meanwhile.
+        """Replace the file, or return False if it is not as expected or another process replaced it
+        first.
 
-        Raises WriteOutcomeUnknown when this process slept for so long that its traces are gone.
+        Raises WriteOutcomeUnknown when this process stalled for so long that its traces are
+        removed.
         """
         began_s = time.monotonic()
         self._begin()
@@ -77,11 +83,11 @@ class Swap:
             return False
         is_ours = self._followed(number, proposal)
         if time.monotonic() - began_s > PROPOSALS_KEPT_S / 2:
-            raise WriteOutcomeUnknown("slept in the middle of replacing a file", path=self._target)
+            raise WriteOutcomeUnknown("process stalled while it replaced a file", path=self._target)
         return is_ours
 
     def put(self, write: Callable[[Path], None]) -> None:
-        """Replace whatever is there; a process that sleeps in `replace` does not undo it."""
+        """Replace the current file; a process that stalls in `replace` does not undo it."""
         for _ in range(_TRIES_MAX):
             if self.replace(lambda: True, write):
                 return
@@ -90,17 +96,17 @@ class Swap:
         )
 
     def discard(self) -> None:
-        """The file is gone, and with it what is known of its versions."""
+        """Delete the versions of a file that was deleted."""
         refuse_link(self._directory)
         with suppress(FileNotFoundError, NotADirectoryError):
             for name in os.listdir(self._directory):
                 (self._directory / name).unlink(missing_ok=True)
-            with suppress(OSError):  # Somebody begins anew: it is not empty.
+            with suppress(OSError):  # It is not empty, because another process began again.
                 self._directory.rmdir()
 
     def sync(self) -> None:
-        """Keep it through a power loss. Else a proposal that was published and overtaken could come
-        back without the number of the newer one, and whoever settles would publish it again.
+        """Sync the directory. Otherwise a power loss could restore a published proposal without the
+        number of a newer one, and the next process would publish it again.
         """
         with suppress(FileNotFoundError):  # The file was deleted since, and its versions with it.
             sync_directory(self._directory)
@@ -112,13 +118,15 @@ class Swap:
             self._target.with_name(f"{LEGACY_PREFIX}{self._target.name}").unlink(missing_ok=True)
 
     def _followed(self, number: int, proposal: Path) -> bool:
-        """Whether the link to `number` counted; it does not when newer ones were there before."""
+        """Return True if the link to `number` counts; it does not if newer numbers existed
+        before.
+        """
         names = self._names()
         if _newest(names) > number:
             try:
                 proposal.unlink()
             except FileNotFoundError:
-                return True  # Published for us: others only go on from what is published.
+                return True  # Published for us: others only continue from what is published.
             (self._directory / str(number)).unlink(missing_ok=True)
             return False
         self._publish(proposal)
@@ -128,7 +136,7 @@ class Swap:
         return True
 
     def _publish(self, proposal: Path) -> None:
-        with suppress(FileNotFoundError):  # Somebody else did.
+        with suppress(FileNotFoundError):  # Another process did.
             os.replace(proposal, self._target)
 
     def _is_decided(self, name: str, number: int) -> bool:
