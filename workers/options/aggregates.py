@@ -1,4 +1,6 @@
-"""How a column of a group folds all of its versions, instead of taking the newest. Values only."""
+"""Aggregates of a column group's column, which fold all of its versions instead of taking the
+newest. Values only.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,13 @@ _SLACK = re.compile(r"\d{1,4}")
 
 
 class Aggregate(StrEnum):
-    """How a column of a group folds its versions (requirements 5.2); names as tables declare
-    them.
-    """
+    """The aggregate of a column of a group (requirements 5.2); names as tables declare them."""
 
     SUM = "sum"
     MAX = "max"
     MIN = "min"
     FIRST = "first"
-    """Of the oldest version."""
+    """The value of the oldest version."""
     LAST_NON_NULL = "last_non_null"
     COLLECT_TOP_N = "collect_topn"
     """A list of structs; the n with the greatest first field stay, each once."""
@@ -33,7 +33,7 @@ class Aggregate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ColumnAggregate:
-    """One column's aggregate with its numbers, as the column group declares it."""
+    """The aggregate of a column with its numbers, as the column group declares it."""
 
     kind: Aggregate
     top_n: int = 0
@@ -44,25 +44,25 @@ class ColumnAggregate:
 
     @property
     def text(self) -> str:
-        """As a table's properties spell it, such as `sum` or `collect_topn(3)`; slack is not
-        part of it.
+        """The text in a table's properties, such as `sum` or `collect_topn(3)`; slack is not part
+        of it.
         """
         is_top = self.kind is Aggregate.COLLECT_TOP_N
         return f"{self.kind.value}({self.top_n})" if is_top else self.kind.value
 
     @property
     def kept(self) -> int:
-        """How many elements a list holds, those that it does not show among them."""
+        """The number of elements that a list stores, hidden ones included."""
         return self.top_n + (self.slack or 0)
 
     @property
     def is_retractable(self) -> bool:
-        """Whether an element with a null score takes its item out of the list."""
+        """True if an element with a null score removes its item from the list."""
         return self.kind is Aggregate.COLLECT_TOP_N and self.slack is not None
 
 
 def parse_aggregate(text: Any) -> ColumnAggregate:
-    """`sum`, or `collect_topn(3)`; slack is the table's to say. Raises InvalidInput."""
+    """Parse `sum`, or `collect_topn(3)`; slack is a property of the table. Raises InvalidInput."""
     if match := _TOP_N.fullmatch(str(text).replace(" ", "")):
         if not int(match[1]):
             raise InvalidInput("collect_topn keeps at least one", given=text)
@@ -70,17 +70,19 @@ def parse_aggregate(text: Any) -> ColumnAggregate:
     try:
         kind = Aggregate(text)
     except ValueError as error:
-        allowed = [one.value for one in Aggregate]
+        allowed = [kind.value for kind in Aggregate]
         raise InvalidInput(
             "unknown aggregate of a column group", given=text, allowed=allowed
         ) from error
     if kind is Aggregate.COLLECT_TOP_N:
-        raise InvalidInput("collect_topn says how many it keeps: collect_topn(3)", given=text)
+        raise InvalidInput(
+            "collect_topn must have a number, for example collect_topn(3)", given=text
+        )
     return ColumnAggregate(kind)
 
 
 def check_slack(text: str) -> str:
-    """What `hoodie.topn.slack` says; empty in tables from before there was slack.
+    """Check the text of `hoodie.topn.slack`, which is empty in tables created before slack existed.
 
     Raises InvalidInput.
     """
@@ -94,8 +96,8 @@ def check_slack(text: str) -> str:
 
 
 def slack_of(text: str, top_n: int) -> int | None:
-    """How many items more than `top_n` a list keeps, by the checked value of `hoodie.topn.slack`;
-    None where it says nothing.
+    """Return how many items more than `top_n` a list stores, by the checked value of
+    `hoodie.topn.slack`, or None if it is empty.
     """
     if not text:
         return None

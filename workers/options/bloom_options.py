@@ -1,4 +1,4 @@
-"""How large the bloom filters in base files are, under Hudi's own names and with its defaults."""
+"""The size of the bloom filters in base files, under Hudi's own names and with its defaults."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ FALSE_POSITIVES_KEY: Final = "hoodie.index.bloom.fpp"
 TYPE_KEY: Final = "hoodie.bloom.index.filter.type"
 ENTRIES_MAX_KEY: Final = "hoodie.bloom.index.filter.dynamic.max.entries"
 HEADER_BYTES: Final = 13
-"""Of each row of bits, and of a dynamic filter before its rows."""
+"""The header of each row of bits, and of a dynamic filter before its rows."""
 ROWS_HEADER_BYTES: Final = 12
 _COUNT_MAX: Final = 100_000_000
 _BITS_MAX: Final = 1 << 29
-"""Of one file's filter: 64 MiB, or 90 MB of text. Parquet readers take footers of up to 100 MB."""
+"""The limit for the filter of one file: 64 MiB, or 90 MB of text. Parquet readers accept footers of
+up to 100 MB.
+"""
 
 
 class FilterType(StrEnum):
-    """Whether a filter has one row of bits, or grows (Hudi's `BloomFilterTypeCode`)."""
+    """The kind of a filter: one row of bits, or a growing one (Hudi's `BloomFilterTypeCode`)."""
 
     SIMPLE = "SIMPLE"
-    """One row of bits, made for so many keys; with more it says yes more often."""
+    """One row of bits, made for this number of keys; with more it has more false positives."""
     DYNAMIC_V0 = "DYNAMIC_V0"
     """A further row for every so many keys, up to a number of keys."""
 
@@ -68,23 +70,23 @@ class BloomOptions:
 
     @property
     def bits(self) -> int:
-        """How many bits one row has."""
+        """The number of bits in a row."""
         return math.ceil(self.entries * (-math.log(self.false_positives) / _LOG2_SQUARED))
 
     @property
     def hashes(self) -> int:
-        """How many bits of a row each key sets."""
+        """The number of bits of a row that each key sets."""
         return math.ceil(math.log(2) * self.bits / self.entries)
 
     @property
     def rows_max(self) -> int:
-        """How many rows a filter may get; 1 for `SIMPLE`."""
+        """The limit of rows in a filter; 1 for `SIMPLE`."""
         if self.kind is FilterType.SIMPLE:
             return 1
         return max(1, math.ceil(self.entries_max / self.entries))
 
     def text_bytes(self, keys: int) -> int:
-        """How long the footer's text is of a filter with so many keys."""
+        """Return the length of the footer's text for a filter with this number of keys."""
         row = HEADER_BYTES + (self.bits + 7) // 8
         if self.kind is FilterType.SIMPLE:
             return _base64_bytes(row)
@@ -130,9 +132,9 @@ BLOOM_TABLE_OPTIONS: Final = (
 )
 
 
-def bloom_options(given: Mapping[str, str]) -> BloomOptions:
-    """Hudi's defaults for what is not told, or empty. Raises InvalidInput."""
-    values = {key: given.get(key) or default for key, default in BLOOM_OPTIONS.items()}
+def bloom_options(options: Mapping[str, str]) -> BloomOptions:
+    """Parse the options, with Hudi's defaults for absent or empty ones. Raises InvalidInput."""
+    values = {key: options.get(key) or default for key, default in BLOOM_OPTIONS.items()}
     try:
         false_positives = float(values[FALSE_POSITIVES_KEY])
     except ValueError as error:
@@ -147,12 +149,14 @@ def bloom_options(given: Mapping[str, str]) -> BloomOptions:
 
 
 def kept_bloom_options(values: Mapping[str, str], *, has_filters: bool) -> dict[str, str]:
-    """What a table keeps of `BLOOM_OPTIONS`, its defaults filled in. Raises InvalidInput."""
+    """Return `BLOOM_OPTIONS` as a table stores them, with defaults filled in. Raises
+    InvalidInput.
+    """
     if not has_filters:
         for key in BLOOM_OPTIONS:
             if values.get(key):
                 raise InvalidInput("the option is of another index", key=key)
         return dict.fromkeys(BLOOM_OPTIONS, "")
     parsed = bloom_options(values)
-    kept = {key: values.get(key) or default for key, default in BLOOM_OPTIONS.items()}
-    return {**kept, TYPE_KEY: parsed.kind.value}
+    stored = {key: values.get(key) or default for key, default in BLOOM_OPTIONS.items()}
+    return {**stored, TYPE_KEY: parsed.kind.value}

@@ -1,4 +1,4 @@
-"""Every option that Sluice takes: what `docs/options.md` and `manage.py options` print."""
+"""The list of all options of Sluice, for `docs/options.md` and `manage.py options`."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ CATALOGUE: Final[Sequence[tuple[str, OptionSet]]] = (
 
 _HEAD: Final = """# Options
 
-Printed by `manage.py options --markdown`; a test holds the two together. An unknown key is refused
-with the nearest one that is known, before anything happens. Every value is text. *Empty* means that
-nothing is said, and the meaning tells what follows then. Every key has been there since version 0.1
-where nothing else stands.
+Printed by `manage.py options --markdown`; a test compares the two. An unknown key is rejected
+with the nearest known key, before anything happens. Every value is text. *Empty* means that there
+is no value; the meaning then describes the effect. Every key exists since version 0.1, unless its row
+names another version.
 """
 
 
 def markdown() -> str:
-    """The page `docs/options.md`."""
+    """Return the text of `docs/options.md`."""
     sections = [_section(heading, options) for heading, options in CATALOGUE]
     return "\n".join([_HEAD.rstrip(), *sections, ""])
 
 
 def lines(word: str = "") -> list[str]:
-    """For a terminal: the options whose key or meaning holds `word`, in any case of letters."""
-    wanted = word.lower()
+    """Return, for a terminal, the options whose key or meaning contains `word`, ignoring case."""
+    word_lower = word.lower()
     return [
         f"{key}={options[key].default}\n    {options[key].meaning}\n    "
         f"{_plain(str(options[key].kind))}; set by {options.setter_of(key)}"
         for _, options in CATALOGUE
         for key in options
-        if wanted in key.lower() or wanted in options[key].meaning.lower()
+        if word_lower in key.lower() or word_lower in options[key].meaning.lower()
     ]
 
 

@@ -1,8 +1,8 @@
-"""Column groups: which columns of a wide table belong to which stream, and by what each is ordered.
+"""Column groups: the columns of a wide table that each stream writes, and their ordering.
 
 A table declares them in `hoodie.multistream.groups`, a JSON list, or in the shorthand of
-`hoodie.payload.ordering.field`. Columns in no group make up the group `_default`. Values only;
-`workers.merge` carries the rules out (requirements 5.1 and 5.2).
+`hoodie.payload.ordering.field`. Columns without a group are in the group `_default`. Values only;
+`workers.merge` implements the rules (requirements 5.1 and 5.2).
 """
 
 from __future__ import annotations
@@ -66,36 +66,41 @@ class ColumnGroup:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether versions go by the ordering columns; otherwise the later commit wins."""
+        """True if the ordering columns decide between versions; otherwise the later commit wins."""
         return bool(self.ordering) and self.on_late is OnLate.IGNORE
 
     def is_versioned(self, column: str) -> bool:
-        """Whether the column's version may differ from the group's."""
+        """Return True if the column's version may differ from the group's."""
         if aggregate := self.aggregates.get(column):
             return aggregate.kind in (Aggregate.FIRST, Aggregate.LAST_NON_NULL)
         return self.granularity is Granularity.COLUMN
 
     def keeps_null(self, column: str) -> bool:
-        """Whether a null says nothing about this column."""
+        """Return True if a null keeps the column's earlier value."""
         aggregate = self.aggregates.get(column)
         is_last = aggregate is not None and aggregate.kind is Aggregate.LAST_NON_NULL
         return is_last or self.null_mode is NullMode.KEEP
 
     @property
     def lists(self) -> Mapping[str, ColumnAggregate]:
-        """The columns that are lists of the n greatest."""
+        """The columns that are top-N lists."""
         is_list = Aggregate.COLLECT_TOP_N
-        return {name: one for name, one in self.aggregates.items() if one.kind is is_list}
+        return {
+            name: aggregate
+            for name, aggregate in self.aggregates.items()
+            if aggregate.kind is is_list
+        }
 
     def with_slack(self, text: str) -> ColumnGroup:
-        """`text` is the table's `hoodie.topn.slack`."""
+        """Return the group with the slack in `text`, the table's `hoodie.topn.slack`."""
         own = {
-            name: replace(one, slack=slack_of(text, one.top_n)) for name, one in self.lists.items()
+            name: replace(aggregate, slack=slack_of(text, aggregate.top_n))
+            for name, aggregate in self.lists.items()
         }
         return replace(self, aggregates={**self.aggregates, **own}) if own else self
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `parse_groups` reads back; slack is the table's own property."""
+        """Return the object that `parse_groups` reads; slack is the table's own property."""
         members: dict[str, Any] = {
             "name": self.name,
             "ordering": list(self.ordering),
@@ -106,27 +111,31 @@ class ColumnGroup:
             "granularity": self.granularity.value,
         }
         if self.aggregates:
-            members["aggregates"] = {name: one.text for name, one in self.aggregates.items()}
+            members["aggregates"] = {
+                name: aggregate.text for name, aggregate in self.aggregates.items()
+            }
         return members | ({"defaults": dict(self.defaults)} if self.defaults else {})
 
 
 def parse_groups(text: str) -> tuple[ColumnGroup, ...]:
-    """Declared groups from the JSON of `hoodie.multistream.groups`. Raises InvalidInput."""
+    """Parse the JSON of `hoodie.multistream.groups` to declared groups. Raises InvalidInput."""
     try:
         listed = json.loads(text)
     except ValueError as error:
         raise InvalidInput("column groups are not JSON", key=GROUPS_KEY, given=text) from error
     if not isinstance(listed, list) or not listed:
         raise InvalidInput("column groups are a JSON list of objects", key=GROUPS_KEY, given=text)
-    groups = tuple(_group(one) for one in listed)
+    groups = tuple(_group(members) for members in listed)
     check_groups(groups)
     return groups
 
 
 def parse_shorthand(text: str) -> tuple[ColumnGroup, ...]:
-    """`ts_a:a1,a2;ts_b:b1,b2`; a group is named after its ordering column. Raises InvalidInput."""
+    """Parse `ts_a:a1,a2;ts_b:b1,b2`; a group is named after its ordering column. Raises
+    InvalidInput.
+    """
     groups = []
-    for part in filter(None, (one.strip() for one in text.split(";"))):
+    for part in filter(None, (piece.strip() for piece in text.split(";"))):
         ordering, colon, columns = part.partition(":")
         if not colon:
             raise InvalidInput("a group is written `ordering:column,column`", group=part)
@@ -138,30 +147,30 @@ def parse_shorthand(text: str) -> tuple[ColumnGroup, ...]:
 
 
 def groups_json(groups: Sequence[ColumnGroup]) -> str:
-    """The text of `hoodie.multistream.groups`, without the group `_default`."""
-    declared = [one.to_json() for one in groups if one.name != DEFAULT_GROUP]
+    """Format the text of `hoodie.multistream.groups`, without the group `_default`."""
+    declared = [group.to_json() for group in groups if group.name != DEFAULT_GROUP]
     return json.dumps(declared, separators=(",", ":"))
 
 
 def check_groups(groups: Sequence[ColumnGroup]) -> None:
-    """What can be told from the groups alone. Raises InvalidInput."""
+    """Check the groups on their own, without the table's columns. Raises InvalidInput."""
     if len(groups) > GROUPS_MAX:
         raise InvalidInput("too many column groups", given=len(groups), most=GROUPS_MAX)
-    if twice := _find_repeated(one.name for one in groups):
+    if twice := _find_repeated(each.name for each in groups):
         raise InvalidInput("two column groups have one name", groups=twice)
-    if twice := _find_repeated(name for one in groups for name in one.all_columns):
+    if twice := _find_repeated(name for each in groups for name in each.all_columns):
         raise InvalidInput("a column belongs to one group, once", columns=twice)
     for group in groups:
         _check_group(group)
-    row_deleting = [one.name for one in groups if one.delete is DeleteScope.ROW]
-    if row_deleting and any(len(one.ordering) != 1 for one in groups):
+    row_deleting = [each.name for each in groups if each.delete is DeleteScope.ROW]
+    if row_deleting and any(len(each.ordering) != 1 for each in groups):
         raise InvalidInput(
             "delete=row compares the ages of all groups: each needs exactly one ordering column",
             groups=row_deleting,
         )
-    if late := [one.name for one in groups if one.on_late is OnLate.OVERWRITE]:
+    if late := [each.name for each in groups if each.on_late is OnLate.OVERWRITE]:
         _check_unordered(groups, late, row_deleting)
-    if row_deleting and any(one.aggregates for one in groups):
+    if row_deleting and any(each.aggregates for each in groups):
         raise InvalidInput("a table with aggregates has no delete=row: they cannot be undone")
 
 
@@ -172,7 +181,9 @@ def _find_repeated(names: Iterable[str]) -> list[str]:
 def _check_unordered(
     groups: Sequence[ColumnGroup], late: Sequence[str], row_deleting: Sequence[str]
 ) -> None:
-    """Raises InvalidInput for what needs ages where groups follow commits."""
+    """Check the settings that need ordering values if groups follow commits. Raises
+    InvalidInput.
+    """
     if row_deleting:
         raise InvalidInput(
             "delete=row compares ages, and with on_late=overwrite a group has none",
@@ -191,7 +202,8 @@ def _check_unordered(
 def group_rule(
     properties: Mapping[str, str], *, apart: Collection[str], ordering: Sequence[str]
 ) -> GroupRule | None:
-    """What a table's properties, or the options of a new one, say; None for a table without groups.
+    """Build the rule from a table's properties, or from the options of a new one; None for a table
+    without groups.
 
     Raises InvalidInput.
     """
@@ -202,8 +214,8 @@ def group_rule(
         _refuse_without_groups(properties)
         return None
     declared = parse_groups(text) if text else parse_shorthand(short)
-    taken = {name for one in declared for name in one.all_columns}
-    if clash := sorted(taken & {*apart, *ordering}):
+    grouped = {name for group in declared for name in group.all_columns}
+    if clash := sorted(grouped & {*apart, *ordering}):
         raise InvalidInput(
             "key, partition and the table's ordering columns are in no group", columns=clash
         )
@@ -228,34 +240,34 @@ def _refuse_without_groups(properties: Mapping[str, str]) -> None:
 
 
 def _required(text: str, declared: Sequence[ColumnGroup]) -> tuple[str, ...]:
-    """The groups that `full`, `left:a`, `right:a`, `inner` or `inner:a,b` ask for."""
+    """Return the groups that `full`, `left:a`, `right:a`, `inner` or `inner:a,b` require."""
     kind, _, listed = text.partition(":")
-    names = [one.name for one in declared]
-    given = _listed(listed.strip("[]"))
-    if unknown := sorted(set(given) - set(names)):
+    names = [group.name for group in declared]
+    requested = _listed(listed.strip("[]"))
+    if unknown := sorted(set(requested) - set(names)):
         raise InvalidInput(
             "the join names groups that there are not", unknown=unknown, groups=names
         )
     if kind == "full" and not listed:
         return ()
     if kind == "inner":
-        return given or tuple(names)
-    if kind == "left" and len(given) == 1:
-        return given
-    if kind == "right" and len(given) == 1:
+        return requested or tuple(names)
+    if kind == "left" and len(requested) == 1:
+        return requested
+    if kind == "right" and len(requested) == 1:
         if len(names) != 2:
             raise InvalidInput(
-                "a right join is between two groups; say left or inner", groups=names
+                "a right join must be between two groups; use left or inner", groups=names
             )
-        return tuple(name for name in names if name not in given)
+        return tuple(name for name in names if name not in requested)
     raise InvalidInput(
         "a join is full, left:<group>, right:<group>, inner or inner:<group>,<group>", given=text
     )
 
 
 def named_join(text: str, required: Sequence[str]) -> str:
-    """Return the join `text` with the groups that it asks for by name. `inner` and `right:a` alone
-    would ask for other groups, also of rows of the past, once the table has more of them.
+    """Return the join `text` with explicit group names. `inner` and `right:a` alone would mean
+    other groups, also for rows of the past, when the table has more of them.
     """
     if not required or text.startswith("left:"):
         return text
@@ -264,13 +276,13 @@ def named_join(text: str, required: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GroupRule:
-    """The declared groups, and what the others of a table's columns are for."""
+    """The declared groups, and the roles of the other columns of a table."""
 
     declared: tuple[ColumnGroup, ...]
     apart: frozenset[str]
     """Key and partition columns: of no group."""
     ordering: tuple[str, ...] = ()
-    """Of the columns in no group; without one their later commit wins."""
+    """The ordering of the columns without a group; without one their later commit wins."""
     required: tuple[str, ...] = ()
     """Groups without which a row is not shown (`hoodie.multistream.join`)."""
     tombstone_minutes: int = 7 * 24 * 60
@@ -278,28 +290,30 @@ class GroupRule:
     is_portable: bool = False
     """Every reader may read the table: it is copy-on-write, and its base files hold merged rows."""
     slack: str = ""
-    """As `hoodie.topn.slack` says."""
+    """The text of `hoodie.topn.slack`."""
 
     @property
     def ages(self) -> tuple[str, ...]:
-        """The columns that order versions, of whichever group."""
-        return (*(name for one in self.declared for name in one.ordering), *self.ordering)
+        """The columns that order versions, in all groups."""
+        return (*(name for group in self.declared for name in group.ordering), *self.ordering)
 
     @property
     def grouped(self) -> frozenset[str]:
-        """The columns of declared groups, their ordering among them."""
-        return frozenset(name for one in self.declared for name in one.all_columns)
+        """The columns of declared groups, with those of their ordering."""
+        return frozenset(name for group in self.declared for name in group.all_columns)
 
     def groups(self, columns: Collection[str]) -> tuple[ColumnGroup, ...]:
-        """All groups of a table with these columns; `_default`, of those in no group, first."""
-        taken = {*self.grouped, *self.apart, *self.ordering}
+        """Return all groups of a table with these columns, first `_default` with the columns that
+        have no group.
+        """
+        assigned = {*self.grouped, *self.apart, *self.ordering}
         rest = tuple(
-            name for name in columns if name not in taken and not name.startswith(_NO_DATA)
+            name for name in columns if name not in assigned and not name.startswith(_NO_DATA)
         )
         default = ColumnGroup(DEFAULT_GROUP, self.ordering, rest, granularity=Granularity.COLUMN)
         if not self.slack:
             return (default, *self.declared)
-        return (default, *(one.with_slack(self.slack) for one in self.declared))
+        return (default, *(group.with_slack(self.slack) for group in self.declared))
 
 
 def _check_group(group: ColumnGroup) -> None:
@@ -309,7 +323,7 @@ def _check_group(group: ColumnGroup) -> None:
         raise InvalidInput("a column group needs an ordering column", group=group.name)
     if not group.columns:
         raise InvalidInput("a column group needs columns", group=group.name)
-    if reserved := [one for one in group.all_columns if one.startswith(_NO_DATA)]:
+    if reserved := [column for column in group.all_columns if column.startswith(_NO_DATA)]:
         raise InvalidInput("column names of this beginning are reserved", columns=reserved)
     for what, named in (("aggregates", group.aggregates), ("defaults", group.defaults)):
         if unknown := sorted(set(named) - set(group.columns)):
@@ -324,53 +338,53 @@ def _check_group(group: ColumnGroup) -> None:
         )
 
 
-def _group(given: Any) -> ColumnGroup:
-    known = {one.name for one in fields(ColumnGroup)}
-    if not isinstance(given, dict) or not {"name", "ordering", "columns"} <= set(given):
-        raise InvalidInput("a column group has name, ordering and columns", given=given)
-    if not isinstance(given["name"], str):
-        raise InvalidInput("the name of a column group is text", given=given["name"])
-    if unknown := sorted(set(given) - known):
+def _group(declaration: Any) -> ColumnGroup:
+    settings = {setting.name for setting in fields(ColumnGroup)}
+    if not isinstance(declaration, dict) or not {"name", "ordering", "columns"} <= set(declaration):
+        raise InvalidInput("a column group has name, ordering and columns", given=declaration)
+    if not isinstance(declaration["name"], str):
+        raise InvalidInput("the name of a column group is text", given=declaration["name"])
+    if unknown := sorted(set(declaration) - settings):
         raise InvalidInput(
-            "a column group has no such setting", unknown=unknown, known=sorted(known)
+            "a column group has no such setting", unknown=unknown, known=sorted(settings)
         )
-    null_mode = _member(NullMode, given.get("null_mode", NullMode.OVERWRITE), "null_mode")
-    aggregates = _object(given, "aggregates")
+    null_mode = _member(NullMode, declaration.get("null_mode", NullMode.OVERWRITE), "null_mode")
+    aggregates = _object(declaration, "aggregates")
     implied = Granularity.COLUMN if null_mode is NullMode.KEEP else Granularity.GROUP
     return ColumnGroup(
-        name=given["name"],
-        ordering=_names(given["ordering"], "ordering"),
-        columns=_names(given["columns"], "columns"),
-        on_late=_member(OnLate, given.get("on_late", OnLate.IGNORE), "on_late"),
+        name=declaration["name"],
+        ordering=_names(declaration["ordering"], "ordering"),
+        columns=_names(declaration["columns"], "columns"),
+        on_late=_member(OnLate, declaration.get("on_late", OnLate.IGNORE), "on_late"),
         null_mode=null_mode,
-        delete=_member(DeleteScope, given.get("delete", DeleteScope.GROUP), "delete"),
-        granularity=_member(Granularity, given.get("granularity", implied), "granularity"),
+        delete=_member(DeleteScope, declaration.get("delete", DeleteScope.GROUP), "delete"),
+        granularity=_member(Granularity, declaration.get("granularity", implied), "granularity"),
         aggregates={name: parse_aggregate(text) for name, text in aggregates.items()},
-        defaults=_object(given, "defaults"),
+        defaults=_object(declaration, "defaults"),
     )
 
 
-def _object(given: Mapping[str, Any], key: str) -> dict[str, Any]:
-    members = given.get(key) or {}
+def _object(declaration: Mapping[str, Any], key: str) -> dict[str, Any]:
+    members = declaration.get(key) or {}
     if not isinstance(members, dict):
         raise InvalidInput(f"{key} is an object with a member per column", given=members)
     return members
 
 
-def _names(given: Any, what: str) -> tuple[str, ...]:
-    listed = [given] if isinstance(given, str) else given
-    if not isinstance(listed, list) or not all(isinstance(one, str) and one for one in listed):
-        raise InvalidInput(f"{what} is a list of column names", given=given)
+def _names(names: Any, what: str) -> tuple[str, ...]:
+    listed = [names] if isinstance(names, str) else names
+    if not isinstance(listed, list) or not all(isinstance(name, str) and name for name in listed):
+        raise InvalidInput(f"{what} is a list of column names", given=names)
     return tuple(listed)
 
 
-def _member(kind: Any, given: Any, what: str) -> Any:
+def _member(kind: Any, text: Any, what: str) -> Any:
     try:
-        return kind(given)
+        return kind(text)
     except ValueError as error:
-        allowed = [one.value for one in kind]
+        allowed = [member.value for member in kind]
         raise InvalidInput(
-            f"unknown {what} of a column group", given=given, allowed=allowed
+            f"unknown {what} of a column group", given=text, allowed=allowed
         ) from error
 
 

@@ -1,6 +1,7 @@
-"""Settings of early conflict detection: whether and how a write looks for rivals while it runs.
+"""Settings of early conflict detection: how a write searches for rivals while it runs.
 
-Names and defaults are Hudi's (requirements 4.4 and 4.5). Values only; `workers.markers` looks.
+Names and defaults are Hudi's (requirements 4.4 and 4.5). Values only; `workers.markers` does the
+search.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class EarlyStrategy(StrEnum):
 
     @property
     def is_direct(self) -> bool:
-        """Whether it belongs to direct markers; the asynchronous one belongs to the marker
+        """True if it belongs to direct markers; the asynchronous strategy belongs to the marker
         server.
         """
         return self is not EarlyStrategy.ASYNCHRONOUS
@@ -41,7 +42,7 @@ class EarlyStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EarlyDetection:
-    """How a write looks for rivals before it commits (requirements 4.4)."""
+    """The search of a write for rivals before it commits (requirements 4.4)."""
 
     strategy: EarlyStrategy
     checks_commits: bool = False
@@ -51,9 +52,10 @@ class EarlyDetection:
 
 
 def strategy_named(text: str, *, with_direct_markers: bool) -> EarlyStrategy:
-    """By class name, with or without its package; empty for the marker type's default.
+    """Return the strategy with this class name, with or without its package; empty for the marker
+    type's default.
 
-    Raises InvalidInput for an unknown one, and for one of the other marker type.
+    Raises InvalidInput for an unknown name, and for a strategy of the other marker type.
     """
     if not text:
         return (

@@ -1,4 +1,4 @@
-"""The keys of column groups among those of a table: what they mean, in which grammar."""
+"""The keys of column groups among those of a table: their meaning and their grammar."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ GROUP_OPTIONS = (
         Text("`n`, or a whole number"),
         "",
         "How many elements a list of `collect_topn` remembers beyond those that it shows; `n` is "
-        "as many more. A new table with column groups says `n` where nothing is asked for.",
+        "as many more. A new table with column groups has `n` by default.",
     ),
 )

@@ -1,4 +1,4 @@
-"""What a column group may say of late versions, nulls, deletes and the ages of its columns."""
+"""Settings of a column group for late versions, nulls, deletes and the ordering of its columns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class OnLate(StrEnum):
-    """What becomes of a version that is older than the stored one (requirements 5.2)."""
+    """The effect of a version that is older than the stored one (requirements 5.2)."""
 
     IGNORE = "ignore"
     """A version older than the stored one loses."""
@@ -15,16 +15,16 @@ class OnLate(StrEnum):
 
 
 class NullMode(StrEnum):
-    """Whether a null in a batch is a value or silence (requirements 5.2)."""
+    """The meaning of a null in a batch: a value, or no value (requirements 5.2)."""
 
     OVERWRITE = "overwrite"
-    """A null that is said is stored."""
+    """A null is stored."""
     KEEP = "keep"
-    """A null says nothing about its column."""
+    """A null keeps the column's value."""
 
 
 class DeleteScope(StrEnum):
-    """How far a delete by one group's stream reaches (requirements 5.2)."""
+    """The reach of a delete by one group's stream (requirements 5.2)."""
 
     GROUP = "group"
     ROW = "row"
@@ -32,7 +32,7 @@ class DeleteScope(StrEnum):
 
 
 class Granularity(StrEnum):
-    """Whether columns of a group age together or apart (requirements 5.2)."""
+    """The unit that has a version: the group or the column (requirements 5.2)."""
 
     GROUP = "group"
     """A version replaces all columns of the group at once, so it has to bring all of them."""

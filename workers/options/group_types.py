@@ -1,4 +1,6 @@
-"""Column groups against the types of a table: what no merge could carry out is refused."""
+"""Checks of column groups against the types of a table: a group that no merge can implement is
+rejected.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,12 @@ _WIDENED: Final[dict[Any, pa.DataType]] = {pa.int32(): pa.int64(), pa.float32():
 
 
 def check_group_columns(rule: GroupRule, schema: Any) -> None:
-    """The groups against an Arrow schema of the whole table. Raises InvalidInput."""
+    """Check the groups against an Arrow schema of the whole table. Raises InvalidInput."""
     groups, all_names = rule.groups(schema.names), set(schema.names)
-    missing = [name for one in groups for name in one.all_columns if name not in all_names]
+    missing = [name for group in groups for name in group.all_columns if name not in all_names]
     if missing:
         raise InvalidInput("columns of groups are not in the schema", missing=missing)
-    required = [n for one in groups for n in one.all_columns if not schema.field(n).nullable]
+    required = [n for group in groups for n in group.all_columns if not schema.field(n).nullable]
     if required:
         raise InvalidInput(
             "columns of groups may be null: a row may lack a group", columns=required
@@ -35,12 +37,12 @@ def check_group_columns(rule: GroupRule, schema: Any) -> None:
         for column in group.ordering:
             if pa.types.is_nested(schema.field(column).type):
                 raise InvalidInput("an ordering column has values that compare", column=column)
-    if all(one.delete is DeleteScope.GROUP for one in groups):
+    if all(group.delete is DeleteScope.GROUP for group in groups):
         return
     check_ages_of(rule, schema.names)
-    types = [schema.field(name).type for one in groups for name in one.ordering]
-    used = {str(_WIDENED.get(one, one)) for one in types}
-    if any(len(one.ordering) > 1 for one in groups):
+    types = [schema.field(name).type for group in groups for name in group.ordering]
+    used = {str(_WIDENED.get(ordering_type, ordering_type)) for ordering_type in types}
+    if any(len(group.ordering) > 1 for group in groups):
         raise InvalidInput(
             "delete=row compares one age per group, and the table has several ordering fields",
             ordering=groups[0].ordering,
@@ -50,11 +52,12 @@ def check_group_columns(rule: GroupRule, schema: Any) -> None:
 
 
 def check_ages_of(rule: GroupRule, columns: Collection[str]) -> None:
-    """Whether these columns stand beside a delete of whole rows: without an age they would be older
-    than every delete, so that their values are never seen. Raises InvalidInput.
+    """Check that these columns have an ordering value where whole rows are deleted: without one
+    they would be older than every delete, so their values would never be visible. Raises
+    InvalidInput.
     """
     default, *declared = rule.groups(columns)
-    if default.ordering or all(one.delete is DeleteScope.GROUP for one in declared):
+    if default.ordering or all(group.delete is DeleteScope.GROUP for group in declared):
         return
     if default.columns:
         raise InvalidInput(
@@ -65,7 +68,7 @@ def check_ages_of(rule: GroupRule, columns: Collection[str]) -> None:
 
 
 def default_scalar(value: Any, column: pa.Field[Any]) -> pa.Scalar[Any]:
-    """A JSON value as one of a column's type; text where JSON has no such type.
+    """Convert a JSON value to a column's type; text is used for types that JSON lacks.
 
     Raises InvalidInput.
     """
@@ -76,7 +79,10 @@ def default_scalar(value: Any, column: pa.Field[Any]) -> pa.Scalar[Any]:
             default = pa.scalar(value, column.type)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidInput(
-            "a default is no value of its column", column=column.name, type=column.type, given=value
+            "a default must be a value of its column's type",
+            column=column.name,
+            type=column.type,
+            given=value,
         ) from error
     return default
 
@@ -85,7 +91,7 @@ def _check_aggregate(column: str, aggregate: ColumnAggregate, column_type: pa.Da
     match aggregate.kind:
         case Aggregate.SUM if not _has_room(column_type):
             raise InvalidInput(
-                "a sum needs room to grow: declare the column as a long, a double, or a decimal of "
+                "a sum may grow: declare the column as a long, a double, or a decimal of "
                 "precision 38",
                 column=column,
                 type=column_type,
@@ -115,4 +121,4 @@ def _is_list_of_flat_structs(column_type: pa.DataType) -> bool:
     ):
         return False
     fields = list(column_type.value_type)
-    return bool(fields) and not any(pa.types.is_nested(one.type) for one in fields)
+    return bool(fields) and not any(pa.types.is_nested(field.type) for field in fields)

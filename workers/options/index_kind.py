@@ -1,6 +1,6 @@
-"""By which index a table's rows are found, under Hudi's names.
+"""The index of a table, under Hudi's names.
 
-The bucket index tells a row's file group from its key alone. The others look the key up in the
+The bucket index computes a row's file group from its key alone. The others look the key up in the
 table's file groups: in those of the row's partition, or, global, in all.
 """
 
@@ -34,22 +34,22 @@ class IndexKind(StrEnum):
 
     @property
     def looks_up(self) -> bool:
-        """Whether a key's file group is told by the file groups and not by the key."""
+        """True if a key's file group is found in the file groups and not computed from the key."""
         return self is not IndexKind.BUCKET
 
     @property
     def is_global(self) -> bool:
-        """A key stands once in the table and not once in each partition."""
+        """True if a key exists once in the table and not once in each partition."""
         return self in (IndexKind.GLOBAL_SIMPLE, IndexKind.GLOBAL_BLOOM)
 
     @property
     def has_filters(self) -> bool:
-        """Footers of base files tell which keys are not in them."""
+        """True if footers of base files exclude keys."""
         return self in (IndexKind.BLOOM, IndexKind.GLOBAL_BLOOM)
 
     @property
     def moves_key(self) -> str:
-        """The option that says what becomes of a row that comes with another partition."""
+        """The option that decides about a row that arrives with another partition."""
         return BLOOM_MOVES_KEY if self.has_filters else SIMPLE_MOVES_KEY
 
 
@@ -63,10 +63,12 @@ INDEX_TABLE_OPTIONS: Final = (
         INDEX_KEY,
         Text("`BUCKET`, `SIMPLE`, `GLOBAL_SIMPLE`, `BLOOM` or `GLOBAL_BLOOM`"),
         "",
-        "By which index rows are found; as the class says, else `BUCKET`.",
+        "The index that finds rows; by default that of the class, else `BUCKET`.",
     ),
     Option(CLASS_KEY, Text("class name of Hudi"), "", "Another name for the index type."),
-    Option(ENGINE_KEY, Text("`SIMPLE`"), "", "Of the bucket index: a fixed number of buckets."),
+    Option(
+        ENGINE_KEY, Text("`SIMPLE`"), "", "The kind of bucket index: a fixed number of buckets."
+    ),
     Option(BLOOM_MOVES_KEY, Switch(), "", _MOVES),
     Option(SIMPLE_MOVES_KEY, Switch(), "", _MOVES),
 )
@@ -94,26 +96,28 @@ _REFUSED: Final = {
     "RECORD_LEVEL_INDEX": _IN_METADATA,
     "HBASE": "it lives in an HBase table that every writer would have to reach",
     "INMEMORY": "it lives in the memory of one process, and is gone with it",
-    "FLINK_STATE": "it lives in the state of a Flink job, which nobody else sees",
+    "FLINK_STATE": "it is in the state of a Flink job, which no other process can read",
     "CONSISTENT_HASHING": "its hashing metadata is not written; take BUCKET, or an index that "
-    "looks keys up",
+    "looks up keys",
 }
 
 
 def unsupported_index(name: str) -> str | None:
-    """Why Sluice does not write by the index of this name; None for those that it writes by."""
+    """Return why Sluice does not write by the index of this name, or None for a supported one."""
     spelled = _spelled(name)
     if spelled in IndexKind.__members__:
         return None
-    known = ", ".join(IndexKind)
+    supported = ", ".join(IndexKind)
     reason = _REFUSED.get(spelled, "it is not known")
-    return f"the index {name} is not supported: {reason}; Sluice writes by {known}"
+    return f"the index {name} is not supported: {reason}; Sluice writes by {supported}"
 
 
 def index_options(values: Mapping[str, str]) -> dict[str, str]:
-    """What a table keeps of `INDEX_OPTIONS`, its defaults filled in. Raises InvalidInput."""
+    """Return `INDEX_OPTIONS` as a table stores them, with defaults filled in. Raises
+    InvalidInput.
+    """
     kind = _configured_kind(values)
-    kept = {INDEX_KEY: kind.value}
+    stored = {INDEX_KEY: kind.value}
     engine = values[ENGINE_KEY].upper()
     if engine and kind.looks_up:
         raise InvalidInput("only the bucket index has an engine", key=ENGINE_KEY, index=kind.value)
@@ -124,20 +128,22 @@ def index_options(values: Mapping[str, str]) -> dict[str, str]:
             raise InvalidInput("the option is of another index", key=key, index=kind.value)
     if kind.is_global:
         moves = {kind.moves_key: values[kind.moves_key] or MOVES_DEFAULT}
-        kept[kind.moves_key] = str(boolean(moves, kind.moves_key)).lower()
-    return kept
+        stored[kind.moves_key] = str(boolean(moves, kind.moves_key)).lower()
+    return stored
 
 
 def index_of(properties: Mapping[str, str]) -> IndexKind | None:
-    """The index by which rows are placed; None when the table names one that Sluice does not write
-    by.
+    """Return the index by which rows are placed, or None when the table names one that Sluice does
+    not write by.
     """
     spelled = _spelled(properties.get(INDEX_KEY) or IndexKind.BUCKET)
     return IndexKind(spelled) if spelled in IndexKind.__members__ else None
 
 
 def moves_rows(properties: Mapping[str, str]) -> bool:
-    """Under a global index, whether a row that comes with another partition moves there."""
+    """Return True if, under a global index, a row that arrives with another partition moves
+    there.
+    """
     kind = index_of(properties)
     return bool(kind and kind.is_global and properties.get(kind.moves_key, MOVES_DEFAULT) == "true")
 

@@ -1,7 +1,7 @@
-"""Which file groups the inserts of a write go to, under an index that looks keys up.
+"""File groups for the inserts of a write, under an index that looks up keys.
 
 Hudi's rules and names: first into the small files of a partition, each up to the size that a file
-may have, then into new file groups of that size. Pure; sizes and counts are handed in.
+may have, then into new file groups of that size. Pure; sizes and counts are arguments.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SIZING_OPTIONS: Final = (
         SMALL_FILE_KEY,
         Whole(0, _BYTES_MAX),
         "104857600",
-        "Under an index that looks keys up: base files smaller than this, in bytes, are filled up "
+        "Under an index that looks up keys: base files smaller than this, in bytes, are filled up "
         "by inserts; 0 fills none.",
     ),
     Option(
@@ -39,14 +39,14 @@ SIZING_OPTIONS: Final = (
         RECORD_SIZE_KEY,
         Whole(1, _BYTES_MAX),
         "1024",
-        "Bytes of a record, while no commit is large enough to tell.",
+        "Bytes of a record, while no commit is large enough for an estimate.",
     ),
     Option(
         THRESHOLD_KEY,
         Number(0, 1000),
         "1.0",
-        "How much a commit must have written to tell the size of a record, as a share of the small "
-        "file limit.",
+        "How much a commit must have written for an estimate of the record size, as a share of the "
+        "small file limit.",
     ),
     Option(
         SPLIT_KEY,
@@ -68,17 +68,17 @@ SIZING_OPTIONS: Final = (
     ),
 )
 COMMITS_READ_MAX: Final = 5
-"""Of which the size of a record is told."""
+"""The number of commits that the size of a record is estimated from."""
 
 
 @dataclass(frozen=True, slots=True)
 class InsertSizing:
-    """How large base files grow by inserts, in bytes and rows (Hudi's small-file handling)."""
+    """The growth of base files by inserts, in bytes and rows (Hudi's small-file handling)."""
 
     small_file_bytes: int
     file_bytes_max: int
     record_bytes: int
-    """The estimate until commits tell, and then what they tell."""
+    """The estimate until commits are large enough, and then the measured size."""
     threshold: float
     split_rows: int
     splits_by_size: bool
@@ -86,19 +86,19 @@ class InsertSizing:
 
     @property
     def measured_from_bytes(self) -> int:
-        """A commit that wrote more tells how large a record is."""
+        """The bytes that a commit must exceed to measure the size of a record."""
         return int(self.small_file_bytes * self.threshold)
 
     @property
     def new_file_rows(self) -> int:
-        """Rows that a new file group takes; at least 1."""
+        """The rows in a new file group; at least 1."""
         by_size = self.file_bytes_max // self.record_bytes
         return max(1, by_size if self.splits_by_size else self.split_rows)
 
 
 @dataclass(frozen=True, slots=True)
 class SmallFile:
-    """A file group with room, by its slot in the write's context, and the bytes of its base
+    """A file group with free space, by its slot in the write's context, and the bytes of its base
     file.
     """
 
@@ -108,7 +108,7 @@ class SmallFile:
 
 @dataclass(frozen=True, slots=True)
 class InsertShare:
-    """So many of a partition's inserts, in their order, go to this slot."""
+    """The number of a partition's inserts, in their order, that this slot gets."""
 
     slot: int
     rows: int
@@ -116,7 +116,9 @@ class InsertShare:
 
 
 def insert_sizing(values: Mapping[str, str], keys: OptionSet) -> InsertSizing:
-    """`keys` is the set that has `SIZING_OPTIONS`. Raises InvalidInput naming the key."""
+    """Parse the sizing; `keys` is the set that has `SIZING_OPTIONS`. Raises InvalidInput naming the
+    key.
+    """
     return InsertSizing(
         small_file_bytes=keys.integer(values, SMALL_FILE_KEY),
         file_bytes_max=keys.integer(values, MAX_FILE_KEY),
@@ -129,27 +131,32 @@ def insert_sizing(values: Mapping[str, str], keys: OptionSet) -> InsertSizing:
 
 
 def expected_record_bytes(written: Sequence[tuple[int, int]], sizing: InsertSizing) -> int:
-    """Bytes of a record, from the (bytes, records) that the latest commits wrote; the option's
-    estimate where these say nothing.
+    """Estimate the bytes of a record from the (bytes, records) that the latest commits wrote;
+    without any that counts, return the option's estimate.
     """
-    measurable = [one for one in written if one[0] > sizing.measured_from_bytes and one[1] > 0]
-    total, records = sum(one[0] for one in measurable), sum(one[1] for one in measurable)
+    measurable = [
+        commit for commit in written if commit[0] > sizing.measured_from_bytes and commit[1] > 0
+    ]
+    total, records = (
+        sum(commit[0] for commit in measurable),
+        sum(commit[1] for commit in measurable),
+    )
     return max(1, total // records) if records else sizing.record_bytes
 
 
 def dealt_out(
     inserts: int, small: Sequence[SmallFile], first_new: int, sizing: InsertSizing
 ) -> list[InsertShare]:
-    """Where the inserts of one partition go. New slots count on from `first_new`."""
+    """Assign the inserts of one partition to slots. New slots have numbers from `first_new` on."""
     shares = []
     for small_file in small:
         room = (sizing.file_bytes_max - small_file.bytes) // sizing.record_bytes
-        if (taken := min(room, inserts)) > 0:
-            shares.append(InsertShare(small_file.slot, taken, is_new=False))
-            inserts -= taken
+        if (count := min(room, inserts)) > 0:
+            shares.append(InsertShare(small_file.slot, count, is_new=False))
+            inserts -= count
     slot = first_new
     while inserts > 0:
-        taken = min(sizing.new_file_rows, inserts)
-        shares.append(InsertShare(slot, taken, is_new=True))
-        inserts, slot = inserts - taken, slot + 1
+        count = min(sizing.new_file_rows, inserts)
+        shares.append(InsertShare(slot, count, is_new=True))
+        inserts, slot = inserts - count, slot + 1
     return shares

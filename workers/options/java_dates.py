@@ -1,8 +1,8 @@
-"""Date patterns as Java's libraries write them: the letters that mean the same wherever a table is
-written, as tokens.
+"""Date patterns of Java's libraries as tokens: only those parts that mean the same wherever a table
+is written.
 
-A letter whose text depends on a locale, a zone's name or the year in which it is read is refused by
-name: another process would make another text of it.
+A pattern character whose text depends on a locale, a zone's name or the year in which it is read is
+rejected by name: another process would format another text.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from workers.errors import InvalidInput
 
 _TOKEN: Final = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|([^A-Za-z']+)")
 _WRITTEN: Final = "yYMdHhkKmsSDexw"
-"""What may stand in a path."""
+"""The pattern characters that a path may contain."""
 _READ: Final = "yMdHhmsSZ"
 _NAMES_FROM: Final = 3
-"""As many letters spell a month or a day of the week as a word."""
+"""The number of repetitions from which a month or a day of the week is a word."""
 _FRACTION_MAX: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One letter of a Java date pattern, repeated `count` times, or literal text."""
+    """A character of a Java date pattern, repeated `count` times, or literal text."""
 
     letter: str
     """Empty for text that stands for itself."""
@@ -33,27 +33,27 @@ class Token:
 
     @property
     def is_number(self) -> bool:
-        """Whether it stands for digits; a zone (`Z`) and literal text do not."""
+        """True if it represents digits; a zone (`Z`) and literal text do not."""
         return bool(self.letter) and self.letter != "Z"
 
 
 def written_pattern(pattern: str) -> tuple[Token, ...]:
-    """The parts of a pattern by which times are formatted. Raises InvalidInput."""
+    """Parse a pattern by which times are formatted. Raises InvalidInput."""
     tokens = _tokens(pattern)
     for token in tokens:
         if token.letter:
             _check(pattern, token, _WRITTEN)
-    if not any(one.letter for one in tokens):
+    if not any(token.letter for token in tokens):
         raise InvalidInput("the date pattern names no part of a date", pattern=pattern)
     return tokens
 
 
 def read_pattern(pattern: str) -> tuple[Token, ...]:
-    """The parts of a pattern by which texts are parsed: with a year, each part once. Raises
+    """Parse a pattern by which texts are parsed: with a year, each part once. Raises
     InvalidInput.
     """
     tokens = _tokens(pattern)
-    letters = [one.letter for one in tokens if one.letter]
+    letters = [token.letter for token in tokens if token.letter]
     for token in tokens:
         if token.letter:
             _check(pattern, token, _READ)
@@ -81,13 +81,13 @@ def _tokens(pattern: str) -> tuple[Token, ...]:
     return tuple(tokens)
 
 
-def _check(pattern: str, token: Token, known: str) -> None:
+def _check(pattern: str, token: Token, supported: str) -> None:
     is_name = token.letter in "Me" and token.count >= _NAMES_FROM
     is_long = token.letter == "S" and token.count > _FRACTION_MAX
-    if token.letter not in known or is_name or is_long:
+    if token.letter not in supported or is_name or is_long:
         raise InvalidInput(
             "the date pattern has a part that is not supported",
             pattern=pattern,
             part=token.letter * token.count,
-            supported=", ".join(known),
+            supported=", ".join(supported),
         )

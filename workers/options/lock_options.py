@@ -1,7 +1,7 @@
-"""Which lock keeps the writers of one table apart: Hudi's options, read into `LockSettings`.
+"""The lock that separates the writers of a table: Hudi's options, parsed into `LockSettings`.
 
-Hudi's class names are taken as they are. A provider that is not here is refused by name with what
-to write instead, before anything happens. Whatever holds a password never shows it.
+Hudi's class names are accepted unchanged. An unknown provider is rejected by name with a
+replacement, before anything happens. An object with a password never shows it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _REFUSED = ("Zookeeper", "DynamoDB", "HiveMetastore", "Noop")
 
 
 class LockProvider(StrEnum):
-    """The locks that Sluice brings; Hudi's class names for them are taken as well."""
+    """The locks of Sluice; Hudi's class names for them are accepted too."""
 
     STORAGE = "storage"
     FILESYSTEM = "filesystem"
@@ -64,8 +64,8 @@ LOCK_OPTIONS = (
         FILESYSTEM_PAUSE,
         Whole(0, _COUNT_MAX),
         "500",
-        "Milliseconds that a writer steps aside after a commit beside Hudi's writers, which ask "
-        "seldom and want their turn.",
+        "Milliseconds that a writer pauses after a commit next to Hudi's writers, which poll "
+        "seldom.",
     ),
     Option(
         URL,
@@ -76,7 +76,7 @@ LOCK_OPTIONS = (
     ),
 )
 _NAMES: dict[str, LockProvider] = {
-    **{one.value: one for one in LockProvider},
+    **{provider.value: provider for provider in LockProvider},
     f"{_HUDI}StorageBasedLockProvider": LockProvider.STORAGE,
     f"{_HUDI}FileSystemBasedLockProvider": LockProvider.FILESYSTEM,
     f"{_HUDI}InProcessLockProvider": LockProvider.IN_PROCESS,
@@ -99,16 +99,16 @@ class LockUrl:
     """The address of a database or of Redis. Its text form leaves the password out."""
 
     full: str
-    """With the password: for the driver, and for nobody else."""
+    """The address with the password, for the driver only."""
 
     @property
     def scheme(self) -> str:
-        """Such as `postgresql` or `redis`. Raises ValueError for an address that is no URL."""
+        """The scheme, such as `postgresql` or `redis`. Raises ValueError for an invalid URL."""
         return urlsplit(self.full).scheme
 
     @property
     def shown(self) -> str:
-        """Without password and parameters."""
+        """The address without password and parameters."""
         parts = urlsplit(self.full)
         host = parts.netloc.rpartition("@")[2]
         user = f"{quote(unquote(parts.username), safe='')}@" if parts.username else ""
@@ -116,12 +116,12 @@ class LockUrl:
 
     @property
     def has_password(self) -> bool:
-        """Also where it stands among the URL's parameters."""
+        """True if it contains a password, even among the URL's parameters."""
         parts = urlsplit(self.full)
         return bool(parts.password) or "password" in parts.query.lower()
 
     def cleaned(self, text: str) -> str:
-        """A driver's message without the password that it may quote."""
+        """Return a driver's message without the password that it may quote."""
         password = urlsplit(self.full).password
         for secret in filter(None, (self.full, password and unquote(password), password)):
             text = text.replace(secret, "...")
@@ -135,16 +135,16 @@ class LockUrl:
 
 @dataclass(frozen=True, slots=True)
 class LockSettings:
-    """What a write says of the table lock; `workers.concurrency.locks.opening` makes the lock of
-    it.
+    """The write options of the table lock; `workers.concurrency.locks.opening` opens the lock for
+    them.
     """
 
     provider: LockProvider | None = None
     """None: whatever the table is bound to already; the storage lease where it is to nothing."""
     url: LockUrl | None = None
-    """Of the database or of Redis."""
+    """The address of the database or of Redis."""
     directory: str = ""
-    """Where Hudi's lock file lies; empty for the table's `.hoodie`."""
+    """The directory of Hudi's lock file; empty for the table's `.hoodie`."""
     expire_minutes: int = 0
     """After which a lock file of Apache Hudi counts as left behind; 0 is never."""
     pause_ms: int = 0
@@ -154,7 +154,7 @@ class LockSettings:
 def lock_settings(
     values: Mapping[str, str], environment: Mapping[str, str] | None = None
 ) -> LockSettings:
-    """How a table is locked, from write options with their defaults filled in; `environment` may
+    """Parse the lock of a table from write options with their defaults filled in; `environment` may
     hold the address, by default this process's. Raises InvalidInput.
     """
     environment = os.environ if environment is None else environment
@@ -175,7 +175,7 @@ def lock_settings(
 
 
 def provider_of(url: LockUrl) -> LockProvider:
-    """The one whose server is at such an address. Raises InvalidInput."""
+    """Return the provider whose server has such an address. Raises InvalidInput."""
     for provider, schemes in _SCHEMES.items():
         if url.scheme in schemes:
             return provider
@@ -190,15 +190,15 @@ def _provider(name: str) -> LockProvider | None:
     if (provider := _NAMES.get(name)) is not None:
         return provider
     short = name.rpartition(".")[2]
-    known = ", ".join(one.value for one in LockProvider)
+    supported = ", ".join(provider.value for provider in LockProvider)
     if short.startswith(_REFUSED):
         raise InvalidInput(
             "this lock provider of Apache Hudi is not there; to share a table with Hudi's writers "
             "name FileSystemBasedLockProvider on both sides, else one of ours",
             provider=name,
-            ours=known,
+            ours=supported,
         )
-    raise InvalidInput("unknown lock provider", key=PROVIDER, value=name, known=known)
+    raise InvalidInput("unknown lock provider", key=PROVIDER, value=name, known=supported)
 
 
 def _directory(path: str) -> str:
@@ -207,19 +207,19 @@ def _directory(path: str) -> str:
     parts = urlsplit(path)
     if parts.scheme not in ("", "file") or not Path(parts.path).is_absolute():
         raise InvalidInput(
-            "the lock file lies in a directory of this machine: write an absolute path",
+            "the directory of the lock file must be an absolute path on this machine",
             key=FILESYSTEM_PATH,
             value=path,
         )
     return parts.path.rstrip("/") or "/"
 
 
-def _url(provider: LockProvider | None, given: str, configured: str) -> LockUrl | None:
-    if given and provider is not None and provider not in _SCHEMES:
+def _url(provider: LockProvider | None, option: str, configured: str) -> LockUrl | None:
+    if option and provider is not None and provider not in _SCHEMES:
         raise InvalidInput(
             f"{URL} belongs to the lock providers database and redis", given=provider
         )
-    text = given or configured
+    text = option or configured
     if not text:
         if provider in _SCHEMES:
             raise InvalidInput(
@@ -234,7 +234,7 @@ def _url(provider: LockProvider | None, given: str, configured: str) -> LockUrl 
         # A stored option names the server, the environment alone its password.
         if configured and not url.has_password and LockUrl(configured).shown == url.shown:
             url = LockUrl(configured)
-    elif given:
+    elif option:
         raise InvalidInput(f"{URL} is given and {PROVIDER} is not", write="database or redis")
     return url
 
@@ -245,7 +245,7 @@ def _check_scheme(provider: LockProvider, url: LockUrl) -> None:
         _ = urlsplit(url.full).port
     except ValueError as error:
         raise InvalidInput(
-            "the address of the lock server is no URL", for_example=_EXAMPLES[provider]
+            "the address of the lock server must be a URL", for_example=_EXAMPLES[provider]
         ) from error
     if scheme not in _SCHEMES[provider]:
         raise InvalidInput(

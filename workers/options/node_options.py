@@ -1,7 +1,8 @@
-"""Write options that belong to a program, and to no request that a node carries out.
+"""Write options that only a program may set, and no request that a node executes.
 
-Who names an address decides to whom a writer shows its token and whom this machine calls. A program
-that uses the library names its own; in a node connections come from the node's settings.
+The author of an address decides which server gets a writer's token and which hosts this machine
+connects to. A program that uses the library sets its own; in a node connections come from the
+node's settings.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from workers.options.lock_options import URL_VARIABLE as LOCK_VARIABLE
 MARKER_URL: Final = "sluice.marker.url"
 MARKER_VARIABLE: Final = "SLUICE_MARKER_URL"
 CONNECTIONS: Final[Mapping[str, str]] = {LOCK_URL: LOCK_VARIABLE, MARKER_URL: MARKER_VARIABLE}
-"""Each with the variable by which the node is told instead."""
+"""The options, each with the variable that configures it on the node."""
 
 
 def refuse_connections(options: Mapping[str, str]) -> None:
-    """Refuse options by which a node would connect elsewhere. Raises InvalidInput, without the
+    """Reject options by which a node would connect elsewhere. Raises InvalidInput, without the
     address: it may hold a password.
     """
     for key, variable in CONNECTIONS.items():
         if key in options:
             raise InvalidInput(
-                "a node connects where its own settings say, so a request names no address: leave "
-                f"this option out, and give the address to the node as {variable}",
+                "a node connects by its own settings only, so a request must not name an address: "
+                f"leave this option out, and give the address to the node as {variable}",
                 key=key,
             )

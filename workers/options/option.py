@@ -1,9 +1,8 @@
-"""One option: its key, type, default, who may set it, and what it means. Sets of them refuse what
-they do not know.
+"""An option: its key, type, default, setter and meaning. Sets of options reject unknown keys.
 
-A misspelt option that is silently ignored loses data hours later. So each key stands in exactly one
+A misspelt option that is silently ignored loses data hours later. So each key is in exactly one
 set, which fills in defaults, checks values by the declared type, and answers an unknown key with
-the nearest one that is known. `docs/options.md` is printed from the sets.
+the nearest known one. `docs/options.md` is printed from the sets.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 
 class Setter(StrEnum):
-    """Who may set an option, and where it is kept."""
+    """The party that may set an option, and where it is kept."""
 
-    TABLE = "whoever creates or adopts the table; kept in its properties"
+    TABLE = "the creator or adopter of the table; kept in its properties"
     WRITE = "each write"
     PROGRAM = "each write of a program of its own; a node takes it from its settings"
-    SINK = "whoever starts the sink"
+    SINK = "the user who starts the sink"
     READ = "each read through Spark"
     SERVICE = "each run of the table service, or its schedule"
     INLINE = "each write, for what runs after its commit"
@@ -64,7 +63,7 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """One of the values of an enumeration, in any case of letters."""
+    """A value of an enumeration, ignoring case."""
 
     kind: type[StrEnum]
 
@@ -74,7 +73,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text with a grammar of its own, which whoever reads the option checks."""
+    """Text with a grammar of its own, which the reader of the option checks."""
 
     shape: str = "text"
 
@@ -92,7 +91,7 @@ class Option:
     key: str
     kind: Kind
     default: str
-    """Empty where what is not said follows from something else; `meaning` says from what."""
+    """Empty if an absent value is derived from other settings; `meaning` describes how."""
     meaning: str
     """One sentence or two for people, with units."""
     setter: Setter | None = None
@@ -102,22 +101,22 @@ class Option:
 
 
 class OptionSet:
-    """The options of one place where they are given; keys in the order of the documentation."""
+    """The options of one place; keys in the order of the documentation."""
 
     every: ClassVar[list[OptionSet]] = []
     """The sets of all modules that are loaded; `workers.options.catalogue` loads them all."""
 
     def __init__(self, name: str, setter: Setter, options: Sequence[Option]) -> None:
-        """`name` is what an error calls one of them, such as `write option`."""
+        """Create the set; `name` is its options' name in errors, such as `write option`."""
         self.name = name
         self.setter = setter
         self._options = {option.key: option for option in options}
-        assert len(self._options) == len(options), f"a key stands twice among {name}s"
+        assert len(self._options) == len(options), f"a key is repeated among {name}s"
         OptionSet.every.append(self)
 
     @property
     def defaults(self) -> dict[str, str]:
-        """By key, in the order of the documentation; a new dictionary at each call."""
+        """The defaults by key, in the order of the documentation; a new dictionary at each call."""
         return {key: option.default for key, option in self._options.items()}
 
     def __contains__(self, key: object) -> bool:
@@ -130,29 +129,29 @@ class OptionSet:
         return self._options[key]
 
     def setter_of(self, key: str) -> Setter:
-        """Who may set this key. Raises KeyError for a key of another set."""
+        """Return the party that may set this key. Raises KeyError for a key of another set."""
         return self._options[key].setter or self.setter
 
-    def filled(self, given: Mapping[str, str]) -> dict[str, str]:
-        """`given` with the defaults of what it leaves out; values are not looked at yet.
+    def filled(self, options: Mapping[str, str]) -> dict[str, str]:
+        """Return `options` with defaults for absent keys; values are not checked yet.
 
-        Raises InvalidInput for an unknown key, and for a value that is no text.
+        Raises InvalidInput for an unknown key, and for a value that is not text.
         """
-        for key, value in given.items():
+        for key, value in options.items():
             if key not in self._options:
                 raise InvalidInput(f"unknown {self.name}", key=key, **self._hint(key))
             if not isinstance(value, str):
                 raise InvalidInput(f"a {self.name} is text", key=key, value=value)
-        return {**self.defaults, **given}
+        return {**self.defaults, **options}
 
     def integer(self, values: Mapping[str, str], key: str) -> int:
-        """The value of a whole number. Raises InvalidInput naming the key and the range."""
+        """Return the value of a whole number. Raises InvalidInput naming the key and the range."""
         kind = self._options[key].kind
         assert isinstance(kind, Whole), key
         return integer(values, key, least=kind.least, most=kind.most)
 
     def number(self, values: Mapping[str, str], key: str) -> float:
-        """The value of a number. Raises InvalidInput naming the key and the range."""
+        """Return the value of a number. Raises InvalidInput naming the key and the range."""
         kind = self._options[key].kind
         assert isinstance(kind, Number), key
         try:
@@ -170,12 +169,14 @@ class OptionSet:
         return number
 
     def boolean(self, values: Mapping[str, str], key: str) -> bool:
-        """The value of `true` or `false`. Raises InvalidInput naming the key."""
+        """Return the value of `true` or `false`. Raises InvalidInput naming the key."""
         assert isinstance(self._options[key].kind, Switch), key
         return boolean(values, key)
 
     def choice(self, values: Mapping[str, str], key: str, kind: type[Choice]) -> Choice:
-        """The value as one of `kind`. Raises InvalidInput naming the key and what is allowed."""
+        """Return the value as one of `kind`. Raises InvalidInput naming the key and what is
+        allowed.
+        """
         declared = self._options[key].kind
         assert isinstance(declared, OneOf), key
         assert declared.kind is kind, key
@@ -187,7 +188,7 @@ class OptionSet:
                 return {"is": f"a {other.name}", "set_by": other.setter_of(key).value}
         if near := difflib.get_close_matches(key, self._options, n=1):
             return {"did_you_mean": near[0]}
-        everywhere = {known: other for other in OptionSet.every for known in other}
+        everywhere = {other_key: other for other in OptionSet.every for other_key in other}
         if near := difflib.get_close_matches(key, everywhere, n=1):
             return {"did_you_mean": near[0], "which_is": f"a {everywhere[near[0]].name}"}
         return {"known": sorted(self._options)}

@@ -1,4 +1,4 @@
-"""Texts of options as numbers, switches and choices; what cannot be one is refused by name."""
+"""Texts of options as numbers, booleans and choices; an invalid text is rejected by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MINUTES = {"m": 1, "h": 60, "d": 24 * 60}
 
 
 def integer(values: Mapping[str, str], key: str, *, least: int, most: int) -> int:
-    """The whole number under `key`, between `least` and `most`, both included.
+    """Return the whole number under `key`, between `least` and `most`, both included.
 
     Raises InvalidInput, with the range, for a missing key and for anything else.
     """
@@ -29,7 +29,7 @@ def integer(values: Mapping[str, str], key: str, *, least: int, most: int) -> in
 
 
 def boolean(values: Mapping[str, str], key: str) -> bool:
-    """`true` or `false` in any case of letters.
+    """Return the value of `true` or `false`, ignoring case.
 
     Raises InvalidInput for anything else, KeyError for a missing key.
     """
@@ -40,20 +40,20 @@ def boolean(values: Mapping[str, str], key: str) -> bool:
 
 
 def choice(values: Mapping[str, str], key: str, kind: type[Choice]) -> Choice:
-    """The member whose value is the text under `key`, in any case of letters.
+    """Return the member whose value is the text under `key`, ignoring case.
 
-    Raises InvalidInput, with what is allowed, for a missing key and for anything else.
+    Raises InvalidInput, with the allowed values, for a missing key and for anything else.
     """
     text = str(values.get(key, ""))
     for member in kind:
         if member.value.lower() == text.lower():
             return member
-    allowed = [one.value for one in kind]
+    allowed = [member.value for member in kind]
     raise InvalidInput("value is not one of those allowed", key=key, value=text, allowed=allowed)
 
 
 def listed(text: str | None) -> tuple[str, ...]:
-    """Parts between commas, without blanks around them; empty parts and None count for nothing."""
+    """Split at commas and strip blanks; empty parts are dropped, and None has no parts."""
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 

@@ -1,5 +1,5 @@
-"""What becomes of a key that comes under another partition than the one where it stands, in a table
-with column groups (`hoodie.multistream.partition.update`, requirements 5.2).
+"""The policy for a key that arrives under another partition than its stored one, in a table with
+column groups (`hoodie.multistream.partition.update`, requirements 5.2).
 
 Values only; `workers.write.key_partitions` and `workers.concurrency.key_partitions` act.
 """
@@ -17,14 +17,14 @@ PARTITION_UPDATE_KEY = "hoodie.multistream.partition.update"
 
 
 class PartitionUpdate(StrEnum):
-    """What a write does with a key that stands under another partition (requirements 5.2)."""
+    """The action of a write on a key that is stored under another partition (requirements 5.2)."""
 
     REJECT = "reject"
     """The batch is refused: its streams do not agree on where the row belongs."""
     MOVE = "move"
     """The row goes to the partition that came last, whole."""
     ALLOW = "allow"
-    """Nobody looks: the two are rows of their own."""
+    """No check: the two are separate rows."""
 
 
 def partition_update(
@@ -33,8 +33,8 @@ def partition_update(
     record_key: Collection[str],
     partition_by: Collection[str],
 ) -> PartitionUpdate:
-    """ALLOW as well where there is nothing to look for: without groups a key is one row of its
-    partition, and a key that holds the partition's columns says where it belongs.
+    """Parse the policy. It is ALLOW as well if no check is needed: without groups a key is one row
+    of its partition, and a key that contains the partition's columns determines the partition.
 
     Raises InvalidInput.
     """
@@ -43,5 +43,5 @@ def partition_update(
             raise InvalidInput("only a table with column groups has this", key=PARTITION_UPDATE_KEY)
         return PartitionUpdate.ALLOW
     values = {PARTITION_UPDATE_KEY: properties.get(PARTITION_UPDATE_KEY) or PartitionUpdate.REJECT}
-    given = choice(values, PARTITION_UPDATE_KEY, PartitionUpdate)
-    return PartitionUpdate.ALLOW if set(partition_by) <= set(record_key) else given
+    policy = choice(values, PARTITION_UPDATE_KEY, PartitionUpdate)
+    return PartitionUpdate.ALLOW if set(partition_by) <= set(record_key) else policy

@@ -1,4 +1,4 @@
-"""Hudi's payload classes by name, as the settings that say the same since Hudi 1.1.
+"""Hudi's payload classes by name, as the equivalent settings since Hudi 1.1.
 
 Nothing is loaded by such a name. Hudi keeps it in `hoodie.table.legacy.payload.class`, and so does
 a table that is created by it.
@@ -61,7 +61,7 @@ _REFUSED: Final = {
 
 
 def with_payload(values: Mapping[str, str]) -> dict[str, str]:
-    """Table options with the settings that a payload class among them stands for, in its place.
+    """Return table options with the settings of a payload class among them in its place.
 
     Raises InvalidInput for a class that has no such settings, or options that contradict it.
     """
@@ -87,14 +87,14 @@ def with_payload(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _simple(name: str) -> str:
-    """Without Hudi's package; a class of another package keeps its own."""
+    """Return the name without Hudi's package; a class of another package keeps its own."""
     return name.removeprefix(_PACKAGE).removeprefix("debezium.")
 
 
 def effective_merge_mode(properties: Mapping[str, str], *, is_ordered: bool) -> str:
-    """The merge mode that a table names or, as before Hudi 1.0, implies: by its payload class, else
-    by its merge strategy, else by whether it has an ordering field. CUSTOM for what is none of
-    ours.
+    """Return the merge mode that a table names or, as before Hudi 1.0, implies: by its payload
+    class, else by its merge strategy, else by whether it has an ordering field. CUSTOM if none of
+    ours applies.
     """
     if merge_mode := properties.get(MERGE_MODE_KEY):
         return merge_mode

@@ -1,4 +1,4 @@
-"""The keys of Spark's data source: of reads, which operation a write is, and of streams."""
+"""The keys of Spark's data source: for reads, for the operation of a write, and for streams."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ STREAM_OPTIONS: Final = OptionSet(
             Text("name"),
             "",
             "The stream's name in this table; needed by `writeStream`. With the epoch's number it "
-            "stands in each commit, so that an epoch which is sent again is not written again.",
+            "is stored in each commit, so that an epoch which is sent again is not written again.",
         ),
     ),
 )

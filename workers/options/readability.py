@@ -1,7 +1,7 @@
-"""Which tables of other engines are read: what is not is refused by name when the table is opened.
+"""Checks of tables of other engines: an unreadable one is rejected by name when it is opened.
 
-Every rule here stands for rows that would be missing or wrong without a word. What may be read but
-not written is another question: `table/writability.py`.
+Every rule here prevents rows that would be missing or wrong silently. Tables that may be read but
+not written are in `table/writability.py`.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _LAYOUTS: Final = {6: 1, 8: 2, 9: 2}
 _EXPECTED: Final = {
     "hoodie.table.base.file.format": ("PARQUET", "its base files are of another format"),
     "hoodie.table.format": ("native", "its files are listed by another table format"),
-    "hoodie.timeline.path": ("timeline", "its timeline lies in another directory"),
-    "hoodie.timeline.history.path": ("history", "its history lies in another directory"),
+    "hoodie.timeline.path": ("timeline", "its timeline is in another directory"),
+    "hoodie.timeline.history.path": ("history", "its history is in another directory"),
     "hoodie.table.multiple.base.file.formats.enable": (
         "false",
         "its base files are of several formats",
@@ -55,7 +55,7 @@ _MERGE_PROPERTY: Final = "hoodie.record.merge.property."
 
 
 def table_version(properties: Mapping[str, str]) -> int:
-    """The version that the table has. Raises UnsupportedTable for one that is not read."""
+    """Return the table's version. Raises UnsupportedTable for an unsupported one."""
     version = integer(properties, VERSION_KEY, least=0, most=1000)
     if version not in _LAYOUTS:
         raise UnsupportedTable(
@@ -67,8 +67,8 @@ def table_version(properties: Mapping[str, str]) -> int:
 
 
 def timeline_layout(properties: Mapping[str, str], version: int) -> int:
-    """The layout that comes with the table's version. Raises UnsupportedTable when the properties
-    name another: the timeline would look empty.
+    """Return the layout of the table's version. Raises UnsupportedTable when the properties name
+    another: the timeline would appear empty.
     """
     layout = properties.get(LAYOUT_KEY)
     if layout and layout != str(_LAYOUTS[version]):
@@ -79,15 +79,17 @@ def timeline_layout(properties: Mapping[str, str], version: int) -> int:
 
 
 def has_old_logs(properties: Mapping[str, str], version: int) -> bool:
-    """It was of an older layout once, whose logs outlive their writers. Hudi's upgrade tells so in
-    the same words.
+    """Return True if the table had an older layout once, whose logs outlive their writers. Hudi's
+    upgrade records that under the same key.
     """
     initial = properties.get(INITIAL_KEY, "")
     return version != 6 and initial.isdigit() and int(initial) < 8
 
 
 def archive_folder(properties: Mapping[str, str]) -> str:
-    """Where layout 1 keeps its archive. Raises UnsupportedTable for what leaves the table."""
+    """Return the archive's folder under layout 1. Raises UnsupportedTable if it is outside the
+    table.
+    """
     folder = properties.get(_ARCHIVE_KEY, "archived")
     if not re.fullmatch(r"[A-Za-z0-9_-]*", folder):
         raise UnsupportedTable("the archive is not in a directory of the table", folder=folder)
@@ -95,11 +97,11 @@ def archive_folder(properties: Mapping[str, str]) -> str:
 
 
 def history_since(properties: Mapping[str, str]) -> str | None:
-    """The instant from which on the history is whole; empty for the table's beginning, None where
-    nobody knows, as in tables of other engines.
+    """Return the instant from which on the history is whole; empty for the table's beginning, None
+    if it is unknown, as in tables of other engines.
 
-    Tables that have no such property yet: an adopted one says when that was, one that was made here
-    is whole from its beginning.
+    Some tables have no such property yet: an adopted table records its adoption, and a table
+    created here is whole from its beginning.
     """
     since = properties.get(HISTORY_KEY) or properties.get(ADOPTED_KEY)
     return since or ("" if OWN_KEY in properties else None)
@@ -123,8 +125,8 @@ def check_files(properties: Mapping[str, str]) -> None:
 def check_merge(properties: Mapping[str, str]) -> None:
     """Check that rows are merged here as the table's writers meant.
 
-    Raises UnsupportedTable for a merge that would be carried out in another way than the writers
-    meant. Whether the merge mode is one of ours is seen where it is parsed.
+    Raises UnsupportedTable for a merge that would differ from the writers'. Whether the merge mode
+    is one of ours is checked where it is parsed.
     """
     partial = properties.get(PARTIAL_KEY, "")
     if partial not in ("", PARTIAL_IGNORE_DEFAULTS):
@@ -144,7 +146,7 @@ def check_merge(properties: Mapping[str, str]) -> None:
 
 
 def custom_merge(properties: Mapping[str, str]) -> UnsupportedTable:
-    """The refusal of a merger that we do not have, with all names that it goes by."""
+    """Build the error for a merger that we do not have, with all its names."""
     strategy = next((properties[key] for key in STRATEGY_KEYS if properties.get(key)), "")
     payload = properties.get(TABLE_PAYLOAD_KEY) or properties.get(LEGACY_PAYLOAD_KEY) or ""
     return UnsupportedTable(

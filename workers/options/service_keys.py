@@ -52,7 +52,7 @@ _MINUTES: Final = Whole(0, 10_000_000)
 
 
 class CleanPolicy(StrEnum):
-    """What a clean keeps, under Hudi's names (`HoodieCleaningPolicy`)."""
+    """The files that a clean keeps, under Hudi's names (`HoodieCleaningPolicy`)."""
 
     KEEP_LATEST_COMMITS = "KEEP_LATEST_COMMITS"
     KEEP_LATEST_BY_HOURS = "KEEP_LATEST_BY_HOURS"
@@ -67,7 +67,7 @@ _RETENTION: Final = Option(
     READER_RETENTION_KEY,
     _MINUTES,
     "0",
-    "Minutes for which snapshots stay readable whatever else is said; 0 promises nothing.",
+    "Minutes for which snapshots stay readable despite other options; 0 guarantees nothing.",
 )
 
 COMPACTION_PARAMETERS: Final = OptionSet(
@@ -169,7 +169,7 @@ ARCHIVE_PARAMETERS: Final = OptionSet(
             "30",
             "Commits on the active timeline up to which none leaves it.",
         ),
-        Option(BEYOND_SAVEPOINT_KEY, Switch(), "false", "Go on behind the oldest savepoint."),
+        Option(BEYOND_SAVEPOINT_KEY, Switch(), "false", "Continue behind the oldest savepoint."),
         _RETENTION,
         Option(
             UNCOMPACTED_LOGS_KEY,
@@ -182,8 +182,7 @@ ARCHIVE_PARAMETERS: Final = OptionSet(
             LATE_WRITER_KEY,
             _COMMITS,
             str(LATE_WRITER_HOURS),
-            "Hours for which a rolled-back writer is waited for that nobody has proved to have "
-            "ended.",
+            "Hours to wait for a rolled-back writer that is not proved to have ended.",
         ),
     ),
 )

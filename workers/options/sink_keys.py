@@ -1,4 +1,4 @@
-"""The keys of a Kafka sink, under Hudi's own names where Hudi has one, and what they mean."""
+"""The keys of a Kafka sink, under Hudi's own names where Hudi has one, and their meaning."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from workers.options.option import OneOf, Option, OptionSet, Setter, Switch, Tex
 
 
 class SinkMode(StrEnum):
-    """Whether records are rows or versions of rows."""
+    """The meaning of records: rows, or versions of rows."""
 
     APPEND = "append"
     """Each record is one row, whose key is where it came from; nothing is merged."""
@@ -17,7 +17,7 @@ class SinkMode(StrEnum):
 
 
 class ValueFormat(StrEnum):
-    """How the values of records are decoded."""
+    """The encoding of the values of records."""
 
     JSON = "json"
     AVRO = "avro"
@@ -25,7 +25,7 @@ class ValueFormat(StrEnum):
 
 
 class KeyFormat(StrEnum):
-    """How the keys of tombstones are read; keys of other records are not looked at."""
+    """The encoding of the keys of tombstones; keys of other records are not read."""
 
     AUTO = "auto"
     """What can be nothing else is JSON or Avro; the rest is plain text."""
@@ -36,7 +36,7 @@ class KeyFormat(StrEnum):
 
 
 class SchemaSource(StrEnum):
-    """Which fields of records become columns."""
+    """The source of the columns among the fields of records."""
 
     TABLE = "table"
     """The columns that the table has; what else a record brings is left out and counted."""
@@ -47,15 +47,15 @@ class SchemaSource(StrEnum):
 
 
 class OnExpired(StrEnum):
-    """When the topic no longer has the next offset."""
+    """The reaction when the topic no longer has the next offset."""
 
     FAIL = "fail"
     EARLIEST = "earliest"
-    """Go on at the first one that is left, and say in the commit what was lost."""
+    """Continue at the first available offset, and record in the commit what was lost."""
 
 
 class OnBadRecord(StrEnum):
-    """Whether a record that cannot become a row stops the sink or becomes a dead letter."""
+    """The reaction to a record that cannot become a row: stop the sink, or write a dead letter."""
 
     FAIL = "fail"
     DEAD_LETTER = "dead_letter"
@@ -97,7 +97,7 @@ SINK_OPTIONS = OptionSet(
             CONNECTION_KEY,
             Text("name"),
             "",
-            "The named connection that says where the brokers are and who connects; in place of "
+            "The named connection with the brokers' addresses and credentials; in place of "
             "`bootstrap.servers` and the options of Kafka's clients.",
         ),
         Option(
@@ -124,8 +124,8 @@ SINK_OPTIONS = OptionSet(
             EXPIRED_KEY,
             OneOf(OnExpired),
             OnExpired.FAIL,
-            "When the topic no longer has the next offset: stop, or go on at the first that is "
-            "left and say in the commit what was lost.",
+            "When the topic no longer has the next offset: stop, or continue at the first that is "
+            "left and record in the commit what was lost.",
         ),
         Option(
             BUFFER_KEY,
@@ -150,7 +150,7 @@ SINK_OPTIONS = OptionSet(
             KEY_FORMAT_KEY,
             OneOf(KeyFormat),
             KeyFormat.AUTO,
-            "Format of the keys of tombstones; keys of other records are not looked at.",
+            "Format of the keys of tombstones; keys of other records are not read.",
         ),
         Option(
             CSV_KEY,
@@ -174,7 +174,7 @@ SINK_OPTIONS = OptionSet(
             OP_KEY,
             Text("field"),
             "",
-            "The field that says `d` or `delete` for rows to take away.",
+            "The field that is `d` or `delete` for rows to delete.",
         ),
         Option(
             BAD_KEY,

@@ -1,4 +1,4 @@
-"""The keys of a table, kept in its properties: Hudi's own names and defaults, what they mean."""
+"""The keys of a table, kept in its properties: Hudi's own names and defaults, and their meaning."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TableType(StrEnum):
 
 
 class MergeMode(StrEnum):
-    """Which of two versions of a row survives (`hoodie.record.merge.mode`, since Hudi 1.0)."""
+    """The rule for two versions of a row (`hoodie.record.merge.mode`, since Hudi 1.0)."""
 
     EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
     COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
@@ -59,7 +59,7 @@ TABLE_OPTIONS = OptionSet(
             BUCKETS_KEY,
             Whole(1, _BUCKETS_MAX),
             str(BUCKETS_DEFAULT),
-            "Of the bucket index: file groups per partition; it cannot be changed later.",
+            "File groups per partition under the bucket index; it cannot be changed later.",
         ),
         Option(
             HASH_FIELD_KEY,
@@ -135,7 +135,7 @@ TABLE_OPTIONS = OptionSet(
             TOP_N_KEY,
             Text("JSON object"),
             "",
-            "What `table.top_n()` asks for when nothing else is said.",
+            "The default request of `table.top_n()`.",
         ),
         Option(
             PORTABLE_TABLE_KEY,

@@ -1,7 +1,8 @@
-"""What a table is, under Hudi's own names: its options when it is created, its properties after.
+"""The definition of a table, under Hudi's own names: its options when it is created, its properties
+after.
 
-Every key that Sluice understands stands in the table below with its default. A key that does not is
-refused, because a misspelt option that is silently ignored loses data hours later.
+Every key that Sluice understands is in the table below with its default. An unknown key is
+rejected, because a misspelt option that is silently ignored loses data hours later.
 """
 
 from __future__ import annotations
@@ -92,7 +93,9 @@ class TableConfig:
     ordering: tuple[str, ...]
     merge_mode: MergeMode
     buckets: int
-    """0 under an index that looks keys up, and in tables that do not say."""
+    """The number of buckets; 0 under an index that looks up keys, and in tables without the
+    property.
+    """
     hash_fields: tuple[str, ...] = ()
     """Those of the record key that choose the bucket; empty for all of them."""
     index: IndexKind | None = IndexKind.BUCKET
@@ -100,7 +103,7 @@ class TableConfig:
     moves_rows: bool = False
     """Under a global index: a row that comes with another partition moves there."""
     bloom: BloomOptions | None = None
-    """Of the filters that base files keep of their keys; None where the index has none."""
+    """The options of the filters that base files keep of their keys; None if the index has none."""
     is_partial_update: bool = False
     """Null and absent columns keep the stored value
     (`hoodie.table.partial.update.mode=IGNORE_DEFAULTS`).
@@ -108,7 +111,7 @@ class TableConfig:
     hive_style: bool = False
     url_encode: bool = False
     key_generator: str = ""
-    """As Hudi spells the type; empty in tables that do not say."""
+    """Hudi's name of the type; empty in tables without the property."""
     time_fields: tuple[str, ...] = ()
     """Partition fields whose path is a time's text rather than the value."""
     time_rule: TimeRule | None = None
@@ -131,80 +134,80 @@ class TableConfig:
     partition_update: PartitionUpdate = PartitionUpdate.ALLOW
     top_n: str = ""
     history_since: str | None = None
-    """The instant from which on the history is whole; None where nobody knows."""
+    """The instant from which on the history is whole; None if it is unknown."""
     concurrency_mode: ConcurrencyMode | None = None
     """Of writes that name none; None leaves them to Hudi's default, a single writer."""
 
     def mode_of(self, operation: str) -> ConcurrencyMode:
-        """The concurrency mode of a write that names none."""
+        """Return the concurrency mode of a write that names none."""
         return mode_of_operation(self.concurrency_mode, operation)
 
     @property
     def looks_up(self) -> bool:
-        """Whether keys are looked up in the file groups, instead of hashed to them."""
+        """True if keys are looked up in the file groups, instead of hashed to them."""
         return self.index is not None and self.index.looks_up
 
     @property
     def keeps_keys_single(self) -> bool:
-        """Whether a key of column groups stands once in the table, whatever partition it is in."""
+        """True if a key of column groups exists once in the table, in any partition."""
         return self.partition_update is not PartitionUpdate.ALLOW
 
     @property
     def is_global(self) -> bool:
-        """A key stands once in the whole table."""
+        """True if a key exists once in the whole table."""
         return self.index is not None and self.index.is_global
 
     @property
     def is_merge_on_read(self) -> bool:
-        """Whether updates go to log files, which reads and compactions merge."""
+        """True if updates go to log files, which reads and compactions merge."""
         return self.table_type is TableType.MERGE_ON_READ
 
     @property
     def pinned_columns(self) -> tuple[str, ...]:
-        """What rows are found by: with another type they would move."""
+        """The columns that rows are found by: with another type they would move."""
         return (*self.record_key, *self.partition_by)
 
     @property
     def ordering_columns(self) -> tuple[str, ...]:
-        """What versions of rows are ordered by, of the table or of its column groups."""
+        """The columns that order versions of rows, in the table or in its column groups."""
         # With groups, the table's own ordering is among their ages.
         return self.groups.ages if self.groups else self.ordering
 
     @property
     def required_columns(self) -> tuple[str, ...]:
-        """What every batch of rows has to bring."""
+        """The columns that every batch of rows must have."""
         located = (*self.record_key, *self.partition_by)
         return located if self.groups else (*located, *self.ordering)
 
     @property
     def takes_narrow_rows(self) -> bool:
-        """A batch may bring some columns only, and leaves the others as they are."""
+        """True if a batch may have some columns only, and leaves the others unchanged."""
         return self.is_partial_update or self.groups is not None
 
     @property
     def showing_unmatched(self) -> TableConfig:
-        """The same, of which a read hides no row for its join."""
+        """Return the same configuration for reads that hide no row because of its join."""
         if self.groups is None:
             return self
         return replace(self, groups=replace(self.groups, required=()))
 
     @property
     def folds_rows(self) -> bool:
-        """A row may be made of several versions: a late one changes it, and leaves it the commit
-        time of the version with the greatest ordering value.
+        """True if a row may be made of several versions: a late version changes it, and leaves it
+        the commit time of the version with the greatest ordering value.
         """
         return self.takes_narrow_rows or self.merger is not None
 
     @property
     def compares_rows(self) -> bool:
-        """What is new since a moment is told by values: no row says which commit wrote it, or one
-        may have changed under the commit time that it had.
+        """True if changes since a time are found by comparing values: rows do not record the commit
+        that wrote them, or may change under their former commit time.
         """
         return self.folds_rows or not self.has_meta_columns
 
     @property
     def names_key_fields(self) -> bool:
-        """Record keys are `field:value,...` rather than the plain value."""
+        """True if record keys are `field:value,...` rather than the plain value."""
         return len(self.record_key) > 1 or self.key_generator.startswith(("COMPLEX", "GLOBAL"))
 
     @property
@@ -226,15 +229,15 @@ class TableConfig:
         return self.ordering[0]
 
 
-def table_options(given: Mapping[str, str]) -> dict[str, str]:
-    """Defaults filled in. Raises InvalidInput."""
+def table_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return table options with defaults filled in. Raises InvalidInput."""
     keys = TABLE_OPTIONS
-    values = with_payload(keys.filled(given))
+    values = with_payload(keys.filled(options))
     values |= {**dict.fromkeys(INDEX_OPTIONS, ""), **index_options(values)}
     kind = IndexKind(values[INDEX_KEY])
     values |= kept_bloom_options(values, has_filters=kind.has_filters)
     if kind.looks_up:
-        values |= _without_buckets(given, values)
+        values |= _without_buckets(options, values)
     else:
         keys.integer(values, BUCKETS_KEY)
     for key in (HIVE_STYLE_KEY, URL_ENCODE_KEY, PORTABLE_TABLE_KEY, PORTABLE_KEY):
@@ -253,10 +256,10 @@ def table_options(given: Mapping[str, str]) -> dict[str, str]:
     return values
 
 
-def _without_buckets(given: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
+def _without_buckets(options: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
     index = values[INDEX_KEY]
     for key in (BUCKETS_KEY, HASH_FIELD_KEY):
-        if given.get(key):
+        if options.get(key):
             raise InvalidInput("only the bucket index has buckets", key=key, index=index)
     if values[GROUPS_KEY] or values[SHORTHAND_KEY]:
         raise InvalidInput(
@@ -268,8 +271,8 @@ def _without_buckets(given: Mapping[str, str], values: Mapping[str, str]) -> dic
 
 
 def config_from_properties(properties: Mapping[str, str]) -> TableConfig:
-    """What the properties say, typed. Raises UnsupportedTable for what we would read wrongly, by
-    name (format page 1).
+    """Parse a table's properties. Raises UnsupportedTable, with the name, for those that we would
+    read wrongly (format page 1).
     """
     version = table_version(properties)
     check_files(properties)

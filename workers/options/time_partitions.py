@@ -1,8 +1,9 @@
-"""How a column becomes a partition path under Hudi's timestamp-based key generator, as the table's
-properties say it.
+"""The conversion of a column to a partition path under Hudi's timestamp-based key generator, by the
+table's properties.
 
-`hoodie.keygen.timebased.*`, or the older `hoodie.deltastreamer.keygen.timebased.*`. What depends on
-the process that writes, such as its own time zone, is refused: two engines would pick two paths.
+`hoodie.keygen.timebased.*`, or the older `hoodie.deltastreamer.keygen.timebased.*`. A setting that
+depends on the writing process, such as its own time zone, is rejected: two engines would write two
+paths.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _MEANINGS: Final = {
     _DELIMITER: ("one character", "Splits the patterns of texts; a comma when empty."),
     _INPUT_ZONE: ("zone", "Of texts that name none."),
     _OUTPUT: ("pattern of Java", "How the partition path is written; needed."),
-    _OUTPUT_ZONE: ("zone", "Of the partition path."),
+    _OUTPUT_ZONE: ("zone", "The zone of the partition path."),
     _ZONE: ("zone", "Both zones at once."),
 }
 TIME_OPTIONS: Final = (
@@ -62,12 +63,14 @@ _PARSER_KEYS: Final = (
 )
 _OFFSET: Final = re.compile(r"GMT([+-])([0-9]{1,2})(?::?([0-5][0-9]))?")
 _PLAIN_TEXT: Final = re.compile(r"\\?([^\w\\.^$*+?{}\[\]()]|\|)")
-"""A delimiter that is no pattern: one character, escaped or not."""
+"""A delimiter that is plain text and not a pattern: a single character, escaped or not."""
 _UTC: Final = frozenset({"UTC", "GMT", "Z", "UCT", "Etc/UTC", "Etc/GMT", "Universal", "Zulu"})
 
 
 class TimestampType(StrEnum):
-    """What a partition column holds, under the names of Hudi's timestamp-based key generator."""
+    """The content of a partition column, under the names of Hudi's timestamp-based key
+    generator.
+    """
 
     UNIX_TIMESTAMP = "UNIX_TIMESTAMP"
     EPOCHMILLISECONDS = "EPOCHMILLISECONDS"
@@ -78,12 +81,12 @@ class TimestampType(StrEnum):
 
     @property
     def is_text(self) -> bool:
-        """Whether its values are texts that patterns read."""
+        """True if its values are texts that patterns parse."""
         return self in (TimestampType.DATE_STRING, TimestampType.MIXED)
 
 
 class TimeUnit(StrEnum):
-    """What one of a column's numbers counts, for the type `SCALAR`."""
+    """The unit of a column's numbers, for the type `SCALAR`."""
 
     NANOSECONDS = "NANOSECONDS"
     MICROSECONDS = "MICROSECONDS"
@@ -95,7 +98,7 @@ class TimeUnit(StrEnum):
 
     @property
     def to_ms(self) -> tuple[int, int]:
-        """(times, divided by)."""
+        """The factor and the divisor."""
         return _TO_MS[self]
 
 
@@ -121,12 +124,12 @@ class Zone:
 
     offset_ms: int = 0
     name: str = ""
-    """Of one whose offset changes; empty for a fixed one."""
+    """The name of a zone with a changing offset; empty for a fixed one."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeRule:
-    """How a value becomes a moment, and a moment a partition path."""
+    """The conversion of a value to a time, and of a time to a partition path."""
 
     kind: TimestampType
     unit: TimeUnit
@@ -135,14 +138,14 @@ class TimeRule:
     """Patterns of texts; the first that fits reads."""
     output: tuple[Token, ...]
     input_zone: Zone | None
-    """None where each text tells its own."""
+    """None if each text contains its own."""
     output_zone: Zone | None
-    """None for the zone that the text told."""
+    """None for the zone in the text."""
 
 
 def time_rule(properties: Mapping[str, str]) -> TimeRule:
-    """How times become partition paths. Raises InvalidInput for what is missing, and for what is
-    not supported, by name.
+    """Parse the rule for partition paths of times. Raises InvalidInput, with the name, for a
+    missing or unsupported property.
     """
     parts = _parts_of(properties)
     parser = next((properties[key] for key in _PARSER_KEYS if properties.get(key)), "")
@@ -153,7 +156,7 @@ def time_rule(properties: Mapping[str, str]) -> TimeRule:
     inputs = _inputs(parts) if kind.is_text else ()
     input_zone = _zone(parts.get(_ZONE, parts.get(_INPUT_ZONE, "")))
     output_zone = _zone(parts.get(_ZONE, parts.get(_OUTPUT_ZONE, "")))
-    have_zones = all(any(one.letter == "Z" for one in tokens) for tokens in inputs)
+    have_zones = all(any(token.letter == "Z" for token in tokens) for tokens in inputs)
     if kind.is_text and input_zone is None and not have_zones:
         raise _zone_missing(_INPUT_ZONE)
     if not kind.is_text and output_zone is None:
@@ -162,7 +165,7 @@ def time_rule(properties: Mapping[str, str]) -> TimeRule:
 
 
 def _parts_of(properties: Mapping[str, str]) -> dict[str, str]:
-    """By the part behind either prefix; the newer one counts."""
+    """Collect the properties by the part behind either prefix; the newer prefix wins."""
     return {
         part: properties[prefix + part]
         for prefix in (_OLDER_PREFIX, PREFIX)
@@ -186,8 +189,8 @@ def _inputs(parts: Mapping[str, str]) -> tuple[tuple[Token, ...], ...]:
             key=PREFIX + _DELIMITER,
             given=delimiter,
         )
-    patterns = [one.strip() for one in _needed(parts, _INPUT).split(plain[1])]
-    return tuple(read_pattern(one) for one in patterns if one)
+    patterns = [piece.strip() for piece in _needed(parts, _INPUT).split(plain[1])]
+    return tuple(read_pattern(pattern) for pattern in patterns if pattern)
 
 
 def _unit(kind: TimestampType, parts: Mapping[str, str]) -> TimeUnit:
@@ -222,7 +225,7 @@ def _zone_missing(part: str) -> InvalidInput:
 
 
 def stored_time_rule(properties: Mapping[str, str]) -> TimeRule | None:
-    """The rule of a table that exists; None when it has none, or one that is not supported: reading
+    """Return the rule of a table that exists; None if it has none, or an unsupported one: reading
     needs none.
     """
     try:
@@ -232,23 +235,23 @@ def stored_time_rule(properties: Mapping[str, str]) -> TimeRule | None:
 
 
 def has_times(properties: Mapping[str, str]) -> bool:
-    """Whether these properties say anything of a timestamp-based key generator."""
+    """Return True if these properties configure a timestamp-based key generator."""
     return any(properties.get(key) for key in TIME_KEYS)
 
 
 class FieldKind(StrEnum):
-    """How a custom key generator treats a partition field."""
+    """The treatment of a partition field by a custom key generator."""
 
     SIMPLE = "SIMPLE"
     TIMESTAMP = "TIMESTAMP"
 
 
 def typed_fields(text: str) -> tuple[tuple[str, FieldKind | None], ...]:
-    """Fields and their kinds from `a:SIMPLE,b:TIMESTAMP`, as custom key generators take them; None
-    for an unknown kind.
+    """Parse `a:SIMPLE,b:TIMESTAMP`, as custom key generators take it, to fields and their kinds;
+    None for an unknown kind.
     """
-    fields = (one.partition(":") for one in listed(text))
+    fields = (piece.partition(":") for piece in listed(text))
     return tuple((name, _KINDS.get(kind.upper())) for name, _, kind in fields)
 
 
-_KINDS: Final = {one.value: one for one in FieldKind}
+_KINDS: Final = {kind.value: kind for kind in FieldKind}

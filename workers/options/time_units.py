@@ -1,8 +1,8 @@
-"""What the numbers of an ordering column count, where they are times: declared, never guessed.
+"""The unit of an ordering column's numbers, if they are times: declared, never guessed.
 
-A column of timestamps or dates says so by its type. Of numbers a table declares it in
-`sluice.event.time.unit`: a unit for all of them (`ms`), or one by column (`shown_at=ms,paid_at=s`).
-A number of a column without a unit orders versions, and is no time.
+A column of timestamps or dates has it in its type. For numbers a table declares it in
+`sluice.event.time.unit`: a unit for all of them (`ms`), or a unit by column
+(`shown_at=ms,paid_at=s`). A number of a column without a unit orders versions, and is not a time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ AHEAD_MAX_MS = 5 * 60_000
 
 
 class TimeUnit(StrEnum):
-    """As `sluice.event.time.unit` spells it."""
+    """The unit, as `sluice.event.time.unit` spells it."""
 
     SECONDS = "s"
     MILLISECONDS = "ms"
@@ -29,7 +29,7 @@ class TimeUnit(StrEnum):
 
     @property
     def per_s(self) -> int:
-        """How many of it make a second."""
+        """The number of units in a second."""
         return _PER_S[self]
 
 
@@ -49,12 +49,12 @@ class TimeUnits:
     by_column: Mapping[str, TimeUnit] = field(default_factory=dict)
 
     def of(self, column: str) -> TimeUnit | None:
-        """The unit of a column's numbers; None where they are no times."""
+        """Return the unit of a column's numbers, or None if they are not times."""
         return self.by_column.get(column, self.every)
 
 
 def time_units(text: str) -> TimeUnits:
-    """The units that `ms`, or `column=ms,other=s`, stands for. Raises InvalidInput."""
+    """Parse the units of `ms`, or `column=ms,other=s`. Raises InvalidInput."""
     every: TimeUnit | None = None
     by_column: dict[str, TimeUnit] = {}
     for part in listed(text):

@@ -1,5 +1,5 @@
-"""What `table.top_n(...)` is asked for: the n first rows of each group of rows. Values only;
-`workers.read.top_n_query` carries it out.
+"""The request of `table.top_n(...)`: the n first rows of each group of rows. Values only;
+`workers.read.top_n_query` executes it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TERM = re.compile(r"\s*(?:`([^`]+)`|([A-Za-z_]\w*))(?:\s+(asc|desc))?\s*", re.I
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A column to order by, ascending unless it says otherwise; nulls stand last either way."""
+    """A column to order by, ascending by default; nulls are last in both directions."""
 
     column: str
     is_descending: bool = False
@@ -38,12 +38,12 @@ class TopN:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Those that it needs, each once: of the groups first, then of the order."""
-        return tuple(dict.fromkeys((*self.partition_by, *(one.column for one in self.order_by))))
+        """The required columns, each once: those of the groups first, then those of the order."""
+        return tuple(dict.fromkeys((*self.partition_by, *(term.column for term in self.order_by))))
 
     def check(self, schema: pa.Schema) -> None:
-        """Check the columns against the table's. Raises InvalidInput for those that there are not,
-        or that do not compare.
+        """Check the columns against the table's. Raises InvalidInput for columns that do not exist,
+        or cannot be compared.
         """
         for name in self.columns:
             if name not in schema.names:
@@ -59,22 +59,23 @@ def top_n_of(
     order_by: str | None = None,
     n: int | None = None,
 ) -> TopN:
-    """What is asked for, over what the table says (`hoodie.multistream.topn`, empty for nothing).
+    """Build the request from the arguments, with the table's `hoodie.multistream.topn` (or empty) as
+    default.
 
     Raises InvalidInput.
     """
     declared = _members_of(properties) if properties else {}
-    given = {"partition_by": partition_by, "order_by": order_by, "n": n}
-    request = dict(declared) | {key: value for key, value in given.items() if value is not None}
+    arguments = {"partition_by": partition_by, "order_by": order_by, "n": n}
+    request = dict(declared) | {key: value for key, value in arguments.items() if value is not None}
     if missing := [key for key in ("order_by", "n") if key not in request]:
         raise InvalidInput(
-            f"top_n says what it orders by and how many it gives, or the table's {TOP_N_KEY} does",
+            f"top_n needs an order and a number, as arguments or in the table's {TOP_N_KEY}",
             missing=missing,
         )
     count, groups = request["n"], request.get("partition_by", ())
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= N_MAX:
         raise InvalidInput("n is a whole number", given=count, least=1, most=N_MAX)
-    if isinstance(groups, str) or not all(isinstance(one, str) for one in groups):
+    if isinstance(groups, str) or not all(isinstance(group, str) for group in groups):
         raise InvalidInput("partition_by is a list of column names", given=groups)
     return TopN(tuple(groups), _terms(request["order_by"]), count)
 
@@ -96,7 +97,9 @@ def _terms(text: object) -> tuple[Term, ...]:
     matches = [_TERM.fullmatch(part) for part in parts]
     if not parts or not all(matches):
         raise InvalidInput("order_by is written `score desc, at`", given=text)
-    terms = [Term(one[1] or one[2], (one[3] or "").lower() == "desc") for one in matches if one]
-    if len({one.column for one in terms}) < len(terms):
+    terms = [
+        Term(match[1] or match[2], (match[3] or "").lower() == "desc") for match in matches if match
+    ]
+    if len({term.column for term in terms}) < len(terms):
         raise InvalidInput("order_by names a column twice", given=text)
     return tuple(terms)

@@ -1,4 +1,4 @@
-"""The keys of one write: Hudi's own names and defaults, and what they mean."""
+"""The keys of one write: Hudi's own names and defaults, and their meaning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workers.options.writer_modes import MODE_KEY, POLICY_KEY, ConcurrencyMode
 
 
 class MarkerKind(StrEnum):
-    """Who writes markers: the writer itself, or the marker server in batches (RFC-36)."""
+    """The writer of markers: the process itself, or the marker server in batches (RFC-36)."""
 
     DIRECT = "direct"
     TIMELINE_SERVER_BASED = "timeline_server_based"
@@ -30,14 +30,16 @@ class Codec(StrEnum):
 
 
 class LogBlockFormat(StrEnum):
-    """How the rows of a log block are encoded (format page 5)."""
+    """The encoding of the rows of a log block (format page 5)."""
 
     PARQUET = "parquet"
     AVRO = "avro"
 
 
 class SortMode(StrEnum):
-    """How bulk_insert orders rows; a file holds one bucket of one partition, so two agree."""
+    """The order of rows in bulk_insert; a file has a single bucket of one partition, so two modes
+    agree.
+    """
 
     NONE = "NONE"
     PARTITION_SORT = "PARTITION_SORT"
@@ -45,7 +47,7 @@ class SortMode(StrEnum):
 
 
 class DuplicatePolicy(StrEnum):
-    """What an insert does with a key that the table has already."""
+    """The action of an insert on a key that the table has already."""
 
     NONE = "none"
     """It is updated, as by upsert."""
@@ -94,7 +96,7 @@ WRITE_OPTIONS = OptionSet(
             MODE_KEY,
             OneOf(ConcurrencyMode),
             ConcurrencyMode.SINGLE_WRITER,
-            "What the write expects of others. Where it says nothing, the table's own word for it "
+            "What the write expects of others. If it is empty, the table's own setting for it "
             "counts first.",
         ),
         Option(
@@ -121,19 +123,19 @@ WRITE_OPTIONS = OptionSet(
             EARLY_COMMITS_KEY,
             Switch(),
             "false",
-            "Early detection also looks at what was completed since the write began.",
+            "Early detection also checks what was completed since the write began.",
         ),
         Option(
             DETECTOR_DELAY_KEY,
             Whole(0, _HOUR_MS),
             "0",
-            "Milliseconds before the marker server looks for rivals first.",
+            "Milliseconds before the marker server first searches for rivals.",
         ),
         Option(
             DETECTOR_PERIOD_KEY,
             Whole(50, _HOUR_MS),
             str(PERIOD_MS),
-            "Milliseconds between its looks.",
+            "Milliseconds between its searches.",
         ),
         Option(
             INTERVAL_KEY,
@@ -151,7 +153,7 @@ WRITE_OPTIONS = OptionSet(
             RESOLUTION_KEY,
             Switch(),
             "true",
-            "Compare the write's schema with those that were committed meanwhile (RFC-82).",
+            "Compare the write's schema with those that were committed since it began (RFC-82).",
         ),
         Option(
             RESOLUTION_STRATEGY_KEY,

@@ -1,7 +1,7 @@
-"""How one write behaves, under Hudi's own names.
+"""The behaviour of one write, under Hudi's own names.
 
-Every key that Sluice understands stands in the table below with its default. A key that does not is
-refused, because a misspelt option that is silently ignored loses data hours later.
+Every key that Sluice understands is in the table below with its default. An unknown key is
+rejected, because a misspelt option that is silently ignored loses data hours later.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ SHORT_LIVED: Mapping[str, str] = {
     LEASE_KEY: "15",
     RENEW_KEY: "4",
 }
-"""Of a worker that is one of many: the next one goes on with its job within seconds, so what it
-holds when it dies runs out within seconds too, not in the minutes that a writer may want.
+"""The options of a worker that is one of many. Another worker continues with its job within
+seconds, so its leases expire within seconds too, not in the minutes that another writer may need.
 """
 
 _OF_DRIVERS: Mapping[str, str] = {
@@ -120,22 +120,23 @@ _OF_DRIVERS: Mapping[str, str] = {
 }
 
 
-def driver_options(given: Mapping[str, str]) -> dict[str, str]:
-    """The options of a driver that the control plane started. On another machine its heartbeat is
-    what tells that it died, so that runs out within a minute where the job says nothing about it.
+def driver_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a driver that the control plane started. On another machine only its
+    heartbeat shows that it died, so that expires within a minute unless the job sets it.
     """
-    says_how = any(key in given for key in _OF_DRIVERS)
-    return dict(given) if says_how else {**_OF_DRIVERS, **given}
+    says_how = any(key in options for key in _OF_DRIVERS)
+    return dict(options) if says_how else {**_OF_DRIVERS, **options}
 
 
 def write_options(
-    given: Mapping[str, str], mode_unsaid: ConcurrencyMode = ConcurrencyMode.SINGLE_WRITER
+    texts: Mapping[str, str], mode_unsaid: ConcurrencyMode = ConcurrencyMode.SINGLE_WRITER
 ) -> WriteOptions:
-    """`mode_unsaid` holds where `given` names no concurrency mode: what the table says
-    (`TableConfig.mode_of`). Raises InvalidInput naming the first key or value that is wrong.
+    """Parse and check the texts of options by key. `mode_unsaid` applies if they name no concurrency mode: the
+    table's own (`TableConfig.get_mode`). Raises InvalidInput naming the first key or value that is
+    wrong.
     """
     keys = WRITE_OPTIONS
-    values = keys.filled({MODE_KEY: mode_unsaid.value, **newly_named(given)})
+    values = keys.filled({MODE_KEY: mode_unsaid.value, **newly_named(texts)})
     mode = keys.choice(values, MODE_KEY, ConcurrencyMode)
     options = WriteOptions(
         mode=mode,

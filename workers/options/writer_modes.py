@@ -1,7 +1,7 @@
-"""What a writer expects of others, and when it rolls failed writes back; in Hudi's words.
+"""The concurrency mode of a writer, and the policy for failed writes; in Hudi's words.
 
-Values only; `workers.concurrency` and `workers.recovery.failed_writes` act. Whatever the policy,
-only what is dead goes: a writer whose heart beats is never rolled back by another writer.
+Values only; `workers.concurrency` and `workers.recovery.failed_writes` act. Under every policy only
+dead writers are rolled back: a writer with a live heartbeat is never rolled back by another.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OLD_POLICY_KEY = "hoodie.cleaner.policy.failed.writes"
 
 
 class ConcurrencyMode(StrEnum):
-    """What a writer expects of others, under Hudi's names (`WriteConcurrencyMode`)."""
+    """The expectation of a writer about others, under Hudi's names (`WriteConcurrencyMode`)."""
 
     SINGLE_WRITER = "SINGLE_WRITER"
     OPTIMISTIC_CONCURRENCY_CONTROL = "OPTIMISTIC_CONCURRENCY_CONTROL"
@@ -26,7 +26,7 @@ class ConcurrencyMode(StrEnum):
 
     @property
     def has_rivals(self) -> bool:
-        """Other writers are expected beside this one."""
+        """True if other writers are expected next to this one."""
         return self is not ConcurrencyMode.SINGLE_WRITER
 
 
@@ -35,10 +35,10 @@ APPENDING: Final = ("upsert", "delete")
 
 
 def mode_of_operation(of_table: ConcurrencyMode | None, operation: str) -> ConcurrencyMode:
-    """The mode of a write that names none, on a table that says `of_table`.
+    """Return the mode of a write that names none, on a table whose mode is `of_table`.
 
-    What replaces file groups or looks for rows cannot be non-blocking; beside non-blocking writers
-    it is optimistic, because it is not alone.
+    A write that replaces file groups or reads rows cannot be non-blocking; next to non-blocking
+    writers it is optimistic, because it is not alone.
     """
     if of_table is None:
         return ConcurrencyMode.SINGLE_WRITER
@@ -49,7 +49,7 @@ def mode_of_operation(of_table: ConcurrencyMode | None, operation: str) -> Concu
 
 
 class FailedWritesPolicy(StrEnum):
-    """When a writer rolls back what dead writers left behind (Hudi's
+    """The time when a writer rolls back the files of dead writers (Hudi's
     `HoodieFailedWritesCleaningPolicy`).
     """
 
@@ -58,22 +58,22 @@ class FailedWritesPolicy(StrEnum):
     LAZY = "LAZY"
     """After a write has committed, and by the table services."""
     NEVER = "NEVER"
-    """By whoever has another policy, or by a person."""
+    """Left to a writer with another policy, or to a user."""
 
 
-def failed_writes_policy(given: str, mode: ConcurrencyMode) -> FailedWritesPolicy:
-    """The policy of a writer in `mode`; an empty text stands for the mode's default.
+def failed_writes_policy(text: str, mode: ConcurrencyMode) -> FailedWritesPolicy:
+    """Parse the policy of a writer in `mode`; an empty text means the mode's default.
 
-    Raises InvalidInput for an unknown one, and for EAGER beside other writers.
+    Raises InvalidInput for an unknown policy, and for EAGER next to other writers.
     """
-    if not given:
+    if not text:
         return FailedWritesPolicy.LAZY if mode.has_rivals else FailedWritesPolicy.EAGER
-    known = [one.value for one in FailedWritesPolicy]
-    if given.upper() not in known:
+    allowed = [policy.value for policy in FailedWritesPolicy]
+    if text.upper() not in allowed:
         raise InvalidInput(
-            "value is not one of those allowed", key=POLICY_KEY, value=given, allowed=known
+            "value is not one of those allowed", key=POLICY_KEY, value=text, allowed=allowed
         )
-    policy = FailedWritesPolicy(given.upper())
+    policy = FailedWritesPolicy(text.upper())
     if mode.has_rivals and policy is FailedWritesPolicy.EAGER:
         raise InvalidInput(
             f"EAGER is for a single writer: set {POLICY_KEY}=LAZY, or leave it out", mode=mode.value
@@ -81,10 +81,12 @@ def failed_writes_policy(given: str, mode: ConcurrencyMode) -> FailedWritesPolic
     return policy
 
 
-def newly_named(given: Mapping[str, str]) -> dict[str, str]:
-    """The policy's older name under the newer one. Raises InvalidInput when both say different."""
-    named = {key: value for key, value in given.items() if key != OLD_POLICY_KEY}
-    older = given.get(OLD_POLICY_KEY)
+def newly_named(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options with the policy's older name replaced by the newer one. Raises
+    InvalidInput when both are set and differ.
+    """
+    named = {key: value for key, value in options.items() if key != OLD_POLICY_KEY}
+    older = options.get(OLD_POLICY_KEY)
     if older is not None and named.setdefault(POLICY_KEY, older) != older:
         raise InvalidInput("an option and its older name differ", key=POLICY_KEY, older=older)
     return named
