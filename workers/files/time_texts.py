@@ -76,7 +76,7 @@ def time_texts(rule: TimeRule, field: str, column: pa.Array[Any]) -> pa.Array[An
         return formatted
     times, is_bad = _times(rule, column)
     if is_bad.any():
-        message = "partition value must be in the years 1 to 9999"
+        message = "partition value is beyond the years 1 to 9999"
         raise Unformatted(message, pa.array(is_bad), field)
     assert rule.output_zone is not None, rule
     return _written(rule.output, shown_by(times, rule.output_zone))

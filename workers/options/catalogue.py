@@ -36,8 +36,8 @@ CATALOGUE: Final[Sequence[tuple[str, OptionSet]]] = (
 _HEAD: Final = """# Options
 
 Printed by `manage.py options --markdown`; a test compares the two. An unknown key is rejected
-with the nearest known key, before anything happens. Every value is text. *Empty* means that there
-is no value; the meaning then describes the effect. Every key exists since version 0.1, unless its row
+with the nearest known key, before anything happens. Every value is text. *Empty* means without
+a value; the meaning then describes the effect. Every key exists since version 0.1, unless its row
 names another version.
 """
 

@@ -257,7 +257,7 @@ def _required(text: str, declared: Sequence[ColumnGroup]) -> tuple[str, ...]:
     if kind == "right" and len(requested) == 1:
         if len(names) != 2:
             raise InvalidInput(
-                "a right join must be between two groups; use left or inner", groups=names
+                "a right join is between two groups; use left or inner", groups=names
             )
         return tuple(name for name in names if name not in requested)
     raise InvalidInput(

@@ -59,8 +59,8 @@ def top_n_of(
     order_by: str | None = None,
     n: int | None = None,
 ) -> TopN:
-    """Build the request from the arguments, with the table's `hoodie.multistream.topn` (or empty) as
-    default.
+    """Build the request from the arguments, with the table's `hoodie.multistream.topn` (or empty)
+    as default.
 
     Raises InvalidInput.
     """

@@ -131,9 +131,9 @@ def driver_options(options: Mapping[str, str]) -> dict[str, str]:
 def write_options(
     texts: Mapping[str, str], mode_unsaid: ConcurrencyMode = ConcurrencyMode.SINGLE_WRITER
 ) -> WriteOptions:
-    """Parse and check the texts of options by key. `mode_unsaid` applies if they name no concurrency mode: the
-    table's own (`TableConfig.get_mode`). Raises InvalidInput naming the first key or value that is
-    wrong.
+    """Parse and check the texts of options by key. `mode_unsaid` applies if they name no
+    concurrency mode: the table's own (`TableConfig.get_mode`). Raises InvalidInput naming the first
+    key or value that is wrong.
     """
     keys = WRITE_OPTIONS
     values = keys.filled({MODE_KEY: mode_unsaid.value, **newly_named(texts)})

@@ -1,3 +1,3 @@
-"""The table's history: instants, their files, their contents, and the decision that makes one
+"""The timeline of a table: instants, their files, their contents, and the decision that makes one
 final.
 """

@@ -1,9 +1,9 @@
-"""Reading the archived timeline: the LSM history under `.hoodie/timeline/history/` (format page
+"""Reads of the archived timeline: the LSM history under `.hoodie/timeline/history/` (format page
 2.4).
 
 `manifest_<N>` lists the live files, `<first>_<last>_<level>.parquet`, each with one row per
-instant. The highest manifest that can be read counts: it is published after its files and before
-`_version_`, and every later one holds at least the same instants. What is lost of it:
+instant. The highest readable manifest counts: it is published after its files and before
+`_version_`, and every later one holds at least the same instants. Lost files are in
 `history_files`. Layout 1 (table version 6) keeps its archive in another form: `archive_v1`.
 """
 
@@ -51,7 +51,7 @@ _ACTIONS = {action.value: action for action in Action}
 
 @dataclass(frozen=True, slots=True)
 class ArchivedInstant:
-    """An instant of the history, with as much content as was asked for."""
+    """An instant of the history, with the requested content."""
 
     instant: CompletedInstant
     metadata: bytes | None = None
@@ -62,7 +62,7 @@ class ArchivedInstant:
 
 @dataclass(slots=True)
 class ArchivedTimeline:
-    """One reader's view of the history: files are opened when they are first asked for."""
+    """A reader's view of the history: files are opened on first use."""
 
     storage: Storage
     layout: TimelineLayout = field(default_factory=TimelineLayout)
@@ -70,8 +70,8 @@ class ArchivedTimeline:
     _times: dict[str, tuple[CompletedInstant, ...]] = field(default_factory=dict)
 
     def completed_at(self, requested_at: InstantTime) -> InstantTime | None:
-        """When the archived write became visible; None when no such write is archived, or where the
-        file that it may be in is lost (`is_lost`).
+        """Return the completion time of an archived write; None when no such write is archived, or
+        its file may be lost (`is_lost`).
 
         Raises MalformedTable.
         """
@@ -92,10 +92,10 @@ class ArchivedTimeline:
         return any(lost.may_hold(_exactly(requested_at)) for lost in self._listed().lost)
 
     def span(self) -> tuple[InstantTime, InstantTime] | None:
-        """Between which request times it holds instants; None when there is no history.
+        """Return the first and last request time in the history, or None if it is empty.
 
-        It is made from the oldest on: nothing that lies between was archived and is missing, but
-        for what is lost.
+        The history is written from the oldest instant on: nothing in between is missing, except
+        what is lost.
         """
         files = self._listed().files
         if not files:
@@ -138,13 +138,13 @@ def archived_times(
     completed_until: InstantTime | None = None,
     is_partial: bool = False,
 ) -> tuple[CompletedInstant, ...]:
-    """Archived instants, ascending by requested time, each once; all bounds but `completed_after`
-    included.
+    """List archived instants, ascending by requested time, each once; all bounds but
+    `completed_after` included.
 
     Files outside the bounds are not opened, and no file twice by one process. A write that was
-    requested before a checkpoint may have completed after it: whoever goes by completion time
+    requested before a checkpoint may have completed after it: a caller that goes by completion time
     filters on it and bounds only the completion. Raises HistoryLost when a file that such instants
-    may be in is lost, unless a part will do (`is_partial`). Raises MalformedTable.
+    may be in is lost, unless a part is enough (`is_partial`). Raises MalformedTable.
     """
     bounds = Bounds(requested_from, requested_until, completed_after, completed_until)
 
@@ -157,7 +157,7 @@ def archived_times(
     if bounds.requested_until is not None:
         instants = instants[: bisect_right(instants, bounds.requested_until, key=_REQUESTED_AT)]
     if bounds.completed_until is not None or bounds.completed_after is not None:
-        instants = tuple(one for one in instants if _is_in_time(one, bounds))
+        instants = tuple(instant for instant in instants if _is_in_time(instant, bounds))
     return instants
 
 
@@ -171,7 +171,7 @@ def archived_instants(
     with_content: bool = False,
     is_partial: bool = False,
 ) -> list[ArchivedInstant]:
-    """As `archived_times`; with `with_content` also what their files held."""
+    """List the instants of `list_archived_times`; `with_content` includes what their files held."""
     if not with_content:
         times = archived_times(
             storage,
@@ -181,7 +181,7 @@ def archived_instants(
             completed_until=completed_until,
             is_partial=is_partial,
         )
-        return [ArchivedInstant(one) for one in times]
+        return [ArchivedInstant(instant) for instant in times]
     bounds = Bounds(requested_from, requested_until, completed_after, completed_until)
 
     def read(history: HistoryFiles) -> list[ArchivedInstant]:
@@ -214,7 +214,7 @@ def _looked(
 
 @contextmanager
 def _passing_over(file: HistoryFile, *, is_partial: bool) -> Iterator[None]:
-    """Within the block a file that cannot be read is a lost one."""
+    """Treat a file that cannot be read within the block as a lost one."""
     try:
         yield
     except HistoryLost:
@@ -226,7 +226,9 @@ def _passing_over(file: HistoryFile, *, is_partial: bool) -> Iterator[None]:
 
 
 def read_rows(storage: Storage, file: HistoryFile, columns: list[str] | None = None) -> pa.Table:
-    """The rows of a history file, of all columns or of these. Raises NotFound, MalformedTable."""
+    """Return the rows of a history file, of all columns or of these. Raises NotFound,
+    MalformedTable.
+    """
     content = storage.read(file.path)
     try:
         return read_parquet(io.BytesIO(content), columns)
@@ -238,14 +240,14 @@ def newest_completion(storage: Storage, file: HistoryFile) -> InstantTime:
     """Return when the instant of the file that completed last did. Raises NotFound,
     MalformedTable.
     """
-    return max((one.completed_at for one in _read_times(storage, file)), default="")
+    return max((instant.completed_at for instant in _read_times(storage, file)), default="")
 
 
 @dataclass(slots=True)
 class _Seen:
-    """What the process read of a table's history, by what the listing says of each file. None is
-    ever written again under its name once a manifest has it, and another one made under it by
-    chance would have another time.
+    """The files of a table's history that the process read, by their listing. No file is ever
+    written again under its name once a manifest has it, and another one made under it by chance
+    would have another time.
     """
 
     times: dict[FileInfo, tuple[CompletedInstant, ...]] = field(default_factory=dict)
@@ -253,19 +255,19 @@ class _Seen:
 
 
 def _joined_times(
-    storage: Storage, history: HistoryFiles, wanted: list[HistoryFile], *, is_partial: bool
+    storage: Storage, history: HistoryFiles, files: list[HistoryFile], *, is_partial: bool
 ) -> tuple[CompletedInstant, ...]:
     memory = storage.remembered.of_kind(_Seen)
-    infos = [info for file in wanted if (info := history.listed.get(file.name))]
-    is_listed = len(infos) == len(wanted)
+    infos = [info for file in files if (info := history.listed.get(file.name))]
+    is_listed = len(infos) == len(files)
     if is_listed and memory.joined is not None and memory.joined[0] == infos:
         return memory.joined[1]
     parts = []
-    for file in wanted:
+    for file in files:
         with _passing_over(file, is_partial=is_partial):
             parts.append(_times(storage, file, history))
     instants = _ascending(parts)
-    if is_listed and len(wanted) == len(history.files) == len(parts):
+    if is_listed and len(files) == len(history.files) == len(parts):
         times = dict(memory.times)
         memory.times = {info: times[info] for info in infos if info in times}
         memory.joined = (infos, instants) if len(instants) <= _REMEMBERED_MAX else None
@@ -275,15 +277,17 @@ def _joined_times(
 def _times(
     storage: Storage, file: HistoryFile, history: HistoryFiles
 ) -> tuple[CompletedInstant, ...]:
-    """Of one file, ascending by requested time. Raises NotFound, MalformedTable."""
+    """Return the instants of a file, ascending by requested time. Raises NotFound,
+    MalformedTable.
+    """
     info = history.listed.get(file.name)
     memory = storage.remembered.of_kind(_Seen)
-    known = memory.times.get(info) if info else None
-    if known is None:
-        known = _read_times(storage, file)
-        if info and sum(map(len, [*memory.times.values(), known])) <= _REMEMBERED_MAX:
-            memory.times = {**memory.times, info: known}
-    return known
+    times = memory.times.get(info) if info else None
+    if times is None:
+        times = _read_times(storage, file)
+        if info and sum(map(len, [*memory.times.values(), times])) <= _REMEMBERED_MAX:
+            memory.times = {**memory.times, info: times}
+    return times
 
 
 def _read_times(storage: Storage, file: HistoryFile) -> tuple[CompletedInstant, ...]:
@@ -296,18 +300,18 @@ def _read_times(storage: Storage, file: HistoryFile) -> tuple[CompletedInstant, 
     instants = [
         CompletedInstant(str(requested_at), action, State.COMPLETED, str(completed_at or ""))
         for requested_at, completed_at, text in zip(*columns, strict=True)
-        if (action := _ACTIONS.get(text))  # One that we do not know says nothing to us.
+        if (action := _ACTIONS.get(text))  # An unknown action has no meaning here.
     ]
     return tuple(sorted(instants, key=_REQUESTED_AT))
 
 
 def _ascending(parts: Iterable[tuple[CompletedInstant, ...]]) -> tuple[CompletedInstant, ...]:
-    """Each once; parts that follow each other need no look at each instant."""
-    instants = sorted((one for part in parts for one in part), key=_REQUESTED_AT)
-    times = [one.requested_at for one in instants]
+    """Return each instant once; consecutive parts need no check of each instant."""
+    instants = sorted((instant for part in parts for instant in part), key=_REQUESTED_AT)
+    times = [instant.requested_at for instant in instants]
     if all(map(lt, times, times[1:])):
         return tuple(instants)
-    once = {(one.requested_at, one.action): one for one in instants}
+    once = {(instant.requested_at, instant.action): instant for instant in instants}
     return tuple(once[key] for key in sorted(once))
 
 
@@ -329,7 +333,7 @@ def _read_file(storage: Storage, file: HistoryFile, bounds: Bounds) -> list[Arch
 def _archived(row: dict[str, object]) -> ArchivedInstant | None:
     try:
         action = Action(str(row["action"]))
-    except ValueError:  # An action that we do not know says nothing to us.
+    except ValueError:  # An unknown action has no meaning here.
         return None
     metadata, plan = row.get("metadata"), row.get("plan")
     return ArchivedInstant(
@@ -342,7 +346,7 @@ def _archived(row: dict[str, object]) -> ArchivedInstant | None:
 
 
 def _within(read: Iterable[ArchivedInstant], bounds: Bounds) -> list[ArchivedInstant]:
-    once = {(one.instant.requested_at, one.instant.action): one for one in read}
+    once = {(archived.instant.requested_at, archived.instant.action): archived for archived in read}
     return [once[key] for key in sorted(once) if _is_in_time(once[key].instant, bounds)]
 
 

@@ -1,4 +1,4 @@
-"""The names of the archived timeline in columns: for who wants very many of them and no objects."""
+"""The names of the archived timeline in columns, for readers of very many names without objects."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _LOOKS_MAX: Final = 3
 
 
 def archived_names(storage: Storage) -> pa.Table:
-    """Columns as `NAMES` of all instants of the history that are not lost, in no order. Raises
-    MalformedTable.
+    """Load the columns of `NAMES` of all instants of the history that are not lost, in no order.
+    Raises MalformedTable.
     """
     for _ in range(_LOOKS_MAX):
         try:
@@ -36,8 +36,10 @@ def archived_names(storage: Storage) -> pa.Table:
 
 
 def names_of(instants: Iterable[CompletedInstant]) -> pa.Table:
-    """The same columns of instants that are at hand."""
-    rows = [(one.requested_at, one.action.value, one.completed_at) for one in instants]
+    """Build the same columns of loaded instants."""
+    rows = [
+        (instant.requested_at, instant.action.value, instant.completed_at) for instant in instants
+    ]
     columns = list(zip(*rows, strict=True)) or [(), (), ()]
     return pa.table([pa.array(column, pa.string()) for column in columns], schema=NAMES)
 

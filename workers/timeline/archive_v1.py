@@ -1,8 +1,8 @@
-"""Reading the archived timeline of layout 1 (table version 6): Avro records in Hudi log files,
+"""Reads of the archived timeline of layout 1 (table version 6): Avro records in Hudi log files,
 `.hoodie/<folder>/.commits_.archive.<N>_<token>`, one record per instant and state.
 
-Only completed instants are told. Their content is given in the form that their own files have:
-commits as JSON, everything else as an Avro container. Layout 1 orders by request times, here too.
+Only completed instants are returned. Their content has the form of their own files: commits as
+JSON, everything else as an Avro container. Layout 1 orders by request times, here too.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ def archived_instants(
     completed_until: InstantTime | None = None,
     with_content: bool = False,
 ) -> list[ArchivedInstant]:
-    """As `archive.archived_instants`. Raises MalformedTable."""
+    """List the instants of a layout 1 archive. Raises MalformedTable."""
     completed: dict[_Key, Mapping[str, Any]] = {}
     plans: dict[_Key, Mapping[str, Any]] = {}
     for record in _records(storage, folder):
         try:
             key = (str(record["commitTime"]), Action(str(record["actionType"])))
-        except (KeyError, ValueError):  # An action that we do not know says nothing to us.
+        except (KeyError, ValueError):  # An unknown action has no meaning here.
             continue
         state = str(record.get("actionState") or State.COMPLETED).lower()
         if state == State.COMPLETED:
@@ -71,7 +71,9 @@ def archived_instants(
 
 
 def archive_bytes(storage: Storage, folder: str) -> int:
-    """What the archive's files hold; 0 when nothing is archived. It changes as they do."""
+    """Return the size of the archive's files in bytes; 0 when nothing is archived. It changes as
+    they do.
+    """
     return sum(size for _, size in _files(storage, folder))
 
 
@@ -82,9 +84,9 @@ def _records(storage: Storage, folder: str) -> Iterator[Mapping[str, Any]]:
 
 def _files(storage: Storage, folder: str) -> list[tuple[str, int]]:
     directory = join(TIMELINE_V1.path, folder)
-    matches = [(_FILE.fullmatch(one.name), one) for one in storage.list_files(directory)]
-    numbered = [(int(name[1]), one) for name, one in matches if name is not None]
-    return [(one.path, one.size) for _, one in sorted(numbered, key=lambda pair: pair[0])]
+    matches = [(_FILE.fullmatch(file.name), file) for file in storage.list_files(directory)]
+    numbered = [(int(name[1]), file) for name, file in matches if name is not None]
+    return [(file.path, file.size) for _, file in sorted(numbered, key=lambda pair: pair[0])]
 
 
 def _archived(

@@ -1,9 +1,9 @@
-"""Writing the archived timeline: append, merge, tidy up. Under the table lock only.
+"""Writes to the archived timeline: append, merge, tidy up. Under the table lock only.
 
-Order: data file, `manifest_<N+1>`, `_version_`. The manifest is put if absent, so of two archivers
-one wins; one that was published before a crash is built upon, never replaced, so what was once
-durable stays so for whoever sleeps and then deletes (bug A12). Three snapshots are kept for
-readers.
+Order: data file, `manifest_<N+1>`, `_version_`. The manifest is put if absent, so one of two
+archivers wins. A manifest that was published before a crash is built upon, never replaced, so
+instants that were once durable stay so for a process that stalls and then deletes (bug A12). Three
+snapshots are kept for readers.
 """
 
 from __future__ import annotations
@@ -59,17 +59,22 @@ _SCHEMA = pa.schema(_TYPES).append(pa.field("version", pa.int32(), nullable=Fals
 def append(
     storage: Storage, instants: Sequence[ArchivedInstant], confirm: Callable[[], None]
 ) -> list[ArchivedInstant]:
-    """Make `instants` durable in the history, merge what is due, tidy up; those that were new.
+    """Make `instants` durable in the history, merge due files, tidy up, and return the new
+    instants.
 
-    `confirm` raises LeaseLost when the table lock may be somebody else's. What is archived already
-    is not written again (bug A11). Lost files are noted as lost before a manifest lacks them.
-    Raises LeaseLost.
+    `confirm` raises LeaseLost when another process may hold the table lock. Archived instants are
+    not written again (bug A11). Lost files are noted as lost before a manifest lacks them. Raises
+    LeaseLost.
     """
     history = list_history(storage, is_fresh=True)
     noted = _note_lost(storage, history, confirm)
     manifest = Manifest(history.manifest.number, history.files)
-    known = _known(storage, instants)
-    new = [one for one in instants if (one.instant.requested_at, one.instant.action) not in known]
+    archived = _known(storage, instants)
+    new = [
+        archived_instant
+        for archived_instant in instants
+        if (archived_instant.instant.requested_at, archived_instant.instant.action) not in archived
+    ]
     if new:
         file = _write(storage, _rows(new), level=0)
         manifest = _publish(storage, (*manifest.files, file), confirm)
@@ -86,14 +91,21 @@ def append(
 
 def _note_lost(storage: Storage, history: HistoryFiles, confirm: Callable[[], None]) -> NotedFiles:
     """Note the lost files, and drop from the note about them those that were put back."""
-    named = [one for one in history.lost if one.file.level != UNNAMED]
-    if {one.file.name for one in named} == history.noted.lost.keys():
+    named = [lost_file for lost_file in history.lost if lost_file.file.level != UNNAMED]
+    if {lost_file.file.name for lost_file in named} == history.noted.lost.keys():
         return history.noted
     # The write that completed last is never archived: none of the lost ones completed later.
-    latest = max((one.completed_at for one in Timeline.load(storage).completed()), default=None)
-    lost = {one.file.name: NotedFile(one.file.size, one.newest or latest) for one in named}
+    latest = max(
+        (instant.completed_at for instant in Timeline.load(storage).completed()), default=None
+    )
+    lost = {
+        lost_file.file.name: NotedFile(lost_file.file.size, lost_file.newest or latest)
+        for lost_file in named
+    }
     confirm()
-    files = {name: one for name, one in history.noted.files.items() if name not in lost}
+    files = {
+        name: noted_file for name, noted_file in history.noted.files.items() if name not in lost
+    }
     return note_files(storage, history.noted, NotedFiles(files, lost))
 
 
@@ -108,21 +120,26 @@ def _note_present(storage: Storage, manifest: Manifest, noted: NotedFiles) -> No
 
 
 def _known(storage: Storage, instants: Sequence[ArchivedInstant]) -> set[tuple[str, str]]:
-    first = min((one.instant.requested_at for one in instants), default=None)
+    first = min(
+        (archived_instant.instant.requested_at for archived_instant in instants), default=None
+    )
     if first is None:
         return set()
     archived = archived_instants(storage, requested_from=first, is_partial=True)
-    return {(one.instant.requested_at, one.instant.action) for one in archived}
+    return {
+        (archived_instant.instant.requested_at, archived_instant.instant.action)
+        for archived_instant in archived
+    }
 
 
 def _rows(instants: Sequence[ArchivedInstant]) -> pa.Table:
     ordered = sorted(instants, key=lambda archived: archived.instant)
     columns = {
-        "instantTime": [one.instant.requested_at for one in ordered],
-        "completionTime": [one.instant.completed_at for one in ordered],
-        "action": [one.instant.action.value for one in ordered],
-        "metadata": [one.metadata for one in ordered],
-        "plan": [one.plan for one in ordered],
+        "instantTime": [archived_instant.instant.requested_at for archived_instant in ordered],
+        "completionTime": [archived_instant.instant.completed_at for archived_instant in ordered],
+        "action": [archived_instant.instant.action.value for archived_instant in ordered],
+        "metadata": [archived_instant.metadata for archived_instant in ordered],
+        "plan": [archived_instant.plan for archived_instant in ordered],
         "version": [_ROW_VERSION] * len(ordered),
     }
     return pa.table(columns, schema=_SCHEMA)
@@ -153,7 +170,7 @@ def _publish(
 
 
 def _point_to(storage: Storage, number: int) -> None:
-    """Let `_version_` say `number`, unless it is further already."""
+    """Set `_version_` to `number`, unless it is higher already."""
     content = str(number).encode()
     try:
         pointer = storage.read_tagged(VERSION_PATH)
@@ -180,7 +197,7 @@ def _merge(storage: Storage, manifest: Manifest, confirm: Callable[[], None]) ->
 
 
 def _typed(rows: pa.Table) -> pa.Table:
-    """A foreign writer's rows in our column order and types."""
+    """Return a foreign writer's rows in our column order and types."""
     return rows.select(_SCHEMA.names).cast(_SCHEMA)
 
 
@@ -190,22 +207,22 @@ def _tidy(
     lost: Collection[str],
     confirm: Callable[[], None],
 ) -> None:
-    """Remove old snapshots, files that no kept one names, and what a crash left half made. A
-    damaged file that counts as lost stays: what can be read of it is for a person to see.
+    """Remove old snapshots, files that no kept snapshot names, and incomplete files of a crash. A
+    damaged file that counts as lost stays: a user may want to read the rest of it.
 
-    Looked for first and confirmed then: to one who slept here what another archiver published
-    since looks like that. Raises LeaseLost.
+    The files are listed first, and the lease is confirmed then: a process that stalled in between
+    could take a newer archiver's files for such files. Raises LeaseLost.
     """
-    kept = {"_version_", *lost}
+    names = {"_version_", *lost}
     for number in sorted(manifest_numbers(storage), reverse=True)[:_SNAPSHOTS_KEPT]:
         if number <= manifest.number and (snapshot := read_numbered(storage, number)):
-            kept |= {f"manifest_{number}", *(file.name for file in snapshot.files)}
+            names |= {f"manifest_{number}", *(file.name for file in snapshot.files)}
     doomed = []
     for file in storage.list_files(HISTORY.path):
         is_checksum = file.name.startswith(".") and file.name.endswith(".crc")
-        if is_checksum and file.name[1:-4] in kept:
+        if is_checksum and file.name[1:-4] in names:
             continue
-        if file.name not in kept:
+        if file.name not in names:
             doomed.append(file.path)
     confirm()
     storage.delete_many(doomed)

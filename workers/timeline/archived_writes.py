@@ -1,7 +1,7 @@
-"""Which archived writes still have data files, and when each became visible.
+"""The note of archived writes that still have data files, with the time when each became visible.
 
 The archiver notes them in `.hoodie/.sluice/archived_writes` before their instants leave the active
-timeline. So the current state, and every moment whose files still exist, can be read when parts of
+timeline. So the current state, and every time whose files still exist, can be read when parts of
 the history are lost. The note has one entry for each instant with files on storage: it is never
 larger than the listing that every reader makes.
 """
@@ -24,14 +24,14 @@ class ArchivedWrites:
     """The note: all writes with data files that were requested before the border."""
 
     border: InstantTime = ""
-    """Empty while there is no note."""
+    """Empty until a note exists."""
     completed: Mapping[InstantTime, InstantTime] = field(default_factory=dict)
     """Requested -> completed; the request time again where the completion was unknown."""
     tag: str | None = None
     """What a replacement has to match."""
 
     def completed_at(self, requested_at: InstantTime) -> InstantTime | None:
-        """Return when the write became visible; None where no file of it was there."""
+        """Return when the write became visible; None if it has no file."""
         return self.completed.get(requested_at)
 
     def covers(self, requested_at: InstantTime) -> bool:

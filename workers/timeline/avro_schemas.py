@@ -1,4 +1,4 @@
-"""Avro schemas of what timeline files contain, field order as the format demands (format page 3).
+"""Avro schemas of timeline files, field order as the format demands (format page 3).
 
 Built from parts, because the same few shapes repeat: nullable field, array, map.
 """

@@ -1,7 +1,6 @@
-"""A timeline of layout 1 in the form of layout 2: when each instant completed, and what its files
-hold.
+"""Conversion of a timeline of layout 1 to layout 2: completion times, and the contents of files.
 
-Pure. Layout 1 records no completion time and orders by request, and so does what becomes of it.
+Pure. Layout 1 records no completion time and orders by request, and so does the result.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ from workers.timeline.instant import Action, Instant
 
 
 def completion_times(completed: Iterable[Instant]) -> dict[Instant, InstantTime]:
-    """A completion time for each instant: right after its request, and no two at the same time. So
-    order and time travel stay what they were, and each log file stays in the slice of the base file
-    that it is named after.
+    """Return a completion time for each instant: right after its request, and no two at the same
+    time. So order and time travel do not change, and each log file stays in the slice of the base
+    file that it is named after.
 
-    When a file was changed tells nothing of a table that was copied. A savepoint, which has its
+    Modification times of files mean nothing in a table that was copied. A savepoint, which has its
     commit's request, comes later than that commit.
     """
     ordered = sorted(completed, key=lambda instant: (instant.action is Action.SAVEPOINT, instant))
     times: dict[Instant, InstantTime] = {}
-    taken: set[InstantTime] = set()
+    used: set[InstantTime] = set()
     for instant in ordered:
         at = _after(instant.requested_at)
-        while at in taken:
+        while at in used:
             at = _after(at)
-        taken.add(at)
+        used.add(at)
         times[instant] = at
     return times
 
@@ -41,7 +40,7 @@ def _after(instant: InstantTime) -> InstantTime:
 
 
 def carried_content(content: bytes, action: Action) -> bytes:
-    """What a file of the timeline, or an archived instant, holds: commits as Avro, in full.
+    """Convert the content of a timeline file, or of an archived instant: commits as Avro, in full.
 
     Raises MalformedTable.
     """

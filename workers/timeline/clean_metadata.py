@@ -1,7 +1,8 @@
-"""What a clean's files contain: the plan before the first delete, and the result (format page 3.6).
+"""The contents of a clean's files: the plan before the first delete, and the result (format page
+3.6).
 
 The plan names files by full path, the result by name. A planted plan must not reach what no clean
-would ever delete: only data files below the table are believed.
+would ever delete: only data files below the table are accepted.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CleanPlanFile:
-    """The content of a clean's requested file (format page 3.6): what will be deleted, and why no
-    more.
+    """The content of a clean's requested file (format page 3.6): the files to delete, and the
+    reason to delete no others.
     """
 
     policy: str
@@ -38,11 +39,13 @@ class CleanPlanFile:
 
     @property
     def paths(self) -> list[str]:
-        """Files of all partitions, sorted, relative to the table."""
+        """The files of all partitions, sorted, relative to the table."""
         return sorted(path for paths in self.paths_by_partition.values() for path in paths)
 
     def encode(self, location: str) -> bytes:
-        """Avro; paths become absolute below `location`, as Hudi's cleaner expects them."""
+        """Encode as Avro; paths become absolute below `location`, as Hudi's cleaner expects
+        them.
+        """
         earliest = self.earliest_to_retain
         record = {
             "earliestInstantToRetain": earliest
@@ -68,7 +71,7 @@ class CleanPlanFile:
 
 @dataclass(frozen=True, slots=True)
 class StoredCleanPlan:
-    """What is needed of a plan to carry it out, ours or a foreign writer's."""
+    """The parts of a plan that its execution needs, ours or a foreign writer's."""
 
     policy: str
     paths_by_partition: Mapping[str, tuple[str, ...]]
@@ -78,12 +81,12 @@ class StoredCleanPlan:
 
     @property
     def paths(self) -> list[str]:
-        """Files of all partitions, sorted, relative to the table."""
+        """The files of all partitions, sorted, relative to the table."""
         return sorted(path for paths in self.paths_by_partition.values() for path in paths)
 
 
 def read_clean_plan(content: bytes) -> StoredCleanPlan | None:
-    """The plan in a requested clean's file; None for an empty or a torn one, which stands for no
+    """Return the plan in a requested clean's file; None for an empty or a torn one, which is not a
     plan at all (bug A8).
     """
     try:
@@ -102,8 +105,8 @@ def read_clean_plan(content: bytes) -> StoredCleanPlan | None:
 
 
 def _data_paths(partition: str, files: Iterable[Mapping[str, object]]) -> tuple[str, ...]:
-    """The data files that are meant, below their partition whatever else the text says."""
-    names = [str(one["filePath"]).rpartition("/")[2] for one in files]
+    """Return the data files in the plan, below their partition in any case."""
+    names = [str(file["filePath"]).rpartition("/")[2] for file in files]
     try:
         directory = check_partition_path(partition, url_encode=True)
     except InvalidInput:
@@ -119,7 +122,9 @@ def encode_clean_metadata(
     took_ms: int,
     extra: Mapping[str, str] | None = None,
 ) -> bytes:
-    """Every planned file is gone now, whoever deleted it (bug B12)."""
+    """Encode the result of a clean. Every planned file is deleted now, even if another process
+    deleted it (bug B12).
+    """
     partitions = {
         partition: {
             "partitionPath": partition,
@@ -147,7 +152,7 @@ def encode_clean_metadata(
 
 @dataclass(frozen=True, slots=True)
 class CleanResult:
-    """What a completed clean says of itself."""
+    """The result of a completed clean."""
 
     earliest_to_retain: InstantTime
     deleted_by_partition: Mapping[str, tuple[str, ...]]
@@ -155,14 +160,14 @@ class CleanResult:
 
 
 def read_clean_metadata(content: bytes) -> CleanResult:
-    """What a completed clean says that it deleted. Raises MalformedTable."""
+    """Read the result of a completed clean. Raises MalformedTable."""
     record = decode_record(content)
     try:
         return CleanResult(
             str(record.get("earliestCommitToRetain") or ""),
             {
-                partition: tuple(one["successDeleteFiles"])
-                for partition, one in (record.get("partitionMetadata") or {}).items()
+                partition: tuple(files["successDeleteFiles"])
+                for partition, files in (record.get("partitionMetadata") or {}).items()
             },
         )
     except (KeyError, TypeError, AttributeError) as error:

@@ -1,13 +1,14 @@
 """The decision object: one per instant, put-if-absent, `commit` or `rollback`, never both.
 
-The completed file's name holds the completion time, so creating it excludes nobody; this object
-does (design 2). `<instant>.undo/<rollback>` beside it decides, put-if-absent again, whether that
-rollback takes a committed instant back: `undo` by its owner, or `void` by whoever took the table
-lock over from a sleeping owner.
+The completed file's name holds the completion time, so creating it excludes no other writer; this
+object does (design 2). `<instant>.undo/<rollback>` next to it decides, put-if-absent again, whether
+that rollback undoes a committed instant: `undo` by its owner, or `void` by the next holder of the
+table lock.
 
-Objects of archived instants are removed. So that nobody who slept through all that decides anew,
-`archived_before` says up to when everything is settled; it only ever grows, and it fences as the
-objects did: `is_settled` asks both. What became of such an instant `timeline/settled.py` tells.
+Objects of archived instants are removed. So that no stalled process decides such an instant again,
+`archived_before` records the border before which everything is decided; it only ever grows, and it
+fences as the objects did: `is_decided` checks both. `timeline/decision_lookup.py` finds the outcome
+of such an instant.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _UNDO_SUFFIX = ".undo"
 
 @dataclass(frozen=True, slots=True)
 class CommitDecision:
-    """The instant is committed; its completed file follows from this, whoever publishes it."""
+    """The decision to commit; any process can publish the completed file from it."""
 
     completed_at: InstantTime
     nonce: str
@@ -45,12 +46,12 @@ class CommitDecision:
     metadata_sha256: str
     writer: str | None = None
     following: Mapping[InstantTime, CommitDecision] = field(default_factory=dict)
-    """Instants whose commit is decided with this one: whoever publishes this publishes them."""
+    """Instants whose commit is decided with this one, and published with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RollbackDecision:
-    """The instant is never committed; its files go."""
+    """The decision never to commit; the instant's files are deleted."""
 
     by: str
     """The rollback instant, or `takeover` when the next lock holder fenced a writer that let its
@@ -66,8 +67,8 @@ Decision = CommitDecision | RollbackDecision
 
 
 def read(storage: Storage, instant: InstantTime) -> Decision | None:
-    """What was decided of the instant; None while nothing is. Raises MalformedTable when the object
-    is not one of ours.
+    """Return the decision for the instant, or None if it is undecided. Raises MalformedTable when
+    the object is not one of ours.
     """
     try:
         content = storage.read(path_of(instant))
@@ -77,20 +78,22 @@ def read(storage: Storage, instant: InstantTime) -> Decision | None:
 
 
 def read_all(storage: Storage, instants: Sequence[InstantTime]) -> dict[InstantTime, Decision]:
-    """Those of `instants` that are decided, in their order; found with one listing where there are
-    many of them, because hardly any is.
+    """Return the decisions of `instants` that are decided, in their order; found with one listing
+    if there are many of them, because hardly any is.
 
     Raises MalformedTable as `read`.
     """
     if len(instants) > _ONE_BY_ONE_MAX:
         decided = set(storage.list_names(DECISIONS.path))
-        instants = [one for one in instants if one in decided]
-    decisions = ((one, read(storage, one)) for one in instants)
-    return {one: decision for one, decision in decisions if decision is not None}
+        instants = [instant for instant in instants if instant in decided]
+    decisions = ((instant, read(storage, instant)) for instant in instants)
+    return {instant: decision for instant, decision in decisions if decision is not None}
 
 
 def decide(storage: Storage, instant: InstantTime, decision: Decision) -> bool:
-    """True when `decision` stands now; False when the opposite, or somebody else's, came first."""
+    """Put the decision, and return True if it holds now; False when the opposite, or another
+    process's, came first.
+    """
     if not put_if_absent_known(storage, path_of(instant), _encode(decision)):
         return False
     if isinstance(decision, CommitDecision) and instant < archived_before(storage):
@@ -100,16 +103,16 @@ def decide(storage: Storage, instant: InstantTime, decision: Decision) -> bool:
 
 
 def is_settled(storage: Storage, instant: InstantTime) -> bool:
-    """Whether it was decided, either way, now or so long ago that its object is gone: nothing may
-    be added to it any more.
+    """Return True if it was decided, either way, now or so long ago that its object was removed:
+    nothing may be added to it.
 
-    The object is looked for first: it goes only once `archived_before` has passed its instant.
+    The object is read first: it is removed only once `archived_before` has passed its instant.
     """
     return storage.info(path_of(instant)) is not None or _is_archived(storage, instant)
 
 
 def _is_archived(storage: Storage, instant: InstantTime) -> bool:
-    """Whether the instant is older than the border of the archive.
+    """Return True if the instant is older than the border of the archive.
 
     The border is an active instant when it is written, and later instants only join it. Raises
     MalformedTable if it is later than all of them: a writer would be taken for an archived one.
@@ -124,14 +127,15 @@ def _is_archived(storage: Storage, instant: InstantTime) -> bool:
 
 
 def is_decided_to_go(storage: Storage, instant: InstantTime) -> bool:
-    """Whether an object says so that still stands."""
+    """Return True if an object that still holds decides a rollback."""
     decision = read(storage, instant)
     return isinstance(decision, RollbackDecision) or is_undone(storage, instant)
 
 
 def archived_before(storage: Storage) -> InstantTime:
-    """Every earlier instant is archived or gone for good; empty when none is. Raises MalformedTable
-    where the file is damaged: taken for an earlier time it would let whoever slept write again.
+    """Load the border before which every instant is archived or rolled back; empty if there is
+    none. Raises MalformedTable if the file is damaged: an earlier border would let a stalled
+    process write again.
     """
     try:
         content = storage.read(ARCHIVED_BEFORE.path)
@@ -151,7 +155,7 @@ def _boundary(content: bytes) -> InstantTime:
 
 def _damaged_border(border: str) -> MalformedTable:
     return MalformedTable(
-        "the file that says what is archived is damaged: write the first active instant into it, "
+        "the file with the archive's border is damaged: write the first active instant into it, "
         "all digits and nothing else",
         path=ARCHIVED_BEFORE.path,
         content=border[:40],
@@ -159,7 +163,9 @@ def _damaged_border(border: str) -> MalformedTable:
 
 
 def raise_archived_before(storage: Storage, start: InstantTime) -> None:
-    """Under the table lock, once everything before `start` is durable in the history."""
+    """Raise the border, under the table lock, once everything before `start` is durable in the
+    history.
+    """
     try:
         boundary = storage.read_tagged(ARCHIVED_BEFORE.path)
     except NotFound:
@@ -172,10 +178,10 @@ def raise_archived_before(storage: Storage, start: InstantTime) -> None:
 def remove_archived(
     storage: Storage, pending: Collection[InstantTime], last: InstantTime | None
 ) -> None:
-    """Delete what was decided of instants that are settled for good, `pending` ones excepted.
+    """Delete the decisions of archived instants, except `pending` ones.
 
-    `last` is the latest in the history. Of what was requested between it and the active timeline
-    the history cannot tell that it was rolled back: its objects stay until the next time.
+    `last` is the latest in the history. The history cannot prove that an instant between it and the
+    active timeline was rolled back: its objects stay until the next time.
     """
     start = archived_before(storage)
     for instant in decided_instants(storage):
@@ -187,28 +193,28 @@ def remove_archived(
 
 
 def path_of(instant: InstantTime) -> str:
-    """Relative to the table; created at most once in an instant's life."""
+    """Return the path relative to the table; it is created at most once in an instant's life."""
     return DECISIONS.file(instant)
 
 
 def metadata_path(instant: InstantTime, nonce: str) -> str:
-    """Where the completed file's content waits before the decision that points to it."""
+    """Return the path of the completed file's content before the decision that refers to it."""
     return f"{DECIDED_METADATA.path}/{instant}.{nonce}"
 
 
 def is_undone(storage: Storage, instant: InstantTime) -> bool:
-    """Whether a rollback took a committed instant back. Raises MalformedTable."""
+    """Return True if a rollback undid a committed instant. Raises MalformedTable."""
     return undone_by(storage, instant) is not None
 
 
 def undone_by(storage: Storage, instant: InstantTime) -> InstantTime | None:
-    """The rollback instant that took a committed instant back; None when none did."""
+    """Return the rollback instant that undid a committed instant, or None."""
     undone = _undo_of(storage, instant)
     return undone[0] if undone else None
 
 
 def reason_to_go(storage: Storage, instant: InstantTime) -> str | None:
-    """Why it was decided to be rolled back; None where no object says that it was. Raises
+    """Return the reason for its rollback, or None if no object decides one. Raises
     MalformedTable.
     """
     decision = read(storage, instant)
@@ -219,7 +225,7 @@ def reason_to_go(storage: Storage, instant: InstantTime) -> str | None:
 
 
 def _undo_of(storage: Storage, instant: InstantTime) -> tuple[InstantTime, str] | None:
-    """(rollback instant, its reason)."""
+    """Return (rollback instant, its reason), or None."""
     for file in storage.list_files(_undo_directory(instant)):
         try:
             verdict = read_json(storage.read(file.path))
@@ -232,10 +238,10 @@ def _undo_of(storage: Storage, instant: InstantTime) -> tuple[InstantTime, str] 
 
 
 def undo(storage: Storage, instant: InstantTime, *, by: InstantTime, reason: str) -> bool:
-    """Decide that `instant`, which had been committed, is taken back in the name of `by`.
+    """Decide that `instant`, which had been committed, is undone in the name of `by`.
 
-    Under the table lock, whose owner text names both. False when the lease ran out meanwhile and
-    the next holder fenced this undo first.
+    Under the table lock, whose owner text names both. Returns False when the lease expired and the
+    next holder fenced this undo first.
     """
     verdict = json.dumps({"outcome": _UNDO, "reason": reason}).encode()
     path = f"{_undo_directory(instant)}/{by}"
@@ -248,13 +254,15 @@ def undo(storage: Storage, instant: InstantTime, *, by: InstantTime, reason: str
 
 
 def fence_undo(storage: Storage, instant: InstantTime, *, by: InstantTime) -> None:
-    """Whoever held the lock to undo `instant` in the name of `by` must not do so any more."""
+    """Fence the undo of `instant` in the name of `by`: the former holder of the lock can no longer
+    decide it.
+    """
     verdict = json.dumps({"outcome": "void"}).encode()
     put_if_absent_known(storage, f"{_undo_directory(instant)}/{by}", verdict)
 
 
 def undone_instants(storage: Storage) -> list[InstantTime]:
-    """Instants for which an undo was decided or fenced."""
+    """List the instants for which an undo was decided or fenced."""
     names = [path.rpartition("/")[2] for path in storage.list_directories(DECISIONS.path)]
     return [name.removesuffix(_UNDO_SUFFIX) for name in names if name.endswith(_UNDO_SUFFIX)]
 
@@ -264,17 +272,19 @@ def _undo_directory(instant: InstantTime) -> str:
 
 
 def decided_instants(storage: Storage) -> list[InstantTime]:
-    """With a decision of either kind that still stands, ascending."""
+    """List the instants that have a decision of either kind, ascending."""
     return sorted(name for name in storage.list_names(DECISIONS.path) if name.isdigit())
 
 
 def delete_metadata(storage: Storage, path: str) -> None:
-    """Content that waits for nobody any more; if it comes back, the next writer sweeps it."""
+    """Delete staged content that is no longer needed; if it is restored, the next writer deletes
+    it.
+    """
     storage.delete(path, SETTLED_METADATA.durability)
 
 
 def waiting_metadata(storage: Storage) -> Sequence[FileInfo]:
-    """Contents that wait beside decisions, and those that dead writers left."""
+    """Load the staged contents of decisions, and those of dead writers."""
     return storage.list_files(DECIDED_METADATA.path)
 
 

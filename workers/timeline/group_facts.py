@@ -1,7 +1,7 @@
-"""What a commit tells of each column group: facts that cost nothing where they are found.
+"""Facts of a commit about each column group, which cost nothing where they are found.
 
-Writes tell what they brought, merges what they passed over and what they keep. They stand in commit
-metadata under `GROUP_FACTS_KEY` as a JSON object, a member per group. Values only.
+Writes record what they brought, merges what they skipped and what they keep. The facts are in
+commit metadata under `GROUP_FACTS_KEY` as a JSON object, a member per group. Values only.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import TypeAlias
 
 GROUP_FACTS_KEY = "sluice.groups"
 FactsByGroup: TypeAlias = Mapping[str, Mapping[str, int | float | str]]
-"""By group: `rows`, `deletes` among them, `nulls` that said nothing, rows `skipped` for lack of an
+"""By group: `rows`, `deletes` among them, `nulls` without effect, rows `skipped` for lack of an
 ordering value, `least` and `greatest` ordering value; `late` versions that came after a newer one,
-with `late_key`, the last of them; `tied` ones that gave way to a later one of their age; and
-`tombstones` that a merge keeps. What is nothing is left out.
+with `late_key`, the last of them; `tied` versions that lost to a later one of the same ordering
+value; and `tombstones` that a merge keeps. Zeros are left out.
 """
 
 
 def known_facts(facts: Mapping[str, Mapping[str, int | float | str | None]]) -> FactsByGroup:
-    """Without what is nothing."""
+    """Return the facts without zeros and None."""
     # An ordering value of 0 is one; a count of 0 is not.
-    kept = {
+    present = {
         group: {
             name: value
             for name, value in members.items()
@@ -30,18 +30,18 @@ def known_facts(facts: Mapping[str, Mapping[str, int | float | str | None]]) -> 
         }
         for group, members in facts.items()
     }
-    return {group: members for group, members in kept.items() if members}
+    return {group: members for group, members in present.items() if members}
 
 
 def added(several: Iterable[FactsByGroup]) -> FactsByGroup:
-    """What several files tell, as one."""
+    """Add the facts of several files."""
     sums: dict[str, dict[str, int | float | str]] = {}
     for facts in several:
         for group, members in facts.items():
             of_group = sums.setdefault(group, {})
             for name, value in members.items():
-                known = of_group.get(name)
-                of_group[name] = value if known is None else _both(name, known, value)
+                sum_so_far = of_group.get(name)
+                of_group[name] = value if sum_so_far is None else _both(name, sum_so_far, value)
     return sums
 
 
@@ -57,5 +57,5 @@ def _both(name: str, left: int | float | str, right: int | float | str) -> int |
 
 
 def encoded(facts: FactsByGroup) -> dict[str, str]:
-    """As a member of commit metadata; none where nothing is told."""
+    """Encode as a member of commit metadata; empty without facts."""
     return {GROUP_FACTS_KEY: json.dumps(facts, separators=(",", ":"))} if facts else {}

@@ -1,10 +1,10 @@
-"""The files of the archived timeline: which of them count, and which of them are lost.
+"""Files of the archived timeline: those that count, and those that are lost.
 
-A manifest names the files of the history. An operator, a disk or another program may remove some
-of them, or rewrite the manifest without them: the manifest alone does not tell. So the archiver
-notes the names of all files beside the history, in `.hoodie/.sluice/history_files`, each with the
-newest completion time in it. A file that was noted and is not there is lost, and stays noted as
-lost; a file that is put back counts again, whether a manifest names it or not.
+A manifest names the files of the history. An operator, a disk or another program may remove some of
+them, or rewrite the manifest without them: the manifest alone does not show it. So the archiver
+notes the names of all files next to the history, in `.hoodie/.sluice/history_files`, each with the
+newest completion time in it. A file that was noted and does not exist is lost, and stays noted as
+lost; a file that is put back counts again, even if no manifest names it.
 
 Where the newest manifest is damaged, its files are found by listing the directory.
 """
@@ -32,8 +32,8 @@ _NAMED_MAX: Final = 3
 
 @dataclass(frozen=True, slots=True, order=True)
 class HistoryFile:
-    """A Parquet file of the history (format page 2.4): between which request times its instants
-    lie.
+    """A Parquet file of the history (format page 2.4), with the first and last request time
+    in it.
     """
 
     first: InstantTime
@@ -43,32 +43,32 @@ class HistoryFile:
 
     @property
     def name(self) -> str:
-        """Its name without the directory."""
+        """The name without the directory."""
         return f"{self.first}_{self.last}_{self.level}.parquet"
 
     @property
     def path(self) -> str:
-        """Relative to the table."""
+        """The path relative to the table."""
         return HISTORY.file(self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Which history files count: one version, whole."""
+    """A version of the list of history files."""
 
     number: int = 0
     """0 when nothing was archived yet."""
     files: tuple[HistoryFile, ...] = ()
 
     def encode(self) -> bytes:
-        """JSON, as Hudi's own reader of the history takes it."""
+        """Encode as JSON, for Hudi's own reader of the history."""
         files = [{"fileName": file.name, "fileLen": file.size} for file in self.files]
         return json.dumps({"files": files}, separators=(",", ":")).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class NotedFile:
-    """What is noted of one file."""
+    """The note about a file."""
 
     size: int
     newest: InstantTime | None = None
@@ -77,13 +77,13 @@ class NotedFile:
 
 @dataclass(frozen=True, slots=True)
 class NotedFiles:
-    """What the archiver noted of the history's files, by name."""
+    """The note about the history's files, by name."""
 
     files: Mapping[str, NotedFile] = field(default_factory=dict)
     lost: Mapping[str, NotedFile] = field(default_factory=dict)
     """Found to be lost before."""
     tag: str | None = None
-    """What a replacement has to match; None while there is no note."""
+    """The tag that a replacement must match; None until a note exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class LostFile:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Which archived instants a reader asks for; all bounds but `completed_after` included."""
+    """The bounds of a reader for archived instants; all but `completed_after` included."""
 
     requested_from: InstantTime | None = None
     requested_until: InstantTime | None = None
@@ -135,8 +135,11 @@ class HistoryFiles:
 
     @property
     def last(self) -> InstantTime | None:
-        """No archived instant was requested later."""
-        every = (*self.files, *(one.file for one in self.lost if one.file.level != UNNAMED))
+        """The last request time of all archived instants."""
+        every = (
+            *self.files,
+            *(lost_file.file for lost_file in self.lost if lost_file.file.level != UNNAMED),
+        )
         return max((file.last for file in every), default=None)
 
     def within(self, bounds: Bounds) -> list[HistoryFile]:
@@ -145,7 +148,7 @@ class HistoryFiles:
 
     def check_whole(self, bounds: Bounds) -> None:
         """Check that no file that such instants may be in is lost. Raises HistoryLost."""
-        if missing := [one.file for one in self.lost if one.may_hold(bounds)]:
+        if missing := [lost_file.file for lost_file in self.lost if lost_file.may_hold(bounds)]:
             raise history_lost(missing)
 
     def without(self, unreadable: HistoryFile) -> HistoryFiles:
@@ -161,7 +164,7 @@ UNNAMED: Final = -1
 
 
 def history_lost(missing: Iterable[HistoryFile]) -> HistoryLost:
-    """Build the error that names what is missing and the way out."""
+    """Build the error that names the missing files and the solution."""
     files = sorted(missing)
     names = [file.name for file in files if file.level != UNNAMED]
     hidden = len(names) - _NAMED_MAX
@@ -178,17 +181,16 @@ def history_lost(missing: Iterable[HistoryFile]) -> HistoryLost:
 
 @dataclass(slots=True)
 class _Seen:
-    """What the process knows of the note, by the listing of the history as it was then. A file that
-    is lost or put back changes the listing.
+    """The note as the process read it, with the listing of the history at that time. A file that is
+    lost or put back changes the listing.
     """
 
     noted: tuple[Sequence[FileInfo], NotedFiles] | None = None
 
 
 def list_history(storage: Storage, *, is_fresh: bool = False) -> HistoryFiles:
-    """Return the history's files as they are now, those that are lost by name. With `is_fresh` the
-    note about them is read even if the listing is the one that was seen last. Raises MalformedTable
-    when the note is damaged.
+    """Return the history's current files, and the lost ones by name. With `is_fresh` the note about
+    them is read even if the listing is unchanged. Raises MalformedTable when the note is damaged.
     """
     history = _look(storage, is_fresh=is_fresh)
     for _ in range(_LOOKS_MAX):
@@ -227,8 +229,8 @@ def _newest(listed: Iterable[str]) -> int:
 
 
 def _newest_manifest(storage: Storage, listed: Mapping[str, FileInfo]) -> tuple[Manifest, bool]:
-    """(the newest manifest that can be read, whether a newer one is damaged or all are gone). The
-    first archive puts its file before there is a manifest, and may die in between.
+    """Return the newest readable manifest, and whether a newer one is damaged or all are missing.
+    The first archive puts its file before there is a manifest, and may die in between.
     """
     numbers = _numbers(listed)
     if not numbers:
@@ -261,7 +263,7 @@ def _compared(
 
 
 def _is_whole(file: HistoryFile, listed: Mapping[str, FileInfo]) -> bool:
-    """Check whether the file is there with its size; other engines' manifests may not give it."""
+    """Check whether the file exists with its size; other engines' manifests may not give it."""
     return file.name in listed and file.size in (listed[file.name].size, 0)
 
 
@@ -281,15 +283,15 @@ def _parsed_files(listed: Mapping[str, FileInfo]) -> list[HistoryFile]:
 
 
 def parse_history_file(name: str, size: int) -> HistoryFile:
-    """Return what the name says. Raises MalformedTable."""
+    """Parse the name. Raises MalformedTable."""
     match = _FILE.fullmatch(name)
     if match is None:
-        raise MalformedTable("manifest names a file that is no history file", name=name)
+        raise MalformedTable("manifest names a file that is not a history file", name=name)
     return HistoryFile(match[1], match[2], int(match[3]), size)
 
 
 def read_numbered(storage: Storage, number: int) -> Manifest | None:
-    """The manifest of this number; None when it was removed, or torn by a foreign writer."""
+    """Return the manifest of this number; None when it was removed, or torn by a foreign writer."""
     try:
         return Manifest(number, _decoded(storage.read(manifest_path(number))))
     except (NotFound, MalformedTable):
@@ -297,7 +299,7 @@ def read_numbered(storage: Storage, number: int) -> Manifest | None:
 
 
 def manifest_numbers(storage: Storage) -> list[int]:
-    """The numbers of all manifests, in no order; empty when nothing was archived yet."""
+    """List the numbers of all manifests, in no order; empty when nothing was archived yet."""
     return _numbers(file.name for file in storage.list_files(HISTORY.path))
 
 
@@ -306,21 +308,23 @@ def _numbers(names: Iterable[str]) -> list[int]:
 
 
 def manifest_path(number: int) -> str:
-    """Relative to the table."""
+    """Return the path relative to the table."""
     return f"{HISTORY.path}/manifest_{number}"
 
 
 def _decoded(content: bytes) -> tuple[HistoryFile, ...]:
     try:
         listed = read_json(content)["files"]
-        files = [parse_history_file(str(one["fileName"]), int(one["fileLen"])) for one in listed]
+        files = [
+            parse_history_file(str(entry["fileName"]), int(entry["fileLen"])) for entry in listed
+        ]
     except (ValueError, KeyError, TypeError) as error:
         raise MalformedTable("manifest of the history is damaged") from error
     return tuple(sorted(files))
 
 
 def read_noted(storage: Storage) -> NotedFiles:
-    """Return what the archiver noted; nothing before it did. Raises MalformedTable."""
+    """Return the archiver's note, or an empty one. Raises MalformedTable."""
     try:
         tagged = storage.read_tagged(HISTORY_FILES.path)
     except NotFound:
@@ -332,7 +336,7 @@ def read_noted(storage: Storage) -> NotedFiles:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise MalformedTable(
             "the note about the archived timeline's files is damaged; delete it, the next archive"
-            " writes it anew",
+            " writes it again",
             path=HISTORY_FILES.path,
         ) from error
     return NotedFiles(files, lost, tagged.tag)

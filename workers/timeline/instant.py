@@ -1,4 +1,4 @@
-"""One action on the table at one time. File names belong to `timeline.layout`."""
+"""An action on the table at one time. File names belong to `timeline.layout`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ class Action(StrEnum):
 
     @property
     def writes_data(self) -> bool:
-        """Whether its completed file is commit metadata with write stats."""
+        """True if its completed file is commit metadata with write stats."""
         return self in _WRITING
 
     @property
     def is_rewrite(self) -> bool:
-        """Rewrites file groups by a plan; a pending one may be taken back as a failed write is."""
+        """True if it rewrites file groups by a plan; a pending one may be rolled back like a failed
+        write.
+        """
         return self in _REWRITING
 
     @property
@@ -50,7 +52,7 @@ _COMPLETES_AS = {
 
 
 class State(StrEnum):
-    """How far an instant is, in the words of its file names."""
+    """The progress of an instant, in the words of its file names."""
 
     REQUESTED = "requested"
     INFLIGHT = "inflight"
@@ -59,8 +61,8 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """Pending, or a `CompletedInstant`. Instants sort by request time, action, state and completion
-    time; those of one request time are the pending plan and what came of it.
+    """A pending instant, or a `CompletedInstant`. Instants sort by request time, action, state and
+    completion time; those of one request time are the pending plan and its result.
     """
 
     requested_at: InstantTime
@@ -83,17 +85,17 @@ class Instant:
 
     @property
     def is_completed(self) -> bool:
-        """The same as being a `CompletedInstant`, where types do not matter."""
+        """True for a `CompletedInstant`, where types do not matter."""
         return self.state is State.COMPLETED
 
     def inflight(self) -> Instant:
-        """The next state of a requested instant."""
+        """Return the next state of a requested instant."""
         assert self.state is State.REQUESTED, self
         return replace(self, state=State.INFLIGHT)
 
     def completed(self, at: InstantTime) -> CompletedInstant:
-        """With the completion time `at`, later than the request, and the action that its file is
-        named by.
+        """Return the instant with the completion time `at`, later than the request, and the action
+        in its file's name.
         """
         assert self.state is not State.COMPLETED, self
         assert at > self.requested_at, (at, self)
@@ -102,6 +104,6 @@ class Instant:
 
 @dataclass(frozen=True, slots=True)
 class CompletedInstant(Instant):
-    """An instant whose completed file stands, with the time in that file's name."""
+    """An instant whose completed file exists, with the time in that file's name."""
 
     completed_at: InstantTime

@@ -23,9 +23,7 @@ _ACTIONS = {action.value: action for action in Action}
 
 @dataclass(frozen=True, slots=True)
 class TimelineLayout:
-    """How instants are spelled as files (format page 2): version 2 since table version 8, 1
-    before.
-    """
+    """The file names of instants (format page 2): version 2 since table version 8, 1 before."""
 
     version: int = 2
 
@@ -35,7 +33,7 @@ class TimelineLayout:
         return TIMELINE.path if self.version == 2 else TIMELINE_V1.path
 
     def path(self, instant: Instant) -> str:
-        """The path of the instant's file, relative to the table; the inverse of `parse`."""
+        """Return the path of the instant's file, relative to the table; the inverse of `parse`."""
         return f"{self.directory}/{self._name(instant)}"
 
     def _name(self, instant: Instant) -> str:
@@ -48,13 +46,13 @@ class TimelineLayout:
         return f"{instant.requested_at}.{instant.action}.{instant.state}"
 
     def parse(self, name: str) -> Instant | None:
-        """The instant that a file of the timeline directory stands for; None for any other file."""
+        """Return the instant of a file of the timeline directory; None for any other file."""
         return _parsed(self.version, name)
 
 
 @lru_cache(maxsize=65_536)
 def _parsed(version: int, name: str) -> Instant | None:
-    """A writer lists the same names several times in one commit."""
+    """Parse and remember: a writer lists the same names several times in one commit."""
     if match := _PENDING.fullmatch(name):
         requested_at, action_text, state = match.groups()
         action = _ACTIONS.get(action_text or "commit")
@@ -78,7 +76,7 @@ def _completed(
 
 
 def pending_action(action: Action) -> tuple[Action, ...]:
-    """The names under which an instant that completed as `action` was pending."""
+    """Return the names under which an instant that completed as `action` was pending."""
     match action:
         case Action.COMMIT:
             return (Action.COMMIT, Action.COMPACTION)

@@ -1,6 +1,6 @@
-"""Why writes lost, kept for when their decision objects are gone with the archived timeline.
+"""An archive of conflicts, for when their decision objects are removed with the archived timeline.
 
-Who looks into a conflict often does so the next morning, and a busy table has archived it by then.
+Users often investigate a conflict the next morning, and a busy table has archived it by then.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 def keep_archived(storage: Storage, pending: Collection[InstantTime]) -> None:
     """Copy the conflicts among the decisions that `decisions.remove_archived` is about to delete.
 
-    Doing it again changes nothing.
+    A repetition changes nothing.
     """
     start = decisions.archived_before(storage)
     for instant in decisions.decided_instants(storage):
@@ -37,12 +37,12 @@ def keep_archived(storage: Storage, pending: Collection[InstantTime]) -> None:
 
 
 def kept_instants(storage: Storage) -> list[InstantTime]:
-    """Oldest first."""
+    """List the archived instants, oldest first."""
     return sorted(file.name for file in storage.list_files(LOST_WRITES.path) if file.name.isdigit())
 
 
 def read_kept(storage: Storage, instant: InstantTime) -> tuple[RollbackDecision, int] | None:
-    """The decision, and when it was made in epoch ms. Raises MalformedTable."""
+    """Return the decision, and when it was made in epoch ms. Raises MalformedTable."""
     try:
         content = storage.read(_path_of(instant))
     except NotFound:
@@ -58,7 +58,7 @@ def _keep(storage: Storage, instant: InstantTime) -> None:
     decision_file = storage.info(decisions.path_of(instant))
     try:
         decision = decisions.read(storage, instant)
-    except MalformedTable as error:  # What nobody can read must not stop archiving for ever.
+    except MalformedTable as error:  # An unreadable decision must not stop archiving forever.
         _log.warning("decision not looked into: instant=%s error=%s", instant, error)
         return
     if (

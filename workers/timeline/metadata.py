@@ -1,6 +1,6 @@
-"""What the timeline's files contain, as values: commit metadata, rollback plan, rollback result.
+"""Contents of timeline files as values: commit metadata, rollback plan, rollback result.
 
-Reading takes Avro containers (table versions 8, 9) and the JSON of version 6; writing is Avro
+Reading accepts Avro containers (table versions 8, 9) and the JSON of version 6; writing is Avro
 (format page 3).
 """
 
@@ -32,7 +32,7 @@ _REMEMBERED_BYTES_MAX = 16 << 10
 SCHEMA_KEY = "schema"
 WRITER_KEY = "sluice.writer.name"
 PROCESS_KEY = "sluice.writer.process"
-"""JSON of host, pid and mode: what a conflict with this commit says of its winner."""
+"""JSON of host, pid and mode, for the description of a conflict with this commit."""
 OPERATION_KEY = "sluice.operation.id"
 STREAM_KEY = "sluice.stream"
 STREAM_COLUMNS_KEY = "sluice.stream.columns"
@@ -57,7 +57,7 @@ RESTATED_KEYS_KEY = "sluice.restated.keys"
 
 @dataclass(frozen=True, slots=True)
 class WriteStat:
-    """What one task wrote into one file group."""
+    """The files that a task wrote into a file group."""
 
     file_id: str
     path: str
@@ -72,7 +72,7 @@ class WriteStat:
     prev_base_file: str | None = None
     is_log: bool = False
     groups: FactsByGroup = field(default_factory=dict, compare=False)
-    """Of a table with column groups. Not in the stat as stored: the commit tells the sum."""
+    """The facts by column group. The stored stat lacks them: the commit has their sum."""
 
     @property
     def file_name(self) -> str:
@@ -80,7 +80,7 @@ class WriteStat:
         return self.path.rpartition("/")[2]
 
     def to_avro(self) -> dict[str, Any]:
-        """The fields of Hudi's `HoodieWriteStat` that readers use."""
+        """Return the fields of Hudi's `HoodieWriteStat` that readers use."""
         record: dict[str, Any] = {
             "fileId": self.file_id,
             "path": self.path,
@@ -107,7 +107,7 @@ class WriteStat:
 
     @classmethod
     def from_avro(cls, record: dict[str, Any]) -> WriteStat:
-        """The stat that a decoded record holds, ours or a foreign writer's. Raises KeyError without
+        """Build the stat from a decoded record, ours or a foreign writer's. Raises KeyError without
         a file id.
         """
         return cls(
@@ -127,7 +127,7 @@ class WriteStat:
 
 @dataclass(frozen=True, slots=True)
 class CommitMetadata:
-    """What a write says of itself: the content of its completed file (format page 3.2)."""
+    """The content of a write's completed file (format page 3.2)."""
 
     partition_to_write_stats: dict[str, list[WriteStat]] = field(default_factory=dict)
     extra_metadata: dict[str, str] = field(default_factory=dict)
@@ -137,7 +137,7 @@ class CommitMetadata:
 
     @property
     def stats(self) -> list[WriteStat]:
-        """The stats of all partitions, in the order in which they stand in the file."""
+        """The stats of all partitions, in their order in the file."""
         return [stat for stats in self.partition_to_write_stats.values() for stat in stats]
 
     @property
@@ -147,13 +147,13 @@ class CommitMetadata:
 
     @property
     def file_groups(self) -> frozenset[tuple[str, str]]:
-        """(partition, file id) of everything written or replaced: what conflicts are found on."""
+        """(partition, file id) of everything written or replaced, for the search for conflicts."""
         written = {(stat.partition_path, stat.file_id) for stat in self.stats}
         return self.replaced_groups | written
 
     @property
     def replaced_groups(self) -> frozenset[tuple[str, str]]:
-        """(partition, file id) of what this took away."""
+        """(partition, file id) of the groups that this replaced."""
         return frozenset(
             (partition, file_id)
             for partition, file_ids in self.partition_to_replace_file_ids.items()
@@ -162,7 +162,7 @@ class CommitMetadata:
 
     @property
     def schema_json(self) -> str | None:
-        """The table's Avro schema as this write left it; None where it does not say."""
+        """The table's Avro schema after this write, or None if the metadata lacks it."""
         return self.extra_metadata.get(SCHEMA_KEY) or None
 
     @property
@@ -173,11 +173,11 @@ class CommitMetadata:
         return self.extra_metadata.get(RESTATES_KEY)
 
     def with_extra(self, **extra: str) -> CommitMetadata:
-        """A copy with these entries over its own extra metadata."""
+        """Return a copy with these entries over its own extra metadata."""
         return replace(self, extra_metadata=self.extra_metadata | extra)
 
     def encode(self, action: Action) -> bytes:
-        """The content of the completed file of `action`."""
+        """Return the content of the completed file of `action`."""
         record: dict[str, Any] = {
             "partitionToWriteStats": {
                 partition: [stat.to_avro() for stat in stats]
@@ -202,17 +202,21 @@ def commit_metadata(
     compacted: bool = False,
     replaced: Mapping[str, Iterable[str]] | None = None,
 ) -> CommitMetadata:
-    """`replaced`: partition -> ids of the file groups that this takes away."""
+    """Build the metadata of a commit; `replaced` has the ids of replaced file groups by
+    partition.
+    """
     by_partition: dict[str, list[WriteStat]] = {}
     for stat in stats:
         by_partition.setdefault(stat.partition_path, []).append(stat)
-    gone = {partition: sorted(ids) for partition, ids in sorted((replaced or {}).items())}
+    replaced_ids = {partition: sorted(ids) for partition, ids in sorted((replaced or {}).items())}
     group_facts = encoded(added(stat.groups for stat in stats))
-    return CommitMetadata(by_partition, {**extra, **group_facts}, operation_type, compacted, gone)
+    return CommitMetadata(
+        by_partition, {**extra, **group_facts}, operation_type, compacted, replaced_ids
+    )
 
 
 def read_commit_metadata(content: bytes) -> CommitMetadata:
-    """What a completed commit's file says, of either layout. Raises MalformedTable."""
+    """Read a completed commit's file, of either layout. Raises MalformedTable."""
     if len(content) > _REMEMBERED_BYTES_MAX:
         return _commit_metadata(content)
     return _remembered(content)
@@ -220,7 +224,9 @@ def read_commit_metadata(content: bytes) -> CommitMetadata:
 
 @lru_cache(maxsize=512)
 def _remembered(content: bytes) -> CommitMetadata:
-    """Many writers of one process look at the same small commits, each to validate its own."""
+    """Parse and remember: many writers of a process read the same small commits to validate their
+    own.
+    """
     return _commit_metadata(content)
 
 
@@ -252,14 +258,14 @@ def _decode(content: bytes) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class RollbackPlanFile:
-    """The durable plan: what a rollback will undo. Files are relative to the table."""
+    """The durable plan of a rollback. Files are relative to the table."""
 
     target: InstantTime
     target_action: str
     files_by_partition: dict[str, tuple[str, ...]]
 
     def encode(self, location: str) -> bytes:
-        """Avro; paths become absolute below `location`."""
+        """Encode as Avro; paths become absolute below `location`."""
         requests = [
             {
                 "partitionPath": partition,
@@ -274,11 +280,11 @@ class RollbackPlanFile:
 
 
 def read_rollback_plan(content: bytes, location: str) -> RollbackPlanFile | None:
-    """The plan in a requested rollback's file; None for an empty or foreign-shaped one: the caller
-    makes a new one (bug A8).
+    """Read the plan in a requested rollback's file; None for an empty or foreign-shaped one: the
+    caller makes a new one (bug A8).
 
     Paths that leave `location` or name another instant are dropped: a planted plan must not reach
-    what is not its target's (threat T3).
+    other files (threat T3).
     """
     try:
         record = decode_record(content)
@@ -306,7 +312,7 @@ def read_rollback_plan(content: bytes, location: str) -> RollbackPlanFile | None
 
 
 def _belongs(path: str, location: str, instant: InstantTime) -> bool:
-    """Inside the table, without detours, and named after the instant."""
+    """Return True for a path inside the table, without detours, and named after the instant."""
     if not path.startswith(location + "/"):
         return False
     try:
@@ -324,7 +330,9 @@ def encode_rollback_metadata(
     took_ms: int,
     location: str,
 ) -> bytes:
-    """The content of a completed rollback's file: what was deleted, and how long it took in ms."""
+    """Encode the content of a completed rollback's file: the deleted files, and the duration
+    in ms.
+    """
     partitions = {
         partition: {
             "partitionPath": partition,
@@ -345,11 +353,11 @@ def encode_rollback_metadata(
 
 
 def read_rollback_targets(content: bytes) -> list[InstantTime]:
-    """The instants that a completed rollback undid."""
-    return [str(one) for one in decode_record(content).get("commitsRollback") or []]
+    """Return the instants that a completed rollback undid."""
+    return [str(instant) for instant in decode_record(content).get("commitsRollback") or []]
 
 
 def read_rolled_back(content: bytes) -> dict[InstantTime, str]:
-    """The instants that a completed rollback undid, each with its action."""
+    """Return the instants that a completed rollback undid, each with its action."""
     listed = decode_record(content).get("instantsRollback") or []
-    return {str(one["commitTime"]): str(one["action"]) for one in listed}
+    return {str(rolled_back["commitTime"]): str(rolled_back["action"]) for rolled_back in listed}

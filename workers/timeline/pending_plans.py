@@ -1,5 +1,5 @@
-"""What pending compactions and clusterings still need: their files must stand until they ran (G2),
-and no second plan may take a file group of theirs.
+"""Files of pending compactions and clusterings: they must exist until the plan ran (G2), and no
+second plan may include the same file group.
 """
 
 from __future__ import annotations
@@ -24,29 +24,31 @@ _CLUSTERINGS = (Action.CLUSTERING, Action.REPLACECOMMIT)
 
 
 def pending_plan_files(storage: Storage, timeline: Timeline) -> dict[InstantTime, frozenset[str]]:
-    """Per pending plan the files that it will read, relative to the table.
+    """Return the files that each pending plan will read, relative to the table.
 
-    Raises MalformedTable when a plan cannot be read: a file it needs must never be taken for free.
+    Raises MalformedTable when a plan cannot be read: a file it needs must never be considered free.
     """
     return {
-        instant.requested_at: frozenset(path for one in slices for path in one.files)
+        instant.requested_at: frozenset(path for file_slice in slices for path in file_slice.files)
         for instant, slices in pending_plans(storage, timeline)
     }
 
 
 def pending_file_groups(storage: Storage, timeline: Timeline) -> dict[FileGroupKey, InstantTime]:
-    """The file groups that a pending plan will rewrite. Raises as `pending_plan_files`."""
+    """Return the file groups that a pending plan will rewrite. Raises as `pending_plan_files`."""
     return {
-        one.key: instant.requested_at
+        file_slice.key: instant.requested_at
         for instant, slices in pending_plans(storage, timeline)
-        for one in slices
+        for file_slice in slices
     }
 
 
 def pending_plans(
     storage: Storage, timeline: Timeline
 ) -> Iterator[tuple[Instant, tuple[PlannedSlice, ...]]]:
-    """Pending compactions and clusterings, a clustering under its old name included (bug E1)."""
+    """Yield pending compactions and clusterings, a clustering under its old name included
+    (bug E1).
+    """
     for instant in timeline.pending():
         if instant.action not in (*_COMPACTIONS, *_CLUSTERINGS):
             continue
@@ -56,7 +58,7 @@ def pending_plans(
 
 
 def planned_slices(action: Action, content: bytes) -> tuple[PlannedSlice, ...]:
-    """Empty for an empty file, which stands for no plan at all."""
+    """Parse the slices of a plan; none for an empty file, which is not a plan at all."""
     if not content:
         return ()
     if action in _COMPACTIONS:
@@ -66,9 +68,9 @@ def planned_slices(action: Action, content: bytes) -> tuple[PlannedSlice, ...]:
 
 
 def plan_content(storage: Storage, instant: Instant) -> bytes:
-    """The requested file of a pending instant; empty when it is gone."""
+    """Return the requested file of a pending instant, or empty when it was removed."""
     requested = Instant(instant.requested_at, instant.action, State.REQUESTED)
     try:
         return storage.read(TimelineLayout().path(requested))
-    except NotFound:  # Carried out or taken back since the timeline was listed.
+    except NotFound:  # Executed or rolled back since the timeline was listed.
         return b""

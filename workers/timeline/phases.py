@@ -1,8 +1,8 @@
-"""When a commit went through its phases, as its writer says it in the commit's extra metadata.
+"""Times of the phases of a commit, from its writer, in the commit's extra metadata.
 
-Files of the timeline show when an instant was requested, inflight and completed. When it had been
-validated and when it was decided its writer alone knows. It says so by its own clock, by which the
-instant's times are as well. Apache Hudi carries extra metadata along and looks at none of it.
+Files of the timeline show when an instant was requested, inflight and completed. Only its writer
+knows when it was validated and decided. The times are by the writer's clock, like those of the
+instant. Apache Hudi preserves extra metadata and reads none of it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _MS_MAX: Final = 253_402_300_800_000
 
 
 def encoded_phases(at_ms: Mapping[str, int]) -> str:
-    """The text under `PHASES_KEY`, of epoch ms by phase."""
+    """Encode the text under `PHASES_KEY`, of epoch ms by phase."""
     return json.dumps(dict(at_ms))
 
 
 def read_phases(text: str | None) -> dict[str, int]:
-    """Epoch ms by phase; only of the phases in `WRITERS`, and of times that a calendar has. Empty
-    for a text that is no such object: whoever wrote it, nothing rests on it.
+    """Return epoch ms by phase; only of the phases in `WRITERS`, and of times that a calendar has.
+    Empty for a text that is not such an object: nothing depends on it.
     """
     try:
         phases = read_json(text or "")

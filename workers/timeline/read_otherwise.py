@@ -1,9 +1,9 @@
-"""What a commit tells of the keys that other engines read otherwise than we do.
+"""Counts in a commit of the keys that other engines read differently from Sluice.
 
-It stands in commit metadata under `READ_OTHERWISE_KEY` as a JSON list of `[partition, file id,
-keys]`: how many keys of this file group Apache Hudi and hudi-rs show with another row, or show
-where we do not, or the other way round, once this commit is visible. A file group that is not in
-the list is as the commits before left it. Values only.
+They are in commit metadata under `READ_OTHERWISE_KEY` as a JSON list of `[partition, file id,
+keys]`: the number of keys of this file group that Apache Hudi and hudi-rs show with another row, or
+only they or only Sluice shows, once this commit is visible. A file group that is not in the list is
+unchanged since earlier commits. Values only.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ READ_OTHERWISE_KEY = "sluice.read.otherwise"
 GroupKey = tuple[str, str]
 """(partition, file id)."""
 KeyCounts = Mapping[GroupKey, int]
-"""How many keys of each file group are read otherwise; 0 where they were and are not any more."""
+"""The number of divergent keys of each file group; 0 if it had some before and has none now."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedCounts:
-    """By one commit."""
+    """The counts of a commit."""
 
     completed_at: InstantTime
     counts: KeyCounts
 
 
 def encoded_counts(counts: KeyCounts) -> dict[str, str]:
-    """As a member of commit metadata; none where nothing is told."""
+    """Encode as a member of commit metadata; empty without counts."""
     if not counts:
         return {}
     listed = [[*group, keys] for group, keys in sorted(counts.items())]
@@ -39,7 +39,7 @@ def encoded_counts(counts: KeyCounts) -> dict[str, str]:
 
 
 def decoded_counts(extra: Mapping[str, str]) -> KeyCounts:
-    """Nothing for commits that do not tell, or tell nonsense."""
+    """Decode the counts; empty for commits without them, or with invalid ones."""
     try:
         listed = read_json(extra.get(READ_OTHERWISE_KEY, "[]"))
     except ValueError:
@@ -52,11 +52,11 @@ def decoded_counts(extra: Mapping[str, str]) -> KeyCounts:
 def remaining_counts(
     commits: Iterable[CommittedCounts], base_instants: Mapping[GroupKey, InstantTime | None]
 ) -> dict[GroupKey, int]:
-    """How many keys are read otherwise now, by file group: what the last commit told, unless its
-    logs were merged into a base file since, or the file group is gone.
+    """Return the current number of divergent keys by file group: that of the last commit, unless
+    its logs were merged into a base file since, or the file group was removed.
 
-    `base_instants`: of every file group there is, when the base file of its latest slice was
-    requested; None for a slice of logs.
+    `base_instants` has, for every existing file group, the request time of the base file of its
+    latest slice, or None for a slice of logs.
     """
     newest: dict[GroupKey, tuple[InstantTime, int]] = {}
     for commit in sorted(commits, key=lambda commit: commit.completed_at):

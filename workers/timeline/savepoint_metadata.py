@@ -1,4 +1,4 @@
-"""What a savepoint and a restore say: the files that must stay, the instants that are undone
+"""The contents of a savepoint and a restore: the files that must stay, the instants that are undone
 (format page 3.8).
 """
 
@@ -19,7 +19,9 @@ _RESTORE_VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class SavepointMetadata:
-    """Who saved a commit, when and why, and the files that it protects (format page 3.8)."""
+    """The author, time and reason of a savepoint, and the files that it protects (format page
+    3.8).
+    """
 
     by: str
     at_ms: int
@@ -29,7 +31,7 @@ class SavepointMetadata:
 
     @property
     def paths(self) -> frozenset[str]:
-        """Relative to the table."""
+        """The protected files, relative to the table."""
         return frozenset(
             join(partition, name)
             for partition, names in self.names_by_partition.items()
@@ -37,7 +39,7 @@ class SavepointMetadata:
         )
 
     def encode(self) -> bytes:
-        """The content of the savepoint's completed file."""
+        """Return the content of the savepoint's completed file."""
         partitions = {
             partition: {"partitionPath": partition, "savepointDataFile": list(names)}
             for partition, names in sorted(self.names_by_partition.items())
@@ -52,7 +54,7 @@ class SavepointMetadata:
 
 
 def read_savepoint_metadata(content: bytes) -> SavepointMetadata:
-    """Who made the savepoint, and which files it holds. Raises MalformedTable: what a savepoint
+    """Read a savepoint, with its author and its files. Raises MalformedTable: the files that it
     protects must never be guessed.
     """
     record = decode_record(content)
@@ -62,8 +64,8 @@ def read_savepoint_metadata(content: bytes) -> SavepointMetadata:
             at_ms=int(record["savepointedAt"]),
             comment=str(record["comments"]),
             names_by_partition={
-                partition: tuple(one["savepointDataFile"])
-                for partition, one in record["partitionMetadata"].items()
+                partition: tuple(files["savepointDataFile"])
+                for partition, files in record["partitionMetadata"].items()
             },
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -72,7 +74,7 @@ def read_savepoint_metadata(content: bytes) -> SavepointMetadata:
 
 @dataclass(frozen=True, slots=True)
 class RestorePlanFile:
-    """The content of a restore's requested file: where it goes back to, and what it undoes."""
+    """The content of a restore's requested file: its target, and what it undoes."""
 
     target: InstantTime
     """Request time of the commit that is newest afterwards."""
@@ -80,7 +82,7 @@ class RestorePlanFile:
     """(instant, action) to undo when the plan was made, newest first."""
 
     def encode(self) -> bytes:
-        """Avro, as `read_restore_plan` and Hudi read it."""
+        """Encode as Avro, as `read_restore_plan` and Hudi read it."""
         record = {
             "instantsToRollback": [
                 {"commitTime": instant, "action": action} for instant, action in self.instants
@@ -92,15 +94,15 @@ class RestorePlanFile:
 
 
 def read_restore_plan(content: bytes) -> RestorePlanFile | None:
-    """The plan in a requested restore's file; None for an empty one, a torn one, or one that names
-    no target (bug A8).
+    """Read the plan in a requested restore's file; None for an empty one, a torn one, or one that
+    names no target (bug A8).
     """
     try:
         record = decode_record(content)
         target = str(record["savepointToRestoreTimestamp"] or "")
         instants = tuple(
-            (str(one["commitTime"]), Action(one["action"]).value)
-            for one in record["instantsToRollback"]
+            (str(rollback["commitTime"]), Action(rollback["action"]).value)
+            for rollback in record["instantsToRollback"]
         )
     except (MalformedTable, KeyError, TypeError, ValueError):
         return None
@@ -113,7 +115,9 @@ def encode_restore_metadata(
     took_ms: int,
     rollbacks: Iterable[tuple[InstantTime, str, bytes]],
 ) -> bytes:
-    """`rollbacks`: (undone instant, its action, content of the completed rollback)."""
+    """Encode the result; `rollbacks` are (undone instant, its action, content of the completed
+    rollback).
+    """
     done = list(rollbacks)
     record = {
         "startRestoreTime": started_at,
@@ -130,5 +134,5 @@ def encode_restore_metadata(
 
 
 def read_restore_targets(content: bytes) -> list[InstantTime]:
-    """The instants that a completed restore undid."""
-    return [str(one) for one in decode_record(content).get("instantsToRollback") or []]
+    """Return the instants that a completed restore undid."""
+    return [str(instant) for instant in decode_record(content).get("instantsToRollback") or []]

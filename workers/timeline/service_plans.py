@@ -1,7 +1,7 @@
-"""The plans of compaction and clustering as values: which file slices will be rewritten, and how.
+"""The plans of compaction and clustering as values: the file slices to rewrite, and how.
 
 A compaction plan names files without their directory, a clustering plan by full URI (format pages
-3.4, 3.5). Of both only partition and file name are believed, and each name must follow the grammar:
+3.4, 3.5). Only partition and file name of both are trusted, and each name must follow the grammar:
 a planted plan must not reach outside its file group.
 """
 
@@ -29,12 +29,12 @@ _SINGLE_FILE_SORT = (
 
 @dataclass(frozen=True, slots=True)
 class PlannedSlice:
-    """One file slice as it stood when the plan was made. Paths are relative to the table."""
+    """A file slice as it was when the plan was made. Paths are relative to the table."""
 
     partition: str
     file_id: str
     base_instant: InstantTime
-    """Of a slice of logs alone: the request instant of its first log."""
+    """For a slice of logs alone: the request instant of its first log."""
     base_file: str | None
     log_files: tuple[str, ...]
     """In the order of merging."""
@@ -59,17 +59,17 @@ class CompactionPlanFile:
     extra: Mapping[str, str] = field(default_factory=dict)
 
     def encode(self) -> bytes:
-        """Avro; a slice's files are named without their directory, as Hudi does."""
+        """Encode as Avro; a slice's files are named without their directory, as in Hudi."""
         operations = [
             {
-                "baseInstantTime": one.base_instant,
-                "deltaFilePaths": [_name(path) for path in one.log_files],
-                "dataFilePath": _name(one.base_file) if one.base_file else None,
-                "fileId": one.file_id,
-                "partitionPath": one.partition,
-                "metrics": dict(one.metrics),
+                "baseInstantTime": file_slice.base_instant,
+                "deltaFilePaths": [_name(path) for path in file_slice.log_files],
+                "dataFilePath": _name(file_slice.base_file) if file_slice.base_file else None,
+                "fileId": file_slice.file_id,
+                "partitionPath": file_slice.partition,
+                "metrics": dict(file_slice.metrics),
             }
-            for one in self.slices
+            for file_slice in self.slices
         ]
         plan = {
             "operations": operations,
@@ -87,14 +87,14 @@ class ClusteringPlanFile:
     slices: tuple[PlannedSlice, ...]
     """Each becomes one new file group."""
     strategy: Mapping[str, str] = field(default_factory=dict)
-    """`hoodie.…` settings that say how rows are ordered."""
+    """`hoodie.…` settings for the order of rows."""
     extra: Mapping[str, str] = field(default_factory=dict)
 
     def encode(self, location: str) -> bytes:
-        """Avro; paths become absolute below `location`."""
+        """Encode as Avro; paths become absolute below `location`."""
         groups = [
-            {"slices": [_slice_record(one, location)], "metrics": dict(one.metrics)}
-            for one in self.slices
+            {"slices": [_slice_record(file_slice, location)], "metrics": dict(file_slice.metrics)}
+            for file_slice in self.slices
         ]
         strategy = {"strategyClassName": _SINGLE_FILE_SORT, "strategyParams": dict(self.strategy)}
         plan = {
@@ -123,31 +123,35 @@ def _slice_record(planned: PlannedSlice, location: str) -> dict[str, Any]:
 
 
 def read_compaction_plan(content: bytes) -> CompactionPlanFile:
-    """The plan in a requested compaction's file. Raises MalformedTable, UnsupportedTable."""
+    """Read the plan in a requested compaction's file. Raises MalformedTable, UnsupportedTable."""
     record = decode_record(content)
-    slices = tuple(_slice(one) for one in record.get("operations") or [])
+    slices = tuple(_slice(operation) for operation in record.get("operations") or [])
     return CompactionPlanFile(slices, record.get("extraMetadata") or {})
 
 
 def read_clustering_plan(content: bytes) -> ClusteringPlanFile | None:
-    """The plan in a requested replacecommit's file; None when that is no clustering.
+    """Read the plan in a requested replacecommit's file; None when that is not a clustering.
 
-    A foreign plan may bring several slices together in one group; here each slice stays alone.
-    Raises MalformedTable, UnsupportedTable.
+    A foreign plan may combine several slices in one group; here each slice stays alone. Raises
+    MalformedTable, UnsupportedTable.
     """
     record = decode_record(content)
     plan = record.get("clusteringPlan")
     if plan is None:
         return None
     slices = tuple(
-        _slice(one) for group in plan.get("inputGroups") or [] for one in group.get("slices") or []
+        _slice(slice_record)
+        for group in plan.get("inputGroups") or []
+        for slice_record in group.get("slices") or []
     )
     strategy = (plan.get("strategy") or {}).get("strategyParams") or {}
     return ClusteringPlanFile(slices, strategy, record.get("extraMetadata") or {})
 
 
 def _slice(record: Mapping[str, Any]) -> PlannedSlice:
-    """A compaction operation or a clustering slice: the fields that matter have the same names."""
+    """Build a slice from a compaction operation or a clustering slice: the required fields have the
+    same names.
+    """
     if record.get("bootstrapFilePath"):
         raise UnsupportedTable(
             "plan names a bootstrap file", bootstrap_file=record["bootstrapFilePath"]
@@ -169,7 +173,7 @@ def _slice(record: Mapping[str, Any]) -> PlannedSlice:
 
 
 def _in_group(text: str, partition: str, file_id: str) -> str:
-    """The file's path in the table, whatever directory the plan gives it."""
+    """Return the file's path in the table, ignoring the directory in the plan."""
     name = _name(text)
     parsed = parse_base_file(name) or parse_log_file(name)
     try:

@@ -1,9 +1,9 @@
-"""What became of an instant, however long ago: its decision object says it, and once that is gone
-with the archived timeline, the history does.
+"""Lookup of the outcome of an instant of any age: in its decision object, and, once that is removed
+with the archived timeline, in the history.
 
 An instant that is older than `archived_before` was either completed, and is in the history then, or
 it never will be. Where that part of the history is lost, the note about archived writes may still
-tell that it was completed; nothing tells that it was not.
+show that it was completed; nothing shows that it was not.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from workers.timeline.archived_writes import read_archived_writes
 from workers.timeline.decisions import CommitDecision, Decision, RollbackDecision
 
 SETTLED_BY = "archiving"
-"""In whose name an instant is gone whose decision object nobody has any more."""
+"""The author in a decision whose object was removed."""
 
 
 def settled_decision(storage: Storage, instant: InstantTime) -> Decision | None:
-    """What became of the instant; None while nothing is decided. Raises HistoryLost when nothing
-    tells any more, MalformedTable.
+    """Return the decision for the instant, or None if it is undecided. Raises HistoryLost if no
+    record of it is left, MalformedTable.
     """
     decision = decisions.read(storage, instant)
     if isinstance(decision, RollbackDecision) or instant >= decisions.archived_before(storage):
         return decision
-    # A commit that a sleeper has decided only now, long after all was settled, does not stand.
+    # A commit that a stalled process decided only now, after its instant was archived, has no
+    # effect.
     exactly: Any = {"requested_from": instant, "requested_until": instant}
     for archived in archived_times(storage, **exactly, is_partial=True):
         return CommitDecision(archived.completed_at, "", archived.action.value, "")
@@ -42,8 +43,8 @@ def settled_decision(storage: Storage, instant: InstantTime) -> Decision | None:
 
 
 def is_gone(storage: Storage, instant: InstantTime) -> bool:
-    """Check whether it is proved to have been rolled back: not where the history that would tell is
-    lost. Raises MalformedTable.
+    """Check whether it is proved to have been rolled back: False where the history that would prove
+    it is lost. Raises MalformedTable.
     """
     try:
         return isinstance(settled_decision(storage, instant), RollbackDecision)

@@ -4,9 +4,8 @@ Each instant appears once, in its highest state. A completed file of zero bytes 
 completed (bug A7). Pending files of archived instants, which a stalled process wrote too late, do
 not count either.
 
-A process that reads it again reads only the names that are new, and puts together anew the instants
-of the seconds that they speak of: a name begins with its instant's request time, so the names of
-some seconds stand together.
+A process that reads it again reads only the new names, and rebuilds the instants of the seconds in
+them: a name begins with its instant's request time, so the names of one second are adjacent.
 """
 
 from __future__ import annotations
@@ -44,7 +43,8 @@ class Timeline:
 
     @classmethod
     def load(cls, storage: Storage, layout: TimelineLayout | None = None) -> Timeline:
-        """One listing, unless a pending instant is older than every completed one.
+        """Load the timeline with one listing, unless a pending instant is older than every
+        completed one.
 
         A completed file of no bytes counts as absent. Raises StorageFailed, and MalformedTable for
         such an instant when `archived_before` is damaged.
@@ -55,56 +55,72 @@ class Timeline:
         instants = _read(layout, files, memory.last)
         memory.last = (layout.version, files, instants)
         stale = _stale(storage, layout, instants)
-        return cls(tuple(one for one in instants if one not in stale) if stale else instants, stale)
+        return cls(
+            tuple(instant for instant in instants if instant not in stale) if stale else instants,
+            stale,
+        )
 
     def completed(self) -> Iterator[CompletedInstant]:
-        """Ascending by request time, all actions."""
-        return (one for one in self.instants if isinstance(one, CompletedInstant))
+        """Yield the completed instants of all actions, ascending by request time."""
+        return (instant for instant in self.instants if isinstance(instant, CompletedInstant))
 
     def pending(self) -> Iterator[Instant]:
-        """Requested or inflight, ascending by request time."""
+        """Yield requested or inflight instants, ascending by request time."""
         return (instant for instant in self.instants if not instant.is_completed)
 
     def find(self, requested_at: InstantTime) -> Instant | None:
-        """The instant itself, never a savepoint of it, which shares its time."""
-        requested_then = (one for one in self.instants if one.requested_at == requested_at)
-        return next((one for one in requested_then if one.action is not Action.SAVEPOINT), None)
+        """Return the instant itself, never a savepoint of it, which shares its time."""
+        requested_then = (
+            instant for instant in self.instants if instant.requested_at == requested_at
+        )
+        return next(
+            (instant for instant in requested_then if instant.action is not Action.SAVEPOINT), None
+        )
 
     def completed_writes(self) -> list[CompletedInstant]:
-        """Completed instants that wrote data, in the order in which they became visible."""
+        """List completed instants that wrote data, in the order in which they became visible."""
         writes = [instant for instant in self.completed() if instant.action.writes_data]
         return sorted(writes, key=lambda instant: (instant.completed_at, instant.requested_at))
 
     @property
     def last_time(self) -> InstantTime | None:
         """The greatest requested or completed time; new times must be greater."""
-        times = [one.requested_at for one in self.instants]
-        times += [one.completed_at for one in self.instants if one.completed_at is not None]
+        times = [instant.requested_at for instant in self.instants]
+        times += [
+            instant.completed_at for instant in self.instants if instant.completed_at is not None
+        ]
         return max(times, default=None)
 
     @property
     def first_time(self) -> InstantTime | None:
-        """Files of older instants count as committed (format page 2.4).
+        """The first request time. Files of older instants count as committed (format page 2.4).
 
         A savepoint may outlive its commit here and begins nothing.
         """
-        others = (one.requested_at for one in self.instants if one.action is not Action.SAVEPOINT)
+        others = (
+            instant.requested_at
+            for instant in self.instants
+            if instant.action is not Action.SAVEPOINT
+        )
         return next(others, None)
 
 
 def _stale(
     storage: Storage, layout: TimelineLayout, instants: tuple[Instant, ...]
 ) -> tuple[Instant, ...]:
-    """Archiving leaves a completed write before every pending instant, and removes what it archived
-    in ascending order. So only a pending instant older than every completed one can be stale.
+    """Find stale pending instants. Archiving leaves a completed write before every pending instant,
+    and removes what it archived in ascending order. So only a pending instant older than every
+    completed one can be stale.
     """
-    others = (one for one in instants if one.action is not Action.SAVEPOINT)
+    others = (instant for instant in instants if instant.action is not Action.SAVEPOINT)
     oldest = list(takewhile(lambda instant: not instant.is_completed, others))
     if not oldest or layout.version == 1:
         return ()
     border = archived_before(storage)
     return tuple(
-        one for one in oldest if one.requested_at < border or _is_archived(storage, layout, one)
+        instant
+        for instant in oldest
+        if instant.requested_at < border or _is_archived(storage, layout, instant)
     )
 
 
@@ -124,15 +140,15 @@ def _is_archived(storage: Storage, layout: TimelineLayout, pending: Instant) -> 
     except MalformedTable:
         return False
     ended = (pending.requested_at, pending.action.completes_as)
-    return any((one.requested_at, one.action) == ended for one in archived)
+    return any((instant.requested_at, instant.action) == ended for instant in archived)
 
 
 @dataclass(slots=True)
 class _Seen:
-    """What the process saw of a table's active timeline at its last look."""
+    """The process's last listing of a table's active timeline."""
 
     last: tuple[int, Sequence[FileInfo], tuple[Instant, ...]] | None = None
-    """The layout's version, the files by name, and what they say: set together."""
+    """The layout's version, the files by name, and their instants: set together."""
 
 
 def _read(
@@ -157,7 +173,7 @@ def _read(
 def _differing(
     layout: TimelineLayout, former: Sequence[FileInfo], files: Sequence[FileInfo]
 ) -> Iterator[Instant]:
-    """Of the files between those that both listings begin with and those that both end with."""
+    """Yield the instants of files that differ, between a common head and a common tail."""
     head = _alike(former, files)
     old, new = former[head:], files[head:]
     tail = _alike(old[::-1], new[::-1])
@@ -167,7 +183,7 @@ def _differing(
 
 
 def _alike(left: Sequence[FileInfo], right: Sequence[FileInfo]) -> int:
-    """With how many of the same they begin. Parts compare much faster than one by one."""
+    """Return the length of the common head. Comparing parts is much faster than each element."""
     low, high = 0, min(len(left), len(right))
     while low < high:
         middle = (low + high + 1) // 2
@@ -191,13 +207,15 @@ def _instants(layout: TimelineLayout, files: Iterable[FileInfo]) -> tuple[Instan
 def with_archived(
     archived: tuple[Instant, ...], active: tuple[Instant, ...]
 ) -> tuple[Instant, ...]:
-    """Both in order, each instant once. Few are on the active timeline and older than the last of
-    the history: those that a savepoint or an archiver at work left there.
+    """Return both in order, each instant once. Few are on the active timeline and older than the
+    last of the history: those that a savepoint or a working archiver left there.
     """
     if not archived or not active:
         return archived or active
     last = archived[-1].requested_at
-    end = next((at for at, one in enumerate(active) if one.requested_at > last), len(active))
+    end = next(
+        (at for at, instant in enumerate(active) if instant.requested_at > last), len(active)
+    )
     if not end:
         return archived + active
     start = bisect_left(archived, active[0].requested_at, key=_REQUESTED_AT)
@@ -207,6 +225,6 @@ def with_archived(
 
 def _keep_highest(highest: dict[tuple[InstantTime, Action], Instant], instant: Instant) -> None:
     key = (instant.requested_at, instant.action.completes_as)
-    known = highest.get(key)
-    if known is None or _RANK[known.state] < _RANK[instant.state]:
+    highest_instant = highest.get(key)
+    if highest_instant is None or _RANK[highest_instant.state] < _RANK[instant.state]:
         highest[key] = instant

@@ -1,8 +1,8 @@
 """The only writer of timeline files: request, start, begin (both), complete, discard.
 
 All are called under the table lock, except that discarding a decided instant needs none. Completing
-follows design 2: content durable beside the decision, then the decision, then the completed file;
-whoever comes after a crash finishes.
+follows design 2: durable content next to the decision, then the decision, then the completed file;
+the next process after a crash finishes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LAYOUT = TimelineLayout()
 
 
 def request(storage: Storage, requested_at: InstantTime, action: Action, plan: bytes) -> Instant:
-    """Create the requested file. Raises LeaseLost when somebody else took the same time."""
+    """Create the requested file. Raises LeaseLost when another process used the same time."""
     instant = Instant(requested_at, action, State.REQUESTED)
     if not storage.put_if_absent(_LAYOUT.path(instant), plan):
         raise _time_taken(requested_at)
@@ -40,11 +40,11 @@ def _time_taken(requested_at: InstantTime) -> LeaseLost:
 
 
 def start(storage: Storage, instant: Instant) -> Instant:
-    """Requested becomes inflight. May be called again; both files stay.
+    """Move a requested instant to inflight. May be called again; both files stay.
 
-    Raises LeaseLost with no file left when the requested file is gone: others ended the instant.
-    Archiving deletes the requested file before the inflight one, so either this function or
-    archiving finds a file that is put too late.
+    Raises LeaseLost with no file left when the requested file is missing: another process ended the
+    instant. Archiving deletes the requested file before the inflight one, so either this function
+    or archiving finds a file that is put too late.
     """
     inflight = instant.inflight()
     _refuse_ended(storage, instant)
@@ -66,7 +66,7 @@ def _refuse_ended(storage: Storage, requested: Instant) -> None:
 
 
 def begin(storage: Storage, requested_at: InstantTime, action: Action) -> Instant:
-    """`request` without a plan, then `start`, made durable together. Raises LeaseLost."""
+    """Call `request` without a plan, then `start`, made durable together. Raises LeaseLost."""
     requested = Instant(requested_at, action, State.REQUESTED)
     inflight = requested.inflight()
     paths = [_LAYOUT.path(requested), _LAYOUT.path(inflight)]
@@ -77,21 +77,21 @@ def begin(storage: Storage, requested_at: InstantTime, action: Action) -> Instan
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What is to be published of an instant, and under which nonce it waits beside the decision."""
+    """The content to publish for an instant, and the nonce of its staged file."""
 
     instant: CompletedInstant
     content: bytes
     nonce: str
     writer: str | None = None
     following: Completion | None = None
-    """Of a pending instant that is decided with this one, and published behind it."""
+    """A pending instant that is decided with this one, and published behind it."""
 
 
 def complete(storage: Storage, completion: Completion) -> Instant:
     """Decide and publish. `completion.instant` carries the completion time.
 
     Raises InstantRolledBack when a rollback was decided first, WriteOutcomeUnknown when storage
-    does not tell.
+    gives no answer.
     """
     done = completion.instant
     decision = _laid_down(storage, completion)
@@ -102,7 +102,7 @@ def complete(storage: Storage, completion: Completion) -> Instant:
             storage, decisions.metadata_path(done.requested_at, completion.nonce)
         )
         raise InstantRolledBack(
-            "the instant was decided by somebody else", instant=done.requested_at
+            "the instant was decided by another process", instant=done.requested_at
         )
     stop_points.reach("after_decision", writer=completion.writer)
     with span("transaction publish", {"sluice.instant": done.requested_at}):
@@ -113,7 +113,9 @@ def complete(storage: Storage, completion: Completion) -> Instant:
 
 
 def _laid_down(storage: Storage, completion: Completion) -> CommitDecision:
-    """What is to be decided, its content and that of what follows durable."""
+    """Make the content durable, and that of the following instants, and return the decision to
+    make.
+    """
     done, following = completion.instant, completion.following
     assert done.completed_at is not None, done
     assert done.completed_at > done.requested_at, done
@@ -132,7 +134,9 @@ def _laid_down(storage: Storage, completion: Completion) -> CommitDecision:
 
 
 def _decide_following(storage: Storage, decision: CommitDecision) -> None:
-    """Before the decision's own instant is published: until then it is found as a pending one."""
+    """Decide before the decision's own instant is published: until then it is found as a pending
+    one.
+    """
     for requested_at, other in decision.following.items():
         decisions.decide(storage, requested_at, other)
 
@@ -144,7 +148,9 @@ def _finish_following(storage: Storage, decision: CommitDecision) -> None:
 
 
 def finish_decided(storage: Storage, timeline: Timeline) -> bool:
-    """Publish every pending instant whose commit was decided; True when the timeline changed."""
+    """Publish every pending instant whose commit was decided, and return True if the timeline
+    changed.
+    """
     changed = False
     pending = [instant.requested_at for instant in timeline.pending()]
     for requested_at, decision in decisions.read_all(storage, pending).items():
@@ -157,7 +163,7 @@ def finish_decided(storage: Storage, timeline: Timeline) -> bool:
 
 
 def finish(storage: Storage, requested_at: InstantTime, decision: CommitDecision) -> Instant:
-    """Publish a decided commit from the content that waits beside the decision."""
+    """Publish a decided commit from its staged content."""
     waiting = decisions.metadata_path(requested_at, decision.nonce)
     try:
         content = storage.read(waiting)
@@ -182,7 +188,7 @@ def _publish(
     done = CompletedInstant(
         requested_at, Action(decision.action), State.COMPLETED, decision.completed_at
     )
-    if decisions.is_undone(storage, requested_at):  # Taken back while this writer was asleep.
+    if decisions.is_undone(storage, requested_at):  # Undone while this writer was stalled.
         raise InstantRolledBack("the instant was committed and then undone", instant=requested_at)
     if _is_archived(storage, requested_at):
         return done
@@ -190,7 +196,8 @@ def _publish(
     if _is_archived(storage, requested_at):  # It must not come back to the active timeline.
         unpublish(storage, done)
         return done
-    if decisions.is_undone(storage, requested_at):  # Or while it slept between looking and putting.
+    # Or while it stalled between checking and putting.
+    if decisions.is_undone(storage, requested_at):
         unpublish(storage, done)
         raise InstantRolledBack("the instant was committed and then undone", instant=requested_at)
     decisions.delete_metadata(storage, decisions.metadata_path(requested_at, decision.nonce))
@@ -198,10 +205,10 @@ def _publish(
 
 
 def _is_archived(storage: Storage, requested_at: InstantTime) -> bool:
-    """Published by another, and archived since.
+    """Return True if it was published by another process, and archived since.
 
-    Raises InstantRolledBack when it went without ever being archived, HistoryLost when nothing
-    tells.
+    Raises InstantRolledBack when it was removed without being archived, HistoryLost when no record
+    is left.
     """
     if requested_at >= decisions.archived_before(storage):
         return False
@@ -211,9 +218,9 @@ def _is_archived(storage: Storage, requested_at: InstantTime) -> bool:
 
 
 def unpublish(storage: Storage, instant: Instant) -> None:
-    """Take the completed file away, so that no reader sees the instant any more.
+    """Delete the completed file, so that no reader sees the instant.
 
-    Only of one that was decided to go, or that is in the history (invariant TL3).
+    Only for an instant with a rollback decision, or one that is in the history (invariant TL3).
     """
     assert instant.is_completed, instant
     assert _may_leave(storage, instant.requested_at), instant
@@ -231,8 +238,8 @@ def _may_leave(storage: Storage, requested_at: InstantTime) -> bool:
 def discard(storage: Storage, requested_at: InstantTime, action: Action) -> None:
     """Remove an instant's pending files; the requested one last, so a crash leaves it findable.
 
-    A completed file of no bytes, which counts as pending, would stop foreign readers: it goes too.
-    What was decided to be committed is nobody's to remove (invariant TL6).
+    A completed file of no bytes, which counts as pending, would stop foreign readers: it is removed
+    too. No process may remove an instant with a commit decision (invariant TL6).
     """
     is_decided = isinstance(decisions.read(storage, requested_at), CommitDecision)
     assert not is_decided or _may_leave(storage, requested_at), requested_at
@@ -246,12 +253,13 @@ def discard(storage: Storage, requested_at: InstantTime, action: Action) -> None
 
 
 def remove_archived(storage: Storage, archived: Sequence[Instant]) -> None:
-    """Take what is durable in the history from the active timeline, in ascending order (bug A10).
+    """Remove instants that are durable in the history from the active timeline, in ascending order
+    (bug A10).
 
-    The completed file of each goes last: what is left of an instant is never a pending one.
+    The completed file of each is deleted last: what is left of an instant is never a pending one.
     """
-    assert all(one.is_completed for one in archived), archived
-    assert all(one < other for one, other in pairwise(archived)), archived
+    assert all(instant.is_completed for instant in archived), archived
+    assert all(instant < other for instant, other in pairwise(archived)), archived
     for done in archived:
         remove_stale(storage, done)
         storage.delete(_LAYOUT.path(done))
@@ -259,7 +267,7 @@ def remove_archived(storage: Storage, archived: Sequence[Instant]) -> None:
 
 def remove_stale(storage: Storage, ended: Instant) -> None:
     """Delete the pending files of an instant that is in the history or was rolled back. The
-    requested one goes first: a process that starts it late then finds that it has ended.
+    requested one is deleted first: a process that starts it late then finds that it has ended.
     """
     for action in pending_action(ended.action.completes_as):
         requested = Instant(ended.requested_at, action, State.REQUESTED)
@@ -270,9 +278,9 @@ def remove_stale(storage: Storage, ended: Instant) -> None:
 def put_savepoint(
     storage: Storage, commit: InstantTime, completed_at: InstantTime, content: bytes
 ) -> Instant:
-    """A savepoint of `commit`, whose request time it shares, so there is no decision to make.
+    """Create a savepoint of `commit`, whose request time it shares, so no decision is needed.
 
-    Raises LeaseLost when somebody else made the same one.
+    Raises LeaseLost when another process created the same one.
     """
     done = CompletedInstant(commit, Action.SAVEPOINT, State.COMPLETED, completed_at)
     storage.put_if_absent(_LAYOUT.path(Instant(commit, Action.SAVEPOINT, State.INFLIGHT)), b"")
@@ -282,7 +290,7 @@ def put_savepoint(
 
 
 def delete_savepoint(storage: Storage, savepoint: Instant) -> None:
-    """The completed file goes last: until then the savepoint holds."""
+    """Delete a savepoint; its completed file is deleted last, because it protects until then."""
     assert savepoint.action is Action.SAVEPOINT, savepoint
     inflight = Instant(savepoint.requested_at, Action.SAVEPOINT, State.INFLIGHT)
     storage.delete(_LAYOUT.path(inflight))
