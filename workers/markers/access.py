@@ -1,4 +1,6 @@
-"""Who may ask the marker server: by token per instant, by admin token, or loopback by leave."""
+"""Authorization of marker requests: by token per instant, by admin token, or from loopback if
+allowed.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ class Access:
     """Checks requests under one secret; it may be None only where loopback needs no token."""
 
     def __init__(self, secret: str | None, *, allows_unauthenticated_loopback: bool) -> None:
-        assert secret or allows_unauthenticated_loopback, "nobody could ever be let in"
+        assert secret or allows_unauthenticated_loopback, "no request could be authorized"
         self._secret = secret
         self._allows_loopback = allows_unauthenticated_loopback
 
@@ -49,7 +51,7 @@ class Access:
             raise TokenRefused("token is not the operator's")
 
     def _token(self, request: Request) -> str | None:
-        """The request's token; None when it may go on without one."""
+        """Return the request's token; None when it needs none."""
         header = request.headers.get("authorization", "")
         if header.startswith(_SCHEME):
             return header.removeprefix(_SCHEME)

@@ -1,7 +1,7 @@
-"""The storage side of batching: appends to one directory's files between two looks at the fence.
+"""The storage side of batching: appends to one directory's files between two checks of the fence.
 
-Called from threads, one at a time per file. An append costs the same however much the files hold
-already; storage that cannot append takes an object per flush.
+Called from threads, one at a time per file. An append costs the same for a file of any size;
+storage that cannot append takes an object per flush.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from workers.storage.base import Storage
 
 
 class MarkersVanished(MarkerRefused):
-    """Somebody deleted the directory: what memory says of it is no longer true."""
+    """Another process deleted the directory: the server's memory of it is no longer true."""
 
     code = "markers_vanished"
 
@@ -59,25 +59,25 @@ class MarkersAppender:
         """Files that end with a newline, because this process wrote their end."""
 
     def load(self) -> tuple[store.StoredNames, Journal]:
-        """What stands there, and who created what of it."""
+        """Return the stored names, and the requests that created them."""
         stored_names = store.read_names(self.storage, self.instant)
-        known = journal.read_journal(self.storage, self.instant)
+        stored_journal = journal.read_journal(self.storage, self.instant)
         self._has_type = stored_names.has_type
-        self._has_journal = known.exists
-        self._foreign = [] if known.exists else list(stored_names.all())
-        self._sequence = itertools.count(known.last_sequence + 1)
+        self._has_journal = stored_journal.exists
+        self._foreign = [] if stored_journal.exists else list(stored_names.all())
+        self._sequence = itertools.count(stored_journal.last_sequence + 1)
         self._whole.clear()
         if self._flushes is not None:
             self._flushes.load()
         heartbeat = read_heartbeat(self.storage, self.instant)
         self.writer = heartbeat.writer if heartbeat else None
-        return stored_names, known
+        return stored_names, stored_journal
 
     def write(
         self, index: int, names: Sequence[str], requests: Sequence[Request]
     ) -> tuple[str, ...]:
-        """Make `names` durable in file `index`, and who created what; returns what became a marker
-        by the way.
+        """Make `names` durable in file `index`, with their requests; returns half lines that became
+        markers.
 
         Raises InstantRolledBack, MarkersVanished, and whatever storage or `check_place` raises.
         """
@@ -93,26 +93,28 @@ class MarkersAppender:
         stop_points.reach("marker_after_flush", writer=self.writer)
         if is_fenced(self.storage, self.instant):
             store.withdraw(self.storage, self.instant, number, written_bytes=written_bytes)
-            raise InstantRolledBack("instant was decided meanwhile", instant=self.instant)
+            raise InstantRolledBack("instant was decided since then", instant=self.instant)
         return finished
 
     def _written(
         self, index: int, names: Sequence[str], requests: Sequence[Request]
     ) -> tuple[tuple[str, ...], int, int]:
-        """What became a marker by the way, the number of MARKERS<i>, and the bytes added to it."""
+        """Return the half lines that became markers, the number of MARKERS<i>, and the bytes added
+        to it.
+        """
         recorded = self._journal_pool.submit(self._record, index, requests)
         try:
             if not self._has_type:
                 store.write_type(self.storage, self.instant)
                 self._has_type = True
             if not self._has_journal:
-                # Later, a journal that is absent says that others wrote the names.
+                # Later, an absent journal means that others wrote the names.
                 recorded.result()
             finished, number, written_bytes = (
                 self._appended(index, names) if names else ((), index, 0)
             )
         finally:
-            # Nobody else may touch the file before this write of it ended, however that went.
+            # No other write may touch the file before this one ended, however it ended.
             wait([recorded])
         recorded.result()
         return finished, number, written_bytes
@@ -125,8 +127,9 @@ class MarkersAppender:
         self._has_journal = True
 
     def _appended(self, index: int, names: Sequence[str]) -> tuple[tuple[str, ...], int, int]:
-        """Names, the file's number and bytes added. Where only its newline was missing the half
-        line is a marker from now on: readers will count it, so memory must too.
+        """Append names; return those that became markers, the file's number and the bytes added. If
+        only its newline was missing, the half line is a marker from now on: readers will count it,
+        so memory must too.
         """
         tail, number, written_bytes = self._append(self._markers_file, index, names)
         return ((tail,) if is_marker_name(tail) else ()), number, written_bytes
@@ -140,8 +143,8 @@ class MarkersAppender:
     def _append(
         self, path_of: Callable[[int], str], index: int, lines: Sequence[str]
     ) -> tuple[str, int, int]:
-        """The half line that was ended first, lest it merge with a new one, the file's number, and
-        the bytes added.
+        """Append lines. Return the half line that was ended first, so that it does not merge with a
+        new one, the file's number, and the bytes added.
         """
         if self._flushes is not None:
             content = text_of(lines)

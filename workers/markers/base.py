@@ -1,8 +1,7 @@
 """The port that the write path calls for markers, and the settings that travel to executors.
 
 Contract: when `create` or `create_all` returns, the markers are durable and the instant was
-undecided afterwards, so whoever decides a rollback later sees them. The data file may be opened
-then, never before.
+undecided afterwards, so a later rollback sees them. The data file may be opened then, never before.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class MarkerWriter(Protocol):
         """Make all of them durable, at the price of one where that can be. Raises as `create`."""
 
     def confirm(self) -> None:
-        """Before each data file: raises EarlyConflict when a rival was found that wins."""
+        """Check before each data file. Raises EarlyConflict when a rival was found that wins."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,10 @@
 """Group commit for one marker directory: many requests, one durable append, all the answers.
 
-A flush starts as soon as the last one ended; a request that waited for `interval_ms` starts one
-beside it on the next free MARKERS<i> file. Where a flush is slow, writers that were answered
-together are waited for a moment, because they will ask again together, and nobody waits for a
-whole flush of others. Everything here runs on the event loop, what touches
-storage runs in the pool. Never answers before the batch is durable and the instant was seen
-undecided afterwards.
+A flush starts as soon as the last one ended; a request that waited for `interval_ms` starts a
+concurrent one on the next free MARKERS<i> file. Where a flush is slow, the server waits briefly for
+writers that it answered together, because they will send again together, and no request waits for a
+whole flush of others. Everything here runs on the event loop, what touches storage runs in the
+pool. Never answers before the batch is durable and the instant was seen undecided afterwards.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class BatchSettings:
     interval_ms: int = 50
     """`hoodie.markers.timeline_server_based.batch.interval_ms`: the longest wait for a flush."""
     waits_interval: bool = False
-    """Somebody set the interval: then it is the shortest wait as well, as in Hudi."""
+    """True if the interval was configured: then it is the shortest wait as well, as in Hudi."""
     queue_max: int = 20_000
     """Names and requests that may wait in one directory; beyond that the answer is busy."""
     markers_max: int = 1_000_000
@@ -54,14 +53,16 @@ class BatchSettings:
 
 @dataclass(slots=True, eq=False)
 class _Batch:
-    """Requests that share a fate; `done` has an error as value, not everybody stays to hear it."""
+    """Requests with a common result; `done` has an error as value, because not every caller waits
+    for it.
+    """
 
     since_s: float
     done: asyncio.Future[LakehouseError | None]
     names: list[str] = field(default_factory=list)
     """To be written."""
     claimed: list[str] = field(default_factory=list)
-    """Written before a crash and promised to nobody, to be promised now."""
+    """Written before a crash without an acknowledgement, to be acknowledged now."""
     created: list[Request] = field(default_factory=list)
     """Who creates what of both."""
     requests: int = 0
@@ -98,7 +99,7 @@ class MarkerDirectory:
         self._loading: asyncio.Task[None] | None = None
         self._is_loaded = False
         self._durable: dict[str, str | None] = {}  # Name to the id of the request that created it.
-        self._unclaimed: set[str] = set()  # Durable, but nobody was told so before a crash.
+        self._unclaimed: set[str] = set()  # Durable, but not acknowledged before a crash.
         self._lost: dict[str, str | None] = {}  # Creators of what a crash left without a marker.
         self._flushing: dict[str, tuple[str | None, _Batch]] = {}
         self._pending: _Batch | None = None
@@ -137,7 +138,8 @@ class MarkerDirectory:
         return self._pending is None and not self._flushes and self._users == 0
 
     async def create(self, names: Sequence[str], request_id: str | None) -> list[CreateResult]:
-        """Make `names` durable; for each whether this request, or an earlier try of it, created it.
+        """Make `names` durable; returns for each whether this request, or an earlier try of it,
+        created it.
 
         Raises MarkerServerBusy, InstantRolledBack, MarkerRefused when the flush failed.
         """
@@ -155,7 +157,7 @@ class MarkerDirectory:
         request_id: str | None,
         deliver: Callable[[CreateResult | LakehouseError], None],
     ) -> bool:
-        """As `create` for one name, without a task for it; False when only `create` can do it.
+        """Create one name like `create`, without a task for it; False when only `create` can do it.
 
         `deliver` is called with the result, or with what `create` would raise.
         """
@@ -180,7 +182,7 @@ class MarkerDirectory:
     def _enqueued(
         self, names: Sequence[str], request_id: str | None
     ) -> tuple[list[CreateResult], set[_Batch]]:
-        """The results, which hold once all the batches are done. Raises MarkerServerBusy."""
+        """Return the results, which hold once all the batches are done. Raises MarkerServerBusy."""
         batch = self._batch_for(len(names))
         awaited = {batch}
         results: list[CreateResult] = []
@@ -242,7 +244,7 @@ class MarkerDirectory:
         self._clear()
         creators = dict(journal.creators)
         if journal.exists:
-            # A direct marker has no line there: whoever wrote it knows that it created it.
+            # A direct marker has no line there: its writer knows that it created it.
             written = {name for names in stored_names.by_file.values() for name in names}
             self._unclaimed = written - creators.keys() - set(stored_names.direct)
         for name in stored_names.all():
@@ -253,7 +255,9 @@ class MarkerDirectory:
         self._is_loaded = True
 
     def _batch_for(self, count: int) -> _Batch:
-        """The batch that a request of `count` names joins; known names too, to meet the fence."""
+        """Return the batch that a request of `count` names joins; known names too, for the check of
+        the fence.
+        """
         batch = self._pending
         if batch is None:
             future = asyncio.get_running_loop().create_future()
@@ -270,7 +274,7 @@ class MarkerDirectory:
         return batch
 
     def _look(self) -> None:
-        """Start a flush now, or see to it that somebody looks again."""
+        """Start a flush now, or schedule another check."""
         batch = self._pending
         if batch is None:
             return
@@ -279,7 +283,7 @@ class MarkerDirectory:
             return
         index = self._free_file()
         if index is None:
-            return  # The flush that frees one looks again.
+            return  # The flush that frees one checks again.
         self._pending = None
         self._expected = max(0, self._expected - batch.requests)
         self._busy.add(index)
@@ -296,7 +300,7 @@ class MarkerDirectory:
         self._timer = loop.call_later(left_s, self._on_timer)
 
     def _left_s(self, batch: _Batch) -> float:
-        """How long this batch still has to wait; nothing or less when it may go."""
+        """Return how long this batch still has to wait; 0 or less when it may start."""
         now_s = self._clock.monotonic_s()
         interval_s = self._settings.interval_ms / 1000
         pause_s = min(interval_s, self._took_s / _PAUSE_SHARE)
@@ -315,7 +319,7 @@ class MarkerDirectory:
         self._look()
 
     def _free_file(self) -> int | None:
-        """Round robin from the one used last."""
+        """Return the next free file after the one used last."""
         files = self._settings.num_threads
         for step in range(1, files + 1):
             index = (self._last_index + step) % files
@@ -344,7 +348,7 @@ class MarkerDirectory:
         except (OSError, LakehouseError) as failure:
             error = self._failed(failure)
         finally:
-            # Whatever happened: nobody waits for ever, and the file is free for the next batch.
+            # In every case no caller may wait forever, and the file is free for the next batch.
             self._answered_s = self._clock.monotonic_s()
             self._took_s = self._answered_s - started_s
             self._expected += batch.requests
@@ -378,7 +382,7 @@ class MarkerDirectory:
         self._look()
 
     def _remember_finished(self, name: str) -> None:
-        """A half line of a crash that is a marker now. Its request may come again."""
+        """Remember a half line of a crash that is a marker now. Its request may be sent again."""
         if name in self._durable or name in self._flushing:
             return
         if name in self._lost:

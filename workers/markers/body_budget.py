@@ -1,5 +1,5 @@
-"""How much memory may be kept for large bodies that are still coming: of all together, and of each
-holder, so that who promises a lot and sends slowly leaves room for the others.
+"""Limits for the memory of large bodies that are still arriving: for all together, and for each
+holder, so that a client that promises a lot and sends slowly leaves memory for the others.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections import Counter
 
 BYTES_MAX = 256 << 20
 HOLDER_BYTES_MAX = 64 << 20
-"""Of one table. A client's own requests are some kilobytes each."""
+"""The limit for one table. A client's own requests are some kilobytes each."""
 
 
 class BodyBudget:
@@ -23,7 +23,7 @@ class BodyBudget:
         return self._held.total()
 
     def reserve(self, holder: str, length: int) -> str | None:
-        """Why there is no room for so many bytes; None when they are kept, until `release`."""
+        """Reserve bytes until `release`. Returns None, or why they are not available."""
         if self._held[holder] + length > HOLDER_BYTES_MAX:
             return "too many large requests of this table at once"
         if self.bytes + length > BYTES_MAX:
@@ -32,7 +32,7 @@ class BodyBudget:
         return None
 
     def release(self, holder: str, length: int) -> None:
-        """Give back what `reserve` kept: the same holder and length, once."""
+        """Release what `reserve` reserved: the same holder and length, once."""
         self._held[holder] -= length
         if not self._held[holder]:
             del self._held[holder]

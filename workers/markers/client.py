@@ -1,8 +1,8 @@
 """Markers through the marker server, over HTTP by the standard library: it runs on executors.
 
-A request keeps its id over all its attempts, so a lost answer costs nothing: the server gives the
-first answer again. The server may be away for some seconds while it is restarted; after the retry
-window the marker is refused.
+A request keeps its id over all its attempts, so a lost answer costs nothing: the server repeats its
+first answer. The server may be away for some seconds while it is restarted; after the retry window
+the marker is refused.
 """
 
 from __future__ import annotations
@@ -58,13 +58,17 @@ class ServerMarkers:
         self._local = threading.local()
 
     def create(self, marker: Marker) -> CreateResult:
-        """As MarkerWriter says; while the server is away, asks again for the retry window."""
+        """Create a marker as MarkerWriter requires; while the server is away, retry for the retry
+        window.
+        """
         query = {**self._query, "markername": marker.name}
         result, _ = self._ask("/create", query, body=None)
         return _created(result, self._instant)
 
     def create_all(self, markers: Iterable[Marker]) -> None:
-        """As MarkerWriter says; one request per 10 000 names or 4 MiB of them."""
+        """Create markers as MarkerWriter requires; one request per 10 000 names or 4 MiB of
+        them.
+        """
         for part in _parts(marker.name for marker in markers):
             body = json.dumps(part, ensure_ascii=False).encode()
             result, answer = self._ask("/create-all", self._query, body=body)
@@ -73,7 +77,7 @@ class ServerMarkers:
                 raise MarkerRefused("marker server answered for other names", asked=len(part))
 
     def confirm(self) -> None:
-        """Nobody but the server looks for rivals."""
+        """Do nothing: only the server searches for rivals."""
 
     def close(self) -> None:
         """Drop this thread's connection."""
@@ -83,7 +87,7 @@ class ServerMarkers:
             connection.close()
 
     def _ask(self, path: str, query: Mapping[str, str], *, body: bytes | None) -> tuple[str, bytes]:
-        """The result header and the body of the first answer that settles the request."""
+        """Return the result header and the body of the first answer that settles the request."""
         clock = self._ports.clock
         deadline_s = clock.monotonic_s() + self._retry_window_s
         target = f"{BASE_PATH}{path}?" + urlencode({**query, "requestid": self._ports.ids.token()})
@@ -167,7 +171,7 @@ def _created(result: str, instant: InstantTime) -> CreateResult:
 
 
 def _parts(names: Iterable[str]) -> Iterator[list[str]]:
-    """Almost always one; more only where a request would be too large."""
+    """Split names into requests: almost always one, more only if a request would be too large."""
     part: list[str] = []
     part_bytes = 0
     for name in names:

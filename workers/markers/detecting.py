@@ -1,7 +1,8 @@
-"""Markers of a write that looks for rivals: before its markers are made, and before each data file.
+"""Markers of a write that searches for rivals: before its markers are made, and before each data
+file.
 
-A rival that cannot be looked for is no reason to fail: the commit looks again (invariant EC2).
-Whoever finds a conflict records it, so that all other tasks of the write stop as well.
+A failed search is not a reason to fail: the commit checks again (invariant EC2). The finder of a
+conflict records it, so that all other tasks of the write stop as well.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _log = logging.getLogger(__name__)
 def open_detecting(
     settings: MarkerSettings, table: Table, options: WriteOptions, instant: InstantTime
 ) -> MarkerWriter:
-    """As `open_markers`, with the early detection that `settings` ask for."""
+    """Open markers like `open_markers`, with the early detection in `settings`."""
     plain = open_markers(settings, table.storage, instant, ports=table.ports)
     if settings.early is None:
         return plain
@@ -38,13 +39,16 @@ def open_detecting(
     has_server = settings.kind != MarkerKind.DIRECT and settings.url is not None
     if has_server:
         return ServerDetected(plain, table, instant)
-    if not early.strategy.is_direct:  # Without a server the markers are direct, hence the look too.
+    # Without a server the markers are direct, and so is the search.
+    if not early.strategy.is_direct:
         early = replace(early, strategy=EarlyStrategy.TRANSACTIONAL_DIRECT)
     return DirectlyDetected(plain, table, options, instant, early)
 
 
 class ServerDetected:
-    """The asynchronous strategy: the server looks, and refuses markers of whoever is doomed."""
+    """The asynchronous strategy: the server searches, and refuses markers after an early
+    conflict.
+    """
 
     def __init__(self, markers: MarkerWriter, table: Table, instant: InstantTime) -> None:
         self._markers = markers
@@ -52,15 +56,15 @@ class ServerDetected:
         self._instant = instant
 
     def create(self, marker: Marker) -> CreateResult:
-        """As MarkerWriter says; the server refuses markers of an instant that it found doomed."""
+        """Create a marker; the server refuses it after an early conflict of the instant."""
         return self._markers.create(marker)
 
     def create_all(self, markers: Iterable[Marker]) -> None:
-        """As `create`, for many."""
+        """Create many markers like `create`."""
         self._markers.create_all(markers)
 
     def confirm(self) -> None:
-        """Look in storage for the server's verdict once more. Raises EarlyConflict when it recorded
+        """Check storage for an early conflict that the server recorded. Raises EarlyConflict for
         one; storage that fails is logged.
         """
         with _unless_blind(self._instant):
@@ -68,7 +72,7 @@ class ServerDetected:
 
 
 class DirectlyDetected:
-    """The direct strategies: this process looks, before it creates and before each data file."""
+    """The direct strategies: this process searches, before it creates and before each data file."""
 
     def __init__(
         self,
@@ -87,33 +91,34 @@ class DirectlyDetected:
         self._claimed: list[Marker] = []
 
     def create(self, marker: Marker) -> CreateResult:
-        """Look for rivals, under the table lock where the strategy is transactional, then create.
-
-        Raises EarlyConflict before anything is written, otherwise as MarkerWriter says.
+        """Search for rivals, under the table lock if the strategy is transactional, then create.
+        Raises EarlyConflict before anything is written, otherwise like MarkerWriter.
         """
         with self._guarded([marker]):
             return self._markers.create(marker)
 
     def create_all(self, markers: Iterable[Marker]) -> None:
-        """As `create`, with one look for all of them."""
-        wanted = list(markers)
-        with self._guarded(wanted):
-            self._markers.create_all(wanted)
+        """Create markers like `create`, with one search for all of them."""
+        new_markers = list(markers)
+        with self._guarded(new_markers):
+            self._markers.create_all(new_markers)
 
     def confirm(self) -> None:
-        """Look again for all markers made so far: EarlyConflict. A look that fails is logged."""
+        """Search again for all markers made so far. Raises EarlyConflict; a failed search is
+        logged.
+        """
         self._refuse_met(self._claimed)
 
     @contextmanager
-    def _guarded(self, wanted: list[Marker]) -> Iterator[None]:
+    def _guarded(self, new_markers: list[Marker]) -> Iterator[None]:
         with self._locked():
-            self._refuse_met([*self._claimed, *wanted])
+            self._refuse_met([*self._claimed, *new_markers])
             yield
-        self._claimed += wanted
+        self._claimed += new_markers
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """So that no older writer registers between our look and our markers."""
+        """Lock the table, so that no older writer registers between our search and our markers."""
         with ExitStack() as stack:
             if self._early.strategy is EarlyStrategy.TRANSACTIONAL_DIRECT:
                 try:

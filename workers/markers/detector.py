@@ -1,9 +1,9 @@
 """The asynchronous strategy, in the marker server: every period each watched instant's markers are
 compared with those of its rivals.
 
-One detector per instant, whatever else the server does: one verdict never resets another. A look
-that fails is logged and the next period looks again. The verdict is on storage before anybody
-hears it, so that a server that is started again refuses as well.
+There is a detector per instant, independent of other requests: one verdict never resets another. A
+failed search is logged and the next period searches again. The verdict is on storage before any
+caller receives it, so that a restarted server refuses as well.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class ConflictDetector:
-    """Watches one instant, from its first durable marker until it is doomed or over."""
+    """The watch of an instant, from its first durable marker until an early conflict or its end."""
 
     def __init__(
         self,
@@ -55,11 +55,13 @@ class ConflictDetector:
 
     @property
     def is_running(self) -> bool:
-        """True while the watch goes on: not stopped, no verdict, and the writer's heart beats."""
+        """True while the watch runs: not stopped, no verdict, and the writer's heartbeat is
+        live.
+        """
         return self._task is not None and not self._task.done()
 
     async def refuse_doomed(self) -> None:
-        """Refuse what an instant that cannot commit would still write.
+        """Reject further writes of an instant that cannot commit.
 
         Raises EarlyConflict, also when the verdict is only just being recorded: others may see it
         on storage already.
@@ -70,7 +72,9 @@ class ConflictDetector:
             raise early_conflict(self._instant, self._conflict)
 
     def watch(self) -> None:
-        """Idempotent. A watch that ended with a silent heart goes on when its writer does."""
+        """Start the watch; idempotent. A watch that ended with a lapsed heartbeat restarts with its
+        writer.
+        """
         if self._conflict is None and not self.is_running:
             self._task = asyncio.create_task(self._watch())
 
@@ -94,18 +98,18 @@ class ConflictDetector:
             await asyncio.sleep(self._settings.period_ms / 1000)
 
     def look(self) -> bool:
-        """Look once, in a thread; True when there is nothing more to look for."""
+        """Search once, in a thread; True when no search is needed any longer."""
         storage, instant = self._storage, self._instant
         beat = read_heartbeat(storage, instant)
         if beat is None or beat.is_expired(self._clock.now_ms()) or is_fenced(storage, instant):
             return True
-        known = read_doom(storage, instant)
-        conflict = known or self._search.find(claims_of(instant, read_markers(storage, instant)))
+        recorded = read_doom(storage, instant)
+        conflict = recorded or self._search.find(claims_of(instant, read_markers(storage, instant)))
         if conflict is None:
             return False
         self._is_recording = True
         try:
-            if known is None:
+            if recorded is None:
                 record_doom(storage, instant, conflict)
                 _log.info("early conflict: instant=%s rival=%s", instant, conflict.rival)
             self._conflict = conflict
@@ -115,7 +119,7 @@ class ConflictDetector:
 
 
 class Detectors:
-    """The detectors of the instants that this server is to watch; memory of their verdicts."""
+    """The detectors of the instants that this server watches, with their verdicts in memory."""
 
     def __init__(self, *, pool: Executor, clock: Clock) -> None:
         self._pool = pool
@@ -125,8 +129,8 @@ class Detectors:
     async def of(
         self, storage: Storage, instant: InstantTime, parameters: Mapping[str, str]
     ) -> ConflictDetector | None:
-        """The instant's detector, made when it is first asked for; None when the request asks for
-        no detection. Raises InvalidInput.
+        """Return the instant's detector, created on first use; None when the request has no
+        detection. Raises InvalidInput.
         """
         if (text := parameters.get(EARLY_PARAMETER)) is None:
             return None
@@ -134,13 +138,13 @@ class Detectors:
         key = storage.location, instant
         if key not in self._known:
             loop = asyncio.get_running_loop()
-            known = await loop.run_in_executor(self._pool, read_doom, storage, instant)
+            recorded = await loop.run_in_executor(self._pool, read_doom, storage, instant)
             self._make_room()
             # Another request may have been faster while this one waited.
             self._known.setdefault(
                 key,
                 ConflictDetector(
-                    storage, instant, settings, pool=self._pool, clock=self._clock, known=known
+                    storage, instant, settings, pool=self._pool, clock=self._clock, known=recorded
                 ),
             )
         return self._known[key]
@@ -151,9 +155,9 @@ class Detectors:
             detector.stop()
 
     def _make_room(self) -> None:
-        """What is over goes first; what is forgotten is read from storage again."""
+        """Forget a detector, an ended one first; its verdict is read from storage again."""
         if len(self._known) < _DETECTORS_MAX:
             return
-        idle = [key for key, one in self._known.items() if not one.is_running]
+        idle = [key for key, detector in self._known.items() if not detector.is_running]
         key = idle[0] if idle else next(iter(self._known))
         self._known.pop(key).stop()

@@ -1,4 +1,4 @@
-"""Direct markers: one empty file per data file, created by whoever writes the data file.
+"""Direct markers: one empty file per data file, created by the writer of the data file.
 
 Better than the server where files are few; one file per data file, so worse where they are many.
 """
@@ -24,24 +24,24 @@ class DirectMarkers:
         self._directory = markers_directory(instant)
 
     def create(self, marker: Marker) -> CreateResult:
-        """As MarkerWriter says: a conditional write, with a look at the fence on either side."""
+        """Create a marker by a conditional write, with a check of the fence before and after."""
         refuse_fenced(self._storage, self._instant)
         result = self._put(marker)
         refuse_fenced(self._storage, self._instant)
         return result
 
     def create_all(self, markers: Iterable[Marker]) -> None:
-        """As `create`, all files in one call of the storage. What exists already is no fault."""
+        """Create all files in one call of the storage. An existing one is not an error."""
         refuse_fenced(self._storage, self._instant)
         self._put_all(list(markers))
         refuse_fenced(self._storage, self._instant)
 
     def confirm(self) -> None:
-        """Nobody looks for rivals."""
+        """Do nothing: no process searches for rivals."""
 
     def _put_all(self, markers: Sequence[Marker]) -> None:
         try:
-            self._storage.put_empty([self._path(one) for one in markers])
+            self._storage.put_empty([self._path(marker) for marker in markers])
         except (OSError, LakehouseError) as error:
             raise MarkerRefused(
                 "markers could not be written",

@@ -1,9 +1,8 @@
-"""The verdict that an instant cannot commit any more, beside its markers: whoever found it tells
-all others.
+"""The early conflict of an instant that can no longer commit, in a file next to its markers.
 
-Tasks, the driver and the marker server look here, so one of them that knows is enough, and a
-server that is started again still knows. It goes with the markers. Never written for an instant
-that is decided.
+Tasks, the driver and the marker server check this file, so it is enough that one of them finds the
+conflict, and a restarted server still knows it. It is deleted with the markers. Never written for
+an instant that is decided.
 """
 
 from __future__ import annotations
@@ -21,13 +20,15 @@ from workers.storage.base import Storage
 
 
 def path_of(instant: InstantTime) -> str:
-    """The verdict's file, relative to the table. Raises InvalidInput when it is no instant time."""
+    """Return the file's path, relative to the table. Raises InvalidInput for an invalid instant
+    time.
+    """
     return f"{markers_directory(instant)}/EARLY_CONFLICT"
 
 
 def read_doom(storage: Storage, instant: InstantTime) -> Conflict | None:
-    """The verdict on this instant, None without one. Raises MalformedTable when the file is not one
-    of ours.
+    """Read the early conflict of this instant, or None. Raises MalformedTable when the file is not
+    one of ours.
     """
     try:
         content = storage.read(path_of(instant))
@@ -42,7 +43,7 @@ def read_doom(storage: Storage, instant: InstantTime) -> Conflict | None:
 
 
 def record_doom(storage: Storage, instant: InstantTime, conflict: Conflict) -> None:
-    """The first verdict stands; another one does no harm."""
+    """Record an early conflict. The first one stays; another is ignored."""
     if is_fenced(storage, instant):
         return
     storage.put_if_absent(path_of(instant), json.dumps(conflict.to_json()).encode())
@@ -54,15 +55,13 @@ def record_doom(storage: Storage, instant: InstantTime, conflict: Conflict) -> N
 
 
 def refuse_doomed(storage: Storage, instant: InstantTime) -> None:
-    """Look for a verdict on the instant. Raises EarlyConflict when somebody has found that the
-    instant cannot commit.
-    """
+    """Check for an early conflict of the instant. Raises EarlyConflict if one is recorded."""
     if (conflict := read_doom(storage, instant)) is not None:
         raise early_conflict(instant, conflict)
 
 
 def early_conflict(instant: InstantTime, conflict: Conflict) -> EarlyConflict:
-    """The error to raise for this verdict, with the rival and its writer among its values."""
+    """Build the error for this conflict, with the rival and its writer among its values."""
     return EarlyConflict(
         conflict.message, instant=instant, rival=conflict.rival, writer=conflict.rival_writer
     )

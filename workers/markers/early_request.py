@@ -1,4 +1,4 @@
-"""How a marker request asks the server to look for rivals: one parameter, and its grammar."""
+"""The parameter of a marker request for early detection, and its grammar."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _PERIOD_LEAST_MS = 50
 
 
 def early_text(early: EarlyDetection) -> str:
-    """Initial delay and period in ms, and whether commits count: `0,30000,false`."""
+    """Format initial delay and period in ms, and whether commits count: `0,30000,false`."""
     return f"{early.initial_delay_ms},{early.period_ms},{str(early.checks_commits).lower()}"
 
 
 def early_from(text: str) -> EarlyDetection:
-    """The settings that `early_text` wrote. Raises InvalidInput for any other text."""
+    """Parse the text of `early_text`. Raises InvalidInput for any other text."""
     match = _TEXT.match(text)
     if match is None or int(match[2]) < _PERIOD_LEAST_MS:
         raise InvalidInput(f"{EARLY_PARAMETER} is not <delay ms>,<period ms>,<true or false>")

@@ -1,9 +1,10 @@
-"""What a marker request asks storage about its instant: is it decided, and may its markers go?
+"""Checks of an instant for marker requests: whether it is decided, and whether its markers may be
+deleted.
 
-The decision object is written by `concurrency`; here it is only looked for, whichever way it was
-decided. It goes when the timeline is archived, and the fence stays: whatever is older than
-`archived_before` is settled for ever. A marker counts only when the fence is looked at *after* the
-marker is durable: a rollback that decides later reads it.
+The decision object is written by `concurrency`; here only its existence counts, for both decisions.
+It is removed when the timeline is archived, and the fence stays: everything older than
+`archived_before` is decided. A marker counts only when the fence is checked *after* the marker is
+durable: a later rollback reads it.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ _PENDING_ENDINGS = (".requested", ".inflight")
 
 
 def is_fenced(storage: Storage, instant: InstantTime) -> bool:
-    """True once the instant is decided, either way: nothing may be added to it any more."""
+    """Return True once the instant is decided, either way: nothing may be added to it."""
     return decisions.is_settled(storage, checked_instant(instant))
 
 
 def refuse_fenced(storage: Storage, instant: InstantTime) -> None:
-    """Look whether markers may still be added to the instant. Raises InstantRolledBack when the
+    """Check that markers may still be added to the instant. Raises InstantRolledBack when the
     instant is decided.
     """
     if is_fenced(storage, instant):
@@ -33,7 +34,9 @@ def refuse_fenced(storage: Storage, instant: InstantTime) -> None:
 
 
 def is_settled(storage: Storage, instant: InstantTime) -> bool:
-    """True when markers may go: decided by us, or no longer pending for a foreign writer."""
+    """Return True when markers may be deleted: decided by us, or no longer pending for a foreign
+    writer.
+    """
     if is_fenced(storage, instant):
         return True
     names = [

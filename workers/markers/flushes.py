@@ -1,8 +1,8 @@
 """Marker files on storage that does not append: each flush is an object of its own.
 
 Rewriting a file would cost more with every marker that it holds already. When there are more than
-`OBJECTS_MAX` they are folded into one: that one is durable before the others go, and readers take
-the union, so nobody ever sees fewer markers.
+`OBJECTS_MAX` they are folded into one: that one is durable before the others are deleted, and
+readers take the union, so no reader ever sees fewer markers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class FlushObjects:
         """About how many there are of each kind."""
 
     def load(self) -> None:
-        """Numbers go on behind what stands there."""
+        """Continue the numbers behind the stored objects."""
         numbers = [
             int(numbered[1])
             for file in self._storage.list_files(self._directory)
@@ -44,7 +44,7 @@ class FlushObjects:
         self._objects = dict.fromkeys(("MARKERS", "REQUESTS"), len(numbers))
 
     def put(self, path_of: Callable[[int], str], content: bytes) -> int:
-        """The number of the object that holds `content` now."""
+        """Return the number of the object that holds `content` now."""
         number = self._placed(path_of, content)
         kind = path_of(number).rpartition("/")[2].rstrip("0123456789")
         self._objects[kind] = self._objects.get(kind, 0) + 1
@@ -56,7 +56,7 @@ class FlushObjects:
         return number
 
     def _placed(self, path_of: Callable[[int], str], content: bytes) -> int:
-        """Under the next number that no other server has taken."""
+        """Put the content under the next number that no other server has used."""
         for number in itertools.islice(self._numbers, _TAKEN_MAX):
             if self._storage.put_if_absent(path_of(number), content):
                 return number
@@ -81,5 +81,5 @@ class FlushObjects:
 
 
 def text_of(lines: Sequence[str]) -> bytes:
-    """The lines in UTF-8, each ended by a newline; empty for no lines."""
+    """Encode the lines in UTF-8, each ended by a newline; empty for no lines."""
     return "\n".join((*lines, "")).encode()

@@ -1,9 +1,9 @@
-"""Which request created which marker, so that a repeated request is answered as the first time.
+"""The requests that created each marker, so that a repeated request is answered as the first time.
 
-`REQUESTS<i>` stands beside `MARKERS<i>` and grows with it, a line per request: a sequence number,
-the request's id (empty where it has none) and the names that it created, between tabs. Readers of
-markers pass these files over. An answer is given when both are durable. So a marker that no line
-speaks of was promised to nobody, and whoever asks for it first created it.
+`REQUESTS<i>` is next to `MARKERS<i>` and grows with it, a line per request: a sequence number, the
+request's id (empty if it has none) and the names that it created, between tabs. Readers of markers
+skip these files. An answer is given when both are durable. So a marker without a line was never
+acknowledged, and the next request for it created it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SEPARATOR = "\t"  # In no marker's name and in no request's id.
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one request created."""
+    """The names that one request created."""
 
     request_id: str | None
     names: list[str]
@@ -31,7 +31,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """What the REQUESTS<i> files of one marker directory say."""
+    """The contents of the REQUESTS<i> files of one marker directory."""
 
     creators: Mapping[str, str | None] = field(default_factory=dict)
     """Name to the id of the request that created it; its marker may have been lost in a crash."""
@@ -40,7 +40,7 @@ class Journal:
 
 
 def requests_file(instant: InstantTime, index: int) -> str:
-    """The path of REQUESTS<index>, relative to the table."""
+    """Return the path of REQUESTS<index>, relative to the table."""
     return f"{markers_directory(instant)}/REQUESTS{index}"
 
 
@@ -50,7 +50,7 @@ def is_requests_file(name: str) -> bool:
 
 
 def lines(sequence: int, requests: Iterable[Request]) -> list[str]:
-    """One line per request, without its newline."""
+    """Format a line per request, without its newline."""
     return [
         _SEPARATOR.join((str(sequence), request.request_id or "", *request.names))
         for request in requests
@@ -58,7 +58,7 @@ def lines(sequence: int, requests: Iterable[Request]) -> list[str]:
 
 
 def read_journal(storage: Storage, instant: InstantTime) -> Journal:
-    """A half last line is dropped: nobody was answered on its strength."""
+    """Read the journal. A half last line is dropped: no answer was based on it."""
     paths = [
         info.path
         for info in storage.list_files(markers_directory(instant))

@@ -46,7 +46,9 @@ _DIRECTORY = re.compile(
 
 
 class IOType(StrEnum):
-    """How the data file comes to be. Log files of table version 8 and above are CREATE as well."""
+    """The kind of write to the data file. Log files of table version 8 and above are CREATE as
+    well.
+    """
 
     CREATE = "CREATE"
     MERGE = "MERGE"
@@ -68,7 +70,7 @@ class Marker:
 
     @property
     def name(self) -> str:
-        """As it is stored and sent: `<partition>/<data file>.marker.<CREATE, MERGE or APPEND>`."""
+        """The stored and sent form: `<partition>/<data file>.marker.<CREATE, MERGE or APPEND>`."""
         return f"{self.data_path}{_EXTENSION}{self.io_type}"
 
     @property
@@ -80,35 +82,39 @@ class Marker:
 
 
 def parse_marker(text: str) -> Marker:
-    """The marker of this name. Raises InvalidInput when it breaks the grammar."""
+    """Parse the name of a marker. Raises InvalidInput when it breaks the grammar."""
     match = _matched(text)
     return Marker(match["partition"] or "", match["file"], IOType(match["io"]))
 
 
 def checked_name(text: str) -> str:
-    """`text` itself when it names a marker, for those who handle thousands. Raises InvalidInput."""
+    """Return `text` if it names a marker, without an object per marker. Raises InvalidInput."""
     _matched(text)
     return text
 
 
 def is_marker_name(text: str) -> bool:
-    """True where `parse_marker` would not raise."""
+    """Return True if `parse_marker` would not raise."""
     return _match(text) is not None
 
 
 def markers_directory(instant: InstantTime) -> str:
-    """Relative to the table. Raises InvalidInput when `instant` is not an instant time."""
+    """Return the path relative to the table. Raises InvalidInput when `instant` is not an instant
+    time.
+    """
     return MARKERS.file(checked_instant(instant))
 
 
 def markers_directory_path(location: str, instant: InstantTime) -> str:
-    """The absolute directory that Hudi's clients send as `markerdirpath`."""
+    """Return the absolute directory that Hudi's clients send as `markerdirpath`."""
     return f"{normal_location(location)}/{markers_directory(instant)}"
 
 
 @lru_cache(maxsize=1_024)
 def parse_markers_directory(text: str) -> tuple[str, InstantTime]:
-    """Table location and instant of a `markerdirpath`. Raises InvalidInput outside the grammar."""
+    """Return table location and instant of a `markerdirpath`. Raises InvalidInput outside the
+    grammar.
+    """
     path = re.sub(r"\Afile:(?://)?(?=/)", "", text)  # Hadoop writes a local path in this way.
     match = _DIRECTORY.match(path) if len(path) <= 2 * _NAME_BYTES_MAX else None
     if match is None:
@@ -117,9 +123,10 @@ def parse_markers_directory(text: str) -> tuple[str, InstantTime]:
 
 
 def normal_location(location: str) -> str:
-    """One spelling per location, by text alone: a token and a request speak of the same table.
+    """Return the only spelling of a location, by text alone: a token and a request must name the
+    same table.
 
-    Raises InvalidInput for a bucket's location that is none.
+    Raises InvalidInput for an invalid location of a bucket.
     """
     if is_bucket_location(location):
         return bucket_place(location).location
@@ -127,12 +134,14 @@ def normal_location(location: str) -> str:
 
 
 def is_instant(text: str) -> bool:
-    """True for an instant time of 17 digits (milliseconds) or of 14 (seconds, older tables)."""
+    """Return True for an instant time of 17 digits (milliseconds) or of 14 (seconds, older
+    tables).
+    """
     return _INSTANT.match(text) is not None
 
 
 def checked_instant(text: str) -> InstantTime:
-    """`text` itself. Raises InvalidInput."""
+    """Check and return `text`. Raises InvalidInput."""
     if not is_instant(text):
         raise InvalidInput("not an instant time", instant=ascii(text[:40]))
     return text
@@ -146,7 +155,7 @@ def _matched(text: str) -> re.Match[str]:
 
 
 def _match(text: str) -> re.Match[str] | None:
-    # Hudi cuts at the first ".marker", we at the last: a name where the two differ is nobody's.
+    # Hudi cuts at the first ".marker", we at the last: a name where the two differ is invalid.
     match = _NAME.match(text) if text.count(_EXTENSION) == 1 else None
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""HTTP requests and responses as values: what `wire` reads and writes, without its connections."""
+"""HTTP requests and responses as values, for the connections of `wire`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Request:
 
 @dataclass(slots=True)
 class Response:
-    """JSON. Not changed after it was sent, and may be sent many times."""
+    """A response in JSON. Not changed after it was sent, and may be sent many times."""
 
     body: bytes
     status: int = 200
@@ -42,7 +42,9 @@ class Response:
     _open: bytes = field(default=b"", init=False)
 
     def encoded(self, *, closes: bool) -> bytes:
-        """The bytes to send; `closes` says so to the peer. Kept, unless it closes."""
+        """Return the bytes to send; `closes` announces the end to the peer. Kept, unless it
+        closes.
+        """
         if closes:
             return self._encoded(closes=True)
         if not self._open:
@@ -64,7 +66,7 @@ Reply = Callable[[Response], None]
 
 
 class NotServed(InvalidInput):
-    """What came is no request of ours; the connection ends with the answer."""
+    """An invalid request; the connection ends with the answer."""
 
     code = "http"
 
@@ -74,7 +76,7 @@ class NotServed(InvalidInput):
 
 
 def parameters(text: str) -> dict[str, str]:
-    """What a query or a form says, by name; of several with one name the last counts. Raises
+    """Parse a query or a form to values by name; of several with one name the last counts. Raises
     InvalidInput.
     """
     parameters_by_name: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""From settings to a writer of markers, on a driver as on an executor."""
+"""The choice of a marker writer by settings, on a driver as on an executor."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ def open_markers(
     retry_window_s: float = RETRY_WINDOW_S,
     ports: Ports | None = None,
 ) -> MarkerWriter:
-    """The writer that `settings` ask for; without a server's address direct, with a hint.
+    """Open the writer that `settings` require; without a server's address direct, with a hint.
 
-    A server that is named but away is an error, after the retry window: markers of one instant in
-    two places are readable, but a writer that silently went another way than it was told is not
-    what anybody wants to find out later.
+    A configured server that is away is an error, after the retry window: markers of one instant in
+    two places are readable, but a writer must not silently differ from its settings.
     """
     if settings.kind == MarkerKind.DIRECT:
         return DirectMarkers(storage, instant)

@@ -1,7 +1,7 @@
-"""The marker server as a process of somebody who supervises it: start, look, drain, stop.
+"""The marker server as a supervised process: start, probe, drain, stop.
 
-A server that runs is the one that answers on its port; a pid is only signalled while its command
-line says that it is a marker server on that port, because pids are used again.
+The running server is the one that answers on its port; a pid is only signalled while its command
+line is that of a marker server on that port, because pids are reused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LOOPBACK = "127.0.0.1"
 _POLL_S = 0.05
 # The server needs nothing else of ours, least of all other processes' secrets.
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "VIRTUAL_ENV")
-# By these a node finds what belongs to it, also when nobody supervises it any more.
+# A node finds its processes by these, even if no supervisor is left.
 _NODE = ("SLUICE_HOME", "SLUICE_NODE")
 _LOGS = (FORMAT_VARIABLE, LEVEL_VARIABLE, TRACES_VARIABLE)
 _STOP_POINTS = ("SLUICE_ALLOW_STOP_POINTS", "SLUICE_STOP_POINTS")
@@ -41,7 +41,7 @@ _COVERAGE = ("COVERAGE_PROCESS_CONFIG",)  # `make coverage` sees which lines of 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What `/health` answers, which needs no token."""
+    """The answer of `/health`, which needs no token."""
 
     status: str
     """`ok` or `draining`."""
@@ -50,7 +50,7 @@ class Health:
 
 
 def server_url(port: int) -> str:
-    """The URL of a server on this machine, without a slash at its end."""
+    """Return the URL of a server on this machine, without a slash at its end."""
     return f"http://{_LOOPBACK}:{port}"
 
 
@@ -74,7 +74,9 @@ def start_server(
     log_path: str | Path,
     options: Sequence[str] = (),
 ) -> int:
-    """Start a server in its own process group; returns at once, `probe` says when it answers."""
+    """Start a server in its own process group. Returns immediately; `probe` checks when it
+    answers.
+    """
     command = server_command(host=host, port=port, roots=roots, options=options)
     environment = {
         name: value
@@ -96,13 +98,13 @@ def start_server(
             cwd=_SOURCE_ROOT,
             start_new_session=True,
         )
-    # Nobody waits for it through this object: supervision is by pid, from any process.
+    # No code waits for it through this object: supervision is by pid, from any process.
     process.returncode = 0
     return process.pid
 
 
 def probe(url: str, timeout_s: float) -> Health | None:
-    """What the server at `url` says of itself; None when nothing sensible answers in time."""
+    """Return the health of the server at `url`; None without a valid answer in time."""
     health = _answer_of(url, "GET", "/health", token=None, timeout_s=timeout_s)
     match health:
         case {"status": str(status), "pid": int(pid), "since_ms": int(since_ms)}:
@@ -112,7 +114,7 @@ def probe(url: str, timeout_s: float) -> Health | None:
 
 
 def await_health(url: str, timeout_s: float, *, clock: Clock | None = None) -> Health | None:
-    """The first answer of a server that is starting; None when there was none in time."""
+    """Return the first answer of a server that is starting; None when there was none in time."""
     clock = clock or SystemClock()
     deadline_s = clock.monotonic_s() + timeout_s
     while (health := probe(url, timeout_s=1.0)) is None:
@@ -123,29 +125,29 @@ def await_health(url: str, timeout_s: float, *, clock: Clock | None = None) -> H
 
 
 def sample(url: str, secret: str, timeout_s: float) -> Mapping[str, object] | None:
-    """The server's `/metrics`; None when it does not answer."""
+    """Return the server's `/metrics`; None when it does not answer."""
     return _answer_of(url, "GET", "/metrics", token=mint_admin_token(secret), timeout_s=timeout_s)
 
 
 def drain(url: str, secret: str, timeout_s: float) -> bool:
-    """Make the server refuse creates and flush; True when nothing waits there any more."""
+    """Make the server refuse creates and flush; True when no request waits there."""
     token = mint_admin_token(secret)
     answer = _answer_of(url, "POST", "/drain", token=token, timeout_s=timeout_s)
     return answer is not None and answer.get("drained") is True
 
 
 def is_server(pid: int, *, port: int) -> bool:
-    """True while `pid` is a running marker server on that port."""
+    """Return True while `pid` is a running marker server on that port."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
     except OSError:
         return False
-    # A zombie has no command line any more.
+    # A zombie no longer has a command line.
     return _MODULE in words and ("--port", str(port)) in itertools.pairwise(words)
 
 
 def stop(pid: int, *, port: int, timeout_s: float = 10.0, clock: Clock | None = None) -> bool:
-    """End the server, by force if need be; False when `pid` is no marker server on `port`."""
+    """End the server, by force if needed; False when `pid` is not a marker server on `port`."""
     if not is_server(pid, port=port):
         _reap(pid)
         return False

@@ -1,8 +1,8 @@
-"""Which marker directories this server may touch, and its memory of each.
+"""The marker directories that this server may touch, and its memory of each.
 
-A table must lie strictly below one of the roots, in a directory after every symbolic link is
-followed; and the marker directory must be where the table says, not a link to elsewhere. Blocking
-calls run in the pool.
+A table must be strictly below one of the roots, in a directory after every symbolic link is
+followed; and the marker directory must be where the table requires it, not a link to elsewhere.
+Blocking calls run in the pool.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class OutsideRoots(LakehouseError):
 
 
 class MarkerDirectories:
-    """The directories that were asked for, at most 1000; iterated in order of use, idlest first."""
+    """The requested directories, at most 1000; iterated in order of use, idlest first."""
 
     def __init__(
         self,
@@ -64,17 +64,17 @@ class MarkerDirectories:
         return iter(tuple(self._known.values()))
 
     def known(self, location: str, instant: InstantTime) -> MarkerDirectory | None:
-        """What `find` gave a moment ago; None when somebody has to look again."""
+        """Return the recent result of `find`; None when it must be checked again."""
         directory, seen_s = self._seen.get((location, instant), (None, 0.0))
         return directory if self._clock.monotonic_s() < seen_s + _TRUSTED_S else None
 
     async def find(self, location: str, instant: InstantTime) -> MarkerDirectory:
-        """The directory's memory, once it is sure where the path leads; storage is not changed.
+        """Return the directory's memory, once its real path is checked; storage is not changed.
         Raises OutsideRoots, TableNotFound, InvalidInput, MarkerServerBusy.
         """
         key = location, instant
         if key not in self._looks:
-            # Whoever asks meanwhile hears the same answer: thousands do when a second is over.
+            # Concurrent callers get the same answer: thousands ask when a second is over.
             self._looks[key] = asyncio.create_task(self._look(location, instant))
         return await asyncio.shield(self._looks[key])
 
@@ -114,7 +114,7 @@ class MarkerDirectories:
             await directory.finish()
 
     def _make_room(self) -> None:
-        """Memory is a cache: what is forgotten is loaded again."""
+        """Forget idle directories: memory is a cache, and is loaded again."""
         if len(self._known) < _DIRECTORIES_MAX:
             return
         idle = next((key for key, found in self._known.items() if found.is_idle), None)
@@ -130,7 +130,7 @@ class MarkerDirectories:
         return table
 
     def _checked(self, location: str, instant: InstantTime) -> str:
-        """What may have changed since. Nothing in a bucket leads elsewhere."""
+        """Check again what may have changed. A bucket has no links."""
         resolved = resolved_location(location)
         if not any(lies_under(resolved, root) for root in self._roots):
             raise OutsideRoots("table is outside the configured roots", location=location)
@@ -139,7 +139,7 @@ class MarkerDirectories:
         table = Path(resolved)
         if not (table / HOODIE).is_dir():
             raise TableNotFound("no table at this location", location=location)
-        wanted = table / markers_directory(instant)
-        if Path(os.path.realpath(wanted)) != wanted:
+        expected_path = table / markers_directory(instant)
+        if Path(os.path.realpath(expected_path)) != expected_path:
             raise InvalidInput("marker directory leads elsewhere", location=location)
         return resolved

@@ -1,4 +1,4 @@
-"""What a marker request says, in its query and its body; what breaks the grammar is refused."""
+"""The fields of a marker request, in its query and its body; an invalid field is rejected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 
 
 def parameters_of(request: Request) -> dict[str, str]:
-    """From the query, where Hudi's clients put them, or a form; the query has the last word.
+    """Parse the query, where Hudi's clients put them, or a form; the query takes precedence.
 
     Raises InvalidInput.
     """
@@ -25,7 +25,9 @@ def parameters_of(request: Request) -> dict[str, str]:
 
 
 def request_id_of(query: dict[str, str]) -> str | None:
-    """The id that a request keeps over its attempts, None without one. Raises InvalidInput."""
+    """Return the id that a request keeps over its attempts, None without one. Raises
+    InvalidInput.
+    """
     request_id = query.get("requestid") or None
     if request_id is not None and not _REQUEST_ID.match(request_id):
         raise InvalidInput("requestid is not 1 to 64 letters, digits, dots or dashes")
@@ -33,7 +35,7 @@ def request_id_of(query: dict[str, str]) -> str | None:
 
 
 def body_text(request: Request) -> str:
-    """The body as UTF-8. Raises InvalidInput."""
+    """Return the body as UTF-8. Raises InvalidInput."""
     try:
         return request.body.decode()
     except UnicodeDecodeError as error:
@@ -41,7 +43,7 @@ def body_text(request: Request) -> str:
 
 
 def listed_names(body: str) -> list[str]:
-    """A JSON list, or one name a line; one bad name refuses all. Raises InvalidInput."""
+    """Parse a JSON list, or one name a line; one bad name rejects all. Raises InvalidInput."""
     if body.lstrip().startswith("["):
         try:
             listed = read_json(body)

@@ -1,14 +1,14 @@
-"""Who dooms a write that still runs: the rule, and the look at storage that it is applied to.
+"""Early conflicts of a running write: the rule, and the search on storage that applies it.
 
-A writer gives way to a rival that writes the same file groups if the rival is alive and **older**,
-or has completed since the writer began; to nobody else. So the oldest of any writers that meet is
-doomed by none of them unless one has committed: some writer always survives, however the looks
-interleave (invariant EC3). A rival is alive while its heartbeat is within the bound that it names
-itself and its instant is pending and not decided to be rolled back. Plans of table services give
-way to writers, as in Hudi: only what they completed counts.
+A writer loses to a rival that writes the same file groups if the rival is alive and **older**, or
+has completed since the writer began; to no other. So the oldest of any conflicting writers loses to
+none of them unless one has committed: some writer always survives, however the searches interleave
+(invariant EC3). A rival is alive while its heartbeat is within the bound that it sets itself and
+its instant is pending and not decided to be rolled back. Plans of table services lose to writers,
+as in Hudi: only what they completed counts.
 
-Order: heartbeats, then markers, then the timeline. A rival that commits in between is gone from
-the first or pending no more in the last, and then it is among the completed ones.
+Order: heartbeats, then markers, then the timeline. A rival that commits in between is missing in
+the first or no longer pending in the last, and then it is among the completed ones.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ _log = logging.getLogger(__name__)
 def claims_of(
     instant: InstantTime, markers: Iterable[Marker], writer: str | None = None
 ) -> WriteSet:
-    """What the markers say about the instant's file groups; names of no data file say nothing."""
+    """Build the write set of the instant's markers; names that are not of data files are
+    ignored.
+    """
     based: set[FileGroupKey] = set()
     logged: set[FileGroupKey] = set()
     for marker in markers:
@@ -58,7 +60,7 @@ def claims_of(
 
 
 class RivalSearch:
-    """Looks for whoever dooms one instant, again and again; remembers what cannot change."""
+    """A repeated search for rivals that win against one instant; remembers what cannot change."""
 
     def __init__(
         self, storage: Storage, instant: InstantTime, settings: EarlyDetection, clock: Clock
@@ -75,33 +77,35 @@ class RivalSearch:
         self._completed: dict[InstantTime, WriteSet] = {}
 
     def find(self, ours: WriteSet) -> Conflict | None:
-        """The conflict with the oldest rival that dooms us. Raises whatever storage raises."""
+        """Return the conflict with the oldest rival that wins. Raises whatever storage raises."""
         if not ours.file_groups:
             return None
-        met = self._live_met(ours)
-        if not met and not self._settings.checks_commits:
+        conflicts = self._live_met(ours)
+        if not conflicts and not self._settings.checks_commits:
             return None
         timeline = Timeline.load(self._storage, self._layout)
-        for conflict in met:
+        for conflict in conflicts:
             if conflict.rival is not None and self._is_running(timeline, conflict.rival):
                 return conflict
         return self._completed_met(ours, timeline) if self._settings.checks_commits else None
 
     def _live_met(self, ours: WriteSet) -> list[Conflict]:
-        """Oldest rival first."""
+        """Return conflicts with live rivals, oldest rival first."""
         now_ms = self._clock.now_ms()
         live = {
             beat.instant: beat
             for beat in read_heartbeats(self._storage)
             if beat.instant < self._instant and not beat.is_expired(now_ms)
         }
-        self._claimed = {one: names for one, names in self._claimed.items() if one in live}
+        self._claimed = {
+            instant: names for instant, names in self._claimed.items() if instant in live
+        }
         conflicts = (self._met(ours, live[instant]) for instant in sorted(live))
         return [conflict for conflict in conflicts if conflict is not None]
 
     def _met(self, ours: WriteSet, rival: Heartbeat) -> Conflict | None:
-        known = self._claimed.get(rival.instant, frozenset())
-        names = known | set(read_names(self._storage, rival.instant).all())
+        claimed = self._claimed.get(rival.instant, frozenset())
+        names = claimed | set(read_names(self._storage, rival.instant).all())
         self._claimed[rival.instant] = names
         theirs = claims_of(rival.instant, map(parse_marker, names), rival.writer)
         return self._doomed_by(ours, theirs, "are being written by an older writer")
@@ -133,7 +137,9 @@ class RivalSearch:
         return instant.completed_at > self._instant
 
     def _write_set(self, instant: Instant) -> WriteSet | None:
-        """None when it has been archived or taken back since the timeline was listed."""
+        """Return the write set; None when it was archived or rolled back since the timeline was
+        listed.
+        """
         if instant.requested_at not in self._completed:
             try:
                 metadata = read_commit_metadata(self._storage.read(self._layout.path(instant)))

@@ -102,7 +102,7 @@ class MarkerServer:
         }
 
     def answer(self, request: Request, reply: Reply) -> None:
-        """To every request; a failure of ours is an answer too, or its asker would wait."""
+        """Answer every request; an internal failure is an answer too, or its caller would wait."""
         if request.path == _CREATE and request.method == "POST" and self._submitted(request, reply):
             return
         task = asyncio.create_task(self._answer(request, reply))
@@ -114,7 +114,7 @@ class MarkerServer:
             response = await self._response(request)
         except (OSError, LakehouseError) as error:
             response = self._refusal(error)
-        except Exception:  # noqa: BLE001 # Logged, and the asker is told.
+        except Exception:  # noqa: BLE001 # Logged, and answered.
             _log.exception("request failed: path=%s", request.path)
             response = _json({"error": "internal error", "code": "internal"}, status=500)
         reply(response)
@@ -128,8 +128,8 @@ class MarkerServer:
         return await handler(request)
 
     def _submitted(self, request: Request, reply: Reply) -> bool:
-        """One marker of a directory that is known and watches for no rivals, which is nearly all
-        that ever comes: joined to its batch here and now. False leaves it to `create`.
+        """Try to join one marker to its batch now, if its directory is known and has no detector,
+        as for nearly all requests. False leaves it to `create`.
         """
         started_s = self._clock.monotonic_s()
 
@@ -154,8 +154,8 @@ class MarkerServer:
             return True
 
     def admit(self, request: Request) -> str:
-        """Before memory is kept for a large body: what the head alone says of who sends it. The
-        table whose share of that memory it takes, whatever the instant.
+        """Check the head of a request before memory is kept for its large body. Returns the table
+        whose share of memory it uses, for any instant.
 
         Raises LakehouseError.
         """
@@ -171,17 +171,18 @@ class MarkerServer:
         return location
 
     def refusal(self, error: LakehouseError) -> Response:
-        """What ends a connection."""
+        """Build the response that ends a connection."""
         if not isinstance(error, NotServed):
             return self._refusal(error)
         self._statistics.requests["invalid"] += 1
         return _json({"error": error.message, "code": error.code}, status=error.status)
 
     async def create(self, request: Request) -> Response:
-        """`markername` becomes a marker of `markerdirpath`: body true when this request created it.
+        """Create the marker `markername` of `markerdirpath`: the body is true when this request
+        created it.
 
-        False says that it exists, or that a rival wins; the header X-Hudi-Marker-Result says which.
-        Raises LakehouseError, which `answer` makes a status of.
+        False means that it exists, or that a rival wins; the header X-Hudi-Marker-Result
+        distinguishes them. Raises LakehouseError, which `answer` converts to a status.
         """
         started_s = self._clock.monotonic_s()
         query = parameters_of(request)
@@ -193,13 +194,13 @@ class MarkerServer:
             self._statistics.requests["conflict"] += 1
             return _json(False, result="conflict")
         self._statistics.answered((self._clock.monotonic_s() - started_s) * 1000)
-        # Hudi's clients look at the body alone, where false is "exists" and "conflict" in one.
+        # Hudi's clients read the body alone, where false is "exists" and "conflict" in one.
         return _CREATED[result]
 
     async def create_all(self, request: Request) -> Response:
-        """The names in the body, a JSON list or one a line, become markers; a JSON list with
-        `created` or `exists` for each, in the same order. Raises LakehouseError; ours, not part of
-        Hudi's surface.
+        """Create markers for the names in the body, a JSON list or one a line; returns a JSON list
+        with `created` or `exists` for each, in the same order. Raises LakehouseError; ours, not
+        part of Hudi's surface.
         """
         started_s = self._clock.monotonic_s()
         query = request.query()
@@ -210,25 +211,27 @@ class MarkerServer:
         return _json(results, result="created" if "created" in results else "exists")
 
     async def all(self, request: Request) -> Response:
-        """A JSON list of the names of all markers in `markerdirpath`, sorted."""
+        """Return a JSON list of the names of all markers in `markerdirpath`, sorted."""
         return _json(await self._stored(request))
 
     async def create_and_merge(self, request: Request) -> Response:
-        """As `all`, without those of log files that were appended to (APPEND)."""
+        """Return the list of `all`, without those of log files that were appended to (APPEND)."""
         return _json([name for name in await self._stored(request) if not _is_append(name)])
 
     async def append(self, request: Request) -> Response:
-        """As `all`, only those of log files that were appended to (APPEND)."""
+        """Return those in the list of `all` of log files that were appended to (APPEND)."""
         return _json([name for name in await self._stored(request) if _is_append(name)])
 
     async def directory_exists(self, request: Request) -> Response:
-        """Body true where storage has the directory `markerdirpath`, whatever it holds."""
+        """Return body true if storage has the directory `markerdirpath`, even an empty one."""
         directory = await self._find(request, request.query())
         self._statistics.requests["read"] += 1
         return _json(await self._in_pool(_exists, directory))
 
     async def delete_directory(self, request: Request) -> Response:
-        """Only for a settled instant: the markers of a pending one are all that a rollback has."""
+        """Delete the directory of a settled instant: the markers of a pending one are all that a
+        rollback has.
+        """
         directory = await self._find(request, parameters_of(request))
         self._statistics.requests["deleted"] += 1
         if not await self._in_pool(_is_settled, directory):
@@ -237,7 +240,7 @@ class MarkerServer:
         return _json(await self._in_pool(_delete, directory))
 
     async def health(self, request: Request) -> Response:
-        """`status` (`ok` or `draining`), `pid`, and `since_ms`; needs no token."""
+        """Return `status` (`ok` or `draining`), `pid`, and `since_ms`; needs no token."""
         return _json(
             {
                 "status": "draining" if self._is_draining else "ok",
@@ -247,7 +250,9 @@ class MarkerServer:
         )
 
     async def metrics(self, request: Request) -> Response:
-        """Counters of the process and of each directory. Raises TokenMissing, TokenRefused."""
+        """Return counters of the process and of each directory. Raises TokenMissing,
+        TokenRefused.
+        """
         self._access.check_admin(request)
         directories = list(self._directories)
         return _json(
@@ -275,8 +280,8 @@ class MarkerServer:
     async def _find(self, request: Request, query: dict[str, str]) -> MarkerDirectory:
         location, instant = parse_markers_directory(query.get("markerdirpath", ""))
         self._access.check(request, location, instant)
-        known = self._directories.known(location, instant)
-        return known or await self._directories.find(location, instant)
+        directory = self._directories.known(location, instant)
+        return directory or await self._directories.find(location, instant)
 
     async def _create(
         self, directory: MarkerDirectory, names: Sequence[str], query: dict[str, str]
@@ -294,7 +299,9 @@ class MarkerServer:
         return results
 
     async def _stored(self, request: Request) -> list[str]:
-        """Read from storage, not from memory: others may have written or deleted there as well."""
+        """List the names on storage, not in memory: others may have written or deleted there as
+        well.
+        """
         directory = await self._find(request, request.query())
         self._statistics.requests["read"] += 1
         return await self._in_pool(_names, directory)

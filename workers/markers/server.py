@@ -64,7 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 async def serve(server: MarkerServer, host: str, port: int) -> None:
-    """Until SIGTERM or SIGINT, then answer what waits. Raises OSError when it cannot listen."""
+    """Serve until SIGTERM or SIGINT, then answer waiting requests. Raises OSError when it cannot
+    listen.
+    """
     http = HttpServer(
         server.answer,
         server.refusal,
@@ -91,7 +93,7 @@ def build_server(
     clock: Clock | None = None,
     open_storage: Callable[[Any], Storage] = open_storage,
 ) -> MarkerServer:
-    """A server with its thread pools, which listens nowhere yet: `serve` does that."""
+    """Build a server with its thread pools, which `serve` makes listen."""
     clock = clock or SystemClock()
     statistics = Statistics(since_ms=clock.now_ms())
     pool = ThreadPoolExecutor(_POOL_THREADS, thread_name_prefix="storage")
@@ -143,7 +145,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _checked(arguments: argparse.Namespace) -> tuple[str | None, str | None]:
-    """What is wrong in one line, or None, and the secret."""
+    """Return what is wrong in one line, or None, and the secret."""
     secret = os.environ.pop(arguments.secret_env, "") or None
     if secret is None and not arguments.allow_unauthenticated_loopback:
         return f"{arguments.secret_env} is not set", None
@@ -164,7 +166,7 @@ def _wrong_with(root: str) -> str | None:
         try:
             bucket_place(root)
         except InvalidInput as error:
-            return f"root is no place in a bucket: {error}"
+            return f"root is not a place in a bucket: {error}"
         return None
     return None if Path(root).is_dir() else f"root is no directory: {root}"
 

@@ -8,7 +8,7 @@ _LATENCIES_KEPT = 2_000
 
 
 class Statistics:
-    """Grows only; `since_ms` (UTC) says since when."""
+    """Counters that only grow, since `since_ms` (UTC)."""
 
     def __init__(self, *, since_ms: int) -> None:
         self.since_ms = since_ms
@@ -29,12 +29,12 @@ class Statistics:
         self._batch_sizes[max(1, size).bit_length() - 1] += 1
 
     def answered(self, latency_ms: float) -> None:
-        """Keep how long a create took, in ms; the last 2000 make the percentiles."""
+        """Record how long a create took, in ms; the last 2000 make the percentiles."""
         self._latencies_ms.append(latency_ms)
 
     def summary(self) -> dict[str, object]:
-        """For `/metrics`, ready for JSON: batch sizes by ranges of powers of two such as `4-7`,
-        latencies as percentiles in ms, None before the first.
+        """Return the statistics for `/metrics`, ready for JSON: batch sizes by ranges of powers of
+        two such as `4-7`, latencies as percentiles in ms, None before the first.
         """
         latencies = sorted(self._latencies_ms)
         return {

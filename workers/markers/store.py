@@ -1,8 +1,8 @@
 """Marker directories on storage: one empty file per marker, or MARKERS<i> files of many lines.
 
-Readers take the union of whatever is there and never fail on damage: a torn last line was never
-acknowledged and is dropped, a missing MARKERS.type is inferred, empty, doubled and unparsable
-lines are skipped. Appending never rewrites.
+Readers take the union of all files and never fail on damage: a torn last line was never
+acknowledged and is dropped, a missing MARKERS.type is inferred, empty, doubled and unparsable lines
+are skipped. Appending never rewrites.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TAIL_BYTES = 4_096  # More than the longest name; of longer lines this much wil
 
 @dataclass(frozen=True, slots=True)
 class StoredNames:
-    """What one marker directory holds."""
+    """The names in one marker directory."""
 
     by_file: Mapping[int, tuple[str, ...]]
     """Per number of a MARKERS<i> file, in the order written."""
@@ -44,22 +44,24 @@ class StoredNames:
 
     @property
     def are_some_lost(self) -> bool:
-        """Files of names are numbered from 0 on, and the type comes before the first of them."""
+        """True if files are missing: they are numbered from 0 on, and the type comes before the
+        first.
+        """
         numbers = sorted(self.by_file)
         return numbers != list(range(len(numbers))) or (bool(numbers) and not self.has_type)
 
     def all(self) -> tuple[str, ...]:
-        """Every name of either layout, sorted, each once."""
+        """Return all names of either layout, sorted, each once."""
         return tuple(sorted({*self.direct, *(n for names in self.by_file.values() for n in names)}))
 
 
 def read_markers(storage: Storage, instant: InstantTime) -> tuple[Marker, ...]:
-    """Every marker of the instant, sorted, each once, from either layout or both."""
+    """Return all markers of the instant, sorted, each once, from either layout or both."""
     return tuple(sorted(parse_marker(name) for name in read_names(storage, instant).all()))
 
 
 def read_names(storage: Storage, instant: InstantTime) -> StoredNames:
-    """The instant's marker names by where they stand; empty when it has no marker directory."""
+    """Return the instant's marker names by their file; empty when it has no marker directory."""
     directory = markers_directory(instant)
     direct: list[str] = []
     has_type = False
@@ -78,20 +80,20 @@ def read_names(storage: Storage, instant: InstantTime) -> StoredNames:
 
 
 def has_markers_directory(storage: Storage, instant: InstantTime) -> bool:
-    """True while the instant has a marker directory, even one without markers."""
+    """Return True while the instant has a marker directory, even one without markers."""
     return markers_directory(instant) in storage.list_directories(MARKERS.path)
 
 
 def files_of_markers(storage: Storage, instant: InstantTime) -> list[str]:
-    """Paths of all that stands in the instant's marker directory, for whoever may take away only
-    what he has seen.
+    """Return paths of all files in the instant's marker directory, for callers that may delete only
+    files that they have seen.
     """
     return [info.path for info in storage.list_tree(markers_directory(instant))]
 
 
 def delete_markers(storage: Storage, instant: InstantTime) -> None:
-    """Remove the instant's marker directory; absent is fine. Only of an instant that is decided:
-    nobody else has markers there that count.
+    """Remove the instant's marker directory; absent is fine. Only for a decided instant: no other
+    writer has markers there that count.
     """
     for _ in range(_DELETE_ATTEMPTS - 1):
         try:
@@ -104,23 +106,23 @@ def delete_markers(storage: Storage, instant: InstantTime) -> None:
 
 
 def pending_marker_instants(storage: Storage) -> tuple[InstantTime, ...]:
-    """Instants that have a marker directory, sorted."""
+    """List instants that have a marker directory, sorted."""
     names = (path.rpartition("/")[2] for path in storage.list_directories(MARKERS.path))
     return tuple(sorted(name for name in names if is_instant(name)))
 
 
 def markers_file(instant: InstantTime, index: int) -> str:
-    """The path of MARKERS<index>, relative to the table."""
+    """Return the path of MARKERS<index>, relative to the table."""
     return f"{markers_directory(instant)}/MARKERS{index}"
 
 
 def type_file(instant: InstantTime) -> str:
-    """The path of MARKERS.type, relative to the table."""
+    """Return the path of MARKERS.type, relative to the table."""
     return f"{markers_directory(instant)}/{MARKERS_TYPE_FILE}"
 
 
 def write_type(storage: Storage, instant: InstantTime) -> None:
-    """Say that this directory holds MARKERS<i> files; owed before the first of them."""
+    """Write the type of a directory with MARKERS<i> files; required before the first of them."""
     storage.put_if_absent(type_file(instant), MARKERS_TYPE.encode())
 
 
@@ -135,7 +137,7 @@ def append_lines(
 
 
 def unfinished_tail(storage: Storage, path: str) -> str:
-    """What follows the last newline of one file: half a line that a crash left, or nothing.
+    """Read what follows the last newline of one file: half a line that a crash left, or nothing.
 
     The next append has to end that line first, or the half line and a new one would become one.
     """
@@ -150,11 +152,11 @@ def unfinished_tail(storage: Storage, path: str) -> str:
 
 
 def withdraw(storage: Storage, instant: InstantTime, index: int, *, written_bytes: int) -> None:
-    """Take back names that nobody heard of and that brought back a decided instant's directory.
+    """Remove unacknowledged names that restored a decided instant's directory.
 
-    Only a file without any other line goes: older lines may be what a rollback still has to read.
-    Whatever is added after the decision is never acknowledged, so nothing that matters can slip in
-    between. Who asked goes with the last of the names.
+    Only a file without any other line is deleted: a rollback may still need older lines. A name
+    that is added after the decision is never acknowledged, so nothing that matters can be added in
+    between. The requests are deleted with the last of the names.
     """
     path = markers_file(instant, index)
     file_info = storage.info(path)

@@ -16,22 +16,22 @@ from workers.markers.marker import normal_location
 
 @lru_cache(maxsize=4_096)  # Thousands of requests come with the same.
 def mint_token(secret: str, location: str, instant: InstantTime) -> str:
-    """Allows marker requests for this instant of this table, and nothing else."""
+    """Return a token for marker requests for this instant of this table, and nothing else."""
     return _digest(secret, "marker", normal_location(location), instant)
 
 
 def check_token(secret: str, token: str, location: str, instant: InstantTime) -> bool:
-    """True for the token of exactly this table and instant; compared in constant time."""
+    """Return True for the token of exactly this table and instant; compared in constant time."""
     return _same(token, mint_token(secret, location, instant))
 
 
 def mint_admin_token(secret: str) -> str:
-    """Allows `/metrics` and `/drain`."""
+    """Return a token for `/metrics` and `/drain`."""
     return _digest(secret, "admin")
 
 
 def check_admin_token(secret: str, token: str) -> bool:
-    """True for the operators' token; compared in constant time."""
+    """Return True for the operators' token; compared in constant time."""
     return _same(token, mint_admin_token(secret))
 
 
@@ -40,5 +40,5 @@ def _digest(secret: str, *parts: str) -> str:
     return hmac.new(secret.encode(), "\0".join(parts).encode(), hashlib.sha256).hexdigest()
 
 
-def _same(given: str, minted: str) -> bool:
-    return hmac.compare_digest(given.encode(errors="replace"), minted.encode())
+def _same(token: str, minted: str) -> bool:
+    return hmac.compare_digest(token.encode(errors="replace"), minted.encode())

@@ -1,11 +1,10 @@
 """HTTP/1.1, as much of it as marker requests need: small, strict, quick to start and to answer.
 
-One request at a time per connection, bodies by Content-Length alone. What is not plainly a request
-of this kind is refused and the connection closed, so no two readers of one byte stream can differ
-about where a request ends.
+One request at a time per connection, bodies by Content-Length alone. Anything else is rejected and
+the connection closed, so no two readers of one byte stream can differ about where a request ends.
 
 A large body has to be admitted by its request's head before any memory is kept for it, and a sender
-has until a deadline, however often a byte of his comes.
+has until a deadline, even if its bytes keep arriving.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ Handler = Callable[[Request, Reply], None]
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """How long a connection may take, whatever of it has come by then."""
+    """Limits for the duration of a connection, however much has arrived."""
 
     head_s: float = 10.0
     body_s: float = 30.0
@@ -60,7 +59,7 @@ class Deadlines:
 
 
 class HttpServer:
-    """Accepts connections and ends those that are late."""
+    """A server that accepts connections and ends late ones."""
 
     def __init__(
         self,
@@ -72,8 +71,8 @@ class HttpServer:
         body_bytes_max: int,
         deadlines: Deadlines = Deadlines(),
     ) -> None:
-        """`admit` says of a head in whose share of memory its large body is kept; it raises
-        LakehouseError when that is not to be waited for.
+        """Create the server; `admit` returns for a head the holder whose share of memory its large
+        body uses, and raises LakehouseError for a body that must not be read.
         """
         self.handler = handler
         self.refusal = refusal
@@ -98,7 +97,7 @@ class HttpServer:
         self._sweep()
 
     async def close(self, timeout_s: float) -> None:
-        """Take nothing new, let what is being answered be answered, then end every connection."""
+        """Accept nothing new, let running answers finish, then end every connection."""
         if self._listening is not None:
             self._listening.close()
         if self._sweeper is not None:
@@ -156,7 +155,7 @@ class _Connection(asyncio.Protocol):
         self._server.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        # Who waits for its answer goes on waiting in vain; the marker is made all the same.
+        # The caller of a lost connection gets no answer; the marker is created anyway.
         self._server.connections.discard(self)
         self._release()
 
@@ -173,7 +172,7 @@ class _Connection(asyncio.Protocol):
             self.transport.pause_reading()  # Until the request that is being answered is.
 
     def pause_writing(self) -> None:
-        """The peer sends and does not read: nothing more is answered until it does."""
+        """Stop answering a peer that sends and does not read, until it reads."""
         self._is_unread = True
         self._set_due(self._server.deadlines.unread_s)
         self.transport.pause_reading()
@@ -201,7 +200,7 @@ class _Connection(asyncio.Protocol):
             self.transport.close()
 
     def _advance(self) -> None:
-        """Hand over what came, one request after the other's reply."""
+        """Hand over arrived requests, one after the other's reply."""
         self._is_advancing = True
         try:
             while not (self.is_answering or self._is_unread or self.transport.is_closing()):
@@ -219,7 +218,9 @@ class _Connection(asyncio.Protocol):
             self._is_advancing = False
 
     def _refuse(self, refused: LakehouseError) -> None:
-        """Say so, and read on for a moment: closed at once, our answer could be lost on its way."""
+        """Answer, and read on for a moment: closed immediately, our answer could be lost on its
+        way.
+        """
         self._is_refused = True
         self.due_s = math.inf
         self._release()
@@ -229,7 +230,9 @@ class _Connection(asyncio.Protocol):
         asyncio.get_running_loop().call_later(_LINGER_S, self.transport.abort)
 
     def _next(self) -> Request | None:
-        """The next whole request, None while some of it is missing. Raises LakehouseError."""
+        """Return the next whole request, None while some of it is missing. Raises
+        LakehouseError.
+        """
         if self._request is None:
             at = self._buffer.find(_END, 0, _HEAD_BYTES_MAX)
             if at < 0:
@@ -312,7 +315,7 @@ class _Connection(asyncio.Protocol):
 
 @lru_cache(maxsize=_KEPT)
 def _headers(fields: bytes) -> Mapping[str, str]:
-    """Raises NotServed. One client's requests have the same, so they are kept."""
+    """Parse headers. One client's requests have the same, so they are kept. Raises NotServed."""
     headers: dict[str, str] = {}
     for line in fields.decode("latin-1").split("\r\n")[:-1]:
         name, _, value = line.partition(":")
