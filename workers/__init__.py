@@ -1,8 +1,8 @@
-"""Sluice's engine: it writes Apache Hudi tables from many writers at once, in pure Python over
-Arrow.
+"""Sluice's engine, which writes Apache Hudi tables from many writers concurrently, in pure Python
+over Arrow.
 
-Names are loaded on first use, so that importing one part (the marker server, say) loads neither
-Spark nor the rest.
+Names are loaded on first use, so that importing one part (for example the marker server) loads
+neither Spark nor the rest.
 """
 
 from __future__ import annotations

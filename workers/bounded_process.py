@@ -1,5 +1,5 @@
 """Work in a process of its own, with limits on memory, time and answer, for code that computes what
-a person asks for.
+a user requests.
 
 The parent calls `run_bounded`. The child takes a job as JSON on its standard input and calls
 `take_limits` before it reads anything. It answers with one line of JSON on its standard output, and
@@ -44,13 +44,13 @@ _SPARE_S: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessLimits:
-    """What one process may take."""
+    """The limits of one process."""
 
     memory_bytes: int = 1_024 * 1024 * 1024
     """Beyond what the process has before it reads anything."""
     wall_s: float = 20
     cpu_s: int = 20
-    """Of all its threads together."""
+    """The limit for all its threads together."""
     answer_bytes: int = 8 * 1024 * 1024
     """As Arrow counts them."""
     file_bytes: int = 0
@@ -162,7 +162,7 @@ def _exchange(process: subprocess.Popen[bytes], job: bytes, run: _Run) -> bytes:
         process.stdin.write(job)
         process.stdin.close()
     except BrokenPipeError:
-        return b""  # It ended before it read; its exit code says why.
+        return b""  # It ended before it read; its exit code has the reason.
     # The columns' names and types, and what Arrow fills up, come on top.
     limits = run.limits
     answer_max = 2 * limits.answer_bytes + (4 << 20)
@@ -210,7 +210,7 @@ def _parse(answer: bytes, process: subprocess.Popen[bytes], run: _Run) -> Proces
 
 
 def _death(code: int, run: _Run) -> LimitHit | WorkFailed:
-    """Why a process ended that could not say so itself."""
+    """Build the error for a process that ended without an answer."""
     if -code in (signal.SIGXCPU, signal.SIGKILL):
         return LimitHit(
             f"{run.work} took more than {run.limits.cpu_s} s of processor time and was ended; ask "
@@ -243,7 +243,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CutRows:
-    """As much of some rows as an answer may hold."""
+    """The rows that fit into an answer."""
 
     rows: pa.Table
     cut_by: str
@@ -251,7 +251,7 @@ class CutRows:
 
 
 def take_limits(job: Mapping[str, Any]) -> None:
-    """Those of the job, for the rest of this process's life."""
+    """Apply the limits of the job for the rest of this process's life."""
     memory_bytes = _mapped_bytes() + int(job["memory_bytes"])
     cpu_s, file_bytes = int(job["cpu_s"]), int(job["file_bytes"])
     for kind, soft, hard in (
@@ -268,7 +268,7 @@ def take_limits(job: Mapping[str, Any]) -> None:
 
 
 def cut_rows(reader: pa.RecordBatchReader, *, rows_max: int, bytes_max: int) -> CutRows:
-    """The first rows of a reader, which is asked for no more than they take."""
+    """Return the first rows of a reader, and read no more of it than they need."""
     batches: list[pa.RecordBatch] = []
     rows = size = 0
     cut_by = ""
@@ -288,8 +288,8 @@ def cut_rows(reader: pa.RecordBatchReader, *, rows_max: int, bytes_max: int) -> 
 def write_file(
     job: Mapping[str, Any], schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> None:
-    """Put the rows into the Parquet file of the job, under the names of `schema`, and say how many
-    they are, or that they are more than `rows_max` or `answer_bytes` of the job.
+    """Write the rows to the Parquet file of the job, under the names of `schema`, and answer with
+    their number, or that they exceed `rows_max` or `answer_bytes` of the job.
     """
     rows = size = 0
     with pq.ParquetWriter(Path(job["file"]), schema, compression="zstd") as writer:
@@ -308,7 +308,7 @@ def write_file(
 
 
 def failure(error: Exception) -> dict[str, Any]:
-    """What is said of an error: that memory ran out, or its first line."""
+    """Return the answer for an error: that memory ran out, or its first line."""
     first, *_ = str(error).splitlines() or [""]
     is_memory = "bad_alloc" in first or "llocation failure" in first or "malloc" in first
     return {"failed": "memory" if is_memory else "statement", "why": first[:500]}
@@ -324,12 +324,12 @@ def say(head: Mapping[str, Any], rows: pa.Table | None = None) -> None:
 
 
 def peak_bytes() -> int:
-    """The most memory that this process has had so far, without that of its parent."""
+    """Return the maximum memory of this process so far, in bytes, without that of its parent."""
     for line in Path("/proc/self/status").read_text().splitlines():
         name, _, size = line.partition(":")
         if name == "VmHWM":
             return int(size.split()[0]) * 1024
-    raise AssertionError("the kernel does not say")
+    raise AssertionError("the kernel does not report it")
 
 
 def _mapped_bytes() -> int:

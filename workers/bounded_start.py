@@ -14,7 +14,7 @@ from typing import Any
 
 
 class NoPandas(MetaPathFinder):
-    """Finder before all others that has no pandas."""
+    """A finder before all others that has no pandas."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
         """Raise ModuleNotFoundError for pandas; leave other modules to other finders."""

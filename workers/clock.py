@@ -25,40 +25,44 @@ class Clock(Protocol):
     """Time as the engine asks for it: a wall clock that may jump, and one that never goes back."""
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970, UTC; may jump."""
+        """Return milliseconds since 1970, UTC; may jump."""
 
     def monotonic_s(self) -> float:
-        """Seconds on a clock that never goes back; for one's own deadlines."""
+        """Return seconds on a clock that never goes back; for the caller's own deadlines."""
 
     def sleep(self, seconds: float) -> None:
-        """At least so long."""
+        """Sleep for at least this time."""
 
     def wait(self, event: Event, seconds: float) -> None:
-        """Until the event is set by another thread, at most so long."""
+        """Wait until the event is set by another thread, at most for this time."""
 
 
 class SystemClock:
     """This machine's clocks."""
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970, UTC; jumps when the machine's clock is set."""
+        """Return milliseconds since 1970, UTC; jumps when the machine's clock is set."""
         return time.time_ns() // 1_000_000
 
     def monotonic_s(self) -> float:
-        """Seconds since some moment of this machine; compare only with others of this process."""
+        """Return seconds since some time of this machine; compare only with others of this
+        process.
+        """
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """At least so long, unless a signal's handler raises."""
+        """Sleep for at least this time, unless a signal's handler raises."""
         time.sleep(seconds)
 
     def wait(self, event: Event, seconds: float) -> None:
-        """Until the event is set, at most so long; whether it was set the event says."""
+        """Wait until the event is set, at most for this time; the event shows whether it was
+        set.
+        """
         event.wait(seconds)
 
 
 def format_instant(milliseconds: int) -> InstantTime:
-    """17 digits, UTC, of milliseconds since 1970 (format page 2.2); `parse_instant` is its
+    """Format milliseconds since 1970 as 17 digits, UTC (format page 2.2); `parse_instant` is its
     inverse.
     """
     moment = _EPOCH + timedelta(milliseconds=milliseconds)
@@ -66,7 +70,7 @@ def format_instant(milliseconds: int) -> InstantTime:
 
 
 def parse_instant(instant: InstantTime) -> int:
-    """Milliseconds since 1970 of a 17-digit instant, or of an old-style one with 14.
+    """Return milliseconds since 1970 of a 17-digit instant, or of an old-style one with 14.
 
     Raises MalformedTable when the text is neither.
     """
@@ -78,13 +82,15 @@ def parse_instant(instant: InstantTime) -> int:
         # Ten times as fast as `strptime`, and each row of a list asks twice.
         moment = datetime.fromisoformat(f"{instant[:8]}T{instant[8:_DIGITS_SECONDS]}+00:00")
     except ValueError as error:
-        raise MalformedTable("instant time is no date", instant=instant) from error
+        raise MalformedTable("instant time is not a valid date", instant=instant) from error
     since = moment - _EPOCH
     seconds = since.days * 86_400 + since.seconds
     return seconds * 1000 + int(instant[_DIGITS_SECONDS:] or "0")
 
 
 def next_instant(clock: Clock, last: InstantTime | None) -> InstantTime:
-    """max(clock, last + 1): unique and increasing as long as the caller holds the table lock."""
+    """Return max(clock, last + 1): unique and increasing as long as the caller holds the table
+    lock.
+    """
     now = clock.now_ms()
     return format_instant(now if last is None else max(now, parse_instant(last) + 1))

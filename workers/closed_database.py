@@ -1,5 +1,5 @@
-"""A DuckDB database in memory that reaches no file, no network and no setting of its own: it sees
-the relations that it is given.
+"""A sandboxed DuckDB database in memory that reaches no file, no network and no setting of its own:
+it has only the relations that the caller registers.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _CONFIG: Final = {
 def closed_database(
     *, memory_bytes: int | None = None, threads: int | None = None
 ) -> duckdb.DuckDBPyConnection:
-    """Times are UTC. With `memory_bytes` nothing is spilled to disk: what does not fit raises
-    OutOfMemoryException of DuckDB.
+    """Open the database; times are UTC. With `memory_bytes` nothing is spilled to disk: larger data
+    raises OutOfMemoryException of DuckDB.
     """
     config: dict[str, str] = dict(_CONFIG)
     if memory_bytes is not None:

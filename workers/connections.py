@@ -1,4 +1,5 @@
-"""Named connections: where a Kafka cluster, a bucket or a PostgreSQL database is, and who connects.
+"""Named connections: the address and the credentials of a Kafka cluster, a bucket or a PostgreSQL
+database.
 
 An admin stores the settings, a request names the connection only. Each class checks its own values
 and connects to nothing. Secrets are in no `repr`, no error and no `shown_address`.
@@ -233,8 +234,8 @@ def is_server(text: str) -> bool:
 
 def normalize_endpoint(endpoint: str, *, allows_http: bool) -> str:
     """Return an endpoint of S3 without a slash at the end. Signed requests go there, so it must be
-    meant (threat T4): clear text needs `allows_http`, except to this machine itself, and a
-    link-local address, where clouds serve credentials, is refused.
+    intended (threat T4): clear text needs `allows_http`, except to this machine itself, and a
+    link-local address, where clouds serve credentials, is rejected.
 
     Raises InvalidInput.
     """
@@ -314,7 +315,7 @@ def _check_text(key: str, value: str) -> None:
 
 
 def _check_secret(key: str, value: str) -> None:
-    """Also of spaces and line breaks at an end, which come from a clipboard."""
+    """Check a secret, also for spaces and line breaks at an end, which come from a clipboard."""
     if len(value) > _SECRET_CHARS_MAX or not value.isprintable() or value != value.strip():
         raise InvalidInput(
             f"the setting must be {_SECRET_CHARS_MAX} printable characters at most, without "

@@ -1,4 +1,4 @@
-"""What a file is owed when the power fails, said at the call that writes it."""
+"""The guarantee for a file after a power failure, chosen by the call that writes it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from enum import Enum, auto
 
 
 class Durability(Enum):
-    """A loss of power is more than a killed process: what was not synced may be gone by then."""
+    """The guarantee of a write. After a loss of power, unlike after a killed process, unsynced data
+    may be missing.
+    """
 
     DURABLE = auto()
     """Content and name are synced before the call returns."""
     LIVENESS = auto()
-    """It speaks of the living: who beats, who holds a lock, who waits. After a loss of power nobody
-    does, so an older state is as good. What is replaced on a condition is whole all the same.
+    """It describes running processes: heartbeats, lock holders, waiting writers. After a loss of
+    power none of them runs, so an older state is as good. A conditional replacement is whole
+    anyway.
     """
     SCRATCH = auto()
-    """It is rolled back or swept when the power fails, and nobody minds when it comes back after it
-    was deleted.
-    """
+    """It is rolled back or deleted after a power failure, and may reappear after it was deleted."""

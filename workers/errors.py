@@ -42,7 +42,7 @@ class WriteOutcomeUnknown(LakehouseError):
 
 
 class InvalidInput(LakehouseError):
-    """What was handed in breaks a rule; nothing was changed. Correct it and call again."""
+    """An argument breaks a rule; nothing was changed. Correct it and call again."""
 
     code = "invalid_input"
 
@@ -55,13 +55,13 @@ class BadRows(InvalidInput):
 
 
 class BadRecords(LakehouseError):
-    """A sink met records that cannot be taken, and was told to stop at them."""
+    """A sink read records that cannot be accepted, and is configured to stop at them."""
 
     code = "bad_records"
 
 
 class OffsetsMissing(LakehouseError):
-    """Nothing says from where a sink is to read. Set hoodie.kafka.start.offsets."""
+    """The start offsets of a sink are unknown. Set hoodie.kafka.start.offsets."""
 
     code = "offsets_missing"
 
@@ -79,7 +79,7 @@ class SinkFenced(LakehouseError):
 
 
 class TableExists(InvalidInput):
-    """A table already lives at this location."""
+    """A table already exists at this location."""
 
     code = "table_exists"
 
@@ -89,7 +89,7 @@ class TableChanged(LakehouseError):
 
 
 class TableNotFound(LakehouseError):
-    """There is no table at this location."""
+    """No table exists at this location."""
 
     code = "table_not_found"
 
@@ -113,25 +113,25 @@ class HistoryLost(MalformedTable):
 
 
 class SumOverflow(LakehouseError):
-    """A key's sum is beyond its column's type, and no wrong number is shown. Delete the key."""
+    """A key's sum is beyond its column's type, and no wrong number is returned. Delete the key."""
 
     code = "sum_overflow"
 
 
 class LockTimeout(LakehouseError):
-    """The table lock stayed with somebody else. Retry."""
+    """The table lock stayed with another process. Retry."""
 
     code = "lock_timeout"
 
 
 class LeaseLost(LakehouseError):
-    """The table lock passed to somebody else while it was needed. Nothing was published."""
+    """The table lock passed to another process while it was needed. Nothing was published."""
 
     code = "lease_lost"
 
 
 class InstantRolledBack(LakehouseError):
-    """Somebody decided to roll this instant back: the writer must stop."""
+    """Another process decided to roll this instant back: the writer must stop."""
 
     code = "instant_rolled_back"
 
@@ -149,7 +149,7 @@ class RollbackRefused(LakehouseError):
 
 
 class PlanChanged(LakehouseError):
-    """The table moved on since the plan was shown. Look at the new plan."""
+    """The table changed since the plan was shown. Check the new plan."""
 
     code = "plan_changed"
 
@@ -161,13 +161,13 @@ class ServiceRefused(LakehouseError):
 
 
 class ServiceBusy(LakehouseError):
-    """Another process carries this plan out right now. Wait, or look at its progress."""
+    """Another process executes this plan right now. Wait, or check its progress."""
 
     code = "service_busy"
 
 
 class PlanOvertaken(LakehouseError):
-    """What the pending plan was made from is gone or was changed. Schedule a new one."""
+    """The input of the pending plan was removed or changed. Schedule a new one."""
 
     code = "plan_overtaken"
 
@@ -179,13 +179,13 @@ class PlanEmpty(PlanOvertaken):
 
 
 class SnapshotExpired(LakehouseError):
-    """The table does not go back that far any more: files or instants were cleaned away."""
+    """The table does not go back that far: files or instants were cleaned."""
 
     code = "snapshot_expired"
 
 
 class SnapshotChanged(LakehouseError):
-    """Commits were taken back again and again while a snapshot was being read. Read again."""
+    """Commits were repeatedly rolled back while a snapshot was being read. Read again."""
 
     code = "snapshot_changed"
 

@@ -1,7 +1,8 @@
-"""A named connection on its way from the control plane to the process that opens it.
+"""The transfer of a named connection from the control plane to the process that opens it.
 
-The control plane hands its settings out as a job begins, with the leave to begin. The job's process
-receives them in one variable of its environment: no message, no file and no command line has them.
+The control plane returns its settings when a job begins, together with the authorization to begin.
+The job's process receives them in one variable of its environment: no message, no file and no
+command line has them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def connection_environment(answer: Mapping[str, Any]) -> dict[str, str]:
     """Return the variable that holds a connection, as the control plane answered it: `name`, `kind`
     and `settings`.
 
-    Raises InvalidInput for settings that are none.
+    Raises InvalidInput for invalid settings.
     """
     name, kind, settings = (answer.get(key) for key in ("name", "kind", "settings"))
     if not (isinstance(name, str) and isinstance(kind, str) and isinstance(settings, Mapping)):

@@ -1,4 +1,4 @@
-"""What users hand to a table's handle, as the engine takes it.
+"""Conversion of the arguments of a table's handle to the engine's values.
 
 Spark is loaded only for a session, or for a schema of Spark.
 """
@@ -25,14 +25,16 @@ if TYPE_CHECKING:
 
 
 def service_parameters(
-    given: Mapping[str, str] | None, schedule: bool, instant: InstantTime | None
+    parameters: Mapping[str, str] | None, schedule: bool, instant: InstantTime | None
 ) -> dict[str, str]:
-    """The parameters of a rewriting service, with what the handle takes as arguments of its own."""
-    return {**(given or {}), SCHEDULE_ONLY: str(schedule).lower(), INSTANT: instant or ""}
+    """Return the parameters of a rewriting service, with the handle's own arguments."""
+    return {**(parameters or {}), SCHEDULE_ONLY: str(schedule).lower(), INSTANT: instant or ""}
 
 
 def runner_maker(spark: SparkSession | None) -> RunnerMaker:
-    """Rewrites run on the session's executors, without a session in threads of this process."""
+    """Return a factory of runners: on the session's executors, or in threads of this process
+    without a session.
+    """
     if spark is None:
         return local_runner
     from workers.spark.table_services import spark_runner
@@ -40,11 +42,13 @@ def runner_maker(spark: SparkSession | None) -> RunnerMaker:
     return spark_runner(spark)
 
 
-def column_names(given: Sequence[str], what: str) -> tuple[str, ...]:
-    """As a tuple. Raises InvalidInput for one text, which would be taken letter by letter."""
-    if isinstance(given, str):
-        raise InvalidInput(f"{what} is a list of column names", given=given)
-    return tuple(given)
+def column_names(names: Sequence[str], what: str) -> tuple[str, ...]:
+    """Return the names as a tuple. Raises InvalidInput for a single text, which would be split into
+    characters.
+    """
+    if isinstance(names, str):
+        raise InvalidInput(f"{what} is a list of column names", given=names)
+    return tuple(names)
 
 
 def convert_to_arrow(data: Any) -> ArrowData | RowSource:
@@ -121,7 +125,7 @@ def _lacks_zone(value: Any) -> bool:
 
 
 def table_schema(schema: Any, name: str) -> TableSchema | None:
-    """The schema of Arrow or Spark as the table's; None for None. Raises InvalidInput."""
+    """Convert the schema of Arrow or Spark to the table's; None for None. Raises InvalidInput."""
     if schema is None:
         return None
     if not isinstance(schema, pa.Schema):

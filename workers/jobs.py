@@ -1,8 +1,8 @@
 """The messages that the control plane sends to workers: plain JSON out, a checked value back in.
 
 Standard library only, so that a web process builds one without loading the engine. `from_message`
-trusts nothing: an unknown key, a missing key or a value of another type raises InvalidInput before
-anything is touched.
+trusts no message: an unknown key, a missing key or a value of another type raises InvalidInput
+before anything is touched.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ OPERATIONS = (
 )
 """Those that come with rows."""
 APPLICATIONS = ("own", "connect")
-"""Of a sink. Its tasks never end, so in a shared server they would keep its slots from others."""
+"""The applications of a sink. Its tasks never end, so in a shared server they would keep its slots
+from others.
+"""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}\Z")
 _INSTANT = re.compile(r"[0-9]{17}\Z")
@@ -39,36 +41,36 @@ _ENTRIES_MAX = 200
 
 
 class _Message:
-    """What all jobs share: a dataclass that is a JSON object on the way."""
+    """The base of all jobs: a dataclass that is a JSON object in transit."""
 
     __slots__ = ()
 
     def to_message(self) -> dict[str, Any]:
-        values = ((one.name, getattr(self, one.name)) for one in fields(self))  # type: ignore[arg-type]
+        values = ((member.name, getattr(self, member.name)) for member in fields(self))  # type: ignore[arg-type]
         return {
             name: dict(value) if isinstance(value, Mapping) else value for name, value in values
         }
 
     @classmethod
     def from_message(cls, message: object) -> Self:
-        """The job that such a JSON object describes, its values checked. Raises InvalidInput."""
+        """Parse and check the job in such a JSON object. Raises InvalidInput."""
         if not isinstance(message, dict) or not all(isinstance(key, str) for key in message):
             raise InvalidInput("message is not a JSON object", type=type(message).__name__)
-        known = {one.name for one in fields(cls)}  # type: ignore[arg-type]
-        if unknown := sorted(set(message) - known):
-            shown = [_shown(key) for key in unknown[:10]]
-            raise InvalidInput("message has unknown keys", keys=shown)
+        names = {member.name for member in fields(cls)}  # type: ignore[arg-type]
+        if unknown := sorted(set(message) - names):
+            unknown_keys = [_shown(key) for key in unknown[:10]]
+            raise InvalidInput("message has unknown keys", keys=unknown_keys)
         try:
             return cls(**message)
         except TypeError as error:
             raise InvalidInput(
-                "message lacks a key", known=sorted(known), got=sorted(message)
+                "message lacks a key", known=sorted(names), got=sorted(message)
             ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Begun(_Message):
-    """A job that a worker begins, and does not end or undo another."""
+    """A job that a worker begins, not one that ends or undoes another."""
 
     asks_leave: bool = False
     """Set on its way: a person asked for it, so its worker asks whether that person still may."""
@@ -84,7 +86,9 @@ class WriteJob(_Begun):
     table: str
     """The table's absolute location."""
     source: Source
-    """`kind` says which; the rest belongs to that source. The driver checks both."""
+    """The source; `kind` selects it, and the rest belongs to that source. The driver checks
+    both.
+    """
     operation: str = "upsert"
     replaces: str = ""
     """Digest of the only files that it may overwrite (`write.replaced`); empty for any."""
@@ -116,7 +120,7 @@ class WriteJob(_Begun):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkJob(_Begun):
-    """Feed one table from a Kafka topic until somebody stops it, in a process of its own."""
+    """Feed one table from a Kafka topic until a user stops it, in a process of its own."""
 
     TASK: ClassVar[str] = "workers.tasks.launch_sink"
 
@@ -124,13 +128,13 @@ class SinkJob(_Begun):
     table: str
     """The table's absolute location."""
     sink_options: Mapping[str, str]
-    """Of the sink (`workers.sink.config`), of writes and of services. A password is named by its
-    environment variable.
+    """Options of the sink (`workers.sink.config`), of writes and of services. A password is named
+    by its environment variable.
     """
     application: str = APPLICATIONS[0]
     """Whether the sink is a Spark application of its own or a session of the node's server."""
     wanted_at_ms: int = 0
-    """When somebody wished for it: a stop that was asked for since then is meant for it."""
+    """The time of the user's request: a stop that was requested since then applies to it."""
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     session_id: str
     user_id: str = "sluice"
@@ -158,15 +162,15 @@ DriverJob = WriteJob | SinkJob
 
 
 def driver_job(message: object) -> DriverJob:
-    """The job of a driver, a write's or a sink's, from its message. Raises InvalidInput."""
+    """Parse the job of a driver, a write's or a sink's, from its message. Raises InvalidInput."""
     is_sink = isinstance(message, dict) and "sink_options" in message
     return SinkJob.from_message(message) if is_sink else WriteJob.from_message(message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackJob(_Begun):
-    """Undo one instant exactly as the plan with this hash said; without one only while it is
-    pending, whatever its writer has put down by then.
+    """Undo one instant exactly by the plan with this hash; without a hash only while it is pending,
+    with any files that its writer has put down by then.
     """
 
     TASK: ClassVar[str] = "workers.tasks.rollback"
@@ -200,7 +204,7 @@ class RollbackJob(_Begun):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceJob(_Begun):
-    """Run one table service exactly as the plan with this hash said."""
+    """Run one table service exactly by the plan with this hash."""
 
     TASK: ClassVar[str] = "workers.tasks.run_service"
 
@@ -209,7 +213,7 @@ class ServiceJob(_Begun):
     service: str
     parameters: Mapping[str, str] = field(default_factory=dict)
     plan_hash: str | None = None
-    """None where nobody looked at a plan: a schedule started it."""
+    """None without a reviewed plan: a schedule started it."""
     reason: str = ""
     by: str
     attempt: int = 0
@@ -237,16 +241,16 @@ class ServiceJob(_Begun):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayJob(_Begun):
-    """Send dead letters of a sink to their topic again, each once."""
+    """Send dead letters of a sink to their topic again, each exactly once."""
 
     TASK: ClassVar[str] = "workers.tasks.replay_letters"
 
     operation_id: str
     table: str
     sink_options: Mapping[str, str]
-    """Of the sink alone, as it was launched with them."""
+    """The options of the sink alone, from its launch."""
     directory: str
-    """Where the letters are."""
+    """The directory of the dead letters."""
     instant: str = ""
     """Those that this commit left out; all that there are when empty."""
     letters: tuple[str, ...] | list[str] = ()
@@ -267,7 +271,9 @@ class ReplayJob(_Begun):
         if self.instant:
             _check_instant(self.instant)
         if not isinstance(self.letters, list | tuple):
-            raise InvalidInput("letters are a list", given=_shown(self.letters))
+            raise InvalidInput(
+                "`letters` must be a list of dead letters", given=_shown(self.letters)
+            )
         for letter in self.letters:
             _check_name(letter, "letters")
         if self.cause:
@@ -315,7 +321,7 @@ def _shown(value: object) -> str:
 
 def _check_attempt(value: object) -> None:
     if type(value) is not int or not 0 <= value < 1000:
-        raise InvalidInput("attempt is no small number", attempt=_shown(value))
+        raise InvalidInput("attempt must be a number below 1000", attempt=_shown(value))
 
 
 def _check_text(value: object, name: str) -> None:
@@ -341,7 +347,7 @@ def _check_directory(value: object, name: str) -> None:
 
 
 def _check_location(value: object, name: str) -> None:
-    """An absolute path or a URL; whether it lies under a root is the worker's check."""
+    """Check for an absolute path or a URL; the worker checks that it is under a root."""
     _check_text(value, name)
     assert isinstance(value, str)
     if "://" not in value:
@@ -380,7 +386,7 @@ def _check_session(value: object) -> None:
 
 
 def _check_pid(value: object) -> None:
-    """Process 1 and group 0 are never ours to signal."""
+    """Check a pid: process 1 and group 0 are never ours to signal."""
     if value is not None and (type(value) is not int or not 1 < value < 2**31):
         raise InvalidInput("pid is not a process id", pid=_shown(value))
 

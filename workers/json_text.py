@@ -1,5 +1,5 @@
-"""JSON that others wrote. What is nested too deeply to be read is no JSON, as anything else that is
-broken (threat T20): the parser's own error is none that readers of broken text expect.
+"""JSON of other writers. Too deeply nested text counts as invalid JSON, like any other broken text
+(threat T20): readers of broken text do not expect the parser's own error.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from typing import Any
 
 
 def read_json(text: str | bytes) -> Any:
-    """What the text says; ValueError for all that is no JSON, or is nested too deeply."""
+    """Parse the text. Raises ValueError for invalid JSON, and for text that is nested too
+    deeply.
+    """
     try:
         return json.loads(text)
     except RecursionError as error:

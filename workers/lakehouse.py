@@ -73,7 +73,7 @@ class LakehouseTable(ServedTable):
     """
 
     def __repr__(self) -> str:
-        """What it is by its properties; nothing is asked of storage."""
+        """Describe the table by its properties, without access to storage."""
         config = self.table.config
         key = ",".join(config.record_key)
         partitions = f" by {','.join(config.partition_by)}" if config.partition_by else ""
@@ -81,7 +81,7 @@ class LakehouseTable(ServedTable):
 
     @property
     def location(self) -> str:
-        """An absolute path or an `s3://` URL, without a slash at its end."""
+        """The absolute path or `s3://` URL, without a slash at its end."""
         return self.table.storage.location
 
     def write(
@@ -123,9 +123,9 @@ class LakehouseTable(ServedTable):
     ) -> CommitOutcome:
         """Delete rows by key, or those that match a predicate.
 
-        `keys` holds the key and partition columns, others are not looked at; a key that is not
-        there is passed over. `predicate` is text in the spelling of SQL (`city = 'Oslo' AND value <
-        10`) or a `pyarrow.compute` expression. Raises as `write`.
+        `keys` holds the key and partition columns, others are ignored; an absent key is skipped.
+        `predicate` is text in the spelling of SQL (`city = 'Oslo' AND value < 10`) or a
+        `pyarrow.compute` expression. Raises as `write`.
         """
         if (keys is None) == (predicate is None):
             raise InvalidInput("delete takes either keys or a predicate")
@@ -165,8 +165,8 @@ class LakehouseTable(ServedTable):
         options: Mapping[str, str] | None = None,
     ) -> CommitOutcome | None:
         """Declare one more column group, as in `hoodie.multistream.groups`, with the types of its
-        columns, which are new to the table. Other writers go on; those that opened the table before
-        hear TableChanged at their next write. None when the group is there already.
+        columns, which are new to the table. Other writers continue; those that opened the table
+        before get TableChanged at their next write. None when the group exists already.
 
         Raises InvalidInput before anything is written, LockTimeout.
         """
@@ -188,14 +188,14 @@ class LakehouseTable(ServedTable):
         where: object = None,
         shows_unmatched: bool = False,
     ) -> Any:
-        """An Arrow table, or with a session a Spark DataFrame (docs/reading.md).
+        """Return an Arrow table, or with a session a Spark DataFrame (docs/reading.md).
 
         `query` is snapshot, read_optimized (both take `as_of`), incremental or cdc (both take
         `since`, exclusive, and `until`, inclusive). Times are completion times: 17 digits, ISO 8601
         with a zone, or a datetime with one. `where` as for `scan`; not with a session, and not for
-        cdc. `shows_unmatched` also gives the rows that the join of
-        a table with column groups hides. Raises InvalidInput, SnapshotExpired when the table
-        does not go back that far, UnsupportedTable.
+        cdc. `shows_unmatched` also returns the rows that the join of a table with column groups
+        hides. Raises InvalidInput, SnapshotExpired when the table does not go back that far,
+        UnsupportedTable.
         """
         request = read_request(query=query, as_of=as_of, since=since, until=until, columns=columns)
         table = self.table.showing_unmatched() if shows_unmatched else self.table
@@ -217,9 +217,9 @@ class LakehouseTable(ServedTable):
         since: Moment | None = None,
         until: Moment | None = None,
     ) -> Scan:
-        """A read that is planned now and begins when its rows are asked for: `to_batches()`,
-        `to_arrow()`, `to_pandas()`, `to_polars()`, `to_duckdb()`; `explain()` says what it will
-        read. With `since` it is of a window of commits.
+        """Plan a read now, which begins when its rows are requested: `to_batches()`, `to_arrow()`,
+        `to_pandas()`, `to_polars()`, `to_duckdb()`; `explain()` describes what it will read. With
+        `since` it reads a window of commits.
 
         `where`: text in the spelling of SQL, a `pyarrow.compute` expression, or (column, sign,
         value) that must all hold. Raises as `plan_scan`.
@@ -235,7 +235,7 @@ class LakehouseTable(ServedTable):
         )
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """All rows, for libraries that take Arrow's C streams. Raises as `plan_scan`."""
+        """Return all rows, for libraries that take Arrow's C streams. Raises as `plan_scan`."""
         return self.scan().__arrow_c_stream__(requested_schema)
 
     def top_n(
@@ -247,9 +247,9 @@ class LakehouseTable(ServedTable):
         columns: Sequence[str] | None = None,
         spark: SparkSession | None = None,
     ) -> Any:
-        """The n first rows of each group of rows, in an order such as `score desc, at`; what is not
-        said is what the table's `hoodie.multistream.topn` says. Nulls stand last; of equal rows
-        the one whose commit completed first stands first.
+        """Return the n first rows of each group of rows, in an order such as `score desc, at`; the
+        table's `hoodie.multistream.topn` has the defaults. Nulls are last; among equal rows the one
+        whose commit completed first is first.
 
         Raises InvalidInput, MalformedTable, SnapshotExpired, SnapshotChanged, UnsupportedTable.
         """
@@ -263,24 +263,26 @@ class LakehouseTable(ServedTable):
         return top_n_dataframe(self.table, spark, request, columns)
 
     def inexact_lists(self) -> pa.Table:
-        """Lists of `collect_topn` that may lack elements: key, partition, column of each."""
+        """Return lists of `collect_topn` that may lack elements: key, partition, column of each."""
         return inexact_lists(self.table)
 
     def timeline(self, *, archived: bool = False) -> tuple[Instant, ...]:
-        """The active timeline; with `archived` the history before it. Raises MalformedTable."""
+        """Return the active timeline; with `archived` the history before it. Raises
+        MalformedTable.
+        """
         active = self.table.timeline().instants
         if not archived:
             return active
         return with_archived(self.table.archived_times(), active)
 
     def schema(self, as_of: InstantTime | None = None) -> pa.Schema | None:
-        """The columns, required ones as such, now or at the completion time `as_of`; None before
-        the first write that brings one. Raises MalformedTable, UnsupportedTable.
+        """Return the columns, required ones as such, now or at the completion time `as_of`; None
+        before the first write that brings one. Raises MalformedTable, UnsupportedTable.
         """
         return declared_schema(self.table, as_of)
 
     def file_groups(self) -> tuple[FileSlice, ...]:
-        """The latest slice of each file group, sorted by partition and file id. Raises
+        """Return the latest slice of each file group, sorted by partition and file id. Raises
         MalformedTable, UnsupportedTable.
         """
         return FileSystemView.load(self.table).slices
@@ -336,7 +338,9 @@ class LakehouseTable(ServedTable):
         by: str = "python",
         expected_plan_hash: str | None = None,
     ) -> RollbackPlan | RollbackOutcome:
-        """The plan; with `dry_run=False` carry it out. Raises RollbackRefused, PlanChanged."""
+        """Plan a rollback, or execute it with `dry_run=False`. Raises RollbackRefused,
+        PlanChanged.
+        """
         if dry_run:
             return plan_rollback(self.table, instant)
         request = RollbackRequest(
@@ -358,8 +362,8 @@ def create_table(
     ports: Ports | None = None,
     storage: Storage | None = None,
 ) -> LakehouseTable:
-    """A new, empty table of version 9. `schema`: of Arrow or Spark; None lets the first write say.
-    Raises TableExists, InvalidInput.
+    """Create a new, empty table of version 9. `schema` is of Arrow or Spark; with None the first
+    write decides. Raises TableExists, InvalidInput.
     """
     definition = TableDefinition(
         name=name,
@@ -378,7 +382,7 @@ def create_table(
 def open_table(
     location: str | Path, *, ports: Ports | None = None, storage: Storage | None = None
 ) -> LakehouseTable:
-    """The table at a path or URL, as it stands now. Raises TableNotFound, UnsupportedTable,
-    MalformedTable.
+    """Open the table at a path or URL, in its current state. Raises TableNotFound,
+    UnsupportedTable, MalformedTable.
     """
     return LakehouseTable(tables.open_(storage or open_storage(location), ports or system_ports()))

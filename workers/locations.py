@@ -1,6 +1,6 @@
-"""Where tables may lie, by text alone: an absolute path, or `s3://bucket/prefix`.
+"""Locations of tables, by text alone: an absolute path, or `s3://bucket/prefix`.
 
-Nothing here asks a file system or a bucket.
+This module never accesses a file system or a bucket.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WITH_NAMESPACE = re.compile(r"([a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?)=(.+)", re.
 
 @dataclass(frozen=True, slots=True)
 class BucketPlace:
-    """A prefix of a bucket, checked by `bucket_place`; it says nothing of whether either exists."""
+    """A prefix of a bucket, checked by `bucket_place`; neither may exist."""
 
     bucket: str
     prefix: str
@@ -34,7 +34,9 @@ class BucketPlace:
         return f"{_SCHEME}{self.bucket}/{self.prefix}".rstrip("/")
 
     def contains(self, other: BucketPlace) -> bool:
-        """A place does not contain itself, and `t1` does not contain `t10`."""
+        """Return True if `other` is below it. A place does not contain itself, and `t1` does not
+        contain `t10`.
+        """
         start = f"{self.prefix}/" if self.prefix else ""
         return self.bucket == other.bucket and (
             other.prefix.startswith(start) and other.prefix != self.prefix
@@ -42,27 +44,27 @@ class BucketPlace:
 
 
 def is_bucket_location(location: str) -> bool:
-    """Whether it begins with the scheme of buckets; the rest is not looked at."""
+    """Return True if it begins with the scheme of buckets; the rest is not checked."""
     return location.startswith(_SCHEME)
 
 
 def bucket_place(location: str) -> BucketPlace:
-    """The bucket and prefix of `s3://bucket/prefix`. Raises InvalidInput, which repeats nothing
-    that looks like a password.
+    """Return the bucket and prefix of `s3://bucket/prefix`. Raises InvalidInput, which repeats
+    nothing that may be a password.
     """
     bucket, _, prefix = location.removeprefix(_SCHEME).rstrip("/").partition("/")
-    shown = "…" if "@" in location else location[:200]
+    safe_text = "…" if "@" in location else location[:200]
     if not is_bucket_location(location) or not _BUCKET.match(bucket) or ".." in bucket:
-        raise InvalidInput("write a location in a bucket as s3://bucket/prefix", location=shown)
+        raise InvalidInput("write a location in a bucket as s3://bucket/prefix", location=safe_text)
     parts = prefix.split("/") if prefix else []
     if _BANNED.search(prefix) or any(part in ("", ".", "..") for part in parts):
-        raise InvalidInput("the prefix has parts that are not allowed", location=shown)
+        raise InvalidInput("the prefix has parts that are not allowed", location=safe_text)
     return BucketPlace(bucket, prefix)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRoot:
-    """A place below which files with rows may be, and whose they are."""
+    """A place below which files with rows may be, and its owner."""
 
     place: str
     """As `resolved_location` gives it."""
@@ -74,8 +76,8 @@ class SourceRoot:
 
 
 def source_root(text: str) -> SourceRoot:
-    """The root that `sales=/srv/drop` or `/srv/drop` describes, links resolved. Raises InvalidInput
-    for what is neither an absolute path nor `s3://bucket/prefix`.
+    """Parse the root that `sales=/srv/drop` or `/srv/drop` describes, links resolved. Raises
+    InvalidInput for what is neither an absolute path nor `s3://bucket/prefix`.
     """
     named = _WITH_NAMESPACE.fullmatch(text)
     namespace, place = (named[1], named[2]) if named else ("", text)
@@ -87,16 +89,16 @@ def source_root(text: str) -> SourceRoot:
 
 
 def listed_source_roots(text: str) -> list[SourceRoot]:
-    """The roots that SLUICE_SOURCE_ROOTS names. Raises InvalidInput."""
+    """Parse the roots in SLUICE_SOURCE_ROOTS. Raises InvalidInput."""
     return [source_root(root) for root in _BETWEEN_ROOTS.split(text) if root]
 
 
 def source_roots_above(
     place: str, sources: Iterable[SourceRoot], tables: Iterable[str]
 ) -> list[SourceRoot]:
-    """The source roots that a resolved place belongs to: of all roots above it the deepest decides,
-    and where that is a table root too, there is none. Nor is there one for a place with a table
-    root below it.
+    """Return the source roots of a resolved place: the deepest of all roots above it decides, and
+    if that is a table root too, there is none. There is also none for a place with a table root
+    below it.
     """
     above = [root for root in sources if lies_under(place, root.place)]
     depth = max((len(root.place) for root in above), default=0)
@@ -108,7 +110,7 @@ def source_roots_above(
 
 
 def folders_above(place: str) -> list[str]:
-    """Each folder that a resolved place lies in, the nearest first; without the root of the file
+    """List the folders above a resolved place, the nearest first; without the root of the file
     system, and without the bucket itself.
     """
     folders = []
@@ -121,23 +123,23 @@ def folders_above(place: str) -> list[str]:
 
 
 def listed_roots(text: str) -> list[str]:
-    """The roots that a variable such as SLUICE_TABLE_ROOTS names, links resolved.
+    """Parse the roots in a variable such as SLUICE_TABLE_ROOTS, links resolved.
 
-    Raises InvalidInput for a bucket root that is none.
+    Raises InvalidInput for an invalid bucket root.
     """
-    given = [root for root in _BETWEEN_ROOTS.split(text) if root]
-    return [resolved_location(root) for root in given]
+    roots = [root for root in _BETWEEN_ROOTS.split(text) if root]
+    return [resolved_location(root) for root in roots]
 
 
 def resolved_location(location: str) -> str:
-    """In its one spelling. Raises InvalidInput."""
+    """Return the location in its only spelling. Raises InvalidInput."""
     if is_bucket_location(location):
         return bucket_place(location).location
     return os.path.realpath(location)
 
 
 def lies_under(location: str, root: str) -> bool:
-    """Strictly below; both as `resolved_location` gives them."""
+    """Return True if it is strictly below; both as `resolve_location` returns them."""
     if is_bucket_location(location) != is_bucket_location(root):
         return False
     if is_bucket_location(root):

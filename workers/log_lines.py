@@ -1,9 +1,9 @@
-"""Lines of logs: one event stays one line, whatever the text it carries (threat T17), and says to
-which request and operation it belongs.
+"""Lines of logs: one event stays one line, whatever text it carries (threat T17), with its request
+and operation.
 
 `SLUICE_LOG_FORMAT=json` makes each line a JSON object of plain ASCII; `text`, the default, is for
-people, with every character spelt out that would break a line or turn what is read. Secrets that
-this process knows, and what looks like one, become `***` in both.
+people, with every character escaped that would break a line or reverse its text. Secrets that this
+process knows, and text that resembles one, become `***` in both.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ REQUEST_VARIABLE: Final = "SLUICE_REQUEST_ID"
 """By which a process learns for whose request it was started."""
 FORMATS: Final = ("text", "json")
 CHARS_MAX: Final = 64_000
-"""Of one text; of a longer one its begin and its end are kept."""
+"""The limit for one text; the begin and the end of a longer one are kept."""
 
 current_request_id: ContextVar[str] = ContextVar("current_request_id", default="")
 current_operation_id: ContextVar[str] = ContextVar("current_operation_id", default="")
@@ -41,7 +41,7 @@ _SPELT |= {code: f"\\u{code:04x}" for code in (*_TURNING, *_UNSEEN)}
 
 
 class LineFormatter(logging.Formatter):
-    """What `masker` knows to be a secret never appears in a line."""
+    """A formatter whose lines never contain a secret that `masker` knows."""
 
     def __init__(self, *, is_json: bool = False, masker: Masker | None = None) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class LineFormatter(logging.Formatter):
         self._masker = masker or Masker()
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line without its end."""
+        """Return one line without its end."""
         fields = {
             "at": _moment(record.created),
             "level": record.levelname.lower(),
@@ -75,16 +75,16 @@ class LineFormatter(logging.Formatter):
 
 
 def line_formatter(environment: Mapping[str, str]) -> LineFormatter:
-    """As the environment wants it. Raises InvalidInput for a format that there is not."""
-    wanted = environment.get(FORMAT_VARIABLE) or FORMATS[0]
-    if wanted not in FORMATS:
-        raise InvalidInput(f"{FORMAT_VARIABLE} is neither text nor json", given=wanted[:80])
-    return LineFormatter(is_json=wanted == "json", masker=Masker(secret_values(environment)))
+    """Build the formatter for the environment. Raises InvalidInput for an unknown format."""
+    line_format = environment.get(FORMAT_VARIABLE) or FORMATS[0]
+    if line_format not in FORMATS:
+        raise InvalidInput(f"{FORMAT_VARIABLE} is neither text nor json", given=line_format[:80])
+    return LineFormatter(is_json=line_format == "json", masker=Masker(secret_values(environment)))
 
 
 def configure(environment: Mapping[str, str]) -> None:
-    """Log to standard error, warnings and what nobody caught included; where something logs
-    already, only these are added. Raises InvalidInput.
+    """Log to standard error, with warnings and uncaught errors; if logging is configured already,
+    only these are added. Raises InvalidInput.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(line_formatter(environment))
@@ -94,14 +94,14 @@ def configure(environment: Mapping[str, str]) -> None:
 
 
 def log_uncaught() -> None:
-    """What ends a process or a thread is an event like any other, not a page of lines."""
+    """Log the error that ends a process or a thread as an event, not as a page of lines."""
     logging.captureWarnings(True)
     sys.excepthook = _log_uncaught
     threading.excepthook = _log_uncaught_in_thread
 
 
 def bind(*, request_id: str, operation_id: str) -> None:
-    """From now on this process works for these two; empty texts end that."""
+    """Set the request and operation of this process from now on; empty texts end that."""
     current_request_id.set(request_id)
     current_operation_id.set(operation_id)
     _ids_of_process.update(request_id=request_id, operation_id=operation_id)

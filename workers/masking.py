@@ -1,7 +1,7 @@
-"""Secrets in lines of logs, messages and traces, put out of sight before they are stored (T15).
+"""Masks of secrets in lines of logs, messages and traces, before they are stored (T15).
 
-Two ways, since neither is enough: by the name that stands before a value, and by the values that
-this process itself holds as secrets, wherever they turn up.
+Two ways, since neither is enough: by the name before a value, and by the values that this process
+itself holds as secrets, anywhere in a text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAMED = re.compile(
 )
 _ARGUMENT = re.compile(rf"(--[\w-]{{0,40}}(?:{_NAMES})[\w-]{{0,40}}\s{{1,4}})\S+", re.IGNORECASE)
 _NO_SECRET = ("file", "path", "location", "env", "url", "uri", "enabled", "type")
-"""Ends of names whose values only say where a secret is, or which."""
+"""Ends of names whose values only locate a secret, or identify it."""
 _BEARER = re.compile(r"\b((?:token|bearer|worker|basic)\s{1,4})[\w.~+/=-]{16,}", re.IGNORECASE)
 _IN_URL = re.compile(r"(://[^\s/:@]{0,256}:)[^\s/]{1,1024}@")
 _SECRET_VARIABLE = re.compile(
@@ -43,7 +43,7 @@ _PEM = re.compile(
 
 
 class Masker:
-    """Knows secret values, and masks them and whatever is named like a secret."""
+    """A mask for known secret values, and for values with the name of a secret."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         spelled = {
@@ -56,7 +56,7 @@ class Masker:
         self._values = re.compile("|".join(map(re.escape, longest_first))) if spelled else None
 
     def masked(self, text: str) -> str:
-        """The same text, each secret as `***`. What is masked already stays as it is."""
+        """Return the same text, each secret as `***`. Masked text is unchanged."""
         if self._values is not None:
             text = self._values.sub(MASK, text)
         text = _PEM.sub(MASK, text)
@@ -67,7 +67,7 @@ class Masker:
 
 
 def secret_values(*named: Mapping[str, object]) -> set[str]:
-    """The values of variables and options that are named like a secret, and the passwords in
+    """Return the values of variables and options with the name of a secret, and the passwords in
     addresses.
     """
     values = set()
@@ -82,7 +82,7 @@ def secret_values(*named: Mapping[str, object]) -> set[str]:
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether the value of a variable or an option of this name is a secret."""
+    """Return True if the value of a variable or an option of this name is a secret."""
     return bool(_SECRET_NAME.search(name)) and not name.lower().endswith(_NO_SECRET)
 
 

@@ -1,13 +1,13 @@
-"""How many files and sockets this process may have open at once."""
+"""The limit of files and sockets that this process may have open."""
 
 from __future__ import annotations
 
 import resource
 
 
-def allow_open_files(wanted: int) -> None:
-    """As many as `wanted`, where the system lets this user have them; else as many as it lets."""
+def allow_open_files(count: int) -> None:
+    """Raise the limit to `count`, or to the highest that the system allows this user."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    most = count if hard == resource.RLIM_INFINITY else min(count, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

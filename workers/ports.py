@@ -1,5 +1,4 @@
-"""The ports through which the engine touches the world, bundled so that a simulator can replace all
-of them.
+"""The ports for all effects of the engine, bundled so that a simulator can replace all of them.
 
 Storage is the fifth port and belongs to each table; these four belong to the process.
 """
@@ -17,29 +16,31 @@ from workers.repetitions import started
 
 
 class Ids(Protocol):
-    """Where fresh names come from, so that a simulator can draw them by a seed."""
+    """The source of new names, so that a simulator can choose them by a seed."""
 
     def token(self) -> str:
-        """A fresh text without `_` that nobody else will ever use."""
+        """Return a new text without `_` that no other call will ever return."""
 
 
 class RandomIds:
-    """Names by chance: 128 bits, 32 hexadecimal digits."""
+    """Random names: 128 bits, 32 hexadecimal digits."""
 
     def token(self) -> str:
-        """A version 4 UUID without its hyphens."""
+        """Return a version 4 UUID without its hyphens."""
         return uuid.uuid4().hex
 
 
 class Repetition(Protocol):
-    """What `Scheduler.every` started. Only whoever started it stops it."""
+    """A task that `Scheduler.every` started. Only its starter stops it."""
 
     def stop(self) -> None:
-        """No call starts after this returns."""
+        """Stop the calls: none starts after this returns."""
 
 
 class Scheduler(Protocol):
-    """Runs actions again and again beside the caller; heartbeats and renewals of leases use it."""
+    """Runs repeated actions concurrently with the caller; heartbeats and renewals of leases
+    use it.
+    """
 
     def every(self, interval_s: float, action: Callable[[], None], *, name: str) -> Repetition:
         """Call `action` about every `interval_s` seconds, first after one interval, until
@@ -61,7 +62,7 @@ class ThreadScheduler:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Everything of the world that an engine object needs; small enough to hand on everywhere."""
+    """All ports that an engine object needs; small enough to pass on everywhere."""
 
     clock: Clock
     ids: Ids
@@ -70,5 +71,5 @@ class Ports:
 
 
 def system_ports() -> Ports:
-    """Those of this machine and process."""
+    """Return the ports of this machine and process."""
     return Ports(clock=SystemClock(), ids=RandomIds(), scheduler=ThreadScheduler())

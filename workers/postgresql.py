@@ -78,7 +78,7 @@ _SETTINGS: Final = """
 
 @dataclass(frozen=True, slots=True)
 class DatabaseQuery:
-    """The rows that a source asks for: a table's, or a query's."""
+    """The rows that a source requests: a table's, or a query's."""
 
     table: str = ""
     """`schema.name`, or a name on the search path, spelt as the database shows it."""
@@ -150,7 +150,7 @@ def write_rows(
     limits: ProcessLimits,
     environ: Mapping[str, str],
 ) -> None:
-    """Put the query's rows into a Parquet file. Raises LimitHit, WorkFailed."""
+    """Write the query's rows to a Parquet file. Raises LimitHit, WorkFailed."""
     _run(connection, query, limits, environ, rows_max=rows_max, file=str(file))
 
 
@@ -283,7 +283,9 @@ _OIDS: Final = {psycopg.adapters.types[name].oid: name for name in (*_TYPES, "nu
 
 
 def _type(column: psycopg.Column) -> pa.DataType:
-    """Raises InvalidInput for a type that no table holds exactly."""
+    """Return the Arrow type of a column. Raises InvalidInput for a type that no table holds
+    exactly.
+    """
     name = _OIDS.get(column.type_code, "")
     if name == "numeric":
         return _decimal(column)
@@ -358,7 +360,7 @@ def _array(field: pa.Field[Any], values: Sequence[Any]) -> pa.Array[Any]:
 
 
 def _since_1970(values: Sequence[int | None], day: int) -> list[int | None]:
-    """From days, or parts of them, since 2000. Raises OverflowError for infinity, and outside of
+    """Convert days, or parts of them, since 2000. Raises OverflowError for infinity, and outside of
     the years 1 to 9999.
     """
     least, most = _FIRST_DAY * day, (_LAST_DAY + 1) * day
@@ -368,7 +370,7 @@ def _since_1970(values: Sequence[int | None], day: int) -> list[int | None]:
 
 
 def main() -> None:
-    """Carry out one job: put all rows into its `file`, or answer with the first ones."""
+    """Execute one job: put all rows into its `file`, or answer with the first ones."""
     job = json.load(sys.stdin)
     take_limits(job)
     try:

@@ -1,8 +1,8 @@
-"""Which process this is, whether another one has ended, and how to start one on a free port.
+"""The identity of this process, proof that another one has ended, and starts on a free port.
 
-Only what is proved counts: a process has ended when it is gone from the very host, boot and process
-namespace that it named, or when its number is another one's by now. What runs elsewhere proves
-nothing, and neither does a host that does not tell.
+Only proof counts: a process has ended when it is missing from the very host, boot and process
+namespace that it named, or when its number now belongs to another one. A process elsewhere proves
+nothing, and neither does a host without this information.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 _PROC: Final = Path("/proc")
 _ENDED: Final = ("Z", "X")
-"""States of a process that runs no more, and that nobody has asked about yet."""
+"""States of a process that has ended without being reaped."""
 LOOPBACK: Final = "127.0.0.1"
 _PORTS: Final = range(20_000, 32_768)
 """Linux takes ports from 32768 on for outgoing connections and for sockets that name no port."""
@@ -38,19 +38,19 @@ class ProcessName:
 
     host: str
     boot: str
-    """Of the host, with the namespace in which `pid` counts; empty where nobody tells."""
+    """The boot of the host, with the namespace in which `pid` counts; empty if it is unknown."""
     pid: int
     started: str
     """In ticks since the boot: another process of the same number began later."""
 
     def to_json(self) -> dict[str, Any]:
-        """What heartbeats and locks store; `from_json` reads it back."""
+        """Return the object that heartbeats and locks store; `from_json` reads it back."""
         return {"host": self.host, "boot": self.boot, "pid": self.pid, "started": self.started}
 
     @classmethod
     def from_json(cls, members: dict[str, Any]) -> ProcessName | None:
-        """The process that a record names; None where it names none as we do, such as a heartbeat
-        of another engine.
+        """Parse the process in a record; None if it is not in our form, such as a heartbeat of
+        another engine.
         """
         match members:
             case {"host": str(host), "boot": str(boot), "pid": int(pid), "started": str(started)}:
@@ -60,25 +60,25 @@ class ProcessName:
 
 
 class Processes(Protocol):
-    """Who asks, and who has provably ended."""
+    """The identity of the caller, and proof of the end of others."""
 
     def here(self) -> ProcessName:
-        """The process that asks."""
+        """Return the calling process."""
 
     def has_ended(self, process: ProcessName) -> bool:
-        """Whether that is proved."""
+        """Return True if the end of the process is proved."""
 
 
 class SystemProcesses:
-    """As `/proc` tells; on a machine without it nothing is ever proved."""
+    """Processes by `/proc`; on a machine without it nothing is ever proved."""
 
     def here(self) -> ProcessName:
-        """The calling process, also after a fork."""
+        """Return the calling process, also after a fork."""
         pid = os.getpid()
         return ProcessName(socket.gethostname(), _boot(), pid, _started(pid) or "")
 
     def has_ended(self, process: ProcessName) -> bool:
-        """True only for a process of this very host, boot and namespace that runs no more."""
+        """Return True only for a process of this very host, boot and namespace that has ended."""
         here = self.here()
         is_here = (here.host, here.boot) == (process.host, process.boot)
         if not (is_here and process.boot and process.started):
@@ -87,7 +87,9 @@ class SystemProcesses:
 
 
 def this_process() -> ProcessName:
-    """For values that are shipped to other processes, which compare it with their own."""
+    """Return this process for values that are shipped to others, which compare it with their
+    own.
+    """
     return SystemProcesses().here()
 
 
@@ -118,8 +120,8 @@ def find_free_ports(count: int) -> tuple[int, ...]:
     """Return different ports of loopback on which nothing listens now.
 
     `start_on_free_ports` is for a program that can be started again; ports of this function are for
-    one whose port is configured before. They are below those that Linux assigns by itself, so that
-    no outgoing connection takes one.
+    one whose port is configured before. They are below those that Linux assigns, so that no
+    outgoing connection takes one.
     """
     ports: list[int] = []
     with ExitStack() as stack:
@@ -179,7 +181,7 @@ def _boot() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """None when no such process runs."""
+    """Return the start time of a process, or None when no such process runs."""
     try:
         fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:

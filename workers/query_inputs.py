@@ -1,11 +1,11 @@
-"""Rows that a SELECT over registered tables, or a query of a database, makes, as the source of one
+"""The rows of a SELECT over registered tables, or of a query of a database, as the source of one
 write.
 
-The control plane has said which tables and which of their columns the statement may read, from what
-its requester may see; here the statement is checked once more against exactly these, and what the
-engine gets is spelled anew from that check. A process with limits computes it (`workers.sql.child`)
-and not Spark, which all writes of the node share: one statement could take its memory, or hold its
-slots with a regular expression that Java cannot interrupt.
+The control plane has decided which tables and columns the statement may read, from its requester's
+permissions; here the statement is checked again against exactly these, and rebuilt from that check.
+A process with limits computes it (`workers.sql.child`) and not Spark, which all writes of the node
+share: one statement could take its memory, or hold its slots with a regular expression that Java
+cannot interrupt.
 """
 
 from __future__ import annotations
@@ -35,11 +35,13 @@ _FILE_SPARE_BYTES: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class QuerySource(WrittenOnce):
-    """One round: the rows of the statement, over the tables as they are when it is asked."""
+    """A source of one batch: the rows of the statement, over the tables as they are when it
+    runs.
+    """
 
     checked: CheckedSelect
     locations: Mapping[str, str]
-    """Of the tables that the statement reads, by their names in it."""
+    """The locations of the tables that the statement reads, by their names in it."""
     environment: Mapping[str, str] = field(repr=False)
     file: Path
     """Where the rows are put for Spark."""
@@ -50,8 +52,8 @@ class QuerySource(WrittenOnce):
         key, a statement that reads anything else, or a table outside the table roots.
         """
         job_source.only("statement", "tables")
-        given = _tables(job_source.text("tables"))
-        readable = {name: ReadableTable(columns) for name, (_, columns) in given.items()}
+        tables = _tables(job_source.text("tables"))
+        readable = {name: ReadableTable(columns) for name, (_, columns) in tables.items()}
         checked = check_select(
             job_source.text("statement"),
             lambda names: {name: readable[name] for name in names if name in readable},
@@ -61,20 +63,20 @@ class QuerySource(WrittenOnce):
             raise InvalidInput("two columns of the statement have one name", columns=twice)
         locations = dict[str, str]()
         for name in checked.tables:
-            storage_under_root(given[name][0], around.environment)
-            locations[name] = resolved_location(given[name][0])
+            storage_under_root(tables[name][0], around.environment)
+            locations[name] = resolved_location(tables[name][0])
         return cls(checked, locations, around.environment, around.scratch / "statement.parquet")
 
     def frame(self, spark: SparkSession, number: int) -> DataFrame:
-        """The rows of `compute`, whatever `number`. Raises as it does."""
+        """Return the rows of `compute`, whatever `number`. Raises as it does."""
         self.compute()
         return parquet_frame(spark, self.file)
 
     def compute(self) -> None:
-        """Put the statement's rows, as the tables are now, into `file`.
+        """Write the statement's rows, as the tables are now, to `file`.
 
-        Raises InvalidInput for what cannot be computed, LimitHit for what takes more than this
-        node's settings let it.
+        Raises InvalidInput for what cannot be computed, LimitHit for what exceeds this node's
+        settings.
         """
         limits, rows_max = limits_of_rows(self.environment)
         tables = [
@@ -106,7 +108,7 @@ class QuerySource(WrittenOnce):
 
 @dataclass(frozen=True, slots=True)
 class DatabaseSource(WrittenOnce):
-    """One round: the rows of a PostgreSQL database, read by a process with limits."""
+    """A source of one batch: the rows of a PostgreSQL database, read by a process with limits."""
 
     connection: DatabaseConnection
     query: DatabaseQuery
@@ -116,9 +118,7 @@ class DatabaseSource(WrittenOnce):
 
     @classmethod
     def from_job(cls, job_source: JobSource, around: Surroundings) -> DatabaseSource:
-        """Take the connection that this process was given, and what the job reads there. Raises
-        InvalidInput.
-        """
+        """Take the connection of this process, and the job's request. Raises InvalidInput."""
         job_source.only("connection", "table", "query")
         name = job_source.text("connection")
         query = DatabaseQuery(
@@ -128,15 +128,15 @@ class DatabaseSource(WrittenOnce):
         return cls(connection, query, around.environment, around.scratch / "database.parquet")
 
     def frame(self, spark: SparkSession, number: int) -> DataFrame:
-        """The rows of `compute`, whatever `number`. Raises as it does."""
+        """Return the rows of `compute`, whatever `number`. Raises as it does."""
         self.compute()
         return parquet_frame(spark, self.file)
 
     def compute(self) -> None:
-        """Put the rows, as they are now, into `file`.
+        """Write the rows, as they are now, to `file`.
 
-        Raises InvalidInput for what cannot be read exactly, LimitHit for what takes more than this
-        node's settings let it.
+        Raises InvalidInput for what cannot be read exactly, LimitHit for what exceeds this node's
+        settings.
         """
         limits, rows_max = limits_of_rows(self.environment)
         write_rows(
@@ -151,7 +151,7 @@ class DatabaseSource(WrittenOnce):
 
 def limits_of_rows(environment: Mapping[str, str]) -> tuple[ProcessLimits, int]:
     """Return the limits of this node for a statement or a query whose rows are written, and how
-    many rows it may have. Raises InvalidInput for a setting that is no number.
+    many rows it may have. Raises InvalidInput for a setting that is not a number.
     """
 
     def setting(name: str, default: int) -> int:
@@ -173,7 +173,7 @@ def limits_of_rows(environment: Mapping[str, str]) -> tuple[ProcessLimits, int]:
 
 
 def _tables(text: str) -> dict[str, tuple[str, dict[str, str]]]:
-    """By name: the location and the columns with their types. Raises InvalidInput."""
+    """Parse the location and the columns with their types, by name. Raises InvalidInput."""
     try:
         return {
             str(name): (

@@ -1,9 +1,9 @@
-"""Actions that repeat until they are stopped: one thread of the process waits for the first time of
-all of them, and whatever becomes due goes on in a thread of its own.
+"""Tasks that repeat until they are stopped: one thread of the process waits for the first run of
+all of them, and each due task continues in a thread of its own.
 
 A lock is held for a tenth of a second and a write lasts for some, so most are stopped long before
-they are due. Starting and ending a thread for each costs more than what it is for: both wait for
-the other threads of the process. An action may hang with its storage and keeps no other waiting.
+they are due. Starting and ending a thread for each costs more than its purpose: both wait for the
+other threads of the process. An action may hang with its storage without delaying another.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _AGAIN_S: Final = 1.0
 """After the system refused a thread."""
 _SLEEP_MAX_S: Final = 3_600.0
 _STOPPED_MAX: Final = 1_000
-"""Of those that wait: when there are more of them, the stopped ones are dropped."""
+"""The limit for waiting tasks: when there are more of them, the stopped ones are dropped."""
 _CLOCK: Final = SystemClock()
 _log = logging.getLogger(__name__)
 
 
 class ThreadRepetition:
-    """See `workers.ports.Repetition`."""
+    """A repeating task in a thread; see `workers.ports.RepeatingTask`."""
 
     def __init__(self, interval_s: float, action: Callable[[], None], name: str) -> None:
         self._interval_s = interval_s
@@ -41,11 +41,11 @@ class ThreadRepetition:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether `stop` was called; a call of the action may still be under way."""
+        """True after a call of `stop`; a call of the action may still be running."""
         return self._stopped.is_set()
 
     def begin(self) -> None:
-        """The first time has come. Raises RuntimeError when the system has no thread for it."""
+        """Begin the first run. Raises RuntimeError when the system has no thread for it."""
         with self._changing:
             if self._stopped.is_set() or self._action is None:
                 return
@@ -64,9 +64,7 @@ class ThreadRepetition:
             _ACTIVE.discard(self)
 
     def stop(self) -> None:
-        """Waits for a call that is under way, unless it is this call that stops. May be called
-        again.
-        """
+        """Wait for a running call, unless it is this call that stops. May be called again."""
         with self._changing:
             self._stopped.set()
             self._action = None  # It may wait in line for a while yet, and holds a lot.
@@ -77,7 +75,7 @@ class ThreadRepetition:
 
 
 class _Line:
-    """Repetitions that have not begun, by when they do. Thread-safe."""
+    """Tasks before their first run, by its time. Thread-safe."""
 
     _waiting: list[tuple[float, int, ThreadRepetition]]
     _changed: threading.Condition
@@ -89,8 +87,8 @@ class _Line:
         self.forget()
 
     def forget(self) -> None:
-        """In a forked process: threads do not come along, and a lock may have been held just
-        then.
+        """Reset in a forked process: it has no threads, and a lock may have been held at the
+        fork.
         """
         self._waiting = []
         self._changed = threading.Condition(threading.Lock())
@@ -103,7 +101,7 @@ class _Line:
                 thread.start()
                 self._thread = thread
             if len(self._waiting) > _STOPPED_MAX:
-                self._waiting = sorted(one for one in self._waiting if not one[2].is_stopped)
+                self._waiting = sorted(entry for entry in self._waiting if not entry[2].is_stopped)
             heappush(self._waiting, (at_s, next(self._numbers), repetition))
             if at_s < self._wakes_at_s:
                 self._changed.notify()
@@ -118,7 +116,7 @@ class _Line:
                 self.add(_CLOCK.monotonic_s() + _AGAIN_S, due)
 
     def _next(self) -> ThreadRepetition:
-        """Waits for it, without waking up for those that were stopped."""
+        """Wait for the next task, without waking up for stopped ones."""
         with self._changed:
             while True:
                 while self._waiting and self._waiting[0][2].is_stopped:
@@ -142,7 +140,7 @@ def active_repetitions() -> frozenset[ThreadRepetition]:
 
 
 def started(interval_s: float, action: Callable[[], None], name: str) -> ThreadRepetition:
-    """Begins after one interval, in seconds, in a daemon thread that carries `name`."""
+    """Start a task after one interval, in seconds, in a daemon thread named `name`."""
     repetition = ThreadRepetition(interval_s, action, name)
     _LINE.add(_CLOCK.monotonic_s() + interval_s, repetition)
     return repetition

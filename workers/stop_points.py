@@ -1,6 +1,6 @@
-"""Named places where a test may pause, kill or fail a process; see docs/stop-points.md.
+"""Failpoints: named places where a test may pause, kill or fail a process; see docs/stop-points.md.
 
-Works only in a process started with SLUICE_ALLOW_STOP_POINTS=1, whatever else is set.
+Works only in a process started with SLUICE_ALLOW_STOP_POINTS=1, despite all other settings.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _PAUSE_MAX_S = 600.0
 
 
 def reach(point: str, *, writer: str | None = None) -> None:
-    """Do what SLUICE_STOP_POINTS says for this point and writer; almost always nothing.
+    """Execute the instruction in SLUICE_STOP_POINTS for this point and writer; almost always
+    nothing.
 
     Raises InvalidInput on a malformed instruction, StopPointRaised where the instruction is
     `raise`.
@@ -71,11 +72,11 @@ def _obey(order: dict[str, str], point: str, writer: str | None) -> None:
 
 
 def _pause(release: Path, point: str) -> None:
-    """Wait for the release file; `<release>.reached` tells the test that we are here."""
+    """Wait for the release file; `<release>.reached` signals the test that the process is here."""
     release.with_name(release.name + ".reached").write_text(point)
     clock = SystemClock()
     deadline = clock.monotonic_s() + _PAUSE_MAX_S
     while not release.exists():
         if clock.monotonic_s() > deadline:
-            raise StopPointRaised("nobody released the pause", point=point, release=str(release))
+            raise StopPointRaised("the pause was not released", point=point, release=str(release))
         clock.sleep(_POLL_S)

@@ -1,7 +1,7 @@
-"""Where everything below `.hoodie` lies, and what each place is owed when the power fails.
+"""The places of all files below `.hoodie`, with the guarantee of each after a power failure.
 
-Paths are relative to the table. Places outside of `.sluice` are Hudi's (format page 1 and 2); what
-lies in `.hoodie/.sluice` is ours, and other engines pass over it.
+Paths are relative to the table. Places outside of `.sluice` are Hudi's (format page 1 and 2); files
+in `.hoodie/.sluice` are ours, and other engines ignore them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _OURS: Final = f"{HOODIE}/.sluice"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A file, or a directory whose files are all owed the same."""
+    """A file, or a directory whose files all have the same guarantee."""
 
     path: str
     durability: Durability = Durability.DURABLE
 
     def file(self, name: str) -> str:
-        """The path of what has this name in the directory."""
+        """Return the path of the file with this name in the directory."""
         return f"{self.path}/{name}"
 
 
@@ -42,14 +42,14 @@ HISTORY: Final = Place(f"{TIMELINE.path}/history")
 MARKERS: Final = Place(f"{HOODIE}/.temp")
 """A directory for each instant."""
 STAGED_ROWS: Final = Place(MARKERS.path, Durability.SCRATCH)
-"""Rows on their way to their file groups lie beside the markers of their instant."""
+"""Rows on their way to their file groups, next to the markers of their instant."""
 STAGED_FRAMES: Final = Place(f"{MARKERS.path}/sluice-staging", Durability.SCRATCH)
 """What Spark's data source collects before the write begins."""
 
 HEARTBEATS: Final = Place(f"{HOODIE}/.heartbeat", Durability.LIVENESS)
 LOCK: Final = Place(f"{HOODIE}/.locks/table_lock.json", Durability.LIVENESS)
 LOCK_WAITERS: Final = Place(f"{HOODIE}/.locks/waiting", Durability.LIVENESS)
-"""For people, and only while somebody waits."""
+"""The waiting writers, for people, and only while some wait."""
 LOCK_BINDING: Final = Place(f"{_OURS}/lock_provider.json")
 
 DECISIONS: Final = Place(f"{_OURS}/decision")
@@ -66,4 +66,4 @@ UNORDERED: Final = Place(f"{_OURS}/unordered")
 SINKS: Final = Place(f"{_OURS}/sink")
 REPAIR: Final = Place(f"{_OURS}/repair")
 ROLLBACK_PLANS: Final = Place(f"{_OURS}/rollback_plans")
-"""Of several instants, while they are carried out."""
+"""The plans to roll several instants back, while they are executed."""

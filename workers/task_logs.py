@@ -1,7 +1,7 @@
-"""Log lines of Celery: written as everywhere else, and with the request and the operation of the
-task at hand.
+"""Log lines of Celery: in the common format, with the request and the operation of the current
+task.
 
-The request's id goes with each message that is sent while one is answered, or in the name of one.
+The request's id is sent with each message that is sent while a request is answered, or for one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HEADER: Final = "sluice_request_id"
 
 
 def follow_requests(configure: Callable[[], None]) -> None:
-    """For one Celery application: `configure` sets logging up, in place of Celery."""
+    """Log for one Celery application: `configure` sets logging up, in place of Celery."""
 
     def set_up(**_given: Any) -> None:
         configure()
@@ -46,10 +46,10 @@ def _end(**_given: Any) -> None:
 
 
 def _flush(**_given: Any) -> None:
-    """A process of the pool does not end as Python does."""
+    """Flush traces, because a process of the pool does not end as Python does."""
     flush_traces()
 
 
-def _text(given: object) -> str:
-    """A message is somebody else's word."""
-    return given[:64] if isinstance(given, str) else ""
+def _text(value: object) -> str:
+    """Return a text of a message, which is not trusted."""
+    return value[:64] if isinstance(value, str) else ""

@@ -1,7 +1,7 @@
-"""What a Celery worker takes out of its queue: messages in the one form that Celery itself gives
-them, and nothing that sets off more (threat T8).
+"""Checks of the messages that a Celery worker takes out of its queue: only the form that Celery
+itself writes, without anything that starts more (threat T8).
 
-Celery's own worker dies of some others, and the queue gives them back to the next one for ever.
+Celery's own worker dies of some others, and the queue redelivers them to the next one forever.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _Handler = Callable[..., object]
 
 
 class QueuedTask(Task[..., None]):
-    """A task whose messages are looked at before anything is made of them."""
+    """A task whose messages are checked before anything is made of them."""
 
     abstract = True
     Strategy = "workers.task_messages:strategy"
 
 
-def strategy(task: Task[..., None], app: Any, consumer: Any, **given: Any) -> _Handler:
-    """Celery's handler of messages, for those in their form; the rest is logged and dropped."""
-    handle = default(task, app, consumer, **given)
+def strategy(task: Task[..., None], app: Any, consumer: Any, **options: Any) -> _Handler:
+    """Return Celery's handler for messages in that form; others are logged and dropped."""
+    handle = default(task, app, consumer, **options)
 
     def handler(message: Any, body: object, *more: Any, **named: Any) -> object:
         if body is not None:

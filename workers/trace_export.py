@@ -1,8 +1,8 @@
-"""Spans that are sent to a collector: OTLP, as protobuf over HTTP, in batches from a thread.
+"""Export of spans to a collector: OTLP, as protobuf over HTTP, in batches from a thread.
 
 The only module that loads OpenTelemetry (`requirements-otel.txt`); `workers.traces` loads it when
-traces are wanted. Where to, with which headers and which share of them, is what OpenTelemetry's own
-`OTEL_*` variables say.
+traces are enabled. OpenTelemetry's own `OTEL_*` variables configure the address, the headers and
+the share of traces.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from workers.traces import Attributes, Kind
 
 _EVERY_MS: Final = 1_000
 _TIMEOUT_S: Final = 3.0
-"""Of one batch; a process that ends waits no longer for a collector that is away."""
+"""The limit for one batch; a process that ends waits no longer for a collector that is away."""
 _CHARS_MAX: Final = 500
 _KINDS: Final[Mapping[Kind, SpanKind]] = {
     "internal": SpanKind.INTERNAL,
@@ -57,7 +57,7 @@ class ExportedTracing:
 
     @contextmanager
     def span(self, name: str, attributes: Attributes, kind: Kind, parent: str) -> Iterator[_Noted]:
-        """See `workers.traces.span`."""
+        """Create a span; see `workers.traces.span`."""
         with self._tracer.start_as_current_span(
             name,
             context=_PARENTS.extract({_PARENT: parent}) if parent else None,
@@ -74,7 +74,7 @@ class ExportedTracing:
                 raise
 
     def parent(self) -> str:
-        """The span at hand as a `traceparent`."""
+        """Return the current span as a `traceparent`."""
         carrier: dict[str, str] = {}
         _PARENTS.inject(carrier)
         return carrier.get(_PARENT, "")
@@ -94,7 +94,7 @@ class _Noted:
         self._masker = masker
 
     def note(self, attributes: Attributes) -> None:
-        """Texts are masked and cut."""
+        """Add attributes; texts are masked and cut."""
         for name, fact in attributes.items():
             if isinstance(fact, str):
                 self._current.set_attribute(name, self._masker.masked(fact)[:_CHARS_MAX])

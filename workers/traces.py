@@ -1,9 +1,9 @@
-"""Spans for OpenTelemetry, for who asks for them: where the time goes between a request and the
-file that a commit publishes.
+"""Optional spans for OpenTelemetry: the time between a request and the file that a commit
+publishes.
 
 Off, and nothing of OpenTelemetry is loaded, unless `OTEL_EXPORTER_OTLP_ENDPOINT` or `SLUICE_TRACES`
 is set. Attributes are names, times and numbers: no path of a request, no text of an error, no value
-of a row; what looks like a secret is masked all the same.
+of a row; text that resembles a secret is masked anyway.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Final, Literal, Protocol
 from workers.installation import IS_CHECKOUT, format_installation
 
 TRACES_VARIABLE: Final = "SLUICE_TRACES"
-"""`0`: no traces; anything else: traces, to where OpenTelemetry's own variables say."""
+"""`0`: no traces; anything else: traces, to the address in OpenTelemetry's own variables."""
 ENDPOINT_VARIABLES: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 OTEL_PREFIX: Final = "OTEL_"
-"""Of the variables that OpenTelemetry reads by itself."""
+"""The prefix of the variables that OpenTelemetry reads itself."""
 PARENT_VARIABLE: Final = "TRACEPARENT"
 """By which a process learns which span it was started in."""
 PARENT: Final = "sluice_traceparent"
-"""The header of a job's message that says the same; the message's signature covers it."""
+"""The header of a job's message with the same value; the message's signature covers it."""
 
 Kind = Literal["internal", "server", "producer", "consumer"]
 Attributes = Mapping[str, str | int | float | bool | None]
@@ -33,30 +33,30 @@ _log = logging.getLogger(__name__)
 
 
 class Span(Protocol):
-    """What is measured, while it lasts."""
+    """A measured span."""
 
     def note(self, attributes: Attributes) -> None:
         """Add attributes; those that are None are left out."""
 
 
 class Tracing(Protocol):
-    """Makes spans and sends them away; one in a process."""
+    """A source of spans that sends them away; one in a process."""
 
     def span(
         self, name: str, attributes: Attributes, kind: Kind, parent: str
     ) -> AbstractContextManager[Span]:
-        """See `span` below."""
+        """Create a span; see `span` below."""
 
     def parent(self) -> str:
-        """See `current_parent`."""
+        """Return the parent; see `current_parent`."""
 
     def flush(self, timeout_ms: int) -> None:
-        """See `flush_traces`."""
+        """Send what is left; see `flush_traces`."""
 
 
 class _Silent:
     def note(self, attributes: Attributes) -> None:
-        """Nobody wants to know."""
+        """Ignore the attributes."""
 
 
 _SILENT: Final = _Silent()
@@ -65,15 +65,15 @@ _of_process: list[Tracing] = []
 
 
 def are_wanted(environment: Mapping[str, str]) -> bool:
-    """Whether the environment asks for traces."""
-    if given := environment.get(TRACES_VARIABLE, ""):
-        return given != "0"
+    """Return True if the environment enables traces."""
+    if setting := environment.get(TRACES_VARIABLE, ""):
+        return setting != "0"
     return any(environment.get(name) for name in ENDPOINT_VARIABLES)
 
 
 def configure_traces(environment: Mapping[str, str], service: str) -> None:
-    """From now on this process traces as the service of this name, if it is to trace. Where
-    OpenTelemetry is not installed it says so and goes on without.
+    """Trace from now on as the service of this name, if traces are enabled. Without OpenTelemetry
+    it logs that and continues without traces.
     """
     if _of_process or not are_wanted(environment):
         return
@@ -100,8 +100,8 @@ def span(
     kind: Kind = "internal",
     parent: str = "",
 ) -> Iterator[Span]:
-    """A span around the block; below the one at hand, or below `parent`, as `current_parent` of
-    another process gave it. An error that leaves the block is named by its class alone.
+    """Create a span around the block; below the current one, or below `parent`, the
+    `current_parent` of another process. An error that leaves the block is named by its class alone.
     """
     if not _of_process:
         yield _SILENT
@@ -111,12 +111,12 @@ def span(
 
 
 def current_parent() -> str:
-    """The span at hand, in the form of the W3C's `traceparent`; empty where there is none."""
+    """Return the current span, in the form of the W3C's `traceparent`; empty if there is none."""
     return _of_process[0].parent() if _of_process else ""
 
 
 def sent_parent(header: object) -> str:
-    """The parent that a message names in its header; a message is somebody else's word."""
+    """Return the parent in a message's header, which is not trusted."""
     return header if isinstance(header, str) and len(header) <= _PARENT_CHARS_MAX else ""
 
 

@@ -1,3 +1,3 @@
-"""From a record key to its file group."""
+"""Indexes: the lookup of the file group of a record key."""
 
 __all__: list[str] = []

@@ -1,7 +1,7 @@
 """Bloom filters of record keys, byte for byte as Apache Hudi keeps them in base files (format page
-4.5), built and asked a column of keys at a time.
+4.5), built and queried a column of keys at a time.
 
-A filter never forgets a key: it says no only of keys that were not added.
+A filter never forgets a key: it excludes only keys that were not added.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ assert (_HEADER.size, _ROWS_HEADER.size) == (HEADER_BYTES, ROWS_HEADER_BYTES)
 _HASHES_MAX: Final = 1_074
 """No share of false positives that a number can hold asks for more."""
 _FIRST_HASHES: Final = 4
-"""Of a full filter they leave one absent key in sixteen."""
+"""In a full filter they pass one absent key in sixteen."""
 
 Bits: TypeAlias = npt.NDArray[np.uint8]
 Keys: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
@@ -43,7 +43,7 @@ class BloomFilter:
 
     kind: FilterType
     bits: int
-    """Of each row."""
+    """The number of bits in each row."""
     hashes: int
     rows: tuple[Bits, ...]
     """Bit i of a row is bit i & 7 of its byte i >> 3. A key is in one of them."""
@@ -54,22 +54,22 @@ class BloomFilter:
 
     @classmethod
     def of_keys(cls, keys: Keys, options: BloomOptions | None = None) -> BloomFilter:
-        """A filter that holds these keys, sized by `options` or Hudi's defaults. Raises
-        InvalidInput for keys that are null, empty, or no text.
+        """Build a filter of these keys, sized by `options` or Hudi's defaults. Raises InvalidInput
+        for keys that are null, empty, or not text.
         """
         builder = BloomFilterBuilder(options or BloomOptions())
         builder.add(keys)
         return builder.built()
 
     def might_contain(self, keys: Keys) -> npt.NDArray[np.bool_]:
-        """False for a key that is certainly not among the filter's own.
+        """Return False for each key that is certainly not in the filter.
 
-        Raises InvalidInput for keys that are null, empty, or no text.
+        Raises InvalidInput for keys that are null, empty, or not text.
         """
         return HashedKeys(keys).might_be_in(self)
 
     def _holds(self, keys: Keys) -> npt.NDArray[np.bool_]:
-        """By all hashes."""
+        """Check the keys with all hashes."""
         is_held = np.zeros(len(keys), np.bool_)
         for block in key_blocks(keys):
             held = np.ones((len(self.rows), len(block.rows)), np.bool_)
@@ -79,13 +79,13 @@ class BloomFilter:
         return is_held
 
     def _narrow(self, held: npt.NDArray[np.bool_], places: npt.NDArray[Any]) -> None:
-        """Of each row, to the keys whose bit at these places is set."""
+        """Clear, in each row, the keys whose bit at these places is not set."""
         byte, bit = places >> 3, (places & 7).astype(np.uint8)
         for row, is_held in zip(self.rows, held, strict=True):
             is_held &= (row[byte] >> bit & 1).view(np.bool_)
 
     def to_text(self) -> str:
-        """As it stands in a base file's footer: Hudi's serialized form in base64."""
+        """Return the text in a base file's footer: Hudi's serialized form in base64."""
         header = _HEADER.pack(_VERSION, self.hashes, _MURMUR, self.bits)
         parts = [header]
         if self.kind is FilterType.DYNAMIC_V0:
@@ -97,7 +97,7 @@ class BloomFilter:
 
     @classmethod
     def from_text(cls, text: str, type_code: str) -> BloomFilter:
-        """The filter of a base file's footer, which names its type by `type_code`. Raises
+        """Parse the filter of a base file's footer, which names its type by `type_code`. Raises
         MalformedTable for a text that Apache Hudi would not have written.
         """
         try:
@@ -112,19 +112,20 @@ class BloomFilter:
 
 
 class HashedKeys:
-    """Keys that are looked for in many filters, one after the other: that most of them are absent
-    takes a few hashes, which are the same for every filter of a size.
+    """Keys for a lookup in many filters in turn: a few hashes, which are the same for every filter
+    of a size, are enough to exclude most absent keys.
     """
 
     def __init__(self, keys: Keys) -> None:
-        """Raises InvalidInput for keys that are null, or no text."""
+        """Hash the keys. Raises InvalidInput for keys that are null, or not text."""
         self.keys = pa.chunked_array(text_chunks(keys), None if len(keys) else pa.string())
         self._first: dict[int, npt.NDArray[np.uint32]] = {}
 
     def might_be_in(
         self, bloom_filter: BloomFilter, among: npt.NDArray[np.bool_] | None = None
     ) -> npt.NDArray[np.bool_]:
-        """As `BloomFilter.might_contain`; only keys that are `among` these are looked at.
+        """Return the same as `BloomFilter.might_contain`; only keys that are `among` these are
+        checked.
 
         Raises InvalidInput for empty keys.
         """
@@ -151,7 +152,7 @@ class HashedKeys:
 
 
 def _parsed(content: bytes, kind: FilterType) -> BloomFilter:
-    """Raises ValueError, struct.error."""
+    """Parse a filter. Raises ValueError, struct.error."""
     hashes, bits = _header(content, 0)
     at, size = _HEADER.size, (bits + 7) // 8
     if kind is FilterType.SIMPLE:
@@ -182,9 +183,9 @@ def _header(content: bytes, at: int) -> tuple[int, int]:
     return hashes, bits
 
 
-def _check_size(content: bytes, wanted: int) -> None:
-    if len(content) != wanted:
-        raise ValueError(f"{len(content)} bytes instead of {wanted}")
+def _check_size(content: bytes, expected_bytes: int) -> None:
+    if len(content) != expected_bytes:
+        raise ValueError(f"{len(content)} bytes instead of {expected_bytes}")
 
 
 def _row(content: bytes, at: int, bits: int) -> Bits:
@@ -195,14 +196,14 @@ def _row(content: bytes, at: int, bits: int) -> Bits:
 
 
 class BloomFilterBuilder:
-    """Takes the keys of one file as they pass; memory does not grow with them.
+    """A builder that gets the keys of one file as they pass; memory does not grow with them.
 
     The order of the keys decides, beyond the first row, which row a key is in.
     """
 
     @classmethod
     def of(cls, options: BloomOptions | None) -> BloomFilterBuilder | None:
-        """For a file of a table that keeps such filters, or none."""
+        """Return a builder for a file of a table that keeps such filters, or None."""
         return None if options is None else cls(options)
 
     def __init__(self, options: BloomOptions) -> None:
@@ -212,8 +213,8 @@ class BloomFilterBuilder:
         self._added = 0
 
     def add(self, keys: Keys) -> None:
-        """Let the filter hold these keys as well. Raises InvalidInput for keys that are null,
-        empty, or no text.
+        """Add these keys to the filter. Raises InvalidInput for keys that are null, empty, or not
+        text.
         """
         for chunk in text_chunks(keys):
             for number, part in self._shares(chunk):
@@ -223,7 +224,7 @@ class BloomFilterBuilder:
             self._added += len(chunk)
 
     def built(self) -> BloomFilter:
-        """The filter of the keys added so far."""
+        """Return the filter of the keys added so far."""
         options = self._options
         is_dynamic = options.kind is FilterType.DYNAMIC_V0
         return BloomFilter(
@@ -236,15 +237,15 @@ class BloomFilterBuilder:
         )
 
     def footer(self) -> dict[str, str]:
-        """The filter of the keys added so far and its type, under their footer keys."""
+        """Return the filter of the keys added so far and its type, under their footer keys."""
         built = self.built()
         return FilterText(built.to_text(), built.kind).footer()
 
     def _shares(self, chunk: Any) -> Iterator[tuple[int, Any]]:
-        """The next keys by the row that they belong to.
+        """Yield the next keys by the row that they belong to.
 
-        Rows are filled one after the other. When all are full, one more key goes to the first, and
-        from then on they take turns, again from the first: Hudi's order.
+        Rows are filled in order. When all are full, one more key goes to the first, and from then
+        on to each in turn, again from the first: Hudi's order.
         """
         entries, rows = self._options.entries, self._options.rows_max
         if rows == 1:

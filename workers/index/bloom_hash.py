@@ -1,8 +1,8 @@
-"""Where record keys are in Hudi's bloom filters (format page 4.5), some thousand keys at a time.
+"""Positions of record keys in Hudi's bloom filters (format page 4.5), some thousand keys at a time.
 
-Murmur2, seeded with its own former result as often as a filter has hashes. What a key's words add
-does not depend on the seed, so they are mixed once; and a block is small enough that all of its
-passes find it in the processor's cache.
+Murmur2, seeded with its own former result as often as a filter has hashes. The words of a key do
+not depend on the seed, so they are mixed once; and a block is small enough that all of its passes
+find it in the processor's cache.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ _BLOCK_WORDS = 1 << 18
 
 
 class KeyBlock:
-    """Some keys, shorter ones first, and how far their hashes are."""
+    """Some keys, shorter ones first, with the state of their hashes."""
 
     def __init__(self, rows: Rows, words: _Words, lengths: _Words, tails: _Words) -> None:
-        """`words` are mixed, a row of them for each place in a key; `tails` what is behind them."""
+        """Create the block; `words` are mixed, a row of them for each place in a key; `tails`
+        follow them.
+        """
         self.rows = rows
         """Which of the given keys they are."""
         self._lengths = lengths
@@ -47,7 +49,9 @@ class KeyBlock:
         self._factors = np.where(has_tail, _M, np.uint32(1)) if has_tail.any() else None
 
     def next_places(self, bits: int) -> Places:
-        """Where the next hash of each key lies among so many bits; overwritten by the next call."""
+        """Return the position of the next hash of each key among this number of bits; overwritten
+        by the next call.
+        """
         hashes, spare = self._hashes, self._spare
         hashes ^= self._lengths
         for part, words in self._steps:
@@ -64,8 +68,8 @@ class KeyBlock:
         return self._among(np.uint32(bits))
 
     def _among(self, bits: np.uint32) -> Places:
-        """Java's `abs(hash % bits)` of signed numbers. NumPy divides by one number in registers,
-        but takes no remainder there.
+        """Return Java's `abs(hash % bits)` of signed numbers. NumPy divides by one number in
+        registers, but takes no remainder there.
         """
         size, spare = self._size, self._spare
         np.abs(self._hashes.view(np.int32), size.view(np.int32))
@@ -77,9 +81,9 @@ class KeyBlock:
 
 
 def key_blocks(keys: pa.Array[Any] | pa.ChunkedArray[Any]) -> Iterator[KeyBlock]:
-    """Every key in one of them.
+    """Yield blocks that contain each key once.
 
-    Raises InvalidInput for keys that are null, empty, or no text.
+    Raises InvalidInput for keys that are null, empty, or not text.
     """
     first = 0
     for chunk in text_chunks(keys):
@@ -129,13 +133,13 @@ def _block(content: npt.NDArray[Any], offsets: npt.NDArray[np.int64], rows: Rows
 
 
 def _words_of(alike: npt.NDArray[Any], whole: int) -> npt.NDArray[Any]:
-    """The whole words of keys of one length, wherever these begin."""
+    """Return the whole words of keys of one length, wherever these begin."""
     shape, strides = (len(alike), whole), (alike.strides[0], 4)
     return np.ndarray(shape, "<u4", buffer=alike, strides=strides)
 
 
 def _tails_of(alike: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """What is behind the last whole word, as signed bytes from the end, as in Java."""
+    """Return the bytes behind the last whole word, as signed bytes from the end, as in Java."""
     length = alike.shape[1]
     tails = np.zeros(len(alike), np.int32)
     for place in range(length & 3):

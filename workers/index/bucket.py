@@ -1,8 +1,8 @@
 """The simple bucket index: record keys to buckets, exactly as Hudi does, a column at a time.
 
 `(List.hashCode(values) & 0x7fffffff) % buckets` with Java's String.hashCode over UTF-16 units
-(format page 4.7). No Python object is made per key, save for those that
-Hudi's parser of composite keys reads in its own way.
+(format page 4.7). No Python object is made per key, except for those that Hudi's parser of
+composite keys reads in its own way.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _Hashes = npt.NDArray[np.uint32]
 
 
 def java_string_hash(text: str) -> int:
-    """Java's String.hashCode, signed."""
+    """Return Java's String.hashCode, signed."""
     units = text.encode("utf-16-le", "surrogatepass")
     hashed = 0
     for at in range(0, len(units), 2):
@@ -44,13 +44,13 @@ def bucket_of_keys(
     index_fields: Sequence[str] | None = None,
     key_field: str | None = None,
 ) -> Buckets:
-    """The bucket of each record key.
+    """Return the bucket of each record key.
 
     `index_fields` names the hashed fields of a key that has several; None: it is one plain value,
-    that of `key_field`. Hudi parses such a key too where it holds both ',' and ':'.
+    that of `key_field`. Hudi parses such a key too if it contains both ',' and ':'.
 
     Raises InvalidInput for a null key, for keys that are not text, and for a plain key on which
-    Hudi's parser never returns, or that holds both characters while its field is not told.
+    Hudi's parser never returns, or that contains both characters without a `key_field`.
     """
     _check_buckets(buckets)
     hashed = [_chunk_hashes(chunk, index_fields, key_field) for chunk in text_chunks(keys)]
@@ -67,10 +67,11 @@ def bucket_of_composite_keys(
     fields: Sequence[str],
     index_fields: Sequence[str],
 ) -> Buckets:
-    """The bucket of each `field:value,...` key, hashed from its fields' texts without parsing it.
+    """Return the bucket of each `field:value,...` key, hashed from its fields' texts without
+    parsing it.
 
     `texts` are those of `fields`, in their order, null where a value is null. Hashed are those of
-    `index_fields`, in the order in which the key has them, whatever their own.
+    `index_fields`, in the order in which the key has them, ignoring their own.
 
     Raises InvalidInput for less than one bucket.
     """
@@ -94,7 +95,9 @@ def bucket_of_composite_keys(
 
 
 def _check_buckets(buckets: int) -> None:
-    """A table that is not bucketed has 0, which NumPy would divide by with a warning alone."""
+    """Check the number of buckets. It is 0 for a table that is not bucketed, which NumPy would
+    divide by with only a warning.
+    """
     if buckets < 1:
         raise InvalidInput("bucket count must be positive", buckets=buckets)
 
@@ -106,12 +109,13 @@ def endless_keys(
     fields: Sequence[str],
     index_fields: Sequence[str],
 ) -> npt.NDArray[np.int64]:
-    """The positions of `field:value,...` keys on which Hudi's parser never returns, ascending.
+    """Return the positions of `field:value,...` keys on which Hudi's parser never returns,
+    ascending.
 
-    What stands last in such a key is a ':' in a value of which Hudi thinks that it is not hashed:
-    the last field's, or what looks like a name within a value.
+    The last part of such a key is a ':' in a value that Hudi does not consider hashed: the last
+    field's, or text that resembles a name within a value.
     """
-    suspects = [_positions(one, ",", ":") for one in texts]
+    suspects = [_positions(field_texts, ",", ":") for field_texts in texts]
     if fields[-1] not in index_fields:
         suspects.append(_positions(texts[-1], ":"))
     at = np.unique(np.concatenate(suspects))
@@ -121,14 +125,14 @@ def endless_keys(
 
 
 def shares_of_keys(keys: pa.Array[Any], shares: int) -> Buckets:
-    """Numbers below `shares` for keys of any text, equal for equal keys."""
+    """Return numbers below `shares` for keys of any text, equal for equal keys."""
     if len(keys) == 0:
         return np.empty(0, np.int32)
     return (_text_hashes(keys) % np.uint32(shares)).astype(np.int32)
 
 
 def _positions(texts: Any, *characters: str) -> npt.NDArray[np.int64]:
-    """Where a text holds all of the characters."""
+    """Return the positions of texts that contain all of the characters."""
     held = np.ones(len(texts), np.bool_)
     for character in characters:
         has_character: Any = pc.fill_null(pc.match_substring(texts, character), False)
@@ -156,15 +160,16 @@ def _chunk_hashes(chunk: Any, index_fields: Sequence[str] | None, key_field: str
 def _parsed_rows(
     content: npt.NDArray[Any], offsets: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Where a key holds both ',' and ':'."""
+    """Return the rows whose key contains both ',' and ':'."""
     commas = np.flatnonzero(content == _COMMA)
     colons = np.flatnonzero(content == _COLON) if commas.size else commas
     return np.intersect1d(_rows_of(commas, offsets), _rows_of(colons, offsets))
 
 
 def _plain_values(key: str, field: str | None) -> list[str | None]:
-    """What Hudi's parser makes of a plain key that looks like `name:value,...` to it: the values
-    under the field's own name, or the whole key. Raises InvalidInput where it never returns.
+    """Return the values that Hudi's parser finds in a plain key that resembles `name:value,...`:
+    the values under the field's own name, or the whole key. Raises InvalidInput if it never
+    returns.
     """
     if field is None or _is_endless(key, frozenset((field,))):
         raise InvalidInput(
@@ -174,8 +179,9 @@ def _plain_values(key: str, field: str | None) -> list[str | None]:
 
 
 def _is_endless(key: str, fields: frozenset[str]) -> bool:
-    """Behind a name that is not hashed Hudi looks for a ',' between that name's ':' and a later
-    one. If there are later ones and none has a ',' before it, it begins again, for ever.
+    """Return True if Hudi's parser never returns. Behind a name that is not hashed it searches for
+    a ',' between that name's ':' and a later one. If there are later ones and none has a ',' before
+    it, it begins again, forever.
     """
     at = 0
     while (colon := key.find(":", at)) >= 0:
@@ -235,7 +241,9 @@ def _gathered(units: npt.NDArray[Any], starts: npt.NDArray[np.int64], length: in
 def _ragged(
     units: npt.NDArray[Any], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
 ) -> _Hashes:
-    """Many lengths: longest first, so that the keys still going on are always a prefix."""
+    """Hash texts of many lengths: longest first, so that the unfinished keys are always a
+    prefix.
+    """
     order = np.argsort(-lengths, kind="stable")
     sorted_starts, sorted_lengths = starts[order], lengths[order]
     hashes: _Hashes = np.zeros(len(lengths), np.uint32)
@@ -264,9 +272,10 @@ def _list_hash(values: list[str | None]) -> int:
 
 
 def _key_values(key: str, fields: frozenset[str]) -> list[str | None]:
-    """Values of `name:value,name:value` whose name is in `fields`; the whole key without any.
+    """Return the values of `name:value,name:value` whose name is in `fields`; the whole key without
+    any.
 
-    A value ends at the last ',' before the next ':', so that values may hold either character.
+    A value ends at the last ',' before the next ':', so that values may contain either character.
     """
     if "," not in key or ":" not in key:
         return [key]

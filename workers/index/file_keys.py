@@ -1,5 +1,5 @@
-"""Which record keys a base file may hold, as far as its footer tells: nothing but the footer is
-read, and what it leaves open is taken for held.
+"""The record keys that a base file may have according to its footer: only the footer is read, and
+keys that it does not exclude count as present.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from workers.storage.base import Storage
 
 @dataclass(frozen=True)
 class FileKeys:
-    """What one base file's footer says of its keys; the filter is parsed at its first use."""
+    """The keys in one base file's footer; the filter is parsed at its first use."""
 
     path: str
     footer: FooterKeys
 
     @property
     def range(self) -> KeyRange | None:
-        """The least and the greatest key; None where the footer names none."""
+        """The least and the greatest key, or None if the footer has none."""
         return self.footer.range
 
     @cached_property
     def filter(self) -> BloomFilter | None:
-        """None where the file has none. Raises MalformedTable naming the file."""
+        """The file's filter, or None if it has none. Raises MalformedTable naming the file."""
         filter_text = self.footer.filter
         if filter_text is None:
             return None
@@ -42,9 +42,9 @@ class FileKeys:
             raise MalformedTable(error.message, path=self.path, **error.values) from error
 
     def might_contain(self, keys: HashedKeys) -> npt.NDArray[np.bool_]:
-        """False for a key that is certainly not in the file.
+        """Return False for each key that is certainly not in the file.
 
-        Raises InvalidInput for keys that are null, empty, or no text, and MalformedTable.
+        Raises InvalidInput for keys that are null, empty, or not text, and MalformedTable.
         """
         if self.range is None:
             might_be = np.ones(len(keys.keys), np.bool_)
@@ -57,5 +57,5 @@ class FileKeys:
 
 
 def read_file_keys(storage: Storage, path: str) -> FileKeys:
-    """From one read of the file's footer. Raises NotFound, MalformedTable."""
+    """Read the keys with one read of the file's footer. Raises NotFound, MalformedTable."""
     return FileKeys(path, read_footer_keys(storage, path))
