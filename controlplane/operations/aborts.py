@@ -32,6 +32,7 @@ class AbortAsk(Ask[None]):
 
     instant: InstantTime
     confirmation = Confirmation.REASON
+    request_name = "AbortAsk"
     busy = "this instant is being rolled back already"
 
     @property

@@ -103,6 +103,8 @@ class Ask(ABC, Generic[P]):
     """What somebody asks for, with its parameters. The role that it needs is its kind's to say."""
 
     table: Table
+    request_name: ClassVar[str]
+    """The stable name of this request, hashed into the digests that stored requests have."""
     busy: ClassVar[str]
     """Why the database would not take it."""
 

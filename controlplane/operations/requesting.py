@@ -108,7 +108,7 @@ def check_plan(ask: Ask[P], plan: Plan, plan_hash: str) -> None:
 
 def _digest(ask: Ask[P], given: Given) -> str:
     request_body = {
-        "ask": type(ask).__name__,
+        "ask": ask.request_name,
         "table": ask.table.pk,
         "body": dict(ask.body),
         "reason": given.reason.strip(),

@@ -45,6 +45,7 @@ class ReplayAsk(Ask[ReplayPlan]):
     given: OwnSink | None = None
     """The shell's; else the sink is the one that was launched here."""
     confirmation = Confirmation.REASON
+    request_name = "ReplayAsk"
     busy = "a replay of this sink is under way"
 
     @property

@@ -129,6 +129,7 @@ class RollbackAsk(Ask[PlanView]):
 
     instant: InstantTime
     confirmation = Confirmation.NAME_AND_REASON
+    request_name = "RollbackAsk"
     busy = "a rollback of this instant is under way"
 
     @property

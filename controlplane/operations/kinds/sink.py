@@ -56,6 +56,7 @@ class SinkAsk(Ask[None]):
     relaunches_max: int
     relaunches: int
     what: str
+    request_name = "SinkAsk"
     busy = "this sink has an operation already"
 
     @property

@@ -92,6 +92,7 @@ class ServiceAsk(Ask[ServicePlanView]):
     service: str = field()  # Without it the property of `Ask` was its default.
     parameters: Mapping[str, str]
     is_shell: bool = False
+    request_name = "ServiceAsk"
     busy = "this service is under way"
 
     @property

@@ -53,6 +53,7 @@ class WriteAsk(Ask[OverwritePlan | None]):
     restarts: int = 0
     is_scheduled: bool = False
     """Then what it overwrites is whatever is there when it runs."""
+    request_name = "WriteAsk"
     busy = "this write is under way"
 
     @property

@@ -33,6 +33,7 @@ class ArrowAsk(Ask[None]):
 
     name: str
     mode: str
+    request_name = "ArrowAsk"
     busy = "this write is under way"
 
     @property

@@ -4,6 +4,8 @@ effect, holds of all of them.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +16,7 @@ from django.core.exceptions import PermissionDenied
 from controlplane.audit.models import AuditEvent
 from controlplane.errors import KeyReused
 from controlplane.mirror.models import InstantRecord
+from controlplane.operations.aborts import AbortAsk
 from controlplane.operations.actions import (
     do_request_abort,
     do_request_replay,
@@ -24,6 +27,11 @@ from controlplane.operations.actions import (
     plan_rollback,
 )
 from controlplane.operations.kinds.kind import kinds
+from controlplane.operations.kinds.replay import ReplayAsk
+from controlplane.operations.kinds.rollback import RollbackAsk
+from controlplane.operations.kinds.sink import SinkAsk
+from controlplane.operations.kinds.table_service import ServiceAsk
+from controlplane.operations.kinds.write import WriteAsk
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake
@@ -98,6 +106,32 @@ def second_admin(admin: User) -> User:
     other = User.objects.create_user("bea")
     other.groups.set(admin.groups.all())
     return other
+
+
+def test_names_in_digests_stay_when_classes_are_renamed() -> None:
+    requests = (AbortAsk, ReplayAsk, RollbackAsk, ServiceAsk, SinkAsk, WriteAsk)
+
+    assert [request.request_name for request in requests] == [
+        "AbortAsk",
+        "ReplayAsk",
+        "RollbackAsk",
+        "ServiceAsk",
+        "SinkAsk",
+        "WriteAsk",
+    ]
+
+
+def test_stored_digest_has_the_name_of_the_request(table: Table, admin: User) -> None:
+    body = {
+        "ask": "AbortAsk",
+        "table": table.pk,
+        "body": {"instant": PENDING},
+        "reason": "spring cleaning",
+        "plan_hash": "",
+    }
+    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+    assert ask_abort(table, admin, "k", "spring cleaning").request_digest == digest
 
 
 def asked_for(what: Operation) -> int:

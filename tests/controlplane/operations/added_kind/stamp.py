@@ -54,6 +54,7 @@ class StampAsk(Ask[None]):
 
     text: str
     confirmation = Confirmation.REASON
+    request_name = "StampAsk"
     busy = "a stamp is under way"
 
     @property
