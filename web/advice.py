@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from controlplane.writers.conflict_rules import ConflictRule
 from controlplane.writers.conflicts import ConflictRow
+from web.conflicts.rules import EXPLANATIONS
 from web.conflicts.words import PartitionGroups, by_partition, counted, inserted_keys
 from web.schemas import SchemaStory, schema_story
 
@@ -55,17 +57,10 @@ def _rule(row: ConflictRow, schema: SchemaStory | None) -> str:
         return schema.rule
     if row.kind == "schema":
         return "The schemas cannot be merged"
-    if (keys := inserted_keys(row)) is not None and keys.is_of_delete:
-        return "A delete covers the keys at its commit: these were inserted after its scan"
-    if keys is not None and keys.is_of_read:
-        return "Rows that were read must be unchanged: these were changed after the read"
-    if keys is not None and keys.is_apart:
-        return "A key belongs to one partition: the writers wrote it to different ones"
-    if keys is not None:
-        return "A key belongs to one file group: each writer inserted it into its own"
-    if row.detected == "early":
+    code = row.rule or ConflictRule.OVERLAPPING_FILE_GROUPS
+    if code is ConflictRule.OVERLAPPING_FILE_GROUPS and row.detected == "early":
         return (
             "Detected while it wrote: an older active writer, or one that has completed since, "
             "claimed the same file groups"
         )
-    return "First to complete wins: both wrote the same file groups at the same time"
+    return EXPLANATIONS[code].summary

@@ -18,6 +18,7 @@ from controlplane.tables.masks import MASK
 from controlplane.tables.messages import select_message
 from controlplane.tables.models import Table
 from controlplane.tables.row_access import RowAccess, do_record_rows_glanced_at
+from controlplane.writers.conflict_rules import ConflictRule, parse_rule
 from controlplane.writers.models import Conflict
 from workers.clock import InstantTime, parse_instant
 
@@ -54,6 +55,11 @@ class ConflictRow:
     """From the begin of the losing write to the verdict; null where the decision does not say."""
     details: Mapping[str, Any]
     decided_at: datetime
+
+    @property
+    def rule(self) -> ConflictRule | None:
+        """The rule that found it; None for a schema conflict, and if the rule is unknown."""
+        return parse_rule(self.details)
 
     @property
     def began_ms(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controlplane.tables.queries import DATA_ACTIONS
+from controlplane.writers.conflict_rules import ConflictRule
 from controlplane.writers.conflicts import ConflictDetail
 from web.conflicts.words import clock, inserted_keys, name_of
 from web.templatetags.lake import took
@@ -42,7 +43,7 @@ def early_line(detail: ConflictDetail) -> EarlyLine:
         )
     if loser.mode and loser.mode != OPTIMISTIC:
         return EarlyLine("Early detection is for optimistic writers; this one ran in another mode.")
-    if row.details.get("rule") == "taken_back" or winner.began_ms is None:
+    if row.rule is ConflictRule.TAKEN_BACK or winner.began_ms is None:
         return EarlyLine("Early detection would not have caught it: no other writer was active.")
     if winner.began_ms < row.began_ms and winner.action in DATA_ACTIONS and not _is_service(detail):
         return _by_markers(detail)

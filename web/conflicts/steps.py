@@ -7,8 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from controlplane.writers.conflict_rules import ConflictRule
 from controlplane.writers.conflicts import ConflictDetail
 from web.conflicts.early import OPTIMISTIC, EarlyLine
+from web.conflicts.rules import CONDITIONS
 from web.conflicts.words import counted, inserted_keys, name_of, partitions_named
 from web.schemas import SchemaStory
 
@@ -43,7 +45,7 @@ def _of_write(detail: ConflictDetail, early: EarlyLine) -> list[Step]:
         advised.append(_retries(detail))
         if keys.is_of_read:
             advised.append(_all_set())
-    elif detail.row.details.get("rule") != "taken_back":
+    elif detail.row.rule not in (ConflictRule.TAKEN_BACK, *CONDITIONS):
         advised.append(_retries(detail))
         advised += _non_blocking(detail)
         advised += _service(detail)
@@ -92,7 +94,7 @@ def _again(detail: ConflictDetail) -> Step:
             "The winner is still writing these file groups. A rerun now would lose again.",
             page=page,
         )
-    if detail.row.details.get("rule") == "taken_back":
+    if detail.row.rule is ConflictRule.TAKEN_BACK:
         return Step(
             "Rerun it",
             "The rerun starts from the table without the commit that was rolled back.",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from controlplane.writers.conflict_rules import ConflictRule
 from controlplane.writers.conflicts import ConflictDetail, ConflictSide
 from web.conflicts.early import EarlyLine, early_line
 from web.conflicts.lanes import Lanes, lanes
+from web.conflicts.rules import CONDITIONS, EXPLANATIONS
 from web.conflicts.steps import Step, steps
 from web.conflicts.words import (
     InsertedKeys,
@@ -85,7 +87,10 @@ def _sentence(detail: ConflictDetail, schema: SchemaStory | None) -> str:
             f"{name_of(loser)} tried to commit at {clock(row.verdict_ms)}, but {name_of(winner)} "
             f"had changed the table's schema since it began. The two schemas conflict{over}."
         )
-    if row.details.get("rule") == "taken_back":
+    if row.rule in CONDITIONS:
+        cause = f": {row.message}" if row.message else ""
+        return f"{name_of(loser)} was not committed at {clock(row.verdict_ms)}{cause}."
+    if row.rule is ConflictRule.TAKEN_BACK:
         return (
             f"{name_of(loser)} read {winner.instant}, which was rolled back before the write "
             "could commit."
@@ -176,51 +181,11 @@ def rule(detail: ConflictDetail, schema: SchemaStory | None) -> Rule:
         )
     if row.kind == "schema":
         return Rule("The schemas cannot be merged", "", strategy)
-    if row.details.get("rule") == "taken_back":
-        return Rule(
-            "A commit that was read was rolled back",
-            "This write read files of a commit that was rolled back before the write could commit.",
-            strategy,
-        )
-    if row.details.get("rule") == "unmergeable_file_groups":
-        return Rule(
-            "Replaced file groups accept no log files",
-            "In non-blocking mode, log files of two writers merge unless the file group itself was "
-            "replaced or duplicated since.",
-            strategy,
-        )
-    if (keys := inserted_keys(row)) is not None and keys.is_apart:
-        return Rule(
-            "A key belongs to one partition",
-            "Column groups join rows by key within a partition. Both writers wrote these keys, but "
-            "to different partitions. The second commit would put a key into two partitions, or "
-            "change a row that has moved. Keys are therefore compared in every mode.",
-            strategy or "by key and partition",
-        )
-    if keys is not None and keys.is_of_read:
-        return Rule(
-            "Rows that were read must be unchanged",
-            "An UPDATE or a MERGE writes the required columns that it does not set with the values "
-            "that it read when it began. These would overwrite newer values, and would restore "
-            "half of a deleted row. Each commit since then is therefore checked for these keys.",
-            strategy or "by the keys that were read",
-        )
-    if keys is not None:
-        return Rule(
-            "A key belongs to one file group",
-            "Neither writer found these keys, and each inserted them into its own file groups. The "
-            "second commit would duplicate each key, so new keys are compared in addition to file "
-            "groups.",
-            strategy or "optimistic, by inserted keys",
-        )
-    if row.detected == "early":
+    code = row.rule or ConflictRule.OVERLAPPING_FILE_GROUPS
+    if code is ConflictRule.OVERLAPPING_FILE_GROUPS and row.detected == "early":
         return _early_rule(detail, strategy)
-    return Rule(
-        "The first to complete wins",
-        "Two optimistic writes that overlap in time cannot change the same file group. The second "
-        "would overwrite the rows of the first.",
-        strategy or "optimistic, by file group",
-    )
+    explanation = EXPLANATIONS[code]
+    return Rule(explanation.title, explanation.words, strategy or explanation.strategy)
 
 
 def _early_rule(detail: ConflictDetail, strategy: str) -> Rule:

@@ -7,10 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from controlplane.writers.conflict_rules import ConflictRule
 from controlplane.writers.conflicts import ConflictRow, ConflictSide
 
 GROUPS_SHOWN_MAX = 12
 NAMED_MAX = 3
+_KEY_RULES = frozenset(
+    {
+        ConflictRule.INSERTED_TWICE,
+        ConflictRule.DELETED_UNSEEN,
+        ConflictRule.BROUGHT_APART,
+        ConflictRule.CHANGED_SINCE_READ,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +85,17 @@ class InsertedKeys:
 
 def inserted_keys(row: ConflictRow) -> InsertedKeys | None:
     """Return the keys in conflict, or None if another rule decided."""
-    rule = row.details.get("rule")
-    if rule not in ("inserted_twice", "deleted_unseen", "brought_apart", "changed_since_read"):
+    rule = row.rule
+    if rule not in _KEY_RULES:
         return None
     named = tuple(str(key) for key in row.details.get("keys") or ())
     count = max(len(named), int(row.details.get("key_count") or 0))
     return InsertedKeys(
         named,
         count,
-        is_of_delete=rule == "deleted_unseen",
-        is_apart=rule == "brought_apart",
-        is_of_read=rule == "changed_since_read",
+        is_of_delete=rule is ConflictRule.DELETED_UNSEEN,
+        is_apart=rule is ConflictRule.BROUGHT_APART,
+        is_of_read=rule is ConflictRule.CHANGED_SINCE_READ,
     )
 
 

@@ -7,8 +7,9 @@ bucket has one file group at a time, so two ids of one bucket meet as well.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
+from enum import StrEnum, unique
 from typing import Any, Literal
 
 from workers.clock import InstantTime
@@ -18,6 +19,36 @@ from workers.timeline.metadata import CommitMetadata
 
 FileGroupKey = tuple[str, str]
 ELSEWHERE_MAX = 100
+
+
+@unique
+class ConflictRule(StrEnum):
+    """The rule by which a write conflict was found.
+
+    Decisions store these codes, the mirror and the API return them, and docs/concurrency.md lists
+    them. A code is data: it stays when the function of its rule is renamed.
+    """
+
+    OVERLAPPING_FILE_GROUPS = "overlapping_file_groups"
+    """Optimistic mode: both wrote a file group, or files of one bucket."""
+    UNMERGEABLE_FILE_GROUPS = "unmergeable_file_groups"
+    """Non-blocking mode: a file group of the write was replaced or duplicated."""
+    INSERTED_TWICE = "inserted_twice"
+    """Both inserted a key."""
+    DELETED_UNSEEN = "deleted_unseen"
+    """The other writer inserted a key that this write deletes and did not find."""
+    CHANGED_SINCE_READ = "changed_since_read"
+    """The other writer changed rows that this write read and writes back."""
+    BROUGHT_APART = "brought_apart"
+    """The two wrote a key to different partitions."""
+    TAKEN_BACK = "taken_back"
+    """A commit that the write read, or whose schema its files have, was rolled back."""
+    WRITE_EPOCH = "write_epoch"
+    """The epoch of the streaming query is already in the table, or is out of order."""
+    CHECK_COMMIT = "check_commit"
+    """The sink no longer has the offsets or the epoch with which its transaction began."""
+    PLAN_RESET = "plan_reset"
+    """The sink committed after the plan of an offset reset was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +167,8 @@ class Conflict:
     wasted_bytes: int = 0
     lasted_ms: int = 0
     """From the begin of the write to the verdict."""
-    rule: str | None = None
-    """The function that found it, by name; of a schema conflict its `case` says the rule."""
+    rule: ConflictRule | None = None
+    """The rule that found it; None for a schema conflict, which has a `case`."""
     lost: LostWrite | None = None
     keys: tuple[str, ...] = ()
     """Some of those that both inserted, where that was the conflict."""
@@ -173,9 +204,8 @@ def overlapping_file_groups(ours: WriteSet, theirs: WriteSet) -> Conflict | None
     if ours.is_compaction:
         met -= {key for key in met if _is_appended(key, theirs)}
     met |= _joined_meanwhile(ours, theirs)
-    return _conflict(
-        ours, theirs, met, "were written by another writer first", overlapping_file_groups
-    )
+    what, rule = "were written by another writer first", ConflictRule.OVERLAPPING_FILE_GROUPS
+    return _conflict(ours, theirs, met, what, rule)
 
 
 def unmergeable_file_groups(ours: WriteSet, theirs: WriteSet) -> Conflict | None:
@@ -183,9 +213,8 @@ def unmergeable_file_groups(ours: WriteSet, theirs: WriteSet) -> Conflict | None
     met = ours.file_groups & theirs.replaced
     met |= _sharing_a_bucket(ours.file_groups, theirs.file_groups) - theirs.file_groups
     met |= _joined_meanwhile(ours, theirs)
-    return _conflict(
-        ours, theirs, met, "were replaced by another writer first", unmergeable_file_groups
-    )
+    what, rule = "were replaced by another writer first", ConflictRule.UNMERGEABLE_FILE_GROUPS
+    return _conflict(ours, theirs, met, what, rule)
 
 
 def _sharing_a_bucket(
@@ -223,7 +252,7 @@ def _conflict(
     theirs: WriteSet,
     met: frozenset[FileGroupKey],
     what: str,
-    rule: Callable[[WriteSet, WriteSet], Conflict | None],
+    rule: ConflictRule,
 ) -> Conflict | None:
     if not met:
         return None
@@ -234,7 +263,7 @@ def _conflict(
         rival_writer=theirs.writer,
         file_groups=tuple(sorted(met)),
         writer=ours.writer,
-        rule=rule.__name__,
+        rule=rule,
     )
 
 

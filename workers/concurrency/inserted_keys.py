@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.clock import InstantTime
-from workers.concurrency.conflicts import Conflict, FileGroupKey, WriteSet
+from workers.concurrency.conflicts import Conflict, ConflictRule, FileGroupKey, WriteSet
 from workers.errors import NotFound
 from workers.files.base_file import read_base_file
 from workers.files.base_keys import SortedKeys, held_keys
@@ -120,7 +120,7 @@ def inserted_twice(
     what = f"{len(named)} new key(s) were inserted by another writer first"
     if not named:
         what = "keys that another writer inserted first cannot be read any more"
-    return conflict_of_keys(ours, theirs, met, what, rule=inserted_twice.__name__)
+    return conflict_of_keys(ours, theirs, met, what, rule=ConflictRule.INSERTED_TWICE)
 
 
 def keys_named(met: Mapping[FileGroupKey, Iterable[str]]) -> list[str]:
@@ -134,7 +134,7 @@ def conflict_of_keys(
     met: Mapping[FileGroupKey, Iterable[str]],
     message: str,
     *,
-    rule: str,
+    rule: ConflictRule,
 ) -> Conflict:
     """Over the keys that both writers have, by the file groups in which they met."""
     named = keys_named(met)

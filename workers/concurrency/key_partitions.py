@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.clock import InstantTime
-from workers.concurrency.conflicts import Conflict, FileGroupKey, WriteSet
+from workers.concurrency.conflicts import Conflict, ConflictRule, FileGroupKey, WriteSet
 from workers.concurrency.inserted_keys import MOVING, conflict_of_keys, keys_named
 from workers.errors import NotFound
 from workers.files.base_file import read_base_file, read_footer
@@ -86,7 +86,7 @@ def brought_apart(
     what = f"{len(named)} key(s) were brought to another partition by another writer first"
     if not named:
         what = "whether keys were brought to another partition first cannot be read any more"
-    return conflict_of_keys(ours, theirs, met, what, rule=brought_apart.__name__)
+    return conflict_of_keys(ours, theirs, met, what, rule=ConflictRule.BROUGHT_APART)
 
 
 def _by_bucket(metadata: CommitMetadata) -> dict[int, list[WriteStat]]:

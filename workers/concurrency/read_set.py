@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from workers.clock import InstantTime
-from workers.concurrency.conflicts import Conflict, FileGroupKey
+from workers.concurrency.conflicts import Conflict, ConflictRule, FileGroupKey
 from workers.concurrency.sought_keys import Sought
 from workers.concurrency.taken_back import find_pending_undos, taken_back
 from workers.files.names import parse_log_file
@@ -66,7 +66,7 @@ def undone_schema_conflict(lost: Instant, writer: str) -> Conflict:
         "was rolled back meanwhile; write again",
         rival=lost.requested_at,
         writer=writer,
-        rule=taken_back.__name__,
+        rule=ConflictRule.TAKEN_BACK,
     )
 
 
@@ -78,7 +78,7 @@ def _undone(lost: Instant, file_groups: tuple[FileGroupKey, ...], writer: str) -
         rival=lost.requested_at,
         file_groups=file_groups,
         writer=writer,
-        rule=taken_back.__name__,
+        rule=ConflictRule.TAKEN_BACK,
     )
 
 

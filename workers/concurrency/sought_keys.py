@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from workers.concurrency.conflicts import Conflict, FileGroupKey, WriteSet
+from workers.concurrency.conflicts import Conflict, ConflictRule, FileGroupKey, WriteSet
 from workers.concurrency.inserted_keys import MOVING, conflict_of_keys, inserting, keys_named
 from workers.errors import NotFound
 from workers.files.base_keys import SortedKeys, held_keys
@@ -160,7 +160,7 @@ def deleted_unseen(
         what = (
             "whether keys to delete were inserted by another writer first cannot be read any more"
         )
-    return conflict_of_keys(ours, theirs, met, what, rule=deleted_unseen.__name__)
+    return conflict_of_keys(ours, theirs, met, what, rule=ConflictRule.DELETED_UNSEEN)
 
 
 def changed_since_read(
@@ -171,4 +171,4 @@ def changed_since_read(
     what = f"{len(named)} row(s) were changed by another writer after they were read"
     if not named:
         what = "whether rows were changed by another writer since cannot be read any more"
-    return conflict_of_keys(ours, theirs, met, what, rule=changed_since_read.__name__)
+    return conflict_of_keys(ours, theirs, met, what, rule=ConflictRule.CHANGED_SINCE_READ)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from workers.clock import InstantTime
-from workers.concurrency.conflicts import Conflict
+from workers.concurrency.conflicts import Conflict, ConflictRule
 from workers.concurrency.outcome import (
     Committed,
     Conflicted,
@@ -304,7 +304,7 @@ class _Condition:
                 message=checked.reason,
                 rival=None,
                 writer=self.ledger.options.writer,
-                rule=check_commit.__name__,
+                rule=ConflictRule.CHECK_COMMIT,
             )
         self.stale, self.merged = None, merged_offsets(checked, self.attempt)
         place = place_keys(self.ledger.config, self.attempt, self.merged)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workers.clock import InstantTime
-from workers.concurrency.conflicts import Conflict
+from workers.concurrency.conflicts import Conflict, ConflictRule
 from workers.concurrency.outcome import Committed, Conflicted
 from workers.errors import InvalidInput, LakehouseError, OffsetsMissing, PlanChanged
 from workers.sink.beginning import Beginning, TopicRange
@@ -195,7 +195,7 @@ class _Condition:
 
     def _refused(self, reason: str) -> Conflict:
         writer = self.ledger.options.writer
-        return Conflict("write", reason, None, writer=writer, rule=plan_reset.__name__)
+        return Conflict("write", reason, None, writer=writer, rule=ConflictRule.PLAN_RESET)
 
 
 def reset_target(text: str) -> str | Mapping[int, int]:

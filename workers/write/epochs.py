@@ -20,7 +20,7 @@ from typing import Final
 import pyarrow as pa
 
 from workers.clock import InstantTime
-from workers.concurrency.conflicts import Conflict
+from workers.concurrency.conflicts import Conflict, ConflictRule
 from workers.concurrency.outcome import CommitOutcome, Conflicted
 from workers.errors import InvalidInput, MalformedTable
 from workers.json_text import read_json
@@ -142,4 +142,4 @@ class _Condition:
         if self.refused is None and not self.is_written:
             return {}
         reason = "the epoch was written meanwhile" if self.is_written else str(self.refused)
-        return Conflict("write", reason, None, rule=write_epoch.__name__)
+        return Conflict("write", reason, None, rule=ConflictRule.WRITE_EPOCH)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.decided_conflicts import conflict_rules
 from tests.support.foreign_properties import METADATA_OFF, METADATA_ON, change_as_hudi
 from tests.workers.sink.sinks import (
     IDS,
@@ -203,6 +204,7 @@ def test_of_two_transactions_from_the_same_offsets_one_is_committed(
     assert results[0] == Committed({0: 5, 1: 3})
     assert isinstance(results[1], Stale)
     assert results[1].cause is StaleCause.OFFSETS
+    assert conflict_rules(table.storage) == ["check_commit"]
     assert "began from 0=nothing, 1=nothing, but now stands 0=5, 1=3" in results[1].reason
     assert coordinates(table) == all_below(facts)
     assert list(table.timeline().pending()) == []

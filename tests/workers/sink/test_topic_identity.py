@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.support.decided_conflicts import conflict_rules
 from tests.support.referee import assert_referee_agrees
 from tests.workers.sink.sinks import (
     IDS,
@@ -161,6 +162,7 @@ def test_a_plan_that_was_overtaken_resets_nothing(table: Table) -> None:
     with pytest.raises(PlanChanged, match="look again"):
         reset_offsets(table, CONFIG, plan, by="ann")
 
+    assert conflict_rules(table.storage) == ["plan_reset"]
     assert coordinator(table, CONFIG).last_commit().offsets == {0: 50}
 
 

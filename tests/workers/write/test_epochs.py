@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.support.decided_conflicts import conflict_rules
 from workers import stop_points
 from workers.concurrency.outcome import Committed
 from workers.errors import InvalidInput
@@ -135,6 +136,7 @@ def test_two_drivers_that_send_an_epoch_at_once_write_it_once(
 
     assert send(table, first, "upsert", NON_BLOCKING) is None
     assert isinstance(meanwhile[1], Committed)
+    assert conflict_rules(table.table.storage) == ["write_epoch"]
     assert len(table.table.timeline().completed_writes()) == before + 1
     assert numbers(table) == [0, 1]
 
