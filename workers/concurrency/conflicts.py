@@ -198,31 +198,31 @@ class Conflict:
 
 def overlapping_file_groups(ours: WriteSet, theirs: WriteSet) -> Conflict | None:
     """The rule of optimistic mode: whoever completes second must not have met the first."""
-    met = _sharing_a_bucket(ours.file_groups, theirs.file_groups)
+    shared = _sharing_a_bucket(ours.file_groups, theirs.file_groups)
     if theirs.is_compaction:
-        met -= ours.appended  # What completes after a compaction was planned is not in its base.
+        shared -= ours.appended  # What completes after a compaction was planned is not in its base.
     if ours.is_compaction:
-        met -= {key for key in met if _is_appended(key, theirs)}
-    met |= _joined_meanwhile(ours, theirs)
+        shared -= {key for key in shared if _is_appended(key, theirs)}
+    shared |= _joined_meanwhile(ours, theirs)
     what, rule = "were written by another writer first", ConflictRule.OVERLAPPING_FILE_GROUPS
-    return _conflict(ours, theirs, met, what, rule)
+    return _conflict(ours, theirs, shared, what, rule)
 
 
 def unmergeable_file_groups(ours: WriteSet, theirs: WriteSet) -> Conflict | None:
     """The rule of non-blocking mode: logs merge, unless their file group is gone or doubled."""
-    met = ours.file_groups & theirs.replaced
-    met |= _sharing_a_bucket(ours.file_groups, theirs.file_groups) - theirs.file_groups
-    met |= _joined_meanwhile(ours, theirs)
+    shared = ours.file_groups & theirs.replaced
+    shared |= _sharing_a_bucket(ours.file_groups, theirs.file_groups) - theirs.file_groups
+    shared |= _joined_meanwhile(ours, theirs)
     what, rule = "were replaced by another writer first", ConflictRule.UNMERGEABLE_FILE_GROUPS
-    return _conflict(ours, theirs, met, what, rule)
+    return _conflict(ours, theirs, shared, what, rule)
 
 
 def _sharing_a_bucket(
     ours: frozenset[FileGroupKey], theirs: frozenset[FileGroupKey]
 ) -> frozenset[FileGroupKey]:
     """Our file groups whose bucket theirs touched too, under whatever id."""
-    taken = {_bucket_key(key) for key in theirs}
-    return frozenset(key for key in ours if _bucket_key(key) in taken)
+    their_buckets = {_bucket_key(key) for key in theirs}
+    return frozenset(key for key in ours if _bucket_key(key) in their_buckets)
 
 
 def _bucket_key(key: FileGroupKey) -> tuple[str, int | str]:
@@ -250,18 +250,18 @@ def _joined_meanwhile(ours: WriteSet, theirs: WriteSet) -> frozenset[FileGroupKe
 def _conflict(
     ours: WriteSet,
     theirs: WriteSet,
-    met: frozenset[FileGroupKey],
+    shared: frozenset[FileGroupKey],
     what: str,
     rule: ConflictRule,
 ) -> Conflict | None:
-    if not met:
+    if not shared:
         return None
     return Conflict(
         kind="write",
-        message=f"{len(met)} file group(s) {what}",
+        message=f"{len(shared)} file group(s) {what}",
         rival=theirs.instant,
         rival_writer=theirs.writer,
-        file_groups=tuple(sorted(met)),
+        file_groups=tuple(sorted(shared)),
         writer=ours.writer,
         rule=rule,
     )
@@ -271,14 +271,16 @@ def rivals(
     at_start: Iterable[Instant], at_validation: Iterable[Instant], ours: InstantTime
 ) -> list[CompletedInstant]:
     """Writes that completed since we started, in the order in which they became visible."""
-    known = {(one.requested_at, one.action) for one in at_start if one.is_completed}
+    before = {
+        (instant.requested_at, instant.action) for instant in at_start if instant.is_completed
+    }
     new = [
-        one
-        for one in at_validation
-        if isinstance(one, CompletedInstant)
-        and one.action.writes_data
-        and one.requested_at != ours
-        and (one.requested_at, one.action) not in known
+        instant
+        for instant in at_validation
+        if isinstance(instant, CompletedInstant)
+        and instant.action.writes_data
+        and instant.requested_at != ours
+        and (instant.requested_at, instant.action) not in before
     ]
     return sorted(new, key=lambda instant: instant.completed_at)
 
@@ -287,9 +289,13 @@ def vanished(at_start: Iterable[Instant], at_validation: Iterable[Instant]) -> l
     """Writes that were complete when we started and are not any more: taken back, or archived
     (`taken_back` tells).
     """
-    now = {(one.requested_at, one.action) for one in at_validation if one.is_completed}
+    now = {
+        (instant.requested_at, instant.action) for instant in at_validation if instant.is_completed
+    }
     return [
-        one
-        for one in at_start
-        if one.is_completed and one.action.writes_data and (one.requested_at, one.action) not in now
+        instant
+        for instant in at_start
+        if instant.is_completed
+        and instant.action.writes_data
+        and (instant.requested_at, instant.action) not in now
     ]

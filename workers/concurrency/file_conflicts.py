@@ -94,11 +94,13 @@ class RivalCheck:
 
     def _met_by_keys(self, rival: Instant) -> Conflict | None:
         looking = (self._inserted, self._partitions, self._sought)
-        checks = [one for one in looking if one is not None]
+        checks = [check for check in looking if check is not None]
         if rival not in self._by_keys:
             theirs, written = self._write_set(rival), self._metadata(rival)
-            met = (check.met_by(self._ours, theirs, written) for check in checks)
-            self._by_keys[rival] = next((one for one in met if one is not None), None)
+            conflicts = (check.met_by(self._ours, theirs, written) for check in checks)
+            self._by_keys[rival] = next(
+                (conflict for conflict in conflicts if conflict is not None), None
+            )
         return self._by_keys[rival]
 
     def _metadata(self, rival: Instant) -> CommitMetadata:

@@ -170,7 +170,7 @@ def delete_heartbeat(storage: Storage, instant: InstantTime) -> None:
 
 def read_heartbeats(storage: Storage) -> list[Heartbeat]:
     """All heartbeats but for those that were given up, which are nobody's."""
-    return [one for one in read_every_heartbeat(storage) if not one.is_given_up]
+    return [heartbeat for heartbeat in read_every_heartbeat(storage) if not heartbeat.is_given_up]
 
 
 def read_every_heartbeat(storage: Storage) -> list[Heartbeat]:

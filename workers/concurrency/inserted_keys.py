@@ -48,23 +48,23 @@ class InsertedKeys:
     def __init__(self, table: Table, instant: InstantTime, metadata: CommitMetadata) -> None:
         self._storage = table.storage
         self._is_global = table.config.is_global
-        self._ours = [_Inserted(table.storage, instant, one) for one in inserting(metadata)]
+        self._ours = [_Inserted(table.storage, instant, stat) for stat in inserting(metadata)]
 
     def met_by(self, ours: WriteSet, theirs: WriteSet, written: CommitMetadata) -> Conflict | None:
         """The conflict with a completed rival, whose commit is `written`; None where there is none.
 
         Raises MalformedTable, StorageFailed.
         """
-        met: dict[FileGroupKey, list[str]] = {}
+        shared: dict[FileGroupKey, list[str]] = {}
         for stat in inserting(written) if self._ours else ():
             near = [
-                one
-                for one in self._ours
-                if self._is_global or one.stat.partition_path == stat.partition_path
+                file
+                for file in self._ours
+                if self._is_global or file.stat.partition_path == stat.partition_path
             ]
             for group, keys in self._met(near, stat).items():
-                met.setdefault(group, []).extend(keys)
-        return inserted_twice(ours, theirs, met) if met else None
+                shared.setdefault(group, []).extend(keys)
+        return inserted_twice(ours, theirs, shared) if shared else None
 
     def _met(self, near: list[_Inserted], theirs: WriteStat) -> dict[FileGroupKey, list[str]]:
         """Our file groups that got a key which is in their file too. All, with no key, where the
@@ -78,9 +78,9 @@ class InsertedKeys:
                 their_keys = read_log_keys(self._storage, theirs.path)
             else:
                 their_keys = read_file_keys(self._storage, theirs.path)
-            met_by_group = {one.group: one.met_by(their_keys) for one in near}
+            met_by_group = {file.group: file.met_by(their_keys) for file in near}
         except NotFound:
-            return {one.group: [] for one in near}
+            return {file.group: [] for file in near}
         return {group: keys for group, keys in met_by_group.items() if keys}
 
 
@@ -113,37 +113,37 @@ def read_log_keys(storage: Storage, path: str) -> pa.Array[Any]:
 
 
 def inserted_twice(
-    ours: WriteSet, theirs: WriteSet, met: Mapping[FileGroupKey, Iterable[str]]
+    ours: WriteSet, theirs: WriteSet, shared: Mapping[FileGroupKey, Iterable[str]]
 ) -> Conflict:
     """A key stands in one file group: whoever completes second would leave it in two."""
-    named = keys_named(met)
+    named = keys_named(shared)
     what = f"{len(named)} new key(s) were inserted by another writer first"
     if not named:
         what = "keys that another writer inserted first cannot be read any more"
-    return conflict_of_keys(ours, theirs, met, what, rule=ConflictRule.INSERTED_TWICE)
+    return conflict_of_keys(ours, theirs, shared, what, rule=ConflictRule.INSERTED_TWICE)
 
 
-def keys_named(met: Mapping[FileGroupKey, Iterable[str]]) -> list[str]:
+def keys_named(shared: Mapping[FileGroupKey, Iterable[str]]) -> list[str]:
     """The keys of all file groups, sorted, each once."""
-    return sorted({key for keys in met.values() for key in keys})
+    return sorted({key for keys in shared.values() for key in keys})
 
 
 def conflict_of_keys(
     ours: WriteSet,
     theirs: WriteSet,
-    met: Mapping[FileGroupKey, Iterable[str]],
+    shared: Mapping[FileGroupKey, Iterable[str]],
     message: str,
     *,
     rule: ConflictRule,
 ) -> Conflict:
     """Over the keys that both writers have, by the file groups in which they met."""
-    named = keys_named(met)
+    named = keys_named(shared)
     return Conflict(
         kind="write",
         message=message,
         rival=theirs.instant,
         rival_writer=theirs.writer,
-        file_groups=tuple(sorted(met)),
+        file_groups=tuple(sorted(shared)),
         writer=ours.writer,
         rule=rule,
         keys=tuple(named[:KEYS_NAMED_MAX]),
@@ -195,17 +195,17 @@ class _Inserted:
         if not len(left):
             return []
         keys_in_question = SortedKeys(self.keys.array.take(left))
-        met = keys_in_question.array.take(held_keys(self.storage, theirs.path, keys_in_question))
-        return self._without_updated(met)
+        common = keys_in_question.array.take(held_keys(self.storage, theirs.path, keys_in_question))
+        return self._without_updated(common)
 
-    def _without_updated(self, met: Any) -> list[str]:
+    def _without_updated(self, common: Any) -> list[str]:
         """A key that our file had before is no new one, wherever else it stands."""
         former = self.stat.prev_base_file
-        if former and len(met):
-            known = SortedKeys(met)
+        if former and len(common):
+            sorted_keys = SortedKeys(common)
             path = join(self.stat.partition_path, former)
-            is_new = np.ones(len(met), np.bool_)
-            is_new[held_keys(self.storage, path, known)] = False
-            met = met.filter(pa.array(is_new))
-        new_keys: list[str] = met.to_pylist()
+            is_new = np.ones(len(common), np.bool_)
+            is_new[held_keys(self.storage, path, sorted_keys)] = False
+            common = common.filter(pa.array(is_new))
+        new_keys: list[str] = common.to_pylist()
         return new_keys

@@ -46,12 +46,12 @@ class KeyPartitions:
 
         Raises MalformedTable, StorageFailed.
         """
-        met: dict[FileGroupKey, list[str]] = {}
+        split: dict[FileGroupKey, list[str]] = {}
         for bucket, stats in _by_bucket(written).items():
             mine = self._ours.get(bucket, [])
-            if mine and len({one.partition_path for one in (*mine, *stats)}) > 1:
-                met |= self._met(bucket, stats, theirs.instant)
-        return brought_apart(ours, theirs, met) if met else None
+            if mine and len({stat.partition_path for stat in (*mine, *stats)}) > 1:
+                split |= self._met(bucket, stats, theirs.instant)
+        return brought_apart(ours, theirs, split) if split else None
 
     def _met(
         self, bucket: int, stats: Iterable[WriteStat], rival: InstantTime
@@ -59,7 +59,7 @@ class KeyPartitions:
         """Our file groups with the keys that are touched elsewhere; all, with none, where files of
         the rival are gone and cannot tell.
         """
-        groups = {one.partition_path: one.file_id for one in self._ours[bucket]}
+        groups = {stat.partition_path: stat.file_id for stat in self._ours[bucket]}
         try:
             theirs = _touched(self._storage, stats, rival)
         except NotFound:
@@ -79,14 +79,14 @@ class KeyPartitions:
 
 
 def brought_apart(
-    ours: WriteSet, theirs: WriteSet, met: Mapping[FileGroupKey, Iterable[str]]
+    ours: WriteSet, theirs: WriteSet, split: Mapping[FileGroupKey, Iterable[str]]
 ) -> Conflict:
     """A key stands in one partition: whoever completes second would leave it in two."""
-    named = keys_named(met)
+    named = keys_named(split)
     what = f"{len(named)} key(s) were brought to another partition by another writer first"
     if not named:
         what = "whether keys were brought to another partition first cannot be read any more"
-    return conflict_of_keys(ours, theirs, met, what, rule=ConflictRule.BROUGHT_APART)
+    return conflict_of_keys(ours, theirs, split, what, rule=ConflictRule.BROUGHT_APART)
 
 
 def _by_bucket(metadata: CommitMetadata) -> dict[int, list[WriteStat]]:
@@ -117,7 +117,7 @@ def _in_log(storage: Storage, path: str) -> Iterable[Any]:
         if isinstance(block, ParquetData | AvroData):
             yield _single(block.table([RECORD_KEY]).column(RECORD_KEY))
         elif isinstance(block, Deletes):
-            yield pa.array([one.key for one in block.records], pa.string())
+            yield pa.array([record.key for record in block.records], pa.string())
 
 
 def _in_base(storage: Storage, stat: WriteStat, instant: InstantTime) -> Iterable[Any]:

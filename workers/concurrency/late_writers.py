@@ -86,14 +86,14 @@ def forget_beginner(storage: Storage, instant: InstantTime) -> None:
 def late_writers(storage: Storage) -> list[LateWriter]:
     """All that are noted, by instant."""
     writers = (_read(storage, file) for file in storage.list_files(LATE_WRITERS.path))
-    return [one for one in writers if one is not None]
+    return [writer for writer in writers if writer is not None]
 
 
-def forget_before(storage: Storage, start: InstantTime, kept: Collection[InstantTime]) -> None:
+def forget_before(storage: Storage, start: InstantTime, excluded: Collection[InstantTime]) -> None:
     """Drop notes about instants before `start` but for `kept`: nobody writes for them any more."""
     for file in storage.list_files(LATE_WRITERS.path):
         instant = file.name.partition(".")[0]
-        if instant < start and instant not in kept:
+        if instant < start and instant not in excluded:
             storage.delete(file.path)
 
 

@@ -68,8 +68,14 @@ class PartitionsAtStart:
         """
         new = self._new(written)
         if self.can_nest:
-            hiding = {above for one in new for above in directories_above(one, self.depth_min)}
-            hiding |= {one for one in self.emptied if not new.isdisjoint(directories_above(one))}
+            hiding = {
+                above for partition in new for above in directories_above(partition, self.depth_min)
+            }
+            hiding |= {
+                partition
+                for partition in self.emptied
+                if not new.isdisjoint(directories_above(partition))
+            }
             storage.delete_many(sorted(map(metadata_path, hiding - self.known)))
         storage.at_once(partial(_mark, storage, instant), sorted(new))
 

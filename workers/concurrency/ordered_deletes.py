@@ -43,7 +43,7 @@ def check_deletes_compare(table: Table, before: TableSchema | None, after: Table
     """
     if (wider := widened_to(table, before, after)) is None:
         return
-    paths = (path for one in FileSystemView.load(table).slices for path in one.log_files)
+    paths = (path for slice_ in FileSystemView.load(table).slices for path in slice_.log_files)
     if (path := first_of_another_type(table.storage, paths, wider)) is not None:
         raise InvalidInput(
             "logs hold deletes whose ordering values are of the older type, which Apache Hudi does "
@@ -64,5 +64,10 @@ def _holds_another(storage: Storage, path: str, wrapper: str) -> bool:
         blocks = read_log_file(storage, path)
     except NotFound:  # Compacted and cleaned away since it was listed.
         return False
-    ages = {one.ordering for block in blocks if isinstance(block, Deletes) for one in block.records}
+    ages = {
+        record.ordering
+        for block in blocks
+        if isinstance(block, Deletes)
+        for record in block.records
+    }
     return any(age is not None and age not in ERASES and age[0] != wrapper for age in ages)

@@ -39,7 +39,11 @@ class ReadSet:
         if self.slices is None:
             return ()
         return tuple(
-            sorted((one.partition, one.file_id) for one in self.slices() if _holds(one, instant))
+            sorted(
+                (slice_.partition, slice_.file_id)
+                for slice_ in self.slices()
+                if _holds(slice_, instant)
+            )
         )
 
 

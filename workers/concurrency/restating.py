@@ -111,14 +111,16 @@ def _since(
     table: Table, timeline: Timeline, at_start: Timeline
 ) -> list[tuple[InstantTime, CommitMetadata]]:
     """Writes that completed since a write began that started from `at_start`."""
-    known = {one.requested_at for one in at_start.completed()}
-    later = [one for one in timeline.completed_writes() if one.requested_at not in known]
-    return [(one.requested_at, read_instant(table, one)) for one in later]
+    before = {instant.requested_at for instant in at_start.completed()}
+    later = [
+        instant for instant in timeline.completed_writes() if instant.requested_at not in before
+    ]
+    return [(instant.requested_at, read_instant(table, instant)) for instant in later]
 
 
 def passed_by(timeline: Timeline, ours: InstantTime) -> list[Instant]:
     """Completed writes that were requested after ours, the last requested first."""
-    later = [one for one in timeline.completed_writes() if one.requested_at > ours]
+    later = [instant for instant in timeline.completed_writes() if instant.requested_at > ours]
     return sorted(later, key=lambda instant: instant.requested_at, reverse=True)
 
 

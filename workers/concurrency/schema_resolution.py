@@ -109,7 +109,7 @@ def _incomparable(
     if (wider := widened_to(table, before, committed)) is None:
         return None
     for rival in rivals(start.timeline.instants, timeline.instants, start.instant):
-        logs = (one.path for one in read_instant(table, rival).stats if one.is_log)
+        logs = (stat.path for stat in read_instant(table, rival).stats if stat.is_log)
         if first_of_another_type(storage, logs, wider) is not None:
             return rival, "is widened here, and there deletes tell ages of the older type"
     return None
@@ -139,11 +139,11 @@ def _check_groups_allow(table: Table, start: SchemaAtStart, committed: TableSche
 
     Raises TableChanged, InvalidInput.
     """
-    now, known = table.groups_now(), table.config.groups
-    if now is None or known is None or now == known:
+    now, at_open = table.groups_now(), table.config.groups
+    if now is None or at_open is None or now == at_open:
         return
-    brought = set(start.schema.field_names)
-    if joined := sorted((now.grouped - known.grouped) & brought):
+    names = set(start.schema.field_names)
+    if joined := sorted((now.grouped - at_open.grouped) & names):
         raise TableChanged(
             "columns joined a group since the table was opened; open it again, and write them with "
             "what orders their group",
@@ -187,10 +187,10 @@ def _conflict(
             reason=conflict.reason,
             advice=advice(conflict),
             differences=tuple(
-                SchemaDifference(one.path, one.kind, one.by, one.before, one.after)
-                for one in conflict.changes
+                SchemaDifference(change.path, change.kind, change.by, change.before, change.after)
+                for change in conflict.changes
             ),
-            clashes=tuple((one.path, one.reason) for one in conflict.clashes),
+            clashes=tuple((clash.path, clash.reason) for clash in conflict.clashes),
         ),
         case=conflict.case,
     )
@@ -212,7 +212,7 @@ def _record(
         "validation_instant": now.instant if now else None,
         "writer_fingerprint": _fingerprint(start.schema),
         "schema_fingerprint": _fingerprint(schema),
-        "fields": [asdict(one) for one in verdict.changes[:_CHANGES_KEPT]],
+        "fields": [asdict(change) for change in verdict.changes[:_CHANGES_KEPT]],
     }
     if len(verdict.changes) > _CHANGES_KEPT:
         record["fields_left_out"] = len(verdict.changes) - _CHANGES_KEPT

@@ -49,9 +49,9 @@ def _why_not(
             if not targets and not other.is_completed:
                 return f"its heart was silent, and nobody can read rollback {other.requested_at}"
     infos = table.storage.at_once(table.storage.info, paths)
-    gone = [path for path, info in zip(paths, infos, strict=True) if info is None]
-    if gone:
-        return f"its heart was silent, and {len(gone)} of its files are gone: {gone[0]}"
+    missing = [path for path, info in zip(paths, infos, strict=True) if info is None]
+    if missing:
+        return f"its heart was silent, and {len(missing)} of its files are gone: {missing[0]}"
     return None
 
 

@@ -87,18 +87,18 @@ class SoughtCheck:
         """
         if written.operation_type.upper() in MOVING:
             return None
-        met: dict[FileGroupKey, set[str]] = {}
+        found: dict[FileGroupKey, set[str]] = {}
         were_read = False
         for sought_keys in self.sought() if written.stats else ():
             for stat in sought_keys.find_candidates(written):
                 keys = self._held(sought_keys, stat)
                 if keys is None or keys:
                     group = stat.partition_path, stat.file_id
-                    met.setdefault(group, set()).update(keys or ())
+                    found.setdefault(group, set()).update(keys or ())
                     were_read |= sought_keys.were_read
-        if not met:
+        if not found:
             return None
-        return (changed_since_read if were_read else deleted_unseen)(ours, theirs, met)
+        return (changed_since_read if were_read else deleted_unseen)(ours, theirs, found)
 
     def _held(self, sought_keys: SoughtKeys, stat: WriteStat) -> list[str] | None:
         """The sought keys that the file holds; None where it is gone and cannot tell."""
@@ -136,8 +136,8 @@ def _log_keys(storage: Storage, path: str, sought_keys: SoughtKeys) -> Iterator[
             stored = pa.array([record.key for record in block.records], pa.string())
         if stored is not None:
             at = sought_keys.keys.positions_of(stored, sought_keys.keys.everything)
-            met: Any = sought_keys.keys.array.take(pa.array(at))
-            yield met.to_pylist()
+            found: Any = sought_keys.keys.array.take(pa.array(at))
+            yield found.to_pylist()
 
 
 def _keys_of(rows: pa.Table) -> Any:
@@ -151,24 +151,24 @@ def _deleted_in(block: ParquetData | AvroData) -> Any:
 
 
 def deleted_unseen(
-    ours: WriteSet, theirs: WriteSet, met: Mapping[FileGroupKey, Iterable[str]]
+    ours: WriteSet, theirs: WriteSet, found: Mapping[FileGroupKey, Iterable[str]]
 ) -> Conflict:
     """A row that was committed before its delete would stand: whoever deletes has to look again."""
-    named = keys_named(met)
+    named = keys_named(found)
     what = f"{len(named)} key(s) to delete were inserted by another writer first"
     if not named:
         what = (
             "whether keys to delete were inserted by another writer first cannot be read any more"
         )
-    return conflict_of_keys(ours, theirs, met, what, rule=ConflictRule.DELETED_UNSEEN)
+    return conflict_of_keys(ours, theirs, found, what, rule=ConflictRule.DELETED_UNSEEN)
 
 
 def changed_since_read(
-    ours: WriteSet, theirs: WriteSet, met: Mapping[FileGroupKey, Iterable[str]]
+    ours: WriteSet, theirs: WriteSet, found: Mapping[FileGroupKey, Iterable[str]]
 ) -> Conflict:
     """What is written back would stand over what the other one wrote, or bring back half a row."""
-    named = keys_named(met)
+    named = keys_named(found)
     what = f"{len(named)} row(s) were changed by another writer after they were read"
     if not named:
         what = "whether rows were changed by another writer since cannot be read any more"
-    return conflict_of_keys(ours, theirs, met, what, rule=ConflictRule.CHANGED_SINCE_READ)
+    return conflict_of_keys(ours, theirs, found, what, rule=ConflictRule.CHANGED_SINCE_READ)

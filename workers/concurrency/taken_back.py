@@ -22,13 +22,15 @@ def taken_back(table: Table, before: Timeline, after: Timeline) -> list[Instant]
 
     Raises HistoryLost, MalformedTable.
     """
-    gone = vanished(before.instants, after.instants)
+    missing = vanished(before.instants, after.instants)
     if table.layout.version == 1:  # Its archive is not read.
         first = after.first_time
-        return [one for one in gone if first is None or one.requested_at >= first]
+        return [instant for instant in missing if first is None or instant.requested_at >= first]
     history = ArchivedTimeline(table.storage, table.layout)
-    unarchived = [one for one in gone if history.completed_at(one.requested_at) is None]
-    if lost := [one for one in unarchived if history.is_lost(one.requested_at)]:
+    unarchived = [
+        instant for instant in missing if history.completed_at(instant.requested_at) is None
+    ]
+    if lost := [instant for instant in unarchived if history.is_lost(instant.requested_at)]:
         table.archived_as(lost[0].requested_at, None)  # Raises HistoryLost, with what is missing.
     return unarchived
 
@@ -37,13 +39,14 @@ def find_pending_undos(table: Table, timeline: Timeline) -> list[Instant]:
     """Return completed writes of `timeline` that a rollback was decided to undo and has not taken
     off the timeline yet. Reads nothing if no rollback is pending. Raises MalformedTable.
     """
-    if not any(one.action is Action.ROLLBACK for one in timeline.pending()):
+    if not any(instant.action is Action.ROLLBACK for instant in timeline.pending()):
         return []
     decided = set(decisions.undone_instants(table.storage))
     return [
-        one
-        for one in timeline.completed_writes()
-        if one.requested_at in decided and decisions.is_undone(table.storage, one.requested_at)
+        instant
+        for instant in timeline.completed_writes()
+        if instant.requested_at in decided
+        and decisions.is_undone(table.storage, instant.requested_at)
     ]
 
 
@@ -59,7 +62,7 @@ def find_undone_schema(
         return None
     pending = find_pending_undos(table, after)
     undone = (*taken_back(table, before, after), *pending)
-    lost = next((one for one in undone if one.requested_at == used.instant), None)
+    lost = next((instant for instant in undone if instant.requested_at == used.instant), None)
     if lost is None or lost in pending:
         return lost
     now = schema_at(table, after)

@@ -155,8 +155,8 @@ def _commit_once(
             stop_points.reach("before_validate", writer=proposal.writer)
             timeline = settled_timeline(table)
             with span("transaction validate", {"sluice.instant": instant.requested_at}):
-                if (gone := taken_away(table, started, timeline, proposal)) is not None:
-                    return gone
+                if (decided := taken_away(table, started, timeline, proposal)) is not None:
+                    return decided
                 verdict, timeline = _validated_twice(
                     table, options, started, timeline, proposal, rivals
                 )

@@ -114,7 +114,7 @@ def _undone_schema(
     """Deletes bring no schema that could conflict, but base files that they rewrite have the one
     that the write began with.
     """
-    if not proposal.deletes_only or all(one.is_log for one in proposal.metadata.stats):
+    if not proposal.deletes_only or all(stat.is_log for stat in proposal.metadata.stats):
         return None
     lost = find_undone_schema(table, started.schema, started.timeline, timeline)
     return None if lost is None else undone_schema_conflict(lost, proposal.writer)
@@ -153,7 +153,7 @@ def _resolve_schema(
         schema=proposal.schema,
         written=proposal.written,
         deletes_only=proposal.deletes_only,
-        logs=tuple(one.path for one in proposal.metadata.stats if one.is_log),
+        logs=tuple(stat.path for stat in proposal.metadata.stats if stat.is_log),
     )
     resolved = resolved_schema(table, options, start, timeline)
     if isinstance(resolved, Conflict):

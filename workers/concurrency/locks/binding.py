@@ -82,11 +82,11 @@ class Binding:
                 file=f"{storage.location}/{LOCK_BINDING.path}",
             )
 
-    def _refusal(self, write: str, given: str) -> InvalidInput:
+    def _refusal(self, write: str, value: str) -> InvalidInput:
         return InvalidInput(
             "the writers of this table use another lock, and two locks keep nobody apart; to "
             f"change it stop all writers and remove {LOCK_BINDING.path} of the table",
-            given=given,
+            given=value,
             write=write,
         )
 

@@ -193,19 +193,20 @@ class SqliteRecord(_RowRecord):
             if "no such table" in str(error):
                 return _NO_TABLE
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-            said: dict[str, object] = {"database": self._path, "reason": str(error)}
+            facts: dict[str, object] = {"database": self._path, "reason": str(error)}
             if code in _BUSY:
                 raise RecordBusy(
-                    "another process is at work, or was stopped inside a change of the lock", **said
+                    "another process is at work, or was stopped inside a change of the lock",
+                    **facts,
                 ) from error
             if is_change and code not in _CERTAIN:
                 raise WriteOutcomeUnknown(
-                    "the database of the table lock failed while it was being changed", **said
+                    "the database of the table lock failed while it was being changed", **facts
                 ) from error
             raise StorageFailed(
                 "the database of the table lock failed; see that its directory exists and may be "
                 "written",
-                **said,
+                **facts,
             ) from error
 
     def _connected(self) -> sqlite3.Connection:

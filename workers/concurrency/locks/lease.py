@@ -267,9 +267,9 @@ class LeaseLock:
         record = self._store.read()
         if record is None:
             first = 1 if self._store.is_lasting else max(now_ms, 1)
-            wanted = self._state(first, attempt, now_ms)
-            is_ours = self._changed(wanted, lambda: self._store.create(wanted))
-            return (self._lease(wanted, attempt), "") if is_ours else (None, "unknown")
+            state = self._state(first, attempt, now_ms)
+            is_ours = self._changed(state, lambda: self._store.create(state))
+            return (self._lease(state, attempt), "") if is_ours else (None, "unknown")
         held = record.state
         is_free = held.is_expired or self._outlasted(held, now_ms)
         if attempt.wrote(held) and not is_free:
@@ -282,11 +282,11 @@ class LeaseLock:
             # Before we take the lock: were we to die in between, the next one would not know of
             # him.
             self._on_takeover(held.completing)
-        wanted = self._state(held.epoch + 1, attempt, now_ms)
-        is_ours = self._changed(wanted, lambda: self._store.replace(wanted, record.tag))
+        state = self._state(held.epoch + 1, attempt, now_ms)
+        is_ours = self._changed(state, lambda: self._store.replace(state, record.tag))
         if is_ours and not left_by:
             LINE.took(self._store.place, after=holding_of(held.owner))
-        return (self._lease(wanted, attempt), "") if is_ours else (None, held.owner)
+        return (self._lease(state, attempt), "") if is_ours else (None, held.owner)
 
     def _outlasted(self, held: LockState, now_ms: int) -> bool:
         """Whether this process saw it as it is for longer than its holder may go without renewing
@@ -303,7 +303,7 @@ class LeaseLock:
             lease_ms = self._foreign_lease_ms()
         return seen_s * 1000 > lease_ms + DRIFT_MS
 
-    def _changed(self, wanted: LockState, change: Callable[[], bool]) -> bool:
+    def _changed(self, state: LockState, change: Callable[[], bool]) -> bool:
         """Whether the record is `wanted` now; whatever the answer was, the record itself tells.
 
         Raises StorageFailed when it is not because the store failed, WriteOutcomeUnknown when it
@@ -327,7 +327,7 @@ class LeaseLock:
                 lock=self._store.place,
                 lease_ms=self._lease_ms,
             ) from error
-        if record is not None and record.state == wanted:
+        if record is not None and record.state == state:
             return True
         if failed is not None:
             raise failed

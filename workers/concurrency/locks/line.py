@@ -88,7 +88,7 @@ class Line:
     def leave_to_next(self, lock: str, mine: Place, holding: str) -> bool:
         """Leave it to the first who waits; False when it has to be given back."""
         with self._changing:
-            heir = _first(one for one in self._places[lock] if one._waits)
+            heir = _first(place for place in self._places[lock] if place._waits)
             if heir is None:
                 return False
             if mine._turn >= self._turns.get(lock, TURNS):
@@ -115,13 +115,13 @@ class Line:
 def _call_next(places: Iterable[Place]) -> None:
     """Somebody asks the store, and one is enough."""
     following = _first(places)
-    if following is not None and not any(one.is_set() for one in places):
+    if following is not None and not any(place.is_set() for place in places):
         following.set()
 
 
 def _first(places: Iterable[Place]) -> Place | None:
     in_order = list(places)
-    return next((one for one in in_order if one.goes_first), next(iter(in_order), None))
+    return next((place for place in in_order if place.goes_first), next(iter(in_order), None))
 
 
 LINE: Final = Line()

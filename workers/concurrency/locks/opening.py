@@ -85,23 +85,23 @@ class BoundLock:
 
     def _bind(self, settings: LockSettings) -> None:
         """Write the binding under the storage lease, which is what an unbound table has."""
-        wanted = binding_for(settings, self._storage) if settings.provider else _UNBOUND
-        self._try_out(wanted)
+        binding = binding_for(settings, self._storage) if settings.provider else _UNBOUND
+        self._try_out(binding)
         with self._lease_lock(_UNBOUND).held() as lease:
             tagged_binding = read_tagged_binding(self._storage)
             if tagged_binding is not None and not tagged_binding[0].is_orphaned:
                 return
             lease.confirm()
             if tagged_binding is None:
-                self._storage.put_if_absent(LOCK_BINDING.path, wanted.encode())
+                self._storage.put_if_absent(LOCK_BINDING.path, binding.encode())
             else:
                 self._storage.replace_if_match(
-                    LOCK_BINDING.path, wanted.encode(), tagged_binding[1].tag
+                    LOCK_BINDING.path, binding.encode(), tagged_binding[1].tag
                 )
 
-    def _try_out(self, wanted: Binding) -> None:
+    def _try_out(self, binding: Binding) -> None:
         """Nobody is bound to what does not answer. One that is busy does."""
-        store = record_store(wanted, self._storage, self._options.lock, os.environ)
+        store = record_store(binding, self._storage, self._options.lock, os.environ)
         try:
             with suppress(RecordBusy):
                 store.read()

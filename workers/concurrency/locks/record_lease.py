@@ -92,9 +92,9 @@ class RecordLease:
     def completes(self, what: str) -> None:
         """See Lease."""
         with self._changing:
-            wanted = self._state.about(what)
-            self._replace(wanted)
-            self._is_lost = self._is_lost or self._state.owner != wanted.owner
+            state = self._state.about(what)
+            self._replace(state)
+            self._is_lost = self._is_lost or self._state.owner != state.owner
             self.confirm()
 
     def confirm(self) -> None:

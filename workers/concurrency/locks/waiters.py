@@ -99,7 +99,7 @@ def _until_ms(storage: Storage, path: str) -> int:
 def read_waiters(storage: Storage, now_ms: int) -> list[Waiter]:
     """Writers that still wait as far as one can see, longest first."""
     read = (_read(storage, file.path) for file in storage.list_files(LOCK_WAITERS.path))
-    waiters = [one for one in read if one is not None and now_ms <= one.until_ms]
+    waiters = [waiter for waiter in read if waiter is not None and now_ms <= waiter.until_ms]
     return sorted(waiters, key=lambda waiter: waiter.since_ms)
 
 
