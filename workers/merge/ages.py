@@ -55,8 +55,8 @@ def on_one_scale(versions: pa.Table, ages: Sequence[tuple[str, ...]]) -> list[Ag
     columns = [[single(versions.column(name)) for name in names] for names in ages]
     if all(len(parts) == 1 for parts in columns):
         plain = [_plain(parts[0]) for parts in columns]
-        if all(one is not None for one in plain):
-            return [one for one in plain if one is not None]
+        if all(numbers is not None for numbers in plain):
+            return [numbers for numbers in plain if numbers is not None]
     rows = versions.num_rows
     combined = np.zeros(rows * len(ages), np.int64)
     for part in range(len(ages[0])):

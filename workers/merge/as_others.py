@@ -92,7 +92,7 @@ class NotCompared(Exception):
 def _ours(versions: Versions) -> Version | None:
     """None for no row."""
     logs = versions.completed
-    erased = max((at for at, one in enumerate(logs) if one.kind == DELETE_NOW), default=-1)
+    erased = max((at for at, version in enumerate(logs) if version.kind == DELETE_NOW), default=-1)
     rivals = list(logs[erased + 1 :])
     if erased < 0 and versions.base is not None:
         rivals.insert(0, versions.base)
@@ -153,7 +153,7 @@ def without_dropped(
     the table, `names`: those that say every column and come behind a greater one. Raises
     NotCompared.
     """
-    kept: list[PartialVersion] = []
+    remaining: list[PartialVersion] = []
     greatest: PartialVersion | None = None
     for version in requested:
         is_full = version.kind == ROW and all(version.cells.get(name) is not None for name in names)
@@ -164,10 +164,10 @@ def without_dropped(
         )
         if is_full and is_less:
             continue
-        kept.append(version)
+        remaining.append(version)
         if not is_less:
             greatest = version
-    return kept
+    return remaining
 
 
 def _folded(older: PartialVersion, newer: PartialVersion, null_is_zero: bool) -> PartialVersion:

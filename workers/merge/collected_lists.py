@@ -83,27 +83,27 @@ def merged_lists(lists: Lists, codes: Positions, count: int, aggregate: ColumnAg
         names=["owner", "place", "is_cut", *fields],
     )
     same = ["owner", *(fields[1:] or fields)]
-    marks, given = flat.filter(pa.array(is_cut)), flat.filter(pa.array(~is_cut))
-    retractions, given = _retracted(given, same, is_heard=aggregate.is_retractable)
-    listed = pa.concat_tables([_greatest_of_each(given, same), marks])
+    marks, elements_left = flat.filter(pa.array(is_cut)), flat.filter(pa.array(~is_cut))
+    retractions, elements_left = _retracted(elements_left, same, is_heard=aggregate.is_retractable)
+    listed = pa.concat_tables([_greatest_of_each(elements_left, same), marks])
     listed, place = _cut(
         _sorted(listed, [("owner", "ascending"), *_GREATEST_FIRST]), aggregate.kept
     )
     came: Mask = np.zeros(count, dtype=np.bool_)
     came[codes[_is_valid(lists.shown)]] = True
     first = listed.filter(pa.array((place < aggregate.top_n) & ~_flags(listed)))
-    shown = _as_lists(
+    values = _as_lists(
         elements.take(single(first.column("place"))), _owners(first), ~came, lists.shown.type
     )
     if not aggregate.is_retractable:
-        return Lists(shown)
+        return Lists(values)
     held = pa.concat_tables([retractions, listed])
     held = held.take(taken(np.argsort(_owners(held), kind="stable")))
     memory = pa.StructArray.from_arrays(
         [single(held.column("is_cut")), elements.take(single(held.column("place")))],
         fields=list(cast("Any", memory_type(lists.shown.type)).value_type),
     )
-    return Lists(shown, _remembered(shown, memory, _owners(held), came))
+    return Lists(values, _remembered(values, memory, _owners(held), came))
 
 
 def own_memories(
@@ -128,8 +128,8 @@ def without_retractions(states: pa.Table, groups: Sequence[ColumnGroup]) -> pa.T
         remembers = _is_valid(memory)
         values, owners = _flattened(memory, remembers)
         stays = ~_is_retraction(values)
-        shown = single(states.column(column))
-        memory = _remembered(shown, values.filter(pa.array(stays)), owners[stays], remembers)
+        lists = single(states.column(column))
+        memory = _remembered(lists, values.filter(pa.array(stays)), owners[stays], remembers)
         memories[list_memory(column)] = memory
     return with_columns(states, memories)
 
@@ -172,47 +172,45 @@ def _elements(lists: Lists) -> tuple[Any, Positions, Mask]:
     return elements.filter(pa.array(there)), parents[there], is_cut[there]
 
 
-def _retracted(
-    given: pa.Table, same: Sequence[str], *, is_heard: bool
-) -> tuple[pa.Table, pa.Table]:
+def _retracted(rows: pa.Table, same: Sequence[str], *, is_heard: bool) -> tuple[pa.Table, pa.Table]:
     """The last retraction of each thing, and what no later one took out."""
     if not is_heard:
-        return given.slice(0, 0), given
-    given = _sorted(given, [*((name, "ascending") for name in same), ("place", "ascending")])
-    is_out = ~np.asarray(given.column("0").is_valid().to_numpy())
-    thing = np.cumsum(_differs(given.select(list(same))))
-    at = np.arange(given.num_rows)
-    last = np.full(given.num_rows + 1, -1)
+        return rows.slice(0, 0), rows
+    rows = _sorted(rows, [*((name, "ascending") for name in same), ("place", "ascending")])
+    is_out = ~np.asarray(rows.column("0").is_valid().to_numpy())
+    thing = np.cumsum(_differs(rows.select(list(same))))
+    at = np.arange(rows.num_rows)
+    last = np.full(rows.num_rows + 1, -1)
     last[thing[is_out]] = at[is_out]  # Numpy lets the last of equal indices win.
-    return given.filter(pa.array(at == last[thing])), given.filter(pa.array(at > last[thing]))
+    return rows.filter(pa.array(at == last[thing])), rows.filter(pa.array(at > last[thing]))
 
 
-def _greatest_of_each(given: pa.Table, same: Sequence[str]) -> pa.Table:
-    given = _sorted(given, [*((name, "ascending") for name in same), *_GREATEST_FIRST])
-    return given.filter(pa.array(_differs(given.select(list(same)))))
+def _greatest_of_each(rows: pa.Table, same: Sequence[str]) -> pa.Table:
+    rows = _sorted(rows, [*((name, "ascending") for name in same), *_GREATEST_FIRST])
+    return rows.filter(pa.array(_differs(rows.select(list(same)))))
 
 
-def _cut(listed: pa.Table, kept: int) -> tuple[pa.Table, Positions]:
+def _cut(listed: pa.Table, size: int) -> tuple[pa.Table, Positions]:
     """The first `kept` of each owner, and its first mark: one of its own, or where it is cut now.
     And how many unmarked ones come before each.
     """
     owners, is_cut = _owners(listed), _flags(listed)
     place = _before(owners, ~is_cut)
-    is_cut = is_cut | (place == kept)
-    stays = np.where(is_cut, _before(owners, is_cut) == 0, place < kept)
+    is_cut = is_cut | (place == size)
+    stays = np.where(is_cut, _before(owners, is_cut) == 0, place < size)
     at = listed.column_names.index("is_cut")
     listed = listed.set_column(at, "is_cut", pa.array(is_cut))
     return listed.filter(pa.array(stays)), place[stays]
 
 
 def _remembered(
-    shown: pa.Array[Any], held: Any, owners: Positions, remembers: Mask
+    lists: pa.Array[Any], held: Any, owners: Positions, remembers: Mask
 ) -> pa.Array[Any]:
     """What is held for the lists that the mask names; null where a list shows as much."""
-    sizes = pc.fill_null(cast("Any", pc.list_value_length(shown)), 0).to_numpy()
-    says_all: Mask = ~remembers | (np.bincount(owners, minlength=len(shown)) == sizes)
+    sizes = pc.fill_null(cast("Any", pc.list_value_length(lists)), 0).to_numpy()
+    says_all: Mask = ~remembers | (np.bincount(owners, minlength=len(lists)) == sizes)
     stays = ~says_all[owners]
-    kind = memory_type(shown.type)
+    kind = memory_type(lists.type)
     return _as_lists(held.filter(pa.array(stays)), owners[stays], says_all, kind)
 
 

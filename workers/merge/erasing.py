@@ -34,8 +34,8 @@ def tombstones(states: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table:
     are left out.
     """
     names = set(states.column_names)
-    gone = bits(states, GONE)
-    kept = np.zeros(states.num_rows, np.int64)
+    deleted = bits(states, GONE)
+    remaining = np.zeros(states.num_rows, np.int64)
     cells: dict[str, Any] = {}
     for number, group in enumerate(groups):
         cells |= dict.fromkeys(group.all_columns)
@@ -44,15 +44,19 @@ def tombstones(states: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table:
         if not group.is_ordered or not names.issuperset(group.ordering):
             continue  # Without an age its deletes keep nothing away.
         ages = list(group.ordering)
-        stays = has_bit(gone, number)
+        stays = has_bit(deleted, number)
         if has_column_ages(group):
             ages = [group_delete(group.name, part) for part in _parts(group)]
             stays = _is_any_valid(states, ages)
-        kept |= stays.astype(np.int64) << number
+        remaining |= stays.astype(np.int64) << number
         for column, age in zip(group.ordering, ages, strict=True):
             cells[column] = pc.if_else(pa.array(stays), states.column(age), None)
-    cells |= {SET: pa.array(kept), GONE: pa.array(kept), ERASED: pa.array(np.zeros_like(kept))}
-    stays = kept != 0
+    cells |= {
+        SET: pa.array(remaining),
+        GONE: pa.array(remaining),
+        ERASED: pa.array(np.zeros_like(remaining)),
+    }
+    stays = remaining != 0
     if ROW_GONE in names:
         stays |= _is_any_valid(states, [ROW_GONE])
     return _replaced(states, cells).filter(pa.array(stays))

@@ -60,10 +60,10 @@ class StatesOfFile:
         return with_defaults(states, self._rule)
 
     def _count_tombstones(self, states: pa.Table) -> None:
-        gone = bits(states, GONE)
-        if gone.any():
+        deleted = bits(states, GONE)
+        if deleted.any():
             for number, group in enumerate(self._rule.groups(states.column_names)):
-                self._tombstones[group.name] += int(np.count_nonzero(has_bit(gone, number)))
+                self._tombstones[group.name] += int(np.count_nonzero(has_bit(deleted, number)))
 
     def by_group(self) -> FactsByGroup:
         """How many deletes of each group the file keeps, of rows that are there or not."""
@@ -108,16 +108,16 @@ def finished(states: pa.Table, rule: GroupRule, *, shows_unmatched: bool = False
 
 def is_matched(states: pa.Table, rule: GroupRule) -> Mask:
     """Which rows have every group that the join asks for, undeleted."""
-    wanted = wanted_bits(rule, states.column_names)
+    required = wanted_bits(rule, states.column_names)
     present = bits(states, SET) & ~bits(states, GONE)
-    matched: Mask = (present & wanted) == wanted
+    matched: Mask = (present & required) == required
     return matched
 
 
 def wanted_bits(rule: GroupRule, columns: Collection[str]) -> int:
     """The bits of the groups that the join asks for."""
     groups = enumerate(rule.groups(columns))
-    return sum(1 << number for number, one in groups if one.name in rule.required)
+    return sum(1 << number for number, group in groups if group.name in rule.required)
 
 
 def with_defaults(states: pa.Table, rule: GroupRule) -> pa.Table:

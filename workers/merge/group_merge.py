@@ -163,7 +163,7 @@ class GroupMerge:
     def decided(self) -> Decided:
         """The merge itself; call it once. Raises SumOverflow."""
         is_set = np.zeros(self._count, np.int64)
-        gone = np.zeros(self._count, np.int64)
+        deleted_bits = np.zeros(self._count, np.int64)
         erased = np.zeros(self._count, np.int64)
         np.bitwise_or.at(erased, self._codes, self._erased)
         latest = np.full(self._count, _NOBODY)
@@ -175,7 +175,7 @@ class GroupMerge:
             stands = winner.is_above(row_delete)
             deleted = stands & has_bit(self._gone, number)[np.where(stands, winner.at, 0)]
             is_set |= stands.astype(np.int64) << number
-            gone |= deleted.astype(np.int64) << number
+            deleted_bits |= deleted.astype(np.int64) << number
             at = np.where(stands, winner.at, _NOBODY)
             latest = np.maximum(latest, at)
             for name in group.ordering:
@@ -183,7 +183,7 @@ class GroupMerge:
             latest_by_column = self._fold_columns(group, number, written, at, row_delete)
             latest = np.maximum(latest, latest_by_column)
         self._made[SET] = pa.array(is_set)
-        self._made[GONE] = pa.array(gone)
+        self._made[GONE] = pa.array(deleted_bits)
         if ERASED in self._names:
             self._made[ERASED] = pa.array(erased)
         self._take(ROW_GONE, row_delete.at)
@@ -211,9 +211,9 @@ class GroupMerge:
                 self._made[column] = self._folded(column, written, aggregate.kind)
                 latest = np.maximum(latest, self._last_said(column, written))
             elif aggregate is not None and aggregate.kind is Aggregate.COLLECT_TOP_N:
-                said = np.flatnonzero(written)
-                lists = Lists.of(self._versions, column, said)
-                merged = merged_lists(lists, self._codes[said], self._count, aggregate)
+                positions = np.flatnonzero(written)
+                lists = Lists.of(self._versions, column, positions)
+                merged = merged_lists(lists, self._codes[positions], self._count, aggregate)
                 self._made |= merged.columns(column)
                 latest = np.maximum(latest, self._last_said(column, written))
             elif group.is_versioned(column):
@@ -233,9 +233,9 @@ class GroupMerge:
                 self._take(column, at)
         if has_column_ages(group):
             stands = delete.is_above(row_delete)
-            kept = np.where(stands, delete.at, _NOBODY)
+            deletes = np.where(stands, delete.at, _NOBODY)
             for part in range(len(group.ordering)):
-                self._take(group_delete(group.name, part), kept)
+                self._take(group_delete(group.name, part), deletes)
         return latest
 
     def _take(self, name: str, at: Positions) -> None:
@@ -246,15 +246,15 @@ class GroupMerge:
     def _row_delete(self) -> Winners:
         if ROW_GONE not in self._names:
             return self._nothing()
-        said = np.asarray(single(self._versions.column(ROW_GONE)).is_valid())
-        return self._greatest(self._ages((ROW_GONE,)), said)
+        is_valid = np.asarray(single(self._versions.column(ROW_GONE)).is_valid())
+        return self._greatest(self._ages((ROW_GONE,)), is_valid)
 
     def _group_delete(self, group: ColumnGroup, number: int) -> Winners:
         """The greatest delete of a group whose columns have ages, or come in order of commits."""
         if has_column_ages(group):
             names = [group_delete(group.name, n) for n in range(len(group.ordering))]
-            said = self._is_any_valid(names)
-            return self._greatest(self._ages(tuple(names)), said)
+            is_valid = self._is_any_valid(names)
+            return self._greatest(self._ages(tuple(names)), is_valid)
         if has_column_turns(group):
             return self._greatest(self._ages(()), has_bit(self._erased, number))
         return self._nothing()
@@ -287,10 +287,12 @@ class GroupMerge:
 
     def _folded(self, column: str, written: Mask, kind: Aggregate) -> pa.Array[Any]:
         values = single(self._versions.column(column))
-        said = np.flatnonzero(written)
+        positions = np.flatnonzero(written)
         if kind is Aggregate.SUM:
-            return checked_sums(self._versions, self._codes, self._count, column, said)
-        rows = pa.table({"key": taken(self._codes[said]), "value": values.take(taken(said))})
+            return checked_sums(self._versions, self._codes, self._count, column, positions)
+        rows = pa.table(
+            {"key": taken(self._codes[positions]), "value": values.take(taken(positions))}
+        )
         fold: Any = _FOLDS[kind]
         folds = rows.group_by("key", use_threads=False).aggregate([("value", fold)])
         at = np.full(self._count, _NOBODY)
@@ -300,8 +302,8 @@ class GroupMerge:
 
     def _last_said(self, column: str, written: Mask) -> Positions:
         """The last version, by position, that an aggregate counts."""
-        said = written & np.asarray(single(self._versions.column(column)).is_valid())
-        return self._greatest(self._ages(()), said).at
+        is_valid = written & np.asarray(single(self._versions.column(column)).is_valid())
+        return self._greatest(self._ages(()), is_valid).at
 
     def _ages(self, names: Sequence[str]) -> Ages:
         """Per version a number that compares as these columns do, left to right, null lowest.
@@ -318,9 +320,11 @@ class GroupMerge:
         together: list[list[tuple[str, ...]]] = []
         for _, group in self._groups:
             if group.is_ordered:
-                together.append([one for one in age_columns(group) if set(one) <= self._names])
+                together.append(
+                    [names for names in age_columns(group) if set(names) <= self._names]
+                )
         if ROW_GONE in self._names:  # Then all groups have one ordering column, of one type.
-            together = [[(ROW_GONE,), *(one for some in together for one in some)]]
+            together = [[(ROW_GONE,), *(names for some in together for names in some)]]
         return {
             names: ages
             for some in together
@@ -328,9 +332,9 @@ class GroupMerge:
             for names, ages in zip(some, on_one_scale(self._versions, some), strict=True)
         }
 
-    def _greatest(self, ages: Ages, said: Mask) -> Winners:
+    def _greatest(self, ages: Ages, mask: Mask) -> Winners:
         best = np.full(self._count, lowest(ages), dtype=ages.dtype)
-        positions = np.flatnonzero(said)
+        positions = np.flatnonzero(mask)
         codes, mine = self._codes[positions], ages[positions]
         np.maximum.at(best, codes, mine)
         hits = positions[mine == best[codes]]
@@ -338,10 +342,10 @@ class GroupMerge:
         at[self._codes[hits]] = hits  # Numpy lets the last of equal indices win.
         return Winners(at, best)
 
-    def _smallest(self, ages: Ages, said: Mask) -> Winners:
+    def _smallest(self, ages: Ages, mask: Mask) -> Winners:
         """The first of those with the smallest age."""
         best = np.full(self._count, highest(ages), dtype=ages.dtype)
-        positions = np.flatnonzero(said)
+        positions = np.flatnonzero(mask)
         codes, mine = self._codes[positions], ages[positions]
         np.minimum.at(best, codes, mine)
         hits = positions[mine == best[codes]][::-1]

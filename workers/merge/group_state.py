@@ -70,10 +70,12 @@ def hidden_fields(
             continue
         types = [schema.field(name).type for name in group.ordering]
         if has_column_ages(group):
-            fields += [pa.field(group_delete(group.name, n), one) for n, one in enumerate(types)]
+            fields += [pa.field(group_delete(group.name, n), kind) for n, kind in enumerate(types)]
         for column in group.columns:
             if group.is_versioned(column) and column in wanted_names:
-                fields += [pa.field(column_version(column, n), one) for n, one in enumerate(types)]
+                fields += [
+                    pa.field(column_version(column, n), kind) for n, kind in enumerate(types)
+                ]
     return fields
 
 
@@ -130,13 +132,13 @@ def has_bit(mask: np.ndarray[tuple[int], np.dtype[np.int64]], number: int) -> Ma
     return np.asarray((mask >> number) & 1, dtype=np.bool_)
 
 
-def as_states(rows: pa.Table, groups: Sequence[ColumnGroup], said: Collection[str]) -> pa.Table:
+def as_states(rows: pa.Table, groups: Sequence[ColumnGroup], columns: Collection[str]) -> pa.Table:
     """Rows that a writer gave, as states; `said` are the columns that it gave.
 
     A group is written where one of its ordering values is not null; its cells are cleared
     elsewhere. A row whose `DELETED` says so deletes the groups that it writes.
     """
-    said_names = set(said)
+    said_names = set(columns)
     deletes = kinds(rows) != 0
     if DELETED in rows.column_names:
         rows = rows.drop_columns([DELETED])
@@ -151,11 +153,11 @@ def as_states(rows: pa.Table, groups: Sequence[ColumnGroup], said: Collection[st
         if deletes.any():
             rows = _cleared(rows, group.columns, deletes)
         rows = _cut(rows, group)
-    gone = np.where(deletes, is_set, 0)
-    added: dict[str, Any] = {SET: pa.array(is_set), GONE: pa.array(gone)}
+    deleted = np.where(deletes, is_set, 0)
+    added: dict[str, Any] = {SET: pa.array(is_set), GONE: pa.array(deleted)}
     turns = [number for number, group in enumerate(groups) if has_column_turns(group)]
     if turns:
-        added[ERASED] = pa.array(gone & sum(1 << number for number in turns))
+        added[ERASED] = pa.array(deleted & sum(1 << number for number in turns))
     if (row_age := _row_delete_type(groups, rows.schema)) is not None:
         added[ROW_GONE] = _row_deleted(rows, groups, written, deletes, row_age)
     for group, mask in zip(groups, written, strict=True):
@@ -163,9 +165,11 @@ def as_states(rows: pa.Table, groups: Sequence[ColumnGroup], said: Collection[st
     return with_absent(with_columns(rows, added), groups, said_names)
 
 
-def with_absent(rows: pa.Table, groups: Sequence[ColumnGroup], said: Collection[str]) -> pa.Table:
+def with_absent(
+    rows: pa.Table, groups: Sequence[ColumnGroup], columns: Collection[str]
+) -> pa.Table:
     """Columns whose silence no age shows, marked as absent where a writer did not give them."""
-    said_names, all_names = set(said), set(rows.column_names)
+    said_names, all_names = set(columns), set(rows.column_names)
     silent = {
         ABSENT + column: pa.repeat(pa.scalar(True), rows.num_rows)
         for group in filter(has_column_turns, groups)
@@ -175,19 +179,19 @@ def with_absent(rows: pa.Table, groups: Sequence[ColumnGroup], said: Collection[
     return with_columns(rows, silent)
 
 
-def _is_written(rows: pa.Table, group: ColumnGroup, said: Collection[str]) -> Mask:
+def _is_written(rows: pa.Table, group: ColumnGroup, columns: Collection[str]) -> Mask:
     if not group.ordering:
-        is_any = any(column in said for column in group.columns)
+        is_any = any(column in columns for column in group.columns)
         return np.full(rows.num_rows, is_any)
     mask = np.zeros(rows.num_rows, dtype=np.bool_)
     for name in group.ordering:
-        if name in said:
+        if name in columns:
             mask |= np.asarray(rows.column(name).is_valid().to_numpy())
     return mask
 
 
 def _ages(
-    rows: pa.Table, group: ColumnGroup, written: Mask, deletes: Mask, said: Collection[str]
+    rows: pa.Table, group: ColumnGroup, written: Mask, deletes: Mask, columns: Collection[str]
 ) -> Iterator[tuple[str, Any]]:
     all_names = set(rows.column_names)
     if not group.is_ordered or not set(group.ordering) <= all_names:
@@ -199,7 +203,7 @@ def _ages(
     for column in group.columns:
         if not group.is_versioned(column) or column not in all_names:
             continue
-        says = written & ~deletes if column in said else np.zeros(rows.num_rows, np.bool_)
+        says = written & ~deletes if column in columns else np.zeros(rows.num_rows, np.bool_)
         if group.keeps_null(column):
             says = says & np.asarray(rows.column(column).is_valid().to_numpy())
         for part, age in enumerate(ages):
@@ -227,10 +231,10 @@ def _row_delete_type(groups: Sequence[ColumnGroup], schema: pa.Schema) -> pa.Dat
     """The type of ages up to which all groups are deleted. Groups have one type, or some were
     widened since and some were not yet: then the wider one holds all of them.
     """
-    names = [one.ordering[0] for one in groups if one.delete is DeleteScope.ROW]
+    names = [group.ordering[0] for group in groups if group.delete is DeleteScope.ROW]
     all_names = set(schema.names)
     types = [schema.field(name).type for name in names if name in all_names]
-    wide = [one for one in types if one in (pa.int64(), pa.float64())]
+    wide = [kind for kind in types if kind in (pa.int64(), pa.float64())]
     return next(iter((*wide, *types)), None)
 
 

@@ -94,8 +94,8 @@ def settled(versions: pa.Table, rule: MergeRule) -> pa.Table:
         return versions
     remaining = _remaining(versions, keys, rule.ordering_field)
     order = remaining[np.argsort(keys.codes[remaining], kind="stable")]
-    kept = versions.take(_after_last_delete(versions, keys, order))
-    return _one_per_age(kept, rule)
+    remaining_rows = versions.take(_after_last_delete(versions, keys, order))
+    return _one_per_age(remaining_rows, rule)
 
 
 def _with_erasing(versions: pa.Table, rule: MergeRule) -> pa.Table:
@@ -170,14 +170,14 @@ def merge_into_parts(
         yield from merge_states_into_parts(bases, newer, rule.groups, facts)
         return
     keys = Keys.of(newer)
-    met = np.zeros(len(keys.distinct), dtype=np.bool_)
+    found = np.zeros(len(keys.distinct), dtype=np.bool_)
     for base in bases:
         key_numbers = pc.index_in(base.column(RECORD_KEY), value_set=keys.distinct)
         here = np.zeros(len(keys.distinct), dtype=np.bool_)
         here[key_numbers.drop_null().to_numpy()] = True
-        met |= here
+        found |= here
         yield merge_into(base, newer.filter(pa.array(here[keys.codes])), rule, facts)
-    left = newer.filter(pa.array(~met[keys.codes]))
+    left = newer.filter(pa.array(~found[keys.codes]))
     markers = [name for name in left.column_names if name == DELETED or name.startswith(ABSENT)]
     yield merge_into(left.drop_columns(markers).slice(0, 0), left, rule, facts)
 

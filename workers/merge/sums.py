@@ -32,11 +32,11 @@ def summed(groups: Sequence[ColumnGroup]) -> list[str]:
 
 
 def checked_sums(
-    versions: pa.Table, codes: Positions, count: int, column: str, said: Positions
+    versions: pa.Table, codes: Positions, count: int, column: str, positions: Positions
 ) -> pa.Array[Any]:
     """Per code, the sum of its versions among the positions `said`. Raises SumOverflow."""
-    values = single(versions.column(column)).take(taken(said))
-    sums, beyond = group_sums(values, codes[said], count)
+    values = single(versions.column(column)).take(taken(positions))
+    sums, beyond = group_sums(values, codes[positions], count)
     if len(beyond):
         at = int(np.flatnonzero(codes == beyond[0])[0])
         raise SumOverflow(
@@ -78,8 +78,8 @@ def group_sums(
     units: Any = pc.abs(totals.view(pa.decimal256(76, 0)))
     is_beyond: Any = pc.fill_null(pc.greater(units, most), False)
     beyond = np.flatnonzero(is_beyond.to_numpy(zero_copy_only=False))
-    kept: Any = pc.if_else(is_beyond, pa.scalar(None, totals.type), totals)
-    return kept.cast(values.type), beyond
+    in_range: Any = pc.if_else(is_beyond, pa.scalar(None, totals.type), totals)
+    return in_range.cast(values.type), beyond
 
 
 def _longs(values: Positions, codes: Positions, count: int) -> tuple[Positions, Positions]:
