@@ -118,11 +118,11 @@ def with_widest(schema: TableSchema, ordering: Collection[str]) -> TableSchema:
     """With columns of `ordering` as wide as any writer may make them: what others wrote meanwhile
     is read under it.
     """
-    fields = [one for one in schema.arrow if one.name in ordering]
+    fields = [field for field in schema.arrow if field.name in ordering]
     changes = [
-        WidenColumn(one.name, widest)
-        for one in fields
-        if (widest := _widest(one.type)) is not None and widest != one.type
+        WidenColumn(field.name, widest)
+        for field in fields
+        if (widest := _widest(field.type)) is not None and widest != field.type
     ]
     return altered(schema, changes, pinned=()) if changes else schema
 
@@ -195,19 +195,21 @@ def _added(schema: TableSchema, change: AddColumn) -> TableSchema:
 
 def _default(change: AddColumn, avro: Any) -> Default:
     """The value as Avro spells it. Raises InvalidInput for one that the type does not hold."""
-    given: Any = change.default
+    default_value: Any = change.default
     kinds = _DEFAULTS.get(avro, ()) if isinstance(avro, str) else ()
-    fits = isinstance(given, kinds) and (bool in kinds or not isinstance(given, bool))
+    fits = isinstance(default_value, kinds) and (
+        bool in kinds or not isinstance(default_value, bool)
+    )
     try:
-        value = pa.scalar(given, change.type) if fits else None
+        value = pa.scalar(default_value, change.type) if fits else None
     except (pa.ArrowException, OverflowError):
         value = None
-    if value is None or (isinstance(given, float) and not math.isfinite(given)):
+    if value is None or (isinstance(default_value, float) and not math.isfinite(default_value)):
         raise InvalidInput(
             "a default is a boolean, a finite number or a text that the column's type holds",
             column=change.name,
             type=change.type,
-            default=given,
+            default=default_value,
         )
     default: Default = value.as_py()
     return default
@@ -235,18 +237,20 @@ def _widened(
 ) -> TableSchema:
     at = _position(schema, name)
     old = schema.tree.fields[at]
-    wanted = TableSchema.from_arrow(pa.schema([(name, kind)]), table_name="t").tree.fields[0]
-    if not holds(wanted.place.type, old.place.type):
+    wider_field = TableSchema.from_arrow(pa.schema([(name, kind)]), table_name="t").tree.fields[0]
+    if not holds(wider_field.place.type, old.place.type):
         raise InvalidInput(
             "the new type does not hold every value of the old one",
             column=name,
             table=old.place.type,
-            wanted=wanted.place.type,
+            wanted=wider_field.place.type,
         )
-    if wanted.place.type == old.place.type:
+    if wider_field.place.type == old.place.type:
         raise InvalidInput("column has this type already", column=name, type=old.place.type)
     avro = schema.to_avro()
-    wider = type(old)(name, type(old.place)(wanted.place.type, old.place.is_nullable), old.default)
+    wider = type(old)(
+        name, type(old.place)(wider_field.place.type, old.place.is_nullable), old.default
+    )
     check_still_ordered(old, wider, ordering)
     avro["fields"][at] = spelled(avro["fields"][at], wider, schema.record_name)
     return TableSchema.from_avro(avro)
@@ -272,7 +276,7 @@ def _position(schema: TableSchema, name: str) -> int:
 
 
 def _check_free(schema: TableSchema, name: str, *, besides: str = "") -> None:
-    others = [one for one in schema.field_names if one != besides]
+    others = [other for other in schema.field_names if other != besides]
     if name in others:
         raise InvalidInput("table has this column already", column=name)
     check_case([*others, name])

@@ -27,16 +27,16 @@ def check_new_column(name: str) -> None:
         )
 
 
-def check_new_columns(names: Sequence[str], known: Sequence[str] = ()) -> None:
+def check_new_columns(names: Sequence[str], table_names: Sequence[str] = ()) -> None:
     """Check those of `names` that are not among the `known` ones of the table, and that all of them
     may stand in one table. Raises InvalidInput.
     """
-    known_names = set(known)
+    known_names = set(table_names)
     new_names = [name for name in names if name not in known_names]
     for name in new_names:
         check_new_column(name)
     check_case(names)
-    check_case((*known, *new_names))
+    check_case((*table_names, *new_names))
 
 
 def check_case(names: Iterable[str]) -> None:

@@ -94,12 +94,12 @@ def _never_settled(question: SchemaQuestion) -> list[Clash]:
     now, writer = question.at_validation, question.writer
     clashes = []
     theirs = {name.lower(): name for name in now.field_names}
-    known = set(question.at_start.field_names) if question.at_start else set()
+    start_names = set(question.at_start.field_names) if question.at_start else set()
     for name in writer.field_names:
         other = theirs.get(name.lower(), name)
         if other != name:
             clashes.append(Clash(name, f"differs only by case from {other}"))
-        if name not in known and name.lower() in now.dropped:
+        if name not in start_names and name.lower() in now.dropped:
             clashes.append(Clash(name, "was dropped, and files may still hold its old values"))
     for name in sorted(question.pinned | question.ordering):
         ours, their = writer.tree.field(name), now.tree.field(name)

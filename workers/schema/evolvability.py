@@ -61,8 +61,8 @@ def _as_schema(tree: Struct, now: TableSchema, writer: TableSchema) -> TableSche
     if tree == now.tree:
         return now
     avro = now.to_avro()
-    ours = {one["name"]: one for one in writer.to_avro()["fields"]}
-    theirs = {one["name"]: one for one in avro["fields"]}
+    ours = {column["name"]: column for column in writer.to_avro()["fields"]}
+    theirs = {column["name"]: column for column in avro["fields"]}
     # A type that is defined in one column and referred to in another stays only as a whole.
     is_linked = _refers_to_names(avro["fields"])
     fields: list[dict[str, Any]] = []

@@ -55,16 +55,16 @@ def optional(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_nullable(True).with_type(_loose(field.type)) for field in schema])
 
 
-def _loose(given: Any) -> pa.DataType:
-    if is_list(given):
-        return pa.list_(pa.field("element", _loose(given.value_type)))
-    if pa.types.is_map(given):
-        return pa.map_(given.key_type, _loose(given.item_type))
-    if pa.types.is_struct(given):
-        children = [given.field(at) for at in range(given.num_fields)]
+def _loose(source: Any) -> pa.DataType:
+    if is_list(source):
+        return pa.list_(pa.field("element", _loose(source.value_type)))
+    if pa.types.is_map(source):
+        return pa.map_(source.key_type, _loose(source.item_type))
+    if pa.types.is_struct(source):
+        children = [source.field(at) for at in range(source.num_fields)]
         return pa.struct([pa.field(child.name, _loose(child.type)) for child in children])
-    assert isinstance(given, pa.DataType), given
-    return given
+    assert isinstance(source, pa.DataType), source
+    return source
 
 
 def unwrap_type(source: Any) -> pa.DataType:
@@ -151,22 +151,22 @@ def normal_type(source: pa.DataType, *, column: str) -> pa.DataType:
     )
 
 
-def _normal_decimal(given: Any, *, column: str) -> pa.DataType:
-    if given.precision > DECIMAL_DIGITS_MAX or not 0 <= given.scale <= given.precision:
-        raise InvalidInput("decimal is wider than the table can hold", column=column, type=given)
-    return pa.decimal128(given.precision, given.scale)
+def _normal_decimal(source: Any, *, column: str) -> pa.DataType:
+    if source.precision > DECIMAL_DIGITS_MAX or not 0 <= source.scale <= source.precision:
+        raise InvalidInput("decimal is wider than the table can hold", column=column, type=source)
+    return pa.decimal128(source.precision, source.scale)
 
 
-def _normal_map(given: Any, *, column: str) -> pa.DataType:
-    if normal_type(given.key_type, column=column) != pa.string():
-        raise InvalidInput("map keys must be text", column=column, type=given)
-    value = normal_type(given.item_type, column=column)
-    item: Any = pa.field("value", value, nullable=given.item_field.nullable)
+def _normal_map(source: Any, *, column: str) -> pa.DataType:
+    if normal_type(source.key_type, column=column) != pa.string():
+        raise InvalidInput("map keys must be text", column=column, type=source)
+    value = normal_type(source.item_type, column=column)
+    item: Any = pa.field("value", value, nullable=source.item_field.nullable)
     return pa.map_(pa.string(), item)
 
 
-def _normal_struct(given: Any, *, column: str) -> pa.DataType:
-    children = [child for child in given if not has_no_value(child.type)]
+def _normal_struct(source: Any, *, column: str) -> pa.DataType:
+    children = [child for child in source if not has_no_value(child.type)]
     names = [check_column_name(child.name) for child in children]
     if not names:
         raise InvalidInput("struct has no fields with a value", column=column)

@@ -30,4 +30,4 @@ def _holds_zoneless(avro: object) -> bool:
         return True
     inner = [avro.get(name) for name in ("type", "items", "values")]
     fields = [field["type"] for field in avro.get("fields", [])]
-    return any(_holds_zoneless(one) for one in [*inner, *fields])
+    return any(_holds_zoneless(member) for member in [*inner, *fields])

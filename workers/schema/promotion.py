@@ -29,31 +29,31 @@ _POSITIONAL = (-3, 7)
 """Exponents from the first of which and below the second Java writes no exponent."""
 
 
-def promotes(wanted: AvroType, stored: AvroType) -> bool:
+def promotes(target: AvroType, stored: AvroType) -> bool:
     """Whether a stored value is read as one of the type wanted."""
-    if holds(wanted, stored):
+    if holds(target, stored):
         return True
-    match wanted, stored:
+    match target, stored:
         case Scalar(logical=None), Scalar(logical=None):
-            return wanted.kind in _TO.get(stored.kind, ())
+            return target.kind in _TO.get(stored.kind, ())
         case Scalar(logical=None), Scalar(logical="date"):
-            return wanted.kind == "string"
+            return target.kind == "string"
         case ListOf(left), ListOf(right):
             return _places(left, right)
         case MapOf(left), MapOf(right):
             return _places(left, right)
         case Struct(), Struct():
-            both = ((one, stored.field(one.name)) for one in wanted.fields)
+            both = ((field, stored.field(field.name)) for field in target.fields)
             return all(
-                one.place.is_nullable if other is None else _places(one.place, other.place)
-                for one, other in both
+                field.place.is_nullable if other is None else _places(field.place, other.place)
+                for field, other in both
             )
         case _:
             return False
 
 
-def _places(wanted: Place, stored: Place) -> bool:
-    return promotes(wanted.type, stored.type)
+def _places(target: Place, stored: Place) -> bool:
+    return promotes(target.type, stored.type)
 
 
 def promoted(
@@ -63,7 +63,7 @@ def promoted(
     Raises UnsupportedTable where they do not fit.
     """
     try:
-        parts: Any = [_promoted(one, target) for one in column.chunks]
+        parts: Any = [_promoted(chunk, target) for chunk in column.chunks]
         as_type: Any = target
         cast_column: Any = pa.chunked_array(parts, as_type)
     except (pa.ArrowException, UnicodeDecodeError) as error:
@@ -79,10 +79,10 @@ def promoted(
 def _promoted(array: Any, target: Any) -> Any:
     stored = array.type
     if pa.types.is_nested(stored):
-        return pa.array([_value(one, stored, target) for one in array.to_pylist()], target)
+        return pa.array([_value(cell, stored, target) for cell in array.to_pylist()], target)
     if pa.types.is_floating(stored) and pa.types.is_string(target):
         encoded = array.dictionary_encode()
-        texts = pa.array([_java_text(one, stored) for one in encoded.dictionary.to_pylist()])
+        texts = pa.array([_java_text(value, stored) for value in encoded.dictionary.to_pylist()])
         return pa.DictionaryArray.from_arrays(encoded.indices, texts.cast(target)).cast(target)
     # Beyond 2^53 a double holds the nearest that it can, as in Java.
     return array.cast(target, safe=not pa.types.is_floating(target))
@@ -92,11 +92,11 @@ def _value(cell: Any, stored: Any, target: Any) -> Any:
     if cell is None or stored == target:
         return cell
     if pa.types.is_struct(stored):
-        known = {field.name: field.type for field in stored}
+        types_by_name = {field.name: field.type for field in stored}
         return {
-            field.name: _value(cell[field.name], known[field.name], field.type)
+            field.name: _value(cell[field.name], types_by_name[field.name], field.type)
             for field in target
-            if field.name in known
+            if field.name in types_by_name
         }
     if pa.types.is_map(stored):
         return [(key, _value(value, stored.item_type, target.item_type)) for key, value in cell]

@@ -87,9 +87,9 @@ def select_changed_columns(
                 return True
             return field.name in ordering and not orders_alike(field.place, wider)
 
-        met = _settle_type(column.type, table_field.place, is_kept)
-        if met != arrow_type(table_field.place.type):
-            fields.append(column.with_type(met))
+        source_type = _settle_type(column.type, table_field.place, is_kept)
+        if source_type != arrow_type(table_field.place.type):
+            fields.append(column.with_type(source_type))
     return pa.schema(fields)
 
 
@@ -105,15 +105,15 @@ def _settle_type(source: Any, table: Place, is_kept: Callable[[Place], bool]) ->
     match table.type:
         case Struct() as struct if pa.types.is_struct(source):
             fields = {field.name: field for field in struct.fields}
-            met: list[pa.Field[Any]] = []
+            children: list[pa.Field[Any]] = []
             for child in source:
                 if (field := fields.get(child.name)) is not None:
-                    met.append(child.with_type(_settle_type(child.type, field.place, is_kept)))
+                    children.append(child.with_type(_settle_type(child.type, field.place, is_kept)))
                 elif not has_no_value(child.type):
-                    met.append(child)
+                    children.append(child)
             types = {child.name: child.type for child in target}
-            if any(child.type != types.get(child.name) for child in met):
-                return pa.struct(met)
+            if any(child.type != types.get(child.name) for child in children):
+                return pa.struct(children)
         case ListOf(element) if is_list(source):
             inner = _settle_type(source.value_type, element, is_kept)
             if inner != target.value_type:

@@ -21,10 +21,10 @@ def simple(question: SchemaQuestion) -> SchemaVerdict | SchemaConflict:
         return question.accepted(writer)
     if not equal(writer, start):
         return _refused(question, "another writer changed the table's schema in a different way")
-    gone = _dropped_on_purpose(start, now)
-    if not is_evolution(_without(start.tree, gone), now.tree):
+    dropped = _dropped_on_purpose(start, now)
+    if not is_evolution(_without(start.tree, dropped), now.tree):
         return _refused(question, "the table lost or changed what this writer still writes")
-    return question.accepted(now, warning=_unread(question, gone))
+    return question.accepted(now, warning=_unread(question, dropped))
 
 
 def _refused(question: SchemaQuestion, reason: str) -> SchemaConflict:
@@ -35,17 +35,17 @@ def _dropped_on_purpose(start: TableSchema, now: TableSchema) -> set[str]:
     """A drop is on record in the schema. What is gone otherwise was renamed, or taken back by a
     restore, and the writer's column must not go with it (E-20).
     """
-    kept = set(now.field_names)
-    return {name for name in start.field_names if name not in kept and name.lower() in now.dropped}
+    names = set(now.field_names)
+    return {name for name in start.field_names if name not in names and name.lower() in now.dropped}
 
 
 def _without(tree: Struct, names: set[str]) -> Struct:
-    return Struct(tuple(one for one in tree.fields if one.name not in names), tree.is_error)
+    return Struct(tuple(field for field in tree.fields if field.name not in names), tree.is_error)
 
 
-def _unread(question: SchemaQuestion, gone: set[str]) -> str | None:
+def _unread(question: SchemaQuestion, dropped: set[str]) -> str | None:
     """E-21."""
-    if lost := sorted(gone & (question.written or frozenset())):
+    if lost := sorted(dropped & (question.written or frozenset())):
         names = ", ".join(lost)
         return f"the table dropped {names} meanwhile; this write's values for it are not read"
     return None

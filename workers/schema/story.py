@@ -25,8 +25,8 @@ class Party:
 
 def conflict_story(conflict: SchemaConflict, *, ours: Party, rival: Party) -> str:
     """Sentences for a person whose write was lost; bounded, however wide the schemas are."""
-    theirs = [one for one in conflict.changes if one.by != "writer"]
-    mine = [one for one in conflict.changes if one.by != "rival"]
+    theirs = [change for change in conflict.changes if change.by != "writer"]
+    mine = [change for change in conflict.changes if change.by != "rival"]
     rule = f"RFC-82 scenario {conflict.scenario}, strategy {conflict.strategy}"
     parts = [
         f"schema conflict ({rule}): {conflict.reason}",
@@ -52,7 +52,7 @@ def advice(conflict: SchemaConflict) -> str:
             f"{again}, or set hoodie.write.concurrency.schema.conflict.resolution.strategy="
             "evolvability, under which these changes are merged"
         )
-    paths = ", ".join(sorted({one.path for one in conflict.clashes})[:_FIELDS_SHOWN_MAX])
+    paths = ", ".join(sorted({clash.path for clash in conflict.clashes})[:_FIELDS_SHOWN_MAX])
     agreed = f"agree with the other writer on {paths} (one type, another name, or without it)"
     return f"{agreed}, then {again}"
 
@@ -62,15 +62,15 @@ def _listed(changes: Sequence[SchemaChange]) -> str:
 
 
 def _first(items: Sequence[object]) -> list[str]:
-    shown = [str(one) for one in items[:_CHANGES_SHOWN_MAX]]
-    hidden = len(items) - len(shown)
-    return [*shown, f"and {hidden} more"] if hidden else shown
+    texts = [str(item) for item in items[:_CHANGES_SHOWN_MAX]]
+    hidden = len(items) - len(texts)
+    return [*texts, f"and {hidden} more"] if hidden else texts
 
 
 def _columns(schema: TableSchema | None) -> str:
     if schema is None:
         return "none"
     fields = schema.tree.fields
-    shown = [f"{one.name} {one.place}" for one in fields[:_FIELDS_SHOWN_MAX]]
-    hidden = len(fields) - len(shown)
-    return f"({', '.join(shown)}{f', and {hidden} more' if hidden else ''})"
+    texts = [f"{field.name} {field.place}" for field in fields[:_FIELDS_SHOWN_MAX]]
+    hidden = len(fields) - len(texts)
+    return f"({', '.join(texts)}{f', and {hidden} more' if hidden else ''})"

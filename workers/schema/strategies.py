@@ -85,5 +85,5 @@ def _check_reads(schema: TableSchema | None, question: SchemaQuestion) -> None:
 
 
 def _without(schema: TableSchema, names: set[str]) -> Struct:
-    kept = tuple(one for one in schema.tree.fields if one.name.lower() not in names)
-    return Struct(kept, schema.tree.is_error)
+    fields = tuple(field for field in schema.tree.fields if field.name.lower() not in names)
+    return Struct(fields, schema.tree.is_error)

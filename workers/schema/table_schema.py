@@ -52,7 +52,7 @@ class TableSchema:
         """The schema in a record of commit metadata, without its meta columns. Raises
         MalformedTable, UnsupportedTable.
         """
-        fields = [one for one in avro["fields"] if _name(one) not in META_COLUMNS]
+        fields = [column for column in avro["fields"] if _name(column) not in META_COLUMNS]
         return cls(json.dumps({**avro, "fields": fields}, separators=(",", ":")))
 
     @classmethod
@@ -78,7 +78,7 @@ class TableSchema:
     @property
     def field_names(self) -> tuple[str, ...]:
         """Names of the data columns, in the table's order."""
-        return tuple(one.name for one in self.tree.fields)
+        return tuple(column.name for column in self.tree.fields)
 
     @property
     def declared(self) -> pa.Schema:
@@ -106,8 +106,8 @@ class TableSchema:
         if set(names) == set(self.dropped):
             return self
         avro = {key: value for key, value in self.to_avro().items() if key != DROPPED_KEY}
-        kept = {DROPPED_KEY: sorted(names)} if names else {}
-        return TableSchema.from_avro({**avro, **kept})
+        properties = {DROPPED_KEY: sorted(names)} if names else {}
+        return TableSchema.from_avro({**avro, **properties})
 
     def without_dropped(self, names: Collection[str]) -> TableSchema:
         """Without the memory of these dropped columns, once no data file holds them."""
@@ -137,7 +137,10 @@ class TableSchema:
             raise InvalidInput("table has no such column", column=min(unknown))
         avro = self.to_avro()
         return TableSchema.from_avro(
-            {**avro, "fields": [one for one in avro["fields"] if one["name"] in chosen_names]}
+            {
+                **avro,
+                "fields": [column for column in avro["fields"] if column["name"] in chosen_names],
+            }
         )
 
 

@@ -69,20 +69,22 @@ class _Merge:
 
     def structs(self, prefix: str, base: Struct | None, ours: Struct, theirs: Struct) -> Struct:
         fields: list[Field] = []
-        known = base or Struct(())
+        base_struct = base or Struct(())
         for their in theirs.fields:
             path = prefix + their.name
-            field = self._with_theirs(path, known.field(their.name), ours.field(their.name), their)
+            field = self._with_theirs(
+                path, base_struct.field(their.name), ours.field(their.name), their
+            )
             if field is not None:
                 fields.append(field)
         for our in ours.fields:
             if theirs.field(our.name) is None:
-                added = self._without_theirs(prefix + our.name, known.field(our.name), our)
+                added = self._without_theirs(prefix + our.name, base_struct.field(our.name), our)
                 if added is not None:
                     fields.append(added)
-        self._check_gone(prefix, known, ours, theirs)
+        self._check_gone(prefix, base_struct, ours, theirs)
         self._check_names(prefix, fields)
-        self._check_order(prefix, known, ours)
+        self._check_order(prefix, base_struct, ours)
         if ours.is_error != theirs.is_error:
             self._clash(prefix.rstrip("."), "is a record here and an error there")
         return Struct(tuple(fields), theirs.is_error)
@@ -150,7 +152,7 @@ class _Merge:
         if path in self._pinned:
             return base.place == our.place == their.place
         is_ordered = path in self._ordering
-        return not is_ordered or all(orders_alike(base.place, one.place) for one in (our, their))
+        return not is_ordered or all(orders_alike(base.place, side.place) for side in (our, their))
 
     def _default(self, path: str, base: Field, our: Field, their: Field) -> str | None:
         """A default of null comes with relaxing a column; any other change of it is the table's."""

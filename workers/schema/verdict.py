@@ -97,8 +97,8 @@ class SchemaQuestion:
 
     def accepted(self, schema: TableSchema, *, warning: str | None = None) -> SchemaVerdict:
         """The commit goes on under `schema`, which remembers what either side dropped."""
-        known = {name.lower() for name in schema.field_names}
-        dropped = {*self.at_validation.dropped, *self.writer.dropped} - known
+        names = {name.lower() for name in schema.field_names}
+        dropped = {*self.at_validation.dropped, *self.writer.dropped} - names
         return SchemaVerdict(
             self.row,
             schema.with_dropped(dropped),
@@ -145,8 +145,8 @@ def changes_since(
     theirs, ours = differences(base, at_validation), differences(base, writer)
     shared: By = "both"
     return (
-        *(_change(one, shared if one in ours else "rival") for one in theirs),
-        *(_change(one, "writer") for one in ours if one not in theirs),
+        *(_change(difference, shared if difference in ours else "rival") for difference in theirs),
+        *(_change(difference, "writer") for difference in ours if difference not in theirs),
     )
 
 

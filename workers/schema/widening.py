@@ -67,7 +67,7 @@ def _joined_decimals(table: Scalar, batch: Scalar) -> Scalar | None:
     precisions, scales = (table.precision, batch.precision), (table.scale, batch.scale)
     assert None not in precisions + scales, (table, batch)
     scale = max(table.scale or 0, batch.scale or 0)
-    whole = max((one.precision or 0) - (one.scale or 0) for one in (table, batch))
+    whole = max((scalar.precision or 0) - (scalar.scale or 0) for scalar in (table, batch))
     if whole + scale > DECIMAL_DIGITS_MAX:
         return None
     if (table.precision, table.scale) == (whole + scale, scale):
@@ -87,10 +87,10 @@ def _joined_structs(table: Struct, batch: Struct) -> Struct | None:
         if place is None:
             return None
         fields.append(Field(field.name, place, field.default, field.order))
-    taken = {field.name.lower() for field in table.fields}
+    names = {field.name.lower() for field in table.fields}
     for field in batch.fields:
         if table.field(field.name) is None:
-            if field.name.lower() in taken or not may_be_added(field):
+            if field.name.lower() in names or not may_be_added(field):
                 return None
             fields.append(field)
     return Struct(tuple(fields), table.is_error)
