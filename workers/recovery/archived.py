@@ -27,18 +27,18 @@ def finish_archiving(table: Table, timeline: Timeline) -> list[CompletedInstant]
         transitions.remove_stale(table.storage, stale)
     start = decisions.archived_before(table.storage)
     old = [
-        one
-        for one in timeline.completed()
-        if one.requested_at < start and one.action is not Action.SAVEPOINT
+        instant
+        for instant in timeline.completed()
+        if instant.requested_at < start and instant.action is not Action.SAVEPOINT
     ]
     if not old:
         return []
     archived = {
-        one.instant.requested_at
-        for one in archived_instants(
+        archived.instant.requested_at
+        for archived in archived_instants(
             table.storage, requested_from=old[0].requested_at, is_partial=True
         )
     }
-    removed = [one for one in old if one.requested_at in archived]
+    removed = [instant for instant in old if instant.requested_at in archived]
     transitions.remove_archived(table.storage, removed)
     return removed

@@ -131,7 +131,7 @@ def _find_orphaned(traces: _Traces, now_ms: int) -> tuple[InstantTime, ...]:
 
 def _drop_half_made_savepoints(table: Table, options: WriteOptions) -> None:
     """Whoever makes a savepoint holds the lock: a pending one that we see under it has nobody."""
-    if any(one.action is Action.SAVEPOINT for one in table.timeline().pending()):
+    if any(instant.action is Action.SAVEPOINT for instant in table.timeline().pending()):
         with table_lock(table, options).held():
             for instant in table.timeline().pending():
                 if instant.action is Action.SAVEPOINT:
@@ -206,8 +206,8 @@ class _Traces:
                 return False
             if pending_instant.action in (Action.ROLLBACK, Action.SAVEPOINT):
                 return False
-        rewrites = {one.requested_at for one in pending if one.action.is_rewrite}
-        decided = decisions.read_all(table.storage, [one.requested_at for one in pending])
+        rewrites = {instant.requested_at for instant in pending if instant.action.is_rewrite}
+        decided = decisions.read_all(table.storage, [instant.requested_at for instant in pending])
         return not any(
             instant in rewrites or isinstance(decision, RollbackDecision)
             for instant, decision in decided.items()
@@ -254,16 +254,16 @@ def delete_late_files(table: Table, view: FileSystemView) -> list[str]:
     writer's.
     """
     pending = {instant.requested_at for instant in view.timeline.pending()}
-    gone: dict[InstantTime, bool] = {}
+    is_rolled_back: dict[InstantTime, bool] = {}
     deleted = []
     for instant, path in view.uncommitted:
         if instant in pending:
             continue
-        if instant not in gone:
-            gone[instant] = is_gone(table.storage, instant) or decisions.is_undone(
+        if instant not in is_rolled_back:
+            is_rolled_back[instant] = is_gone(table.storage, instant) or decisions.is_undone(
                 table.storage, instant
             )
-        if gone[instant]:
+        if is_rolled_back[instant]:
             table.storage.delete(path)
             deleted.append(path)
     return deleted

@@ -75,14 +75,14 @@ class RollbackPlan:
     @property
     def plan_hash(self) -> str:
         """Changes with anything that a person was shown."""
-        shown = [
+        content = [
             self.target,
             self.action,
             self.state,
             [[file.path, file.bytes] for file in self.files],
             list(self.blockers),
         ]
-        return hashlib.sha256(json.dumps(shown).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
 def plan_rollback(
@@ -99,8 +99,8 @@ def plan_rollback(
     timeline = table.timeline()
     target = timeline.find(requested_at)
     if target is None:
-        gone = (f"instant {requested_at} is not on the active timeline",)
-        return RollbackPlan(requested_at, "", "", (), (), gone, ())
+        blockers = (f"instant {requested_at} is not on the active timeline",)
+        return RollbackPlan(requested_at, "", "", (), (), blockers, ())
     files = files_of(table, requested_at, by_markers=by_markers and not target.is_completed)
     heartbeat = read_heartbeat(table.storage, requested_at)
     now_ms = table.ports.clock.now_ms()
@@ -204,9 +204,9 @@ def _savepoint_blockers(table: Table, timeline: Timeline, paths: set[str]) -> li
 def _order_blockers(table: Table, timeline: Timeline, target: CompletedInstant) -> list[str]:
     """What was built on it goes first, and what it superseded must still be there (bug B11)."""
     writes = timeline.completed_writes()
-    later = [one for one in writes if one.completed_at > target.completed_at]
+    later = [write for write in writes if write.completed_at > target.completed_at]
     if dependent := _dependent_writes(table, timeline, target, later):
-        order = ", ".join(_described(table, one, target) for one in reversed(dependent))
+        order = ", ".join(_described(table, write, target) for write in reversed(dependent))
         if len(dependent) == len(later):
             return [f"only the newest completed write is rolled back; first: {order}"]
         return [f"later writes depend on it; first: {order}"]
@@ -234,10 +234,12 @@ def _dependent_writes(
         undone = read_instant(table, target)
     except MalformedTable:  # Damaged metadata is a reason to roll back, not to refuse it.
         return later
-    before = [one for one in timeline.completed_writes() if one.completed_at < target.completed_at]
+    before = [
+        write for write in timeline.completed_writes() if write.completed_at < target.completed_at
+    ]
     if not later or not before or not _puts_rows_only(table, target, undone, before[-1]):
         return later
-    return [one for one in later if not _is_independent(table, one, undone)]
+    return [write for write in later if not _is_independent(table, write, undone)]
 
 
 def _puts_rows_only(
@@ -258,24 +260,24 @@ def _puts_rows_only(
 
 def _is_independent(table: Table, later: CompletedInstant, undone: CommitMetadata) -> bool:
     try:
-        known = read_instant(table, later)
+        metadata = read_instant(table, later)
     except MalformedTable:
         return False
-    source = _source_of(known)
+    source = _source_of(metadata)
     return (
         later.action is not Action.REPLACECOMMIT
-        and known.operation_type == _UPSERT
-        and not known.compacted
-        and known.restates is None
+        and metadata.operation_type == _UPSERT
+        and not metadata.compacted
+        and metadata.restates is None
         and source is not None
         and source != _source_of(undone)
-        and not known.file_groups & undone.file_groups
+        and not metadata.file_groups & undone.file_groups
     )
 
 
-def _source_of(known: CommitMetadata) -> tuple[str | None, str | None] | None:
+def _source_of(metadata: CommitMetadata) -> tuple[str | None, str | None] | None:
     """The stream and the sink that a write belongs to; None for one of neither."""
-    extra = known.extra_metadata
+    extra = metadata.extra_metadata
     stream, sink = extra.get(STREAM_KEY), extra.get(SINK_ID_KEY)
     return (stream, sink) if stream or sink else None
 
@@ -293,19 +295,19 @@ def in_turn_blockers(table: Table, timeline: Timeline, plan: RollbackPlan) -> li
 
 def _later_blockers(table: Table, timeline: Timeline, target: CompletedInstant) -> list[str]:
     writes = timeline.completed_writes()
-    later = [one for one in writes if one.completed_at > target.completed_at]
+    later = [write for write in writes if write.completed_at > target.completed_at]
     if not later:
         return []
-    order = ", ".join(_described(table, one, target) for one in reversed(later))
+    order = ", ".join(_described(table, write, target) for write in reversed(later))
     return [f"only the newest completed write is rolled back; first: {order}"]
 
 
 def lost_blockers(table: Table, timeline: Timeline, target: CompletedInstant) -> list[str]:
     """What is cleaned away of the state that the newest write before it left."""
     before = [
-        one.completed_at
-        for one in timeline.completed_writes()
-        if one != target and one.completed_at <= target.completed_at
+        write.completed_at
+        for write in timeline.completed_writes()
+        if write != target and write.completed_at <= target.completed_at
     ]
     if before and (lost := lost_files(table, timeline, before[-1])):
         return [f"files of the state before it were cleaned away: {_named(lost)}"]
@@ -352,9 +354,9 @@ def is_compaction(table: Table, target: Instant) -> bool:
 def _is_creation(table: Table, target: Instant) -> bool:
     """Not an alteration, which writes a schema and no file as well, and names its writer."""
     try:
-        known = read_instant(table, target)
-        is_ours = WRITER_KEY not in known.extra_metadata
-        return known.operation_type == CREATION_OPERATION and is_ours
+        metadata = read_instant(table, target)
+        is_ours = WRITER_KEY not in metadata.extra_metadata
+        return metadata.operation_type == CREATION_OPERATION and is_ours
     except MalformedTable:  # Damaged metadata is a reason to roll back, not to refuse it.
         return False
 

@@ -230,9 +230,9 @@ def gone_by(table: Table, target: InstantTime) -> InstantTime | None:
     """
     by = _decided_by(table, target)
     if by is None and isinstance(
-        settled := settled_decision(table.storage, target), RollbackDecision
+        decision := settled_decision(table.storage, target), RollbackDecision
     ):
-        return settled.by
+        return decision.by
     return by
 
 
