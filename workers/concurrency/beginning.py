@@ -1,5 +1,7 @@
-"""The first files of an instant stay only if their writer held the table lock when they came; and
-whoever slept past that lock is noted.
+"""The first files of an instant, which stay only if their writer held the table lock when it wrote
+them.
+
+The process that began an instant is recorded when another writer takes its lock over.
 """
 
 from __future__ import annotations
@@ -33,16 +35,18 @@ class Started:
 
 
 def begin_under(table: Table, lease: Lease, heartbeat: HeartbeatKeeper, action: Action) -> Instant:
-    """Whoever slept past his lease has not begun: others may have archived past his instant, and
-    with it on the timeline other readers would miss what stands behind it. The heartbeat, which
-    stands before it, keeps archiving from passing a sleeper between this look and the files.
+    """Write the first files of an instant under the lease, and return the inflight instant.
 
-    Raises LeaseLost with nothing left behind.
+    A process that stalled past its lease has not begun: other writers may have archived past its
+    instant, and with it on the timeline readers would miss later commits. The heartbeat is written
+    before, so archiving cannot pass the instant between this check and the files.
+
+    Raises LeaseLost with no file left.
     """
     try:
         lease.confirm()
     except LeaseLost:
-        if table.timeline().find(heartbeat.instant) is None:  # Else it is somebody else's heart.
+        if table.timeline().find(heartbeat.instant) is None:  # Else it is not ours.
             heartbeat.remove()
         raise
     inflight = transitions.begin(table.storage, heartbeat.instant, action)
@@ -56,8 +60,8 @@ def begin_under(table: Table, lease: Lease, heartbeat: HeartbeatKeeper, action: 
 
 
 def note_sleeper(storage: Storage, target: InstantTime) -> None:
-    """Note the process whose lock was taken over: it may have decided already, and be asleep before
-    its last file.
+    """Record the process whose lock was taken over. It may have decided already, and be stalled
+    before its last file.
     """
     heartbeat = read_heartbeat(storage, target)
     note_beginner(storage, target, heartbeat.process if heartbeat else None)

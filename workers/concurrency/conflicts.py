@@ -1,7 +1,7 @@
-"""File-level conflicts between writers: pure rules over what each instant touched.
+"""Conflicts between writers by file group: pure rules over what each instant wrote.
 
 The key is (partition, file group), never the file group alone (bug D4). Under the bucket index a
-bucket has one file group at a time, so two ids of one bucket meet as well.
+bucket has one file group at a time, so two ids of one bucket conflict as well.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ConflictRule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WriteSet:
-    """What one instant touched, as far as rules of conflict need it."""
+    """The file groups that one instant wrote, as far as the rules of conflict need them."""
 
     instant: InstantTime
     file_groups: frozenset[FileGroupKey]
@@ -64,7 +64,7 @@ class WriteSet:
     replaced: frozenset[FileGroupKey] = frozenset()
     is_compaction: bool = False
     whole_partitions: frozenset[str] = frozenset()
-    """Partitions of which everything was replaced, so nothing may have joined them meanwhile."""
+    """Partitions that were replaced as a whole, so nothing may have been added to them since."""
     is_whole_table: bool = False
 
 
@@ -76,8 +76,10 @@ def write_set(
     whole_partitions: Iterable[str] = (),
     is_whole_table: bool = False,
 ) -> WriteSet:
-    """The write set of a commit by its metadata. What it replaces as a whole the metadata does not
-    say.
+    """Return the write set of a commit by its metadata.
+
+    The metadata does not state which partitions it replaces as a whole, or whether it replaces the
+    table.
     """
     based = {(stat.partition_path, stat.file_id) for stat in metadata.stats if not stat.is_log}
     replaced = {
@@ -99,7 +101,7 @@ def write_set(
 
 @dataclass(frozen=True, slots=True)
 class SchemaDifference:
-    """What one side made of a path of the table's schema at the start."""
+    """A change by one side to a path of the table's schema at the start."""
 
     path: str
     kind: str
@@ -111,7 +113,7 @@ class SchemaDifference:
 
 @dataclass(frozen=True, slots=True)
 class SchemaTriple:
-    """Avro JSON of the three schemas of RFC-82, and what a strategy found between them."""
+    """Avro JSON of the three schemas of RFC-82, and the differences that a strategy found."""
 
     at_start: str | None
     at_validation: str | None
@@ -127,7 +129,9 @@ class SchemaTriple:
 
 @dataclass(frozen=True, slots=True)
 class LostWrite:
-    """The write that lost, in its own words: its rollback leaves nothing else of it."""
+    """The write that lost, as its own process describes it. Its rollback leaves nothing else of
+    it.
+    """
 
     operation: str
     mode: str
@@ -137,7 +141,7 @@ class LostWrite:
     stream: str | None = None
     attempt: int = 1
     attempts_max: int = 1
-    """It was tried again by itself while `attempt` is less."""
+    """The write is retried automatically while `attempt` is less."""
     elsewhere: tuple[FileGroupKey, ...] = ()
     """File groups that it wrote without meeting the rival; at most `ELSEWHERE_MAX`."""
     elsewhere_count: int = 0
@@ -145,7 +149,7 @@ class LostWrite:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Why a transaction lost, and to whom."""
+    """The reason why a transaction lost, and the commit that it lost to."""
 
     kind: Literal["write", "schema"]
     message: str
@@ -163,7 +167,7 @@ class Conflict:
     strategy: str | None = None
     """Of early detection: Hudi's class name."""
     wasted_files: int = 0
-    """Data files written in vain."""
+    """Data files that were rolled back."""
     wasted_bytes: int = 0
     lasted_ms: int = 0
     """From the begin of the write to the verdict."""
@@ -175,19 +179,19 @@ class Conflict:
     key_count: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """This conflict as it comes back from storage: lists instead of tuples."""
+        """Return this conflict as storage returns it: lists instead of tuples."""
         body: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         return body
 
     def wasting(self, files: int, size: int, lasted_ms: int) -> Conflict:
-        """This conflict with what the write cost in vain: data files, their bytes, and its time in
+        """Return this conflict with the wasted work: data files, their bytes, and the duration in
         ms.
         """
         return replace(self, wasted_files=files, wasted_bytes=size, lasted_ms=max(0, lasted_ms))
 
     def losing(self, lost: LostWrite, written: Iterable[FileGroupKey]) -> Conflict:
-        """This conflict with what the loser says of itself, and which of the file groups that it
-        wrote were nobody else's.
+        """Return this conflict with the loser's description of itself, and with the file groups of
+        `written` that no other write changed.
         """
         elsewhere = sorted(set(written) - set(self.file_groups))
         lost = replace(
@@ -197,7 +201,9 @@ class Conflict:
 
 
 def overlapping_file_groups(ours: WriteSet, theirs: WriteSet) -> Conflict | None:
-    """The rule of optimistic mode: whoever completes second must not have met the first."""
+    """Find the file groups that both changed; None if there are none. The rule of optimistic mode:
+    the second to complete loses.
+    """
     shared = _sharing_a_bucket(ours.file_groups, theirs.file_groups)
     if theirs.is_compaction:
         shared -= ours.appended  # What completes after a compaction was planned is not in its base.
@@ -209,7 +215,9 @@ def overlapping_file_groups(ours: WriteSet, theirs: WriteSet) -> Conflict | None
 
 
 def unmergeable_file_groups(ours: WriteSet, theirs: WriteSet) -> Conflict | None:
-    """The rule of non-blocking mode: logs merge, unless their file group is gone or doubled."""
+    """Find our file groups to which log files cannot be added; None if there are none. The rule of
+    non-blocking mode: logs merge unless their file group was replaced or duplicated.
+    """
     shared = ours.file_groups & theirs.replaced
     shared |= _sharing_a_bucket(ours.file_groups, theirs.file_groups) - theirs.file_groups
     shared |= _joined_meanwhile(ours, theirs)
@@ -220,7 +228,7 @@ def unmergeable_file_groups(ours: WriteSet, theirs: WriteSet) -> Conflict | None
 def _sharing_a_bucket(
     ours: frozenset[FileGroupKey], theirs: frozenset[FileGroupKey]
 ) -> frozenset[FileGroupKey]:
-    """Our file groups whose bucket theirs touched too, under whatever id."""
+    """Return our file groups whose bucket theirs wrote too, under any id."""
     their_buckets = {_bucket_key(key) for key in theirs}
     return frozenset(key for key in ours if _bucket_key(key) in their_buckets)
 
@@ -239,7 +247,7 @@ def _is_appended(key: FileGroupKey, theirs: WriteSet) -> bool:
 
 
 def _joined_meanwhile(ours: WriteSet, theirs: WriteSet) -> frozenset[FileGroupKey]:
-    """What they added to a partition that we replace as a whole."""
+    """Return the file groups that they added to a partition that we replace as a whole."""
     return frozenset(
         key
         for key in theirs.file_groups - theirs.replaced
@@ -270,7 +278,9 @@ def _conflict(
 def rivals(
     at_start: Iterable[Instant], at_validation: Iterable[Instant], ours: InstantTime
 ) -> list[CompletedInstant]:
-    """Writes that completed since we started, in the order in which they became visible."""
+    """Return the writes that completed since we started, in the order in which they became
+    visible.
+    """
     before = {
         (instant.requested_at, instant.action) for instant in at_start if instant.is_completed
     }
@@ -286,8 +296,8 @@ def rivals(
 
 
 def vanished(at_start: Iterable[Instant], at_validation: Iterable[Instant]) -> list[Instant]:
-    """Writes that were complete when we started and are not any more: taken back, or archived
-    (`taken_back` tells).
+    """Return the writes that were complete at the start and no longer are: rolled back or archived
+    (`find_rolled_back` separates the two).
     """
     now = {
         (instant.requested_at, instant.action) for instant in at_validation if instant.is_completed

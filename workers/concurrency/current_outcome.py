@@ -1,4 +1,4 @@
-"""What became of an instant, whoever decided it and however long ago."""
+"""The outcome of an instant, whichever process decided it and however long ago."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from workers.timeline.settled import settled_decision
 
 
 def current_outcome(table: Table, instant: InstantTime) -> CommitOutcome:
-    """What the decision object, or the history, says now; Unknown while neither does."""
+    """Return the outcome by the decision object or the archived timeline; Unknown while there is no
+    decision.
+    """
     match settled_decision(table.storage, instant):
         case CommitDecision(completed_at=completed_at):
             return Committed(instant, completed_at)

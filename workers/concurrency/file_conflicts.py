@@ -1,6 +1,7 @@
-"""A write compared with every commit that completed since it began: by file groups, and where these
-do not show that two writers met, by the keys that both inserted, or brought to two partitions, or
-that one looked for in vain.
+"""A write compared with every commit that completed since it began.
+
+File groups are compared first. Where they show no overlap, keys are compared: keys that both
+inserted, keys in two partitions, and keys that one of the two did not find.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ _log = logging.getLogger(__name__)
 
 
 class RivalCheck:
-    """The rivals of one write. A completed commit never changes, so each is read and compared once;
-    which of them count, the timeline says under the lock.
+    """The competing commits of one write. A completed commit never changes, so each is read and
+    compared once. The timeline under the lock decides which of them count.
     """
 
     def __init__(
@@ -59,8 +60,8 @@ class RivalCheck:
         self._by_keys: dict[Instant, Conflict | None] = {}
 
     def look_ahead(self) -> None:
-        """Look at what has completed by now, before others wait for it. What is not seen here is
-        looked at under the lock.
+        """Compare with the commits that have completed by now, before other writers wait for the
+        lock. Later ones are compared under the lock.
         """
         try:
             self.conflict(self._table.timeline())
@@ -68,8 +69,8 @@ class RivalCheck:
             _log.info("rivals are looked at under the lock instead: error=%s", error)
 
     def conflict(self, timeline: Timeline) -> Conflict | None:
-        """The first conflict with a commit that completed since the start, None where there is
-        none. File groups of all rivals are compared first, then keys.
+        """Return the first conflict with a commit that completed since the start; None if there is
+        none. File groups of all commits are compared first, then keys.
 
         Raises MalformedTable, StorageFailed.
         """
@@ -83,7 +84,9 @@ class RivalCheck:
         return None
 
     def partitions(self, timeline: Timeline) -> frozenset[str]:
-        """The partitions that got files since the start. Raises MalformedTable, StorageFailed."""
+        """Return the partitions that got files since the start. Raises MalformedTable,
+        StorageFailed.
+        """
         completed_rivals = rivals(self._at_start.instants, timeline.instants, self._ours.instant)
         stats = (stat for rival in completed_rivals for stat in self._metadata(rival).stats)
         return frozenset(stat.partition_path for stat in stats)

@@ -1,8 +1,8 @@
 """Heartbeat files: `.hoodie/.heartbeat/<instant>`, whose modification time is the beat.
 
-The content names the writer and how it wants to be judged (interval, misses), so that nobody
-applies a bound of his own (bug D5). A foreign heartbeat is empty: Hudi's defaults then hold. An old
-heartbeat alone never decides anything: it only allows the next writer to try the decision object.
+The content names the writer and its own bounds (interval, misses), so that no other process applies
+bounds of its own (bug D5). A foreign heartbeat is empty, and Hudi's defaults apply. An expired
+heartbeat never decides anything: it only allows the next writer to try the decision object.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from workers.table_layout import HEARTBEATS
 from workers.timeline import decisions
 
 GIVEN_UP = b'{"is_given_up": true}'
-"""Stands in place of the heartbeat of an attempt at a plan that ended without success. A file is
-replaced on a condition and cannot be deleted on one, and the successor's must stay.
+"""Replaces the heartbeat of a failed attempt at a plan. A file can be replaced on a condition, but
+not deleted, and a successor's heartbeat must stay.
 """
 _INTERVAL_MS = 60_000
 _MISSES = 2
@@ -32,8 +32,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A heartbeat file as it was read: whose it is, and when it beat last (`beat_ms`, epoch ms by
-    the storage's clock). Fields that another engine does not write are None.
+    """A heartbeat file as it was read, with its last beat (`beat_ms`, epoch ms by the storage's
+    clock). Fields that another engine does not write are None.
     """
 
     instant: InstantTime
@@ -53,21 +53,21 @@ class Heartbeat:
     """The sink of whose transaction this is, and the epoch of its coordinator."""
     sink_epoch: int | None = None
     is_given_up: bool = False
-    """Nobody's: see `GIVEN_UP`."""
+    """No process has it: see `GIVEN_UP`."""
 
     @property
     def bound_ms(self) -> int:
-        """How long the writer may be silent before others may take it for dead."""
+        """The time without a beat after which others may consider the writer dead."""
         return self.interval_ms * self.tolerable_misses
 
     def is_expired(self, now_ms: int) -> bool:
-        """Whether it was silent for longer than its own bound, or was given up."""
+        """Check if the last beat is older than its own bound, or the heartbeat was given up."""
         return self.is_given_up or now_ms - self.beat_ms > self.bound_ms
 
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatContent:
-    """What a writer says of itself in its heartbeat file."""
+    """The description of a writer in its heartbeat file."""
 
     options: WriteOptions
     writer: str
@@ -77,8 +77,8 @@ class HeartbeatContent:
     sink_epoch: int | None = None
 
     def encode(self, process: ProcessName) -> bytes:
-        """The file's content: JSON that names the writer, its bounds and `process`, which writes
-        it.
+        """Return the file's content: JSON that names the writer, its bounds and `process`, which
+        writes it.
         """
         body: dict[str, object] = {
             "writer": self.writer,
@@ -96,8 +96,8 @@ class HeartbeatContent:
 
 
 class HeartbeatKeeper:
-    """Beats for one instant until stopped. A beat that fails is tried again at the next interval
-    (bug C1).
+    """Writes the heartbeat of one instant until it is stopped. A beat that fails is tried again at
+    the next interval (bug C1).
     """
 
     def __init__(
@@ -114,10 +114,10 @@ class HeartbeatKeeper:
         self._was_silent = False
         self._repetition: Repetition | None = None
         self.is_fenced = False
-        """Somebody decided about the instant: the writer must stop (invariant HB4)."""
+        """The instant is decided: the writer must stop (invariant HB4)."""
 
     def start(self) -> None:
-        """The first beat is durable when this returns."""
+        """Write the first beat, which is durable when this returns, and start to repeat it."""
         self._put()
         self._repetition = self._ports.scheduler.every(
             self._interval_s, self._beat, name="sluice-heartbeat"
@@ -140,47 +140,49 @@ class HeartbeatKeeper:
 
     @property
     def has_lapsed(self) -> bool:
-        """Others could take this writer for dead, now or some time before: whoever had slept beats
-        again as soon as it wakes.
+        """True if other writers could consider this writer dead, now or some time before. A process
+        that stalled beats again as soon as it resumes.
         """
         silent_s = self._ports.clock.monotonic_s() - self._last_beat_s
         return self._was_silent or silent_s > self._bound_s
 
     def stop(self) -> None:
-        """Beat no more; the file stays, and expires. Harmless when it was not started."""
+        """Stop the beats. The file stays, and expires. Does nothing if it was not started."""
         if self._repetition is not None:
             self._repetition.stop()
             self._repetition = None
 
     def remove(self) -> None:
-        """Stop and delete the file: nobody is to judge the instant by it. Raises StorageFailed."""
+        """Stop, and delete the file, so that no process judges the instant by it. Raises
+        StorageFailed.
+        """
         self.stop()
         delete_heartbeat(self._storage, self.instant)
 
 
 def path_of(instant: InstantTime) -> str:
-    """Where the heartbeat of an instant is, relative to the table."""
+    """Return the path of an instant's heartbeat, relative to the table."""
     return HEARTBEATS.file(instant)
 
 
 def delete_heartbeat(storage: Storage, instant: InstantTime) -> None:
-    """Take the heartbeat of `instant` away, whosever it is. Raises StorageFailed."""
+    """Delete the heartbeat of `instant`, whichever process wrote it. Raises StorageFailed."""
     storage.delete(path_of(instant), HEARTBEATS.durability)
 
 
 def read_heartbeats(storage: Storage) -> list[Heartbeat]:
-    """All heartbeats but for those that were given up, which are nobody's."""
+    """Return all heartbeats except those that were given up."""
     return [heartbeat for heartbeat in read_every_heartbeat(storage) if not heartbeat.is_given_up]
 
 
 def read_every_heartbeat(storage: Storage) -> list[Heartbeat]:
-    """All heartbeats, given up or not: for those who sweep."""
+    """Return all heartbeats, given up or not, for cleaning."""
     heartbeats = (_read(storage, file) for file in storage.list_files(HEARTBEATS.path))
     return [heartbeat for heartbeat in heartbeats if heartbeat is not None]
 
 
 def read_heartbeat(storage: Storage, instant: InstantTime) -> Heartbeat | None:
-    """The heartbeat of `instant`; None where there is none, or where it was given up."""
+    """Return the heartbeat of `instant`; None if there is none, or if it was given up."""
     file = storage.info(path_of(instant))
     heartbeat = _read(storage, file) if file else None
     return None if heartbeat is None or heartbeat.is_given_up else heartbeat

@@ -1,13 +1,13 @@
-"""New keys that two writers insert at the same time, where no file group shows that they met.
+"""New keys that two writers insert concurrently, where no file group shows the overlap.
 
-Under an index that looks keys up, two writers who both find a new key nowhere put it into file
+Under an index that looks keys up, two writers that both find a new key nowhere put it into file
 groups of their own. So the keys themselves are compared: the ranges in the footers of the files
-that took inserts, then the filters where these have them, then the key columns. Nothing is read as
-long as no rival inserted into a partition (under a global index: anywhere) where we did.
+that took inserts, then the filters where these have them, then the key columns. Nothing is read
+while no competing commit inserted into a partition of ours (under a global index: anywhere).
 
-A deleted key that a writer brings again is a new one. While a log remembers its row, the writer
-appends it there, and the log counts it as an insert. Another writer may know another such log, or
-none: a compaction forgets deleted rows.
+A deleted key that a writer inserts again is a new one. While a log has its deleted row, the writer
+appends it there, and the log counts it as an insert. Another writer may find it in another log, or
+in none: a compaction removes deleted rows.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MOVING: Final = frozenset(("CLUSTER", "COMPACT", "LOG_COMPACT"))
 
 
 class InsertedKeys:
-    """What a write inserted, to be looked for in what rivals inserted."""
+    """The keys that a write inserted, to be found among the inserts of competing commits."""
 
     def __init__(self, table: Table, instant: InstantTime, metadata: CommitMetadata) -> None:
         self._storage = table.storage
@@ -51,7 +51,8 @@ class InsertedKeys:
         self._ours = [_Inserted(table.storage, instant, stat) for stat in inserting(metadata)]
 
     def met_by(self, ours: WriteSet, theirs: WriteSet, written: CommitMetadata) -> Conflict | None:
-        """The conflict with a completed rival, whose commit is `written`; None where there is none.
+        """Return the conflict with a completed commit, whose metadata is `written`; None if there
+        is none.
 
         Raises MalformedTable, StorageFailed.
         """
@@ -67,8 +68,8 @@ class InsertedKeys:
         return inserted_twice(ours, theirs, shared) if shared else None
 
     def _met(self, near: list[_Inserted], theirs: WriteStat) -> dict[FileGroupKey, list[str]]:
-        """Our file groups that got a key which is in their file too. All, with no key, where the
-        file cannot tell, because its rows were rewritten since then and it was cleaned.
+        """Return our file groups with the keys that are in their file too. If the file was
+        rewritten and cleaned since, return all of them, without keys.
         """
         if not near:
             return {}
@@ -87,8 +88,8 @@ class InsertedKeys:
 def inserting(metadata: CommitMetadata) -> list[WriteStat]:
     """Return the stats of files that may have taken new keys.
 
-    Other engines count a deleted key that comes back as an update of the log that remembers it, so
-    each of their logs with rows is among them.
+    Other engines count a deleted key that is inserted again as an update of the log that has it, so
+    each of their logs with rows is included.
     """
     if metadata.operation_type.upper() in MOVING:
         return []
@@ -101,7 +102,7 @@ def inserting(metadata: CommitMetadata) -> list[WriteStat]:
 
 
 def read_log_keys(storage: Storage, path: str) -> pa.Array[Any]:
-    """Return the record keys of all rows in a log file, deletes not among them. Raises NotFound,
+    """Return the record keys of all rows in a log file, without deletes. Raises NotFound,
     MalformedTable.
     """
     keys = [
@@ -115,7 +116,9 @@ def read_log_keys(storage: Storage, path: str) -> pa.Array[Any]:
 def inserted_twice(
     ours: WriteSet, theirs: WriteSet, shared: Mapping[FileGroupKey, Iterable[str]]
 ) -> Conflict:
-    """A key stands in one file group: whoever completes second would leave it in two."""
+    """Build the conflict over new keys. A key is in one file group, and the second to complete
+    would put it into two.
+    """
     named = keys_named(shared)
     what = f"{len(named)} new key(s) were inserted by another writer first"
     if not named:
@@ -124,7 +127,7 @@ def inserted_twice(
 
 
 def keys_named(shared: Mapping[FileGroupKey, Iterable[str]]) -> list[str]:
-    """The keys of all file groups, sorted, each once."""
+    """Return the distinct keys of all file groups, sorted."""
     return sorted({key for keys in shared.values() for key in keys})
 
 
@@ -136,7 +139,7 @@ def conflict_of_keys(
     *,
     rule: ConflictRule,
 ) -> Conflict:
-    """Over the keys that both writers have, by the file groups in which they met."""
+    """Build the conflict over the keys that both writers have, by file group."""
     named = keys_named(shared)
     return Conflict(
         kind="write",
@@ -153,7 +156,7 @@ def conflict_of_keys(
 
 @dataclass(frozen=True)
 class _Inserted:
-    """A file of ours."""
+    """A file of this write that took inserts."""
 
     storage: Storage
     instant: InstantTime
@@ -185,7 +188,7 @@ class _Inserted:
         return HashedKeys(self.keys.array)
 
     def met_by(self, theirs: FileKeys | pa.Array[Any]) -> list[str]:
-        """Return the keys that both brought; `theirs` are the keys of a base file or of a log."""
+        """Return the keys that both inserted; `theirs` are the keys of a base file or of a log."""
         if isinstance(theirs, pa.Array):
             at = self.keys.positions_of(theirs, self.keys.everything)
             return self._without_updated(self.keys.array.take(pa.array(at)))
@@ -199,7 +202,7 @@ class _Inserted:
         return self._without_updated(common)
 
     def _without_updated(self, common: Any) -> list[str]:
-        """A key that our file had before is no new one, wherever else it stands."""
+        """Return the keys that our file did not have before: an updated key is not a new one."""
         former = self.stat.prev_base_file
         if former and len(common):
             sorted_keys = SortedKeys(common)

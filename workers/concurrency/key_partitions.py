@@ -1,10 +1,10 @@
-"""Keys that two writers brought to different partitions, where a key stands once in the table.
+"""Keys that two writers wrote to different partitions, in tables where a key is in one partition.
 
-Each looked its keys up in what it started from, so only what completed since can be met. By the
-bucket index a key has one bucket in all partitions, and the files of this bucket say which keys
-were written or deleted: where two commits touched a key, and not both in the same one partition,
-whoever completes second would leave it in two, or change a row that has moved. In non-blocking mode
-as well: logs of one file group merge, those of two do not.
+Each writer looked its keys up in the table that it started from, so only later commits can
+conflict. By the bucket index a key has one bucket in all partitions, and the files of this bucket
+contain the keys that were written or deleted. If two commits wrote a key, and not both in the same
+single partition, the second would put it into two, or change a row that has moved. This holds in
+non-blocking mode as well: logs of one file group merge, those of two do not.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NO_KEYS: Any = pa.array([], pa.string())
 
 
 class KeyPartitions:
-    """The keys that one write brought to each partition, by the files that it wrote."""
+    """The keys that one write put into each partition, by the files that it wrote."""
 
     def __init__(self, table: Table, instant: InstantTime, metadata: CommitMetadata) -> None:
         self._storage = table.storage
@@ -42,7 +42,8 @@ class KeyPartitions:
         self._touched: dict[int, dict[str, Any]] = {}
 
     def met_by(self, ours: WriteSet, theirs: WriteSet, written: CommitMetadata) -> Conflict | None:
-        """The conflict with a completed rival, whose commit is `written`; None where there is none.
+        """Return the conflict with a completed commit, whose metadata is `written`; None if there
+        is none.
 
         Raises MalformedTable, StorageFailed.
         """
@@ -56,8 +57,8 @@ class KeyPartitions:
     def _met(
         self, bucket: int, stats: Iterable[WriteStat], rival: InstantTime
     ) -> dict[FileGroupKey, list[str]]:
-        """Our file groups with the keys that are touched elsewhere; all, with none, where files of
-        the rival are gone and cannot tell.
+        """Return our file groups with the keys that the other commit wrote in another partition. If
+        files of the other commit are gone, return all of them, without keys.
         """
         groups = {stat.partition_path: stat.file_id for stat in self._ours[bucket]}
         try:
@@ -81,7 +82,9 @@ class KeyPartitions:
 def brought_apart(
     ours: WriteSet, theirs: WriteSet, split: Mapping[FileGroupKey, Iterable[str]]
 ) -> Conflict:
-    """A key stands in one partition: whoever completes second would leave it in two."""
+    """Build the conflict over keys in two partitions. A key is in one partition, and the second to
+    complete would put it into two.
+    """
     named = keys_named(split)
     what = f"{len(named)} key(s) were brought to another partition by another writer first"
     if not named:
@@ -101,7 +104,7 @@ def _by_bucket(metadata: CommitMetadata) -> dict[int, list[WriteStat]]:
 
 
 def _touched(storage: Storage, stats: Iterable[WriteStat], instant: InstantTime) -> dict[str, Any]:
-    """Partition -> the keys that `instant` wrote or deleted there."""
+    """Return partition -> the keys that `instant` wrote or deleted there."""
     keys_by_partition: dict[str, list[Any]] = {}
     for stat in stats:
         read = _in_log(storage, stat.path) if stat.is_log else _in_base(storage, stat, instant)
@@ -121,8 +124,8 @@ def _in_log(storage: Storage, path: str) -> Iterable[Any]:
 
 
 def _in_base(storage: Storage, stat: WriteStat, instant: InstantTime) -> Iterable[Any]:
-    """Not what was there before. What a base file lost, whoever else changed its file group knows
-    by that.
+    """Yield the keys that the instant wrote into the base file or deleted from it, and no older
+    ones. A write that deletes a row conflicts in its file group.
     """
     rows = [read_base_file(storage, stat.path, [RECORD_KEY, COMMIT_TIME])]
     if text := read_footer(storage, stat.path).get(TOMBSTONES_KEY):

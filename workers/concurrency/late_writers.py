@@ -1,15 +1,15 @@
-"""Processes that may still write data files of an instant that was rolled back under them.
+"""Processes that may still write data files of an instant that was rolled back.
 
-A fence refuses whoever asks; a process that was stopped after its last question asks no more, and
-the file that it is at comes when it wakes up. As long as the instant lies behind the active start,
-no reader counts that file. So archiving must not pass the instant before the process has ended, is
-proved to have, or was waited for long enough (`table_services/archive_policy.py`).
+A fence rejects each request. A process that stalled after its last request makes no other one, and
+its current file appears when it resumes. While the instant is after the active start, no reader
+counts that file. So archiving must not pass the instant before the process has ended, has provably
+ended, or was waited for long enough (`table_services/archive_policy.py`).
 
-`.hoodie/.sluice/writing/<instant>.<name>` names one such process each. One that writes files of a
-transaction that another process began (a task of Spark, a participant of a sink, an executor of a
-plan) keeps its own there while it is at them. The process that began the transaction is named by
-its heartbeat, and noted here by whoever rolls it back or takes the table lock over from it, before
-that is decided.
+`.hoodie/.sluice/writing/<instant>.<name>` names one such process each. A process that writes files
+of a transaction of another process (a task of Spark, a participant of a sink, an executor of a
+plan) has its own file there while it writes. The process that began the transaction is named by its
+heartbeat. It is recorded here by the process that rolls it back or takes its table lock over,
+before that is decided.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LateWriter:
-    """A process that may still be at a file of the instant."""
+    """A process that may still be writing a file of the instant."""
 
     instant: InstantTime
     since_ms: int
     """When it was noted."""
     process: ProcessName | None = None
-    """None when nobody knows: of another engine, or of a heartbeat that was lost."""
+    """None if unknown: of another engine, or of a heartbeat that was lost."""
     is_beginner: bool = False
     """It may also still publish what was decided to be committed."""
 
@@ -50,7 +50,7 @@ class LateWriter:
         return f"process {self.process.pid} on {self.process.host}"
 
     def may_live(self, ports: Ports, *, wait_ms: int) -> bool:
-        """Whether it is neither proved to have ended nor was waited for so long."""
+        """Check that it has not provably ended, and was not yet waited for `wait_ms`."""
         if ports.clock.now_ms() - self.since_ms >= wait_ms:
             return False
         return self.process is None or not ports.processes.has_ended(self.process)
@@ -60,7 +60,7 @@ class LateWriter:
 def writing(
     storage: Storage, instant: InstantTime, processes: Processes, name: str
 ) -> Iterator[None]:
-    """Within the block this process is noted as one that writes; `name` is nobody else's."""
+    """Record this process as a writer within the block; `name` must be unique for the instant."""
     path = _path(instant, name)
     storage.put(path, json.dumps(processes.here().to_json()).encode())
     try:
@@ -73,24 +73,30 @@ def writing(
 
 
 def note_beginner(storage: Storage, instant: InstantTime, process: ProcessName | None) -> None:
-    """Note who began a transaction, before others decide its rollback; the first note stands."""
+    """Record the process that began a transaction, before its rollback is decided. The first record
+    stays.
+    """
     content = json.dumps(process.to_json() if process else {}).encode()
     storage.put_if_absent(_path(instant, _BEGINNER), content)
 
 
 def forget_beginner(storage: Storage, instant: InstantTime) -> None:
-    """Drop the note about who began `instant`: he says himself that he writes no more."""
+    """Delete the record of the process that began `instant`: that process itself reports that it
+    writes no longer.
+    """
     storage.delete(_path(instant, _BEGINNER))
 
 
 def late_writers(storage: Storage) -> list[LateWriter]:
-    """All that are noted, by instant."""
+    """Return all recorded writers, by instant."""
     writers = (_read(storage, file) for file in storage.list_files(LATE_WRITERS.path))
     return [writer for writer in writers if writer is not None]
 
 
 def forget_before(storage: Storage, start: InstantTime, excluded: Collection[InstantTime]) -> None:
-    """Drop notes about instants before `start` but for `kept`: nobody writes for them any more."""
+    """Delete the records of instants before `start` except `excluded`, for which no process writes
+    any longer.
+    """
     for file in storage.list_files(LATE_WRITERS.path):
         instant = file.name.partition(".")[0]
         if instant < start and instant not in excluded:

@@ -1,8 +1,8 @@
-"""The partitions that a write adds to a table: none lies inside another one, and all of them are
-marked by partition metadata before the commit is decided.
+"""The partitions that a write adds to a table: none is inside another one, and all have partition
+metadata before the commit is decided.
 
-Metadata hides everything below its directory from every reader, so a table whose partitions can
-nest gets it under the table lock, once no partition of a completed commit is in the way.
+Metadata hides everything below its directory from every reader. So a table whose partitions can
+nest gets it under the table lock, after a check that no partition of a completed commit conflicts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PartitionsAtStart:
 
     @classmethod
     def of(cls, view: FileSystemView, schema: TableSchema) -> PartitionsAtStart:
-        """The partitions that the view shows, for a write with this schema."""
+        """Build it from the partitions that the view shows, for a write with this schema."""
         config = view.table.config
         return cls(
             view.partitions,
@@ -49,7 +49,7 @@ class PartitionsAtStart:
         )
 
     def check(self, written: Collection[str], since: Collection[str] = ()) -> None:
-        """Check that no written partition lies inside a known one, another written one or one that
+        """Check that no written partition is inside a known one, another written one or one that
         was committed `since`, or around it. Raises InvalidInput naming both.
         """
         if (pair := self.find_nested(written, since)) is not None:

@@ -1,8 +1,9 @@
-"""Deletes in logs that tell their age as what the ordering column was before it was widened.
+"""Deletes in logs that have the ordering column's type of before it was widened.
 
-Apache Hudi compares such an age with that of every row it merges the delete with, and fails on
-numbers of two types; rows it casts, deletes it does not. So where it merges logs, an ordering
-column is widened once no log holds such deletes, and no writer of the older type brings more.
+Apache Hudi compares such an ordering value with that of every row that it merges the delete with,
+and fails on numbers of two types. It casts rows, but not deletes. So where it merges logs, an
+ordering column is widened only if no log has such deletes, and no writer of the older type can add
+one.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from workers.table.view import FileSystemView
 
 
 def widened_to(table: Table, before: TableSchema | None, after: TableSchema) -> pa.DataType | None:
-    """The ordering column's type in `after`, where deletes by that of `before` would not compare
-    with it; None where nothing is in the way.
+    """Return the ordering column's type in `after`, if deletes with its type in `before` would not
+    compare with it; None otherwise.
     """
     config = table.config
     field = config.ordering_field
@@ -38,8 +39,8 @@ def widened_to(table: Table, before: TableSchema | None, after: TableSchema) -> 
 def check_deletes_compare(table: Table, before: TableSchema | None, after: TableSchema) -> None:
     """Compare the types that a schema change gives to ordering columns.
 
-    Raises InvalidInput where the table's logs hold deletes that a schema change would leave with
-    ages of another type. Logs are read only if it would.
+    Raises InvalidInput if the table's logs contain deletes whose ordering values would be of
+    another type. Reads logs only if the change could cause that.
     """
     if (wider := widened_to(table, before, after)) is None:
         return
@@ -55,7 +56,9 @@ def check_deletes_compare(table: Table, before: TableSchema | None, after: Table
 
 
 def first_of_another_type(storage: Storage, paths: Iterable[str], kind: pa.DataType) -> str | None:
-    """The first log file with a delete whose age is not of this type; None where all are."""
+    """Return the first log file with a delete whose ordering value has another type; None if there
+    is none.
+    """
     return next((path for path in paths if _holds_another(storage, path, wrapper_of(kind))), None)
 
 

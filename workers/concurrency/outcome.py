@@ -1,5 +1,5 @@
-"""How a transaction ends. Callers match on all four; a conflict is an expected result, not an
-exception.
+"""The end of a transaction. Callers match on all four outcomes; a conflict is an expected result,
+not an exception.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from workers.concurrency.conflicts import Conflict
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The instant is visible to readers, or will be once somebody publishes what was decided."""
+    """The instant is visible to readers, or will be when the next writer publishes the decision."""
 
     instant: InstantTime
     completed_at: InstantTime
@@ -21,19 +21,17 @@ class Committed:
     attempts: int = 1
     """Writes that it took; the former ones lost conflicts, or were rolled back by others."""
     warnings: tuple[str, ...] = ()
-    """What a person should know of the table although this stands."""
+    """Facts about the table that the user should know, although the commit succeeded."""
     restated_by: InstantTime | None = None
-    """The instant that states this one again for readers that go by the time of request."""
+    """The instant that republishes this one for readers that order by request time."""
     restated_keys: int = 0
-    """Keys that were written again with it."""
+    """Keys that were republished with it."""
     keys_read_otherwise: int = 0
-    """Keys of the file groups that it wrote into which other engines read otherwise all the same,
-    until the table is compacted.
+    """Keys of its file groups of which other engines still read another row, until the table is
+    compacted.
     """
     lists_exhausted: int = 0
-    """Lists of the n greatest that may miss elements since, because it took out more than their
-    slack.
-    """
+    """Top-N lists that may now miss elements, because it removed more than their slack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ class Conflicted:
     instant: InstantTime
     conflict: Conflict
     earlier: tuple[Conflict, ...] = ()
-    """Of the attempts before the last one, in their order."""
+    """The conflicts of the attempts before the last one, in their order."""
 
     @property
     def attempts(self) -> int:
@@ -53,7 +51,7 @@ class Conflicted:
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
-    """Somebody else decided to roll this instant back before it was published."""
+    """Another process rolled this instant back before it was published."""
 
     instant: InstantTime
     by: str
@@ -62,8 +60,8 @@ class RolledBack:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Storage does not tell whether the decision stands. Nothing was deleted; the next writer
-    settles it.
+    """Storage did not confirm the decision. Nothing was deleted; the next writer completes it or
+    rolls it back.
     """
 
     instant: InstantTime

@@ -1,4 +1,4 @@
-"""What a writer wants to publish, and under which condition: values for `transaction`."""
+"""The commit that a writer proposes, and its condition: values for `transaction`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from workers.timeline.read_otherwise import KeyCounts
 from workers.timeline.timeline import Timeline
 
 Condition = Callable[[Timeline], Conflict | Mapping[str, str]]
-"""Of the timeline under the lock: why not to commit, or what the commit tells besides."""
+"""Takes the timeline under the lock; returns a conflict, or entries of the commit's metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a writer wants to publish."""
+    """The commit that a writer proposes."""
 
     metadata: CommitMetadata
     schema: TableSchema
@@ -36,17 +36,17 @@ class Proposal:
     """Brings no schema of its own: the table's stays as it is."""
     condition: Condition | None = None
     read_otherwise: ReadOtherwise | None = None
-    """What other engines make of its file groups, where they may come to other rows."""
+    """Its file groups as other engines merge them, if they may get other rows."""
     keys_read_otherwise: KeyCounts = field(default_factory=dict)
-    """Counted when this was validated."""
+    """Counted by the validation."""
     overtaken: Overtaken | None = None
-    """Its rows, where other engines may see them behind those of commits that passed it."""
+    """Its rows, if other engines may see them out of order."""
     again: Restatement | None = None
-    """What is to be stated again, found when this was validated."""
+    """The parts to publish again, found by the validation."""
     reads: ReadSet = field(default_factory=ReadSet)
-    """What decided about its rows; nothing of it may be undone before the commit."""
+    """The read set, of which nothing may be undone before the commit."""
     partitions: PartitionsAtStart | None = None
-    """None for what writes no file."""
+    """None for a write without files."""
 
     @property
     def written_partitions(self) -> frozenset[str]:

@@ -1,5 +1,7 @@
-"""Keys that other engines read otherwise than we do once a commit is visible, although what could
-be stated again was: counted under the lock, kept in the commit and told by its outcome.
+"""Keys of which other engines read another row than Sluice after a commit, even with its
+republished rows.
+
+They are counted under the lock, stored in the commit and reported by its outcome.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ class ReadOtherwise(Protocol):
     """The file groups of one write as other engines merge them."""
 
     def counted(self, timeline: Timeline, again: RowsAgain | None, /) -> KeyCounts:
-        """(partition, file id) -> keys that other engines read otherwise, once every commit of
-        `timeline`, this one and the rows that are written again are visible. Raises StorageFailed.
+        """Return (partition, file id) -> keys of which other engines read another row, after all
+        commits of `timeline`, this one and the republished rows are visible. Raises StorageFailed.
         """
 
 
@@ -35,7 +37,7 @@ def read_ahead(timeline: Timeline, otherwise: ReadOtherwise | None) -> None:
 
 
 def warnings_of(counts: KeyCounts) -> tuple[str, ...]:
-    """What to tell a person of counted keys: one sentence, or none where no key is counted."""
+    """Return one sentence for the user about the counted keys; nothing if no key is counted."""
     keys = sum(counts.values())
     if not keys:
         return ()

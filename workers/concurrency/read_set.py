@@ -1,8 +1,8 @@
 """The read set of a write: the file slices and the keys that decided what it writes.
 
-A competing commit that changed a key of the read set is a conflict (`sought_keys`). So is a
-rollback or a restore that undid a commit whose files stand in a slice of the read set: the write
-may delete, keep or place rows because of values that never counted.
+A competing commit that changed a key of the read set is a conflict (`read_keys`). So is a rollback
+or a restore that undid a commit with files in a slice of the read set: the write may delete, keep
+or place rows because of values that never counted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Slices: TypeAlias = Callable[[], Iterable[FileSlice]]
 
 @dataclass(frozen=True, slots=True)
 class ReadSet:
-    """What a write read of the table that it started from."""
+    """The part of the starting table that a write read."""
 
     slices: Slices | None = None
     """Slices whose rows, or whose lack of rows, decided what is written. None: nothing was read."""
@@ -55,7 +55,7 @@ def find_undone_read(
     """
     for lost in (*taken_back(table, before, after), *find_pending_undos(table, after)):
         file_groups = reads.file_groups_with(lost.requested_at)
-        # The file groups that a replacement took away are back, and the ids of new ones were
+        # The file groups that a replacement removed are restored, and the ids of new ones were
         # chosen after it: every write is built on it.
         if file_groups or lost.action is Action.REPLACECOMMIT:
             return _undone(lost, file_groups, writer)
@@ -63,7 +63,7 @@ def find_undone_read(
 
 
 def undone_schema_conflict(lost: Instant, writer: str) -> Conflict:
-    """The conflict of a write whose files have the schema of `lost`, which was undone."""
+    """Build the conflict of a write whose files have the schema of `lost`, which was undone."""
     return Conflict(
         kind="write",
         message=f"the schema of commit {lost.requested_at}, under which this write stored rows, "

@@ -1,15 +1,14 @@
-"""What other engines miss of a commit is stated again, by an instant that is decided with it.
+"""Republish commits for readers that order by request time.
 
-Sluice shows commits in the order in which they completed. Apache Hudi and hudi-rs go by the time of
-request: they take the schema of the commit that was requested last, and merge logs in this order. A
-commit that was requested before others and completes behind them is *passed* by them: its schema is
-not seen there, and of a key that both wrote the other's row counts where the later one does. Where
-the other brought a column that the commit did not know, hudi-rs keeps its value as well. So a
-second instant, requested now, carries the schema and these rows once more; it changes nothing for
-ours.
+Sluice orders commits by completion time. Apache Hudi and hudi-rs order them by request time: they
+take the schema of the latest request and merge log files in request order. For them, a commit that
+was requested before another one but completed after it is out of order. They miss its schema, and
+for shared keys they keep the wrong row. If the other commit added a column that this one did not
+know, hudi-rs keeps its value as well.
 
-It is begun before the commit is decided and decided with it: whoever finishes the one after a
-crash finishes the other, and nothing completes between them.
+A second instant with a new request time therefore carries the schema and the affected rows again.
+Sluice's own readers see no difference. Both instants are decided together: recovery completes both,
+and no other instant completes in between.
 """
 
 from __future__ import annotations
@@ -48,32 +47,34 @@ _log = logging.getLogger(__name__)
 
 
 class RowsAgain(Protocol):
-    """Rows of one write that other engines would not see as we do, to be written once more."""
+    """Rows of one write that other engines would read differently, to be published again."""
 
     @property
     def keys(self) -> int:
-        """How many are written again."""
+        """The number of keys that are published again."""
 
     @property
     def by_group(self) -> Mapping[tuple[str, str], Mapping[str, Set[str]]]:
-        """They, by (partition, file id) and the log file that has their rows."""
+        """The keys, by (partition, file id) and by the log file that has their rows."""
 
     def write(self, instant: InstantTime, schema: TableSchema, /) -> list[WriteStat]:
-        """Their log files, of rows that say null in columns which the write did not know. Raises
+        """Write the log files of the rows, with null in columns that the write did not know. Raises
         StorageFailed.
         """
 
 
 class Overtaken(Protocol):
-    """The rows of one write, beside those of commits that completed since it began."""
+    """The rows of one write, compared with those of commits that completed since it began."""
 
     def among(self, rivals: Sequence[tuple[InstantTime, CommitMetadata]], /) -> RowsAgain | None:
-        """None when nothing is to be written again. Raises MalformedTable, StorageFailed."""
+        """Find the rows to publish again; None if there are none. Raises MalformedTable,
+        StorageFailed.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Restatement:
-    """What is stated again of one commit."""
+    """The parts of a commit to publish again."""
 
     of: InstantTime
     schema: TableSchema
@@ -90,7 +91,9 @@ def restatement(
     writer: str,
     overtaken: Overtaken | None,
 ) -> Restatement | None:
-    """None when every reader sees the commit as it is. Raises MalformedTable."""
+    """Find what to publish again of a commit; None if every reader sees it as it is. Raises
+    MalformedTable.
+    """
     rows = None if overtaken is None else overtaken.among(_since(table, timeline, at_start))
     if rows is None and not misses_schema(table, passed_by(timeline, ours), schema):
         return None
@@ -98,7 +101,9 @@ def restatement(
 
 
 def look_ahead(table: Table, at_start: Timeline, overtaken: Overtaken | None) -> None:
-    """Compare rows with those of whoever has completed by now, before others wait for the lock."""
+    """Compare rows with those of commits that have completed by now, before other writers wait for
+    the lock.
+    """
     if overtaken is None:
         return
     try:
@@ -110,7 +115,7 @@ def look_ahead(table: Table, at_start: Timeline, overtaken: Overtaken | None) ->
 def _since(
     table: Table, timeline: Timeline, at_start: Timeline
 ) -> list[tuple[InstantTime, CommitMetadata]]:
-    """Writes that completed since a write began that started from `at_start`."""
+    """Return the writes that completed after `at_start`, with their metadata."""
     before = {instant.requested_at for instant in at_start.completed()}
     later = [
         instant for instant in timeline.completed_writes() if instant.requested_at not in before
@@ -119,15 +124,15 @@ def _since(
 
 
 def passed_by(timeline: Timeline, ours: InstantTime) -> list[Instant]:
-    """Completed writes that were requested after ours, the last requested first."""
+    """Return the completed writes that were requested after ours, the latest request first."""
     later = [instant for instant in timeline.completed_writes() if instant.requested_at > ours]
     return sorted(later, key=lambda instant: instant.requested_at, reverse=True)
 
 
 def misses_schema(table: Table, passed: list[Instant], schema: TableSchema) -> bool:
-    """Whether who takes the schema of the newest request sees another one than `schema`.
+    """Check if a reader that takes the schema of the latest request gets another one than `schema`.
 
-    Apache Hudi leaves services out, hudi-rs does not. Raises MalformedTable.
+    Apache Hudi ignores table services, hudi-rs does not. Raises MalformedTable.
     """
     newest_seen = False
     for instant in passed:
@@ -144,10 +149,7 @@ def misses_schema(table: Table, passed: list[Instant], schema: TableSchema) -> b
 
 
 def restates(table: Table, instant: Instant, of: InstantTime) -> bool:
-    """Whether a completed write does nothing but state `of` again.
-
-    Damaged metadata does not say so.
-    """
+    """Check if a completed write only republishes `of`. Returns False for damaged metadata."""
     try:
         return read_instant(table, instant).restates == of
     except MalformedTable:
@@ -156,7 +158,7 @@ def restates(table: Table, instant: Instant, of: InstantTime) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """An instant that is begun and waits to be decided with the commit that it states again."""
+    """A begun instant that is decided together with the commit that it republishes."""
 
     inflight: Instant
     content: bytes
@@ -165,7 +167,7 @@ class Follower:
     keys: int
 
     def completed(self, at: InstantTime) -> Completion:
-        """How to complete it at `at`, which is later than the completion of the commit."""
+        """Return its completion at `at`, which is later than the completion of the commit."""
         return Completion(self.inflight.completed(at), self.content, self.nonce, self.writer)
 
 
@@ -173,8 +175,9 @@ class Follower:
 def begun(
     table: Table, options: WriteOptions, timeline: Timeline, restatement: Restatement | None
 ) -> Iterator[Follower | None]:
-    """Begin the instant that states a commit again, None without a restatement. Under the table
-    lock; what is not decided in this block is rolled back as a dead writer's.
+    """Begin the instant that republishes a commit, and yield it; yield None if there is nothing to
+    republish. Requires the table lock. An instant that is not decided in this block is rolled back
+    like that of a dead writer.
 
     Raises LeaseLost, StorageFailed.
     """

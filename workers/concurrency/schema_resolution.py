@@ -1,5 +1,5 @@
-"""The schema that a commit publishes, or the conflict that says why it must not: RFC-82 applied to
-a real timeline, under the table lock.
+"""The schema that a commit publishes, or the conflict that prevents it: RFC-82 applied to a real
+timeline, under the table lock.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SchemaAtStart:
-    """What the transaction began with, and what it wants."""
+    """The schema with which the transaction began, and its writer schema."""
 
     instant: InstantTime
     timeline: Timeline
@@ -61,8 +61,9 @@ class ResolvedSchema:
 def resolved_schema(
     table: Table, options: WriteOptions, start: SchemaAtStart, timeline: Timeline
 ) -> ResolvedSchema | Conflict:
-    """`timeline` as it is now, settled. Raises MalformedTable for a commit that cannot be read, and
-    TableChanged or InvalidInput for columns that groups declared meanwhile leave no room for.
+    """Resolve the writer schema against the table's schema on `timeline`, which must be published.
+    Raises MalformedTable for a commit that cannot be read, and TableChanged or InvalidInput for
+    columns that conflict with groups that were declared since.
     """
     now = schema_at(table, timeline)
     before = start.version
@@ -96,14 +97,14 @@ def resolved_schema(
 def _incomparable(
     table: Table, start: SchemaAtStart, timeline: Timeline, committed: TableSchema
 ) -> tuple[Instant, str] | None:
-    """Who widened what rows are ordered by beside this write's deletes, or deleted beside its
-    widening; and in a sentence what is the matter.
+    """Find the commit that widened the ordering column while this write wrote deletes, or that
+    wrote deletes while this one widens it. Return it with the reason; None if there is none.
     """
     storage = table.storage
     wider = widened_to(table, start.schema, committed)
     if wider is not None and first_of_another_type(storage, start.logs, wider) is not None:
         widening = _rival(table, start, timeline)
-        assert widening is not None, "somebody widened it"
+        assert widening is not None, "no commit widened it"
         return widening, "was widened, and this write's deletes tell ages of the older type"
     before = start.version.schema if start.version else None
     if (wider := widened_to(table, before, committed)) is None:
@@ -134,8 +135,8 @@ def _age_conflict(
 
 
 def _check_groups_allow(table: Table, start: SchemaAtStart, committed: TableSchema) -> None:
-    """Whether groups that were declared since the table was opened leave room for the columns that
-    this brings. Under the table lock, as groups are declared.
+    """Check that groups that were declared since the table was opened allow the columns of this
+    write. Requires the table lock, under which groups are declared.
 
     Raises TableChanged, InvalidInput.
     """
@@ -154,13 +155,13 @@ def _check_groups_allow(table: Table, start: SchemaAtStart, committed: TableSche
 
 
 def _rival(table: Table, start: SchemaAtStart, timeline: Timeline) -> Instant | None:
-    """The first commit since the start that changed the schema: later ones only carry it on."""
+    """Return the first commit since the start that changed the schema. Later ones only carry it."""
     before = start.version.schema if start.version else None
     for rival in rivals(start.timeline.instants, timeline.instants, start.instant):
         text = read_instant(table, rival).schema_json
         if text and (before is None or not equal(before, TableSchema.from_avro_json(text))):
             return rival
-    # What changed it was taken back or is older than the start: the newest that carries a schema
+    # The change was rolled back or is older than the start: the newest commit with a schema
     # must do.
     newest = schema_at(table, timeline)
     return timeline.find(newest.instant) if newest else None
@@ -203,7 +204,9 @@ def _json(schema: TableSchema | None) -> str | None:
 def _record(
     start: SchemaAtStart, now: SchemaVersion | None, verdict: SchemaVerdict, schema: TableSchema
 ) -> dict[str, Any]:
-    """Instants and fingerprints instead of schemas: those stand in the commits of the instants."""
+    """Return instants and fingerprints instead of schemas: the commits of the instants contain
+    those.
+    """
     record: dict[str, Any] = {
         "mode": verdict.strategy,
         "case": verdict.case,
@@ -222,5 +225,5 @@ def _record(
 
 
 def _fingerprint(schema: TableSchema) -> str:
-    """Equal exactly for equal schemas."""
+    """Return a text that is equal exactly for equal schemas."""
     return hashlib.sha256(canonical_text(schema).encode()).hexdigest()[:16]

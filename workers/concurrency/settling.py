@@ -1,5 +1,5 @@
-"""The table's lock, and what its holder settles first: a former holder who slept past his lease is
-fenced, and what was decided is published.
+"""The table's lock, and the first steps of its holder: fence a previous holder that stalled past
+its lease, and publish decided commits.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ TAKEOVER = "takeover"
 
 
 def table_lock(table: Table, options: WriteOptions) -> TableLock:
-    """The lock that the table is bound to; who takes it over fences the former holder first."""
+    """Return the lock that the table is bound to. A takeover fences the previous holder first."""
     return BoundLock(table.storage, table.ports, options, on_takeover=partial(fence_sleeper, table))
 
 
 def fence_sleeper(table: Table, completing: str) -> None:
-    """The former holder let its lease run out while deciding: it must not decide any more.
+    """Fence the previous holder, whose lease expired while it was deciding.
 
     `completing` is the instant that it was completing, or `<target>+<rollback>` for an undo.
     """
@@ -42,7 +42,7 @@ def fence_sleeper(table: Table, completing: str) -> None:
 
 
 def settled_timeline(table: Table) -> Timeline:
-    """The timeline once every decided commit is published. Under the table lock only."""
+    """Publish every decided commit and return the timeline. Requires the table lock."""
     timeline = table.timeline()
     if transitions.finish_decided(table.storage, timeline):
         return table.timeline()

@@ -1,10 +1,10 @@
-"""Whether somebody decided about a writer while its heart did not beat: asked under the table lock.
-The same is asked about a process that carries out the plan of a table service.
+"""Check, under the table lock, whether a writer was rolled back while its heartbeat had expired.
+The same check applies to a process that executes the plan of a table service.
 
-Our own engine decides by the decision object, which nobody overrides. Apache Hudi knows of none: it
-plans a rollback of whoever is silent, and deletes files outside of the lock. A writer that was
-silent therefore commits only when it can prove that nobody did: no rollback names its instant, and
-every file that it wrote is there.
+Our own engine uses the decision object, which no process overrides. Apache Hudi does not know it:
+it plans a rollback of each writer with an expired heartbeat, and deletes files outside of the lock.
+A writer whose heartbeat had expired therefore commits only if no rollback names its instant, and
+every file that it wrote exists.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ BY = "another engine"
 def rolled_back_in_silence(
     table: Table, instant: InstantTime, timeline: Timeline, paths: Sequence[str]
 ) -> RolledBack | None:
-    """None when it is proved that nobody did: no rollback names it, and its data files, `paths`,
-    are there. The instant is on the timeline still, undecided; else it is decided here, so that
-    nothing more is written for it.
+    """Decide the rollback of the instant unless no rollback names it and its data files, `paths`,
+    all exist; return None then. The instant must be undecided and on the timeline.
     """
     reason = _why_not(table, instant, timeline, paths)
     if reason is None:
@@ -56,7 +55,7 @@ def _why_not(
 
 
 def _targets(table: Table, rollback: Instant) -> list[InstantTime]:
-    """None that can be read leaves an empty list."""
+    """Read the targets of a rollback; empty if none can be read."""
     storage, layout = table.storage, table.layout
     try:
         if rollback.is_completed:

@@ -1,11 +1,10 @@
-"""Keys that a write looked for to delete them, or of rows that it read, where no file shows that it
-did.
+"""Keys that a write looked up, to delete them or to read their rows, and that left no trace in a
+file.
 
-A key that was found is deleted where it stands, and whoever changes that file group meets the
-write there. One that was not found leaves no file. So the keys themselves are looked for in what
-rivals brought meanwhile: by the ranges and filters in footers, then by the key columns. Nothing is
-read as long as no rival brought rows to a bucket or partition (under a global index: anywhere)
-where keys were sought.
+A key that was found is deleted in its file group, and another writer of that file group conflicts
+there. A key that was not found leaves no file. So the keys themselves are searched in later
+commits: by the ranges and filters in footers, then by the key columns. Nothing is read while no
+other commit wrote to a bucket or partition of these keys (under a global index: anywhere).
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ from workers.timeline.metadata import CommitMetadata, WriteStat
 
 @dataclass(frozen=True, slots=True)
 class SoughtKeys:
-    """Some of the keys that a write looked for, and where."""
+    """Some of the keys that a write looked up, and where."""
 
     partition: str | None
-    """None where they are meant in all of them, as always where a key stands once in the table."""
+    """None for all partitions, as always if a key is once in the table."""
     bucket: int | None
-    """None under an index that looks keys up."""
+    """None under a look-up index."""
     keys: SortedKeys
     besides: frozenset[FileGroupKey] = frozenset()
     """File groups in which they were found, and are deleted."""
@@ -49,8 +48,8 @@ class SoughtKeys:
     """Of rows that were read: only deletes are met, of a row or of a column group in it."""
 
     def find_candidates(self, written: CommitMetadata) -> list[WriteStat]:
-        """Return the stats of files in which a rival, whose commit is `written`, may have brought
-        one of the keys.
+        """Return the stats of files in which a competing commit, whose metadata is `written`, may
+        have put one of the keys.
         """
         takes_any = self.bucket is None
         return [
@@ -62,7 +61,9 @@ class SoughtKeys:
         ]
 
     def _may_bring(self, stat: WriteStat) -> bool:
-        """Logs of buckets do not tell new keys from others."""
+        """Check if the file may contain one of the keys. Logs of buckets do not separate new keys
+        from others.
+        """
         is_brought = stat.num_inserts > 0 or (
             stat.is_log and (stat.num_writes > 0 or self.were_read)
         )
@@ -70,18 +71,21 @@ class SoughtKeys:
 
 
 Sought: TypeAlias = Callable[[], Iterable[SoughtKeys]]
-"""All that a write looked for, read anew each time: it may be more than fits into memory."""
+"""Returns all keys that a write looked up. Called each time, because they may not fit in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class SoughtCheck:
-    """What a write looked for, to be found in what rivals brought; `storage` has their files."""
+    """The keys that a write looked up, to be found in competing commits; `storage` has their
+    files.
+    """
 
     storage: Storage
     sought: Sought
 
     def met_by(self, ours: WriteSet, theirs: WriteSet, written: CommitMetadata) -> Conflict | None:
-        """The conflict with a completed rival, whose commit is `written`; None where there is none.
+        """Return the conflict with a completed commit, whose metadata is `written`; None if there
+        is none.
 
         Raises MalformedTable, StorageFailed.
         """
@@ -101,7 +105,7 @@ class SoughtCheck:
         return (changed_since_read if were_read else deleted_unseen)(ours, theirs, found)
 
     def _held(self, sought_keys: SoughtKeys, stat: WriteStat) -> list[str] | None:
-        """The sought keys that the file holds; None where it is gone and cannot tell."""
+        """Return the keys that the file contains; None if the file is gone."""
         try:
             if stat.is_log:
                 keys_by_block = _log_keys(self.storage, stat.path, sought_keys)
@@ -145,15 +149,17 @@ def _keys_of(rows: pa.Table) -> Any:
 
 
 def _deleted_in(block: ParquetData | AvroData) -> Any:
-    """Keys of states, in a table with column groups, that tell of a delete."""
-    states = block.table()  # Hidden columns are not in the schema that the block tells.
+    """Return the keys of states with a delete, in a table with column groups."""
+    states = block.table()  # Hidden columns are not in the block's schema.
     return _keys_of(states.filter(pa.array(holds_deletes(states))))
 
 
 def deleted_unseen(
     ours: WriteSet, theirs: WriteSet, found: Mapping[FileGroupKey, Iterable[str]]
 ) -> Conflict:
-    """A row that was committed before its delete would stand: whoever deletes has to look again."""
+    """Build the conflict over keys to delete. A row that was committed before its delete would
+    stay, so the delete must run again.
+    """
     named = keys_named(found)
     what = f"{len(named)} key(s) to delete were inserted by another writer first"
     if not named:
@@ -166,7 +172,9 @@ def deleted_unseen(
 def changed_since_read(
     ours: WriteSet, theirs: WriteSet, found: Mapping[FileGroupKey, Iterable[str]]
 ) -> Conflict:
-    """What is written back would stand over what the other one wrote, or bring back half a row."""
+    """Build the conflict over rows that were read. Their values would overwrite the newer ones of
+    the other commit, or restore half of a deleted row.
+    """
     named = keys_named(found)
     what = f"{len(named)} row(s) were changed by another writer after they were read"
     if not named:

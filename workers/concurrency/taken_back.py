@@ -1,8 +1,8 @@
-"""Which commits that somebody saw have been rolled back since; archived ones have not.
+"""Commits of an earlier timeline that have been rolled back since. Archived ones have not.
 
-The history tells: what the archiver takes off the timeline is durable there before. Asking only
-whether an instant is older than the timeline's start would not do: a listing that runs beside an
-archiver has holes (bug A10).
+The archived timeline decides: the archiver makes an instant durable there before it removes it from
+the active timeline. A comparison with the timeline's start would not suffice: a listing that runs
+concurrently with an archiver has holes (bug A10).
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from workers.timeline.timeline import Timeline
 
 
 def taken_back(table: Table, before: Timeline, after: Timeline) -> list[Instant]:
-    """Writes that were complete in `before`, and in `after` neither complete nor archived.
+    """Return the writes that were complete in `before`, and in `after` are neither complete nor
+    archived.
 
     Raises HistoryLost, MalformedTable.
     """
@@ -36,8 +37,8 @@ def taken_back(table: Table, before: Timeline, after: Timeline) -> list[Instant]
 
 
 def find_pending_undos(table: Table, timeline: Timeline) -> list[Instant]:
-    """Return completed writes of `timeline` that a rollback was decided to undo and has not taken
-    off the timeline yet. Reads nothing if no rollback is pending. Raises MalformedTable.
+    """Return the completed writes of `timeline` whose undo is decided but not finished. Reads
+    nothing if no rollback is pending. Raises MalformedTable.
     """
     if not any(instant.action is Action.ROLLBACK for instant in timeline.pending()):
         return []

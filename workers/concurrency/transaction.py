@@ -1,11 +1,11 @@
 """Begin and commit, each under the table lock; the order of steps is the protocol (design 2).
 
-begin:  finish decided instants -> instant time -> heartbeat -> requested -> inflight.
-commit: finish decided instants -> reload -> schema conflict -> file conflict -> properties as they
-        were -> metadata of new partitions -> confirm lease -> completion time -> content ->
-        decision -> completed file; then, without the lock, the properties once more. What other
-        engines would miss of it is stated again by an instant that is begun before the decision and
-        decided with it (`restating`).
+begin: publish decided instants -> instant time -> heartbeat -> requested -> inflight.
+
+commit: publish decided instants -> reload -> schema conflict -> file conflict -> properties as they
+were -> metadata of new partitions -> confirm lease -> completion time -> content -> decision ->
+completed file; then, without the lock, the properties again. What other engines would miss is
+republished by an instant that is begun before the decision and decided with it (`republish`).
 """
 
 from __future__ import annotations
@@ -61,15 +61,17 @@ def begin(
     content: HeartbeatContent,
     action: Action | None = None,
 ) -> Started:
-    """Start an instant of `action`, by default the table's own for writes; another one when the
-    lease ran out: whoever slept may have begun beside somebody else. The first is gone then.
-    Raises LockTimeout, StorageFailed, LeaseLost when that happens again and again.
+    """Start an instant of `action`, by default the table's own for writes. If the lease expires
+    first, start another one and remove the first: the stalled process may have begun concurrently
+    with a new holder.
+
+    Raises LockTimeout, StorageFailed, and LeaseLost if that happens repeatedly.
     """
     for _ in range(_LEASES_MAX - 1):
         try:
             return _begin_once(table, options, content, action)
         except LeaseLost as lost:
-            _log.warning("begun anew: writer=%s reason=%s", content.writer, lost)
+            _log.warning("begun again: writer=%s reason=%s", content.writer, lost)
     return _begin_once(table, options, content, action)
 
 
@@ -83,7 +85,7 @@ def _begin_once(
             refuse_during_restore(timeline)
             requested_at = next_instant(table.ports.clock, timeline.last_time)
             heartbeat = HeartbeatKeeper(table.storage, table.ports, requested_at, content)
-            # A heart that beats on after a failure would keep anybody from rolling this back.
+            # A heartbeat that continued after a failure would prevent a rollback.
             undo.callback(heartbeat.stop)
             heartbeat.start()
             inflight = begin_under(table, lease, heartbeat, action or table.data_action)
@@ -97,18 +99,17 @@ def _begin_once(
 
 
 def refuse_during_restore(timeline: Timeline) -> None:
-    """What would be built on is being taken back. Raises ServiceBusy."""
+    """Reject a write while a restore is rolling back what it would build on. Raises ServiceBusy."""
     for instant in timeline.pending():
         if instant.action is Action.RESTORE:
-            what = "the table is being restored; if nobody does it any more, run the restore again"
+            what = "the table is being restored; if the restore no longer runs, run it again"
             raise ServiceBusy(what, instant=instant.requested_at)
 
 
 def commit(
     table: Table, options: WriteOptions, started: Started, proposal: Proposal
 ) -> CommitOutcome:
-    """Validate and decide under the lock; begun anew when the lease ran out before anything was
-    decided.
+    """Validate and decide under the lock. Begins again if the lease expired before the decision.
 
     Raises LockTimeout; UnsupportedTable and TableChanged with nothing decided.
     """
@@ -190,8 +191,9 @@ def _validated_twice(
     proposal: Proposal,
     rivals: RivalCheck,
 ) -> tuple[Proposal | Conflict, Timeline]:
-    """Once more when a commit could not be read and the timeline is another one now: an archiver of
-    another engine moved it away under us (E-16). Raises MalformedTable naming the instant.
+    """Validate the proposal, and again if a commit could not be read and the timeline has changed:
+    an archiver of another engine moved it concurrently (E-16). Raises MalformedTable naming the
+    instant.
     """
     try:
         return validated(table, options, started, timeline, proposal, rivals), timeline
@@ -211,7 +213,7 @@ def _decide(
     proposal: Proposal,
     phases: Mapping[str, int],
 ) -> Committed:
-    """`phases`: when it came to those before the decision, epoch ms."""
+    """Decide and complete the commit. `phases` are the times of the phases before, in epoch ms."""
     clock = table.ports.clock
     if proposal.partitions is not None and proposal.partitions.can_nest:
         _publish_partitions(table, instant, proposal)

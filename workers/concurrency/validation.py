@@ -1,4 +1,6 @@
-"""What stands against a commit under the lock: its condition, an undone read, a schema, rivals."""
+"""The checks of a commit under the lock: its condition, undone reads, the schema, competing
+commits.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ from workers.timeline.timeline import Timeline
 def taken_away(
     table: Table, started: Started, timeline: Timeline, proposal: Proposal
 ) -> CommitOutcome | None:
-    """Not None when the instant was decided, or a foreign writer removed it, while we worked."""
+    """Return the outcome if another process decided the instant or removed it; None otherwise."""
     instant = started.instant.requested_at
     if decisions.is_settled(table.storage, instant):
         return current_outcome(table, instant)
@@ -47,7 +49,7 @@ def taken_away(
 def rival_check(
     table: Table, options: WriteOptions, started: Started, proposal: Proposal
 ) -> RivalCheck:
-    """The write sets of others, to be compared with what `proposal` writes."""
+    """Build the comparison of `proposal` with competing commits."""
     ours = write_set(
         started.instant.requested_at,
         proposal.metadata,
@@ -63,7 +65,9 @@ def rival_check(
 def rivals_ahead(
     table: Table, options: WriteOptions, started: Started, proposal: Proposal
 ) -> RivalCheck:
-    """As `rival_check`, with as much of it done as can be before anybody waits for the lock."""
+    """Build the comparison, and do as much of it as possible before other writers wait for the
+    lock.
+    """
     rivals = rival_check(table, options, started, proposal)
     if options.mode is ConcurrencyMode.SINGLE_WRITER:
         read_ahead(started.timeline, proposal.read_otherwise)
@@ -82,10 +86,10 @@ def validated(
     proposal: Proposal,
     rivals: RivalCheck,
 ) -> Proposal | Conflict:
-    """`proposal` as it may be committed on top of `timeline`, or why it lost.
+    """Return `proposal` as it may be committed on top of `timeline`, or the conflict that it lost.
 
-    Under the table lock. Raises MalformedTable for a commit that cannot be read, InvalidInput for
-    partitions that nest.
+    Requires the table lock. Raises MalformedTable for a commit that cannot be read, InvalidInput
+    for partitions that nest.
     """
     verdict = proposal.condition(timeline) if proposal.condition else {}
     if isinstance(verdict, Conflict):
@@ -111,8 +115,8 @@ def validated(
 def _undone_schema(
     table: Table, started: Started, timeline: Timeline, proposal: Proposal
 ) -> Conflict | None:
-    """Deletes bring no schema that could conflict, but base files that they rewrite have the one
-    that the write began with.
+    """Return the conflict with an undone schema. Deletes have no schema that could conflict, but
+    base files that they rewrite have the schema that the write began with.
     """
     if not proposal.deletes_only or all(stat.is_log for stat in proposal.metadata.stats):
         return None
@@ -123,8 +127,8 @@ def _undone_schema(
 def _with_restatement(
     table: Table, started: Started, timeline: Timeline, proposal: Proposal
 ) -> Proposal:
-    """Knowing what readers that go by the time of request would not see of it, and which keys they
-    read otherwise all the same.
+    """Add what readers that order by request time would miss, and the keys of which they still read
+    another row.
     """
     again = restatement(
         table,

@@ -1,9 +1,9 @@
-"""Which lock a table has: the first writer that names a provider binds the table to it.
+"""The lock of a table: the first writer that names a provider binds the table to it.
 
-Writers that ask different locks exclude nobody. So `.hoodie/.sluice/lock_provider.json` says which
-one it is, without passwords; who names none takes that one, who names another is refused. It is
-changed only under the lock that it names, and whoever got a lock looks at it once more. Without
-the file it is the storage lease.
+Writers with different locks do not exclude each other. So `.hoodie/.sluice/lock_provider.json`
+records the provider, without passwords. A writer that names none uses that one; a writer that names
+another one is rejected. The file is changed only under the lock that it names, and each holder
+reads it again. Without the file it is the storage lease.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ NODE_VARIABLE = "SLUICE_NODE"
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """Which lock a table has. Without arguments: the storage lease, which an unbound table has."""
+    """The lock that a table has. Without arguments: the storage lease, which an unbound table
+    has.
+    """
 
     provider: str = LockProvider.STORAGE
     url: str = ""
@@ -50,12 +52,12 @@ class Binding:
     """`<host>/<pid>/<started>` of the one process that an in-process lock is for."""
 
     def encode(self) -> bytes:
-        """The content of the file at `LOCK_BINDING.path`."""
+        """Return the content of the file at `LOCK_BINDING.path`."""
         return json.dumps(asdict(self), sort_keys=True).encode()
 
     @property
     def is_orphaned(self) -> bool:
-        """Its process is gone, and nobody holds what was in its memory."""
+        """True if its process has ended, and with it the lock in its memory."""
         host, _, rest = self.process.partition("/")
         pid, _, started = rest.partition("/")
         if not pid.isdecimal() or host != socket.gethostname():
@@ -63,8 +65,8 @@ class Binding:
         return _started(int(pid)) != started
 
     def check(self, settings: LockSettings, storage: Storage) -> None:
-        """Compare with the lock that `settings` name. Raises InvalidInput when `settings` mean
-        another lock, with what to write instead.
+        """Compare with the lock that `settings` name. Raises InvalidInput if `settings` name
+        another lock; the error contains the options to use instead.
         """
         if settings.provider is not None and settings.provider != self.provider:
             raise self._refusal(f"{PROVIDER}={self.provider}", settings.provider)
@@ -91,10 +93,10 @@ class Binding:
         )
 
     def address(self, settings: LockSettings, environment: Mapping[str, str]) -> LockUrl:
-        """Where the record is kept, with the password when this process was given one.
+        """Return the address of the record, with the password if this process has one.
 
-        Raises InvalidInput in a process of a node for a server that only the table names: whoever
-        may write a table's files must not choose whom a node calls.
+        Raises InvalidInput in a process of a node for a server that only the table names: a user
+        who may write a table's files must not choose the servers that a node connects to.
         """
         configured = environment.get(URL_VARIABLE, "")
         for url in (settings.url, LockUrl(configured) if configured else None):
@@ -110,9 +112,9 @@ class Binding:
 
 
 def binding_for(settings: LockSettings, storage: Storage) -> Binding:
-    """What a table would be bound to by a writer that names its provider.
+    """Return the binding of a table to the provider that `settings` name.
 
-    Raises InvalidInput where the table has no directory for Hudi's lock file, and none is named.
+    Raises InvalidInput if the table has no directory for Hudi's lock file, and none is named.
     """
     assert settings.provider is not None
     provider = settings.provider
@@ -138,24 +140,22 @@ def binding_for(settings: LockSettings, storage: Storage) -> Binding:
 
 
 def lock_provider(storage: Storage) -> str:
-    """The provider that the table is bound to, as `hoodie.write.lock.provider` names it. Raises
-    MalformedTable.
+    """Return the provider that the table is bound to, as `hoodie.write.lock.provider` names it.
+    Raises MalformedTable.
     """
     binding = read_binding(storage)
     return str(binding.provider if binding else LockProvider.STORAGE)
 
 
 def read_binding(storage: Storage) -> Binding | None:
-    """What the table is bound to, None where no writer has named a provider. Raises
-    MalformedTable.
-    """
+    """Return the table's binding; None if no writer has named a provider. Raises MalformedTable."""
     tagged_binding = read_tagged_binding(storage)
     return tagged_binding[0] if tagged_binding else None
 
 
 def read_tagged_binding(storage: Storage) -> tuple[Binding, Tagged] | None:
-    """The lock that the table is bound to, and its file's tag to replace it by; None for a table
-    without one. Raises MalformedTable.
+    """Return the table's binding, and its file's tag to replace it by; None for a table without
+    one. Raises MalformedTable.
     """
     try:
         tagged = storage.read_tagged(LOCK_BINDING.path)
@@ -182,8 +182,8 @@ def read_tagged_binding(storage: Storage) -> tuple[Binding, Tagged] | None:
 
 
 def this_process() -> str:
-    """`<host>/<pid>/<started>`: a process id that is given again does not make two
-    processes one.
+    """Return `<host>/<pid>/<started>`, in which the start time separates processes with the same
+    id.
     """
     return f"{socket.gethostname()}/{os.getpid()}/{_started(os.getpid())}"
 

@@ -1,7 +1,7 @@
 """How far the clock of a lock's holder differs from this host's.
 
 A holder writes the end of its lease by its own clock, at each renewal. The end minus the length of
-the lease is the time of that write, which lies between this host's last two looks at the record.
+the lease is the time of that write, which is between this host's last two reads of the record.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from workers.concurrency.locks.sightings import ClockSkew, Sightings
 SKEW_MS: Final = 2_000
 """Clocks that differ by less are not reported: a slow store delays a renewal by as much."""
 RECENT_S: Final = 600
-"""So long a commit of this process reports what it saw at one of its looks at the lock."""
+"""For this time, commits of this process report a difference that it found at the lock."""
 _log = logging.getLogger(__name__)
 
 

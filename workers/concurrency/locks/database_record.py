@@ -1,7 +1,7 @@
 """The lock's record as a row of a database: PostgreSQL or SQLite.
 
-Each change is one statement that names what the row must hold still, so that the database itself
-decides who was first. The table `sluice_table_lock` is made when it is missing.
+Each change is one statement with the expected content of the row, so the database itself decides
+which process was first. The table `sluice_table_lock` is created when it is missing.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _INSERT = (
 _UPDATE = "UPDATE sluice_table_lock SET record = {0} WHERE lock_key = {0} AND record = {0}"
 _WAIT_MAX_S = 5
 _SQLITE_WAIT_MAX_S = 0.1
-"""For another process to end its change, which takes milliseconds unless it was stopped there.
-Whoever has more time than that asks again.
+"""The wait for another process to end its change, which takes milliseconds unless it stalled.
+Callers with more time retry.
 """
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _CERTAIN = frozenset(
@@ -59,14 +59,14 @@ _NO_TABLE = _Done([], -1)
 
 
 def database_record(url: LockUrl, key: str) -> RecordStore:
-    """The record in the row `key` of the database at `url`: SQLite by that scheme, else PostgreSQL.
-    Nothing is opened before the first call.
+    """Return the record in the row `key` of the database at `url`: SQLite by that scheme, else
+    PostgreSQL. Nothing is opened before the first call.
     """
     return SqliteRecord(url, key) if url.scheme == "sqlite" else PostgresRecord(url, key)
 
 
 class _RowRecord:
-    """One row, by the statements above."""
+    """A record in one row, by the statements above."""
 
     is_lasting = True
     _key: str
@@ -98,11 +98,11 @@ class PostgresRecord(_RowRecord):
 
     @property
     def place(self) -> str:
-        """See RecordStore."""
+        """The address and key of the record, without the password."""
         return f"{self._url.shown} {self._key}"
 
     def close(self) -> None:
-        """See RecordStore."""
+        """Close the connection; the next call opens it again."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -119,7 +119,7 @@ class PostgresRecord(_RowRecord):
         except errors.UndefinedTable:
             return _NO_TABLE
         except (errors.DuplicateTable, errors.UniqueViolation):
-            return _NOTHING  # Somebody made the table in the same moment.
+            return _NOTHING  # Another process created the table concurrently.
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             self.close()
             if is_change:
@@ -171,18 +171,18 @@ class SqliteRecord(_RowRecord):
 
     @property
     def place(self) -> str:
-        """See RecordStore."""
+        """The path and key of the record."""
         return f"sqlite:///{self._path} {self._key}"
 
     def read(self) -> StoredLock | None:
-        """See RecordStore. No file is made by reading; a missing one has no record."""
+        """Return the record; None if the file does not exist, which reading does not create."""
         file = Path(self._path)
         if file.parent.is_dir() and not file.exists():
             return None  # Looking makes no file.
         return super().read()
 
     def close(self) -> None:
-        """A connection lasts one call: SQLite's belong to one thread."""
+        """Do nothing: a connection lasts one call, because SQLite's belong to one thread."""
 
     def _run(self, statement: str, *values: str, is_change: bool = False) -> _Done:
         try:
@@ -214,8 +214,8 @@ class SqliteRecord(_RowRecord):
 
 
 def _inserted(run: Callable[..., _Done], key: str, state: LockState) -> bool:
-    """The table is made only when it is missing: an account may be allowed to use it and no
-    more.
+    """Insert the record. Creates the table only if it is missing: an account may have no permission
+    to create it.
     """
     done = run(_INSERT, key, _text(state), is_change=True)
     if done is _NO_TABLE:
@@ -235,7 +235,7 @@ def _text(state: LockState) -> str:
 
 
 def _record_of(selection: _Done, place: str) -> StoredLock | None:
-    """The text of the record is its tag: no two holdings ever write the same."""
+    """Return the stored lock, whose text is also its tag: no two holdings ever write the same."""
     if not selection.rows:
         return None
     text = str(selection.rows[0][0])

@@ -1,10 +1,11 @@
-"""Apache Hudi's filesystem lock, held beside our own lease: for tables that Hudi writes as well.
+"""Apache Hudi's filesystem lock, held together with our own lease, for tables that Hudi writes as
+well.
 
-The lease comes first, so among our writers nothing depends on the file: exclusion, epochs and
-takeover are the lease's, and whoever holds it may remove a file that one of ours left behind. The
-file keeps Hudi's writers out while it is held, as far as Hudi's own rules go: Hudi looks and then
-opens, so it may write over ours; hence the token, the pause, and the second look. And a Hudi client
-that closes removes the file whoever holds it, so that two *Hudi* writers may hold it at once.
+The lease comes first, so our writers do not depend on the file: exclusion, epochs and takeover are
+the lease's, and its holder may remove a file that one of our writers left. The file keeps Hudi's
+writers out while it is held, as far as Hudi's own rules allow. Hudi checks and then opens, so it
+may overwrite ours; so there are the token, the pause, and the second check. And a Hudi client that closes
+removes any holder's file, so two *Hudi* writers may hold it at the same time.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ _log = logging.getLogger(__name__)
 
 
 class HudiFileLock:
-    """See TableLock. Holds our lease and, within it, the file `lock` of `directory` that Hudi's
-    writers ask for. After `expire_minutes` a Hudi file counts as left behind, never where that is
-    0; after each holding that completes something `pause_ms` leave Hudi's writers a chance.
+    """A `TableLock` that holds our lease and, within it, the file `lock` of `directory` that Hudi's
+    writers use. After `expire_minutes` a Hudi file counts as left by a dead writer, with 0 never.
+    After each holding that completes something, it waits `pause_ms` so that Hudi's writers get a
+    chance.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class HudiFileLock:
 
     @contextmanager
     def held(self, *, completing: InstantTime | None = None) -> Iterator[FileLease]:
-        """See TableLock."""
+        """Hold the lease and the file, as `TableLock.hold` describes."""
         began_s = self._ports.clock.monotonic_s()
         with self._lease_lock.held(completing=completing) as lease:
             mine = self._content(lease)
@@ -84,7 +86,7 @@ class HudiFileLock:
                 keep.stop()
                 self._release(mine)
         if completing is not None and self._pause_ms:
-            # Hudi asks every few seconds only; whoever takes the lock at once again starves it.
+            # Hudi polls every few seconds only; a writer that retakes the lock at once starves it.
             self._ports.clock.sleep(self._jittered(self._pause_ms / 1000))
 
     def _content(self, lease: RecordLease) -> bytes:
@@ -112,7 +114,9 @@ class HudiFileLock:
     def _tries(
         self, lease: RecordLease, mine: bytes, began_s: float
     ) -> Iterator[tuple[str, float]]:
-        """(who has the file, seconds waited) after each try in vain. Raises LockTimeout."""
+        """Yield (holder of the file, seconds waited) after each failed attempt. Raises
+        LockTimeout.
+        """
         clock = self._ports.clock
         while True:
             file = self._file.look()
@@ -132,7 +136,9 @@ class HudiFileLock:
             clock.sleep(self._jittered(_POLL_S))
 
     def _created(self, mine: bytes) -> bool:
-        """Backing off leaves what is there by now: it is not ours to remove."""
+        """Create the file, and check that it is still ours. A file of another writer is not
+        removed.
+        """
         if not self._file.create(mine):
             return False
         self._ports.clock.sleep(SETTLE_S)
@@ -140,7 +146,7 @@ class HudiFileLock:
         return file is not None and file.content == mine
 
     def _left_behind(self, file: SeenFile) -> str | None:
-        """Why nobody can be holding it any more; None when somebody may. We hold the lease."""
+        """Return why no process can be holding the file; None if one may. Requires our lease."""
         # Whichever is more: its time may be that of a clock that was ahead.
         age_ms = max(self._ports.clock.now_ms() - file.modified_ms, self._seen_for_ms(file))
         ours = _ours(file.content)
@@ -150,7 +156,7 @@ class HudiFileLock:
         table, lease_ms, owner = ours
         if table == self._table:
             return f"left by {owner}, whose lease is over"
-        # Another table shares the directory; its holder makes the file young while he lives.
+        # Another table shares the directory; a live holder keeps the file young.
         return f"left by a writer of {table}" if age_ms > lease_ms + DRIFT_MS else None
 
     def _seen_for_ms(self, file: SeenFile) -> float:
@@ -184,12 +190,14 @@ class HudiFileLock:
             _log.warning("lock file not removed: error=%s", error)
 
     def _jittered(self, seconds: float) -> float:
-        """Between half and one and a half of it, so that two who wait do not keep step."""
+        """Return between 0.5 and 1.5 times the seconds, so that two waiting writers do not stay in
+        step.
+        """
         return seconds * (0.5 + (hash(self._ports.ids.token()) % 1000) / 1000)
 
 
 class FileLease:
-    """See Lease."""
+    """A `Lease` of our record and Hudi's file."""
 
     provider = "filesystem"
 
@@ -203,12 +211,12 @@ class FileLease:
         self.skew = lease.skew
 
     def completes(self, what: str) -> None:
-        """See Lease."""
+        """Record the instant that is about to be decided, as `Lease.completes` describes."""
         self._lease.completes(what)
         self.confirm()
 
     def confirm(self) -> None:
-        """See Lease."""
+        """Confirm the lease and the file, as `Lease.confirm` describes."""
         self._lease.confirm()
         file = self._file.look()
         if file is None or file.content != self._mine:
@@ -220,7 +228,7 @@ class FileLease:
 
 
 def file_holder(directory: Path) -> SeenFile | None:
-    """The lock file if a writer of Apache Hudi made it."""
+    """Return the lock file if a writer of Apache Hudi created it."""
     file = LockFile(directory / FILE_NAME).look()
     return file if file is not None and _ours(file.content) is None else None
 
@@ -231,7 +239,9 @@ def _holder_of(file: SeenFile | None) -> str:
 
 
 def _ours(content: bytes) -> tuple[str, int, str] | None:
-    """(table, lease in ms, owner) of a file that one of our writers made."""
+    """Return (table, lease in ms, owner) of a file that one of our writers created; None for
+    another one.
+    """
     try:
         body = read_json(content)
         if body["engine"] != _ENGINE:

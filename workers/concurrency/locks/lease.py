@@ -1,14 +1,14 @@
 """The table lock as a lease, over any store of its record.
 
-A lease alone stops nobody who sleeps past it. What does is the decision object: whoever takes over
-a lease that ran out first decides `rollback` for the instant that the sleeper was completing,
-unless it was decided already.
+A lease alone does not stop a process that stalls past it. The decision object does: a writer that
+takes over an expired lease first decides `rollback` for the instant that the stalled holder was
+completing, unless it is already decided.
 
-A lease is over when it was given back, or when a waiter saw it unchanged for its whole length by a
-clock that cannot be set. The wall clocks of holder and waiter may differ by any amount.
+A lease ends when it is released, or when a waiting process has seen it unchanged for its whole
+length by a clock that cannot be set. The wall clocks of holder and waiter may differ by any amount.
 
-An answer that was lost is settled by reading the record, never by assuming: an owner text is
-written once, so whoever finds its own there holds the lock.
+After a lost answer the record is read, and nothing is assumed. An owner text is written once, so
+the process that finds its own there holds the lock.
 """
 
 from __future__ import annotations
@@ -42,32 +42,32 @@ ANNOUNCED_AFTER_S = 1.0
 _POLL_MIN_S = 0.005
 _POLL_MAX_S = 0.05
 _POLL_SHARE = 0.1
-"""Of the time waited as the first in line: the more are at it, the longer that is."""
+"""The share of the time waited as first in line, which grows with the number of processes."""
 _GIVE_WAY_S = 0.1
 """Other processes that wait ask about every twentieth of a second, each."""
 _IN_LINE_MIN_S = 0.5
 _IN_LINE_MAX_S = 2.0
 HUDIS_LEASE_MS = 300_000
-"""Of Apache Hudi's storage-based provider, unless its writers are told otherwise (format page,
-locks).
-"""
+"""The lease of Apache Hudi's storage-based provider by default (format page, locks)."""
 _UNSEEN = "a process that is, or was stopped, inside a change of the lock's record"
 _log = logging.getLogger(__name__)
 
 
 class TableLock(Protocol):
-    """Any lock of a table: the lease, the lease with Hudi's file, or what the table is bound to."""
+    """A lock of a table: the lease, the lease with Hudi's file, or the lock that the table is bound
+    to.
+    """
 
     def held(self, *, completing: InstantTime | None = None) -> AbstractContextManager[Lease]:
-        """Hold the lock; name the instant that is about to be decided under it.
+        """Hold the lock; `completing` is the instant that is about to be decided under it.
 
-        Raises LockTimeout, and StorageFailed or WriteOutcomeUnknown when the provider is out of
+        Raises LockTimeout, and StorageFailed or WriteOutcomeUnknown if the provider is out of
         reach.
         """
 
 
 class Lease(Protocol):
-    """One holding of the lock. Whoever publishes under it confirms it first."""
+    """One holding of the lock. The holder confirms it before it publishes."""
 
     @property
     def provider(self) -> str:
@@ -83,28 +83,29 @@ class Lease(Protocol):
 
     @property
     def waited_ms(self) -> int:
-        """Time from asking for the lock to holding it."""
+        """Time from the request for the lock to the holding."""
 
     @property
     def skew(self) -> ClockSkew | None:
-        """The difference of clocks that this process saw last at the lock; None if it saw none
-        lately.
+        """The latest difference of clocks that this process found at the lock; None if there was
+        none lately.
         """
 
     def completes(self, what: str) -> None:
-        """Say what is about to be decided under this lease, when that is known only now.
+        """Record the instant that is about to be decided under this lease, if it was not known
+        before.
 
         Raises LeaseLost.
         """
 
     def confirm(self) -> None:
-        """Look whether the lock is still held, right before what only its holder may do. Raises
-        LeaseLost when it may be somebody else's by now.
+        """Check that the lock is still held, right before an action that only its holder may do.
+        Raises LeaseLost if another process may hold it by now.
         """
 
 
 def holding_text(lease: Lease) -> str:
-    """What a commit says of the holding that it was decided under."""
+    """Return the JSON with which a commit describes the holding that it was decided under."""
     facts: dict[str, object] = {
         "provider": lease.provider,
         "epoch": lease.epoch,
@@ -117,19 +118,20 @@ def holding_text(lease: Lease) -> str:
 
 
 class Waiting(Protocol):
-    """Told of those who wait, so that others can see them."""
+    """An observer of one wait, which publishes it for others."""
 
     def began(self, completing: InstantTime | None, holder: str, waited_ms: int) -> None:
-        """The wait has become long. Called once at most."""
+        """Handle a wait that has become long. Called once at most."""
 
     def ended(self) -> None:
-        """The wait is over, with the lock or without. Called once after `began`."""
+        """Handle the end of the wait, with the lock or without. Called once after `begin`."""
 
 
 class LeaseLock:
-    """See TableLock. Threads of one process stand in line, processes ask the store again and again.
-    `on_takeover` gets what a holder was completing whose lease ran out, before the lock is taken
-    from him. `lease_s` without a renewal end a holding; it is renewed every `renew_s`.
+    """A `TableLock` over one record. Threads of one process wait in a queue, processes poll the
+    store. `on_takeover` gets the instant that a holder with an expired lease was completing, before
+    the lock is taken over. A holding ends after `lease_s` without a renewal; it is renewed every
+    `renew_s`.
     """
 
     def __init__(
@@ -148,8 +150,8 @@ class LeaseLock:
         sightings: Sightings | None = None,
         foreign_lease_ms: Callable[[], int] = lambda: HUDIS_LEASE_MS,
     ) -> None:
-        """`foreign_lease_ms` tells how long a holder may stay without renewing whose record does
-        not say so.
+        """Prepare the lock. `foreign_lease_ms` returns how long a holder whose record does not
+        contain its lease may stay without renewing it.
         """
         self._store = store
         self._ports = ports
@@ -166,7 +168,7 @@ class LeaseLock:
 
     @contextmanager
     def held(self, *, completing: InstantTime | None = None) -> Iterator[RecordLease]:
-        """See TableLock."""
+        """Hold the lease, as `TableLock.hold` describes."""
         try:
             with LINE.joined(self._store.place, goes_first=completing is not None) as place:
                 lease = self._acquire(completing, place)
@@ -185,7 +187,9 @@ class LeaseLock:
             self._store.close()
 
     def _left_to_next(self, lease: RecordLease, place: Place) -> bool:
-        """Only by who is through with what he decides: nobody has to be fenced then."""
+        """Leave the lease to the next thread, after a block that ended without an error: no process
+        has to be fenced then. Return False if the lease must be released.
+        """
         if not lease.is_lasting:
             return False
         is_left = LINE.leave_to_next(self._store.place, place, holding_of(lease.owner))
@@ -205,7 +209,7 @@ class LeaseLock:
                 self._waiting.ended()
 
     def _give_back(self, place: Place) -> None:
-        """What was left to one who did not take it."""
+        """Release a lease that was left to a thread which did not take it."""
         if not place.left_by:
             return
         try:
@@ -255,13 +259,15 @@ class LeaseLock:
                 clock.sleep(self._jittered(min(max(pause_s, _POLL_MIN_S), _POLL_MAX_S)))
 
     def _jittered(self, seconds: float) -> float:
-        """Between half and one and a half of it, so that those who wait do not keep step."""
+        """Return between 0.5 and 1.5 times the seconds, so that waiting threads do not stay in
+        step.
+        """
         share = zlib.crc32(self._ports.ids.token().encode()) / 2**32
         return seconds * (0.5 + share)
 
     def _try_once(self, attempt: _Attempt, left_by: str) -> tuple[RecordLease | None, str]:
-        """The lease, or who holds it. `left_by` is a holding that was left to us: its holder is
-        through, so nobody waits for him and nobody fences him.
+        """Return the lease, or its holder. `left_by` is a holding that was left to us: its holder
+        has finished, so it is neither waited for nor fenced.
         """
         now_ms = self._ports.clock.now_ms()
         record = self._store.read()
@@ -273,14 +279,14 @@ class LeaseLock:
         held = record.state
         is_free = held.is_expired or self._outlasted(held, now_ms)
         if attempt.wrote(held) and not is_free:
-            # An answer said that it was refused, or none came, and yet it is there (bug F3).
+            # The answer was a rejection or was lost, and yet the record is ours (bug F3).
             return self._lease(held, attempt), ""
         is_over = held.is_expired or holding_of(held.owner) == left_by
         if not is_over and not is_free:
             return None, held.owner
         if not is_over and held.completing is not None and not attempt.wrote(held):
-            # Before we take the lock: were we to die in between, the next one would not know of
-            # him.
+            # Before we take the lock: if we died in between, the next process would not know the
+            # former holder.
             self._on_takeover(held.completing)
         state = self._state(held.epoch + 1, attempt, now_ms)
         is_ours = self._changed(state, lambda: self._store.replace(state, record.tag))
@@ -289,8 +295,9 @@ class LeaseLock:
         return (self._lease(state, attempt), "") if is_ours else (None, held.owner)
 
     def _outlasted(self, held: LockState, now_ms: int) -> bool:
-        """Whether this process saw it as it is for longer than its holder may go without renewing
-        it. The wall clock decides of foreign holders alone: they judge one another by it.
+        """Check if this process saw the record unchanged for longer than its holder may go without
+        renewing it. The wall clock decides only for foreign holders, because they judge each other
+        by it.
         """
         now_s, place = self._ports.clock.monotonic_s(), self._store.place
         lease_ms = held.lease_ms
@@ -304,10 +311,11 @@ class LeaseLock:
         return seen_s * 1000 > lease_ms + DRIFT_MS
 
     def _changed(self, state: LockState, change: Callable[[], bool]) -> bool:
-        """Whether the record is `wanted` now; whatever the answer was, the record itself tells.
+        """Change the record, and check that it is `state` now; without a clear answer the record is
+        read.
 
-        Raises StorageFailed when it is not because the store failed, WriteOutcomeUnknown when it
-        cannot be read either.
+        Raises StorageFailed if it is not because the store failed, WriteOutcomeUnknown if it cannot
+        be read either.
         """
         failed: StorageFailed | None = None
         try:
@@ -358,7 +366,7 @@ class LeaseLock:
 
 
 class _Attempt:
-    """One call of `held` until it has the lock."""
+    """One call of `hold` until it has the lock."""
 
     def __init__(self, token: str, completing: InstantTime | None, began_s: float) -> None:
         self.token = token

@@ -1,19 +1,20 @@
-"""Who of this process asks for a lock next: threads stand in line instead of all asking the store,
-and who has held the lock leaves it to the next one.
+"""The queue of this process for each lock: threads wait in line instead of all polling the store,
+and a holder leaves the lock to the next one.
 
-StoredLock in line is only a courtesy. Who is first asks often, the others now and then, so a place
-that nobody leaves (a thread that sleeps for good) costs time and nothing else; the record alone
-says who holds the lock.
+The queue is only a courtesy. The first in line polls often, the others rarely, so a ticket that
+never leaves (a thread that stalls forever) costs time and nothing else. Only the record decides who
+holds the lock.
 
-Who has something to complete goes before those who want to begin: then few instants are open at
-once, however many writers there are, and each has fewer rivals to look at. Nobody starves by that:
-whoever completes had the lock to begin, and while they complete no others begin.
+A thread that completes an instant goes before those that begin one: then few instants are open at
+the same time, and each has fewer competing commits to check. This starves no thread: each
+completing thread had the lock to begin, and while it completes no others begin.
 
-Leaving it: the record then still names the former holder, who is through, and the next one changes
-it to his own. That spares one write of two, and the time until somebody finds the lock free. It
-is left only to one who waits, and only so many in a row, for other processes wait as well: were all
-threads of one process at work at once, they would wait for each other and not for the table. Where
-no other process comes in the pause after them, the next are more in a row.
+When the lock is left to the next thread, the record still names the former holder, which has
+finished, and the next one replaces it. That spares one write of two, and the time until another
+process finds the lock free. It is left only to a waiting thread, and only so many times in a row,
+because other processes wait as well: if all threads of one process worked at the same time, they
+would wait for each other and not for the table. If no other process comes in the pause after them,
+the next series is longer.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from typing import Final
 TURNS: Final = 4
 """Holdings of one process in a row while more of its threads wait."""
 TURNS_ALONE_MAX: Final = 32
-"""Of a process that found, again and again, that no other came when it had given the lock back."""
+"""The same for a process after whose pauses no other process has come, several times in a row."""
 
 
 class Place(threading.Event):
-    """Set once it is this one's turn to ask, or when the lock was left to it."""
+    """A ticket, set when its thread may ask the store, or when the lock was left to it."""
 
     def __init__(self, *, goes_first: bool = False) -> None:
         super().__init__()
@@ -45,7 +46,7 @@ class Place(threading.Event):
 
 
 class Line:
-    """The places of one process for any number of locks. Thread-safe."""
+    """The tickets of one process for any number of locks. Thread-safe."""
 
     def __init__(self) -> None:
         self._places: dict[str, deque[Place]] = {}
@@ -56,7 +57,9 @@ class Line:
 
     @contextmanager
     def joined(self, lock: str, *, goes_first: bool = False) -> Iterator[Place]:
-        """A place until the block ends, held lock included; before those that do not go first."""
+        """Hold a ticket until the block ends, which includes holding the lock. `goes_first` puts it
+        before tickets without it.
+        """
         mine = Place(goes_first=goes_first)
         with self._changing:
             places = self._places.setdefault(lock, deque())
@@ -76,7 +79,7 @@ class Line:
 
     @contextmanager
     def waiting(self, mine: Place) -> Iterator[None]:
-        """While it does, the lock may be left to this place."""
+        """Mark the ticket as waiting within the block: the lock may be left to it."""
         with self._changing:
             mine._waits = True
         try:
@@ -86,7 +89,7 @@ class Line:
                 mine._waits = False
 
     def leave_to_next(self, lock: str, mine: Place, holding: str) -> bool:
-        """Leave it to the first who waits; False when it has to be given back."""
+        """Leave the lock to the first waiting ticket; return False if it must be released."""
         with self._changing:
             heir = _first(place for place in self._places[lock] if place._waits)
             if heir is None:
@@ -102,8 +105,8 @@ class Line:
             return True
 
     def took(self, lock: str, after: str) -> None:
-        """One of this process had it from the store, `after` whose holding: giving way was in vain
-        when that is our own.
+        """Record that a thread of this process took the lock from the store after the holding
+        `after`. If that is our own, no other process used the pause.
         """
         with self._changing:
             given_back = self._given_back.pop(lock, None)
@@ -113,7 +116,7 @@ class Line:
 
 
 def _call_next(places: Iterable[Place]) -> None:
-    """Somebody asks the store, and one is enough."""
+    """Set the first ticket, unless one is set: one thread that asks the store is enough."""
     following = _first(places)
     if following is not None and not any(place.is_set() for place in places):
         following.set()

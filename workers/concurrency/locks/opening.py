@@ -1,4 +1,4 @@
-"""The lock of one table: the one that it is bound to, whichever provider that is."""
+"""The lock of one table, by the provider that it is bound to."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 class BoundLock:
-    """See TableLock."""
+    """A `TableLock` by the table's binding."""
 
     def __init__(
         self,
@@ -60,7 +60,9 @@ class BoundLock:
 
     @contextmanager
     def held(self, *, completing: InstantTime | None = None) -> Iterator[Lease]:
-        """See TableLock. Raises InvalidInput when the table has another lock than was asked for."""
+        """Hold the table's lock, as `TableLock.hold` describes. Raises InvalidInput if the options
+        name another lock.
+        """
         for _ in range(_CHANGES_MAX):
             binding = self._bound()
             with self._lock(binding).held(completing=completing) as lease:
@@ -70,7 +72,9 @@ class BoundLock:
         raise LeaseLost("the table's lock provider changed again and again", path=LOCK_BINDING.path)
 
     def _bound(self) -> Binding:
-        """What the table is bound to, after binding it to what the options name."""
+        """Return the table's binding. Binds an unbound table to the provider that the options
+        name.
+        """
         settings = self._options.lock
         binding = read_binding(self._storage)
         if binding is not None and not binding.is_orphaned:
@@ -80,11 +84,11 @@ class BoundLock:
             return _UNBOUND
         self._bind(settings)
         binding = read_binding(self._storage) or _UNBOUND
-        binding.check(settings, self._storage)  # Somebody else may have been first.
+        binding.check(settings, self._storage)  # Another writer may have been first.
         return binding
 
     def _bind(self, settings: LockSettings) -> None:
-        """Write the binding under the storage lease, which is what an unbound table has."""
+        """Write the binding under the storage lease, which an unbound table has."""
         binding = binding_for(settings, self._storage) if settings.provider else _UNBOUND
         self._try_out(binding)
         with self._lease_lock(_UNBOUND).held() as lease:
@@ -100,7 +104,9 @@ class BoundLock:
                 )
 
     def _try_out(self, binding: Binding) -> None:
-        """Nobody is bound to what does not answer. One that is busy does."""
+        """Check that the provider answers before the table is bound to it. A busy record counts as
+        an answer.
+        """
         store = record_store(binding, self._storage, self._options.lock, os.environ)
         try:
             with suppress(RecordBusy):
@@ -145,8 +151,8 @@ class BoundLock:
         )
 
     def _foreign_lease_ms(self) -> int:
-        """What the table tells all writers, else Hudi's default; this writer's own option is about
-        its own lease. Raises InvalidInput.
+        """Return the lease that the table's properties set for all writers, else Hudi's default.
+        This writer's option is about its own lease. Raises InvalidInput.
         """
         properties = load_properties(self._storage)
         if not properties.get(LEASE_KEY):
@@ -163,9 +169,9 @@ class BoundLock:
 def record_store(
     binding: Binding, storage: Storage, settings: LockSettings, environment: Mapping[str, str]
 ) -> RecordStore:
-    """The store of the record that `binding` names; nothing is opened before its first call.
+    """Return the store of the record that `binding` names; nothing is opened before its first call.
 
-    Raises InvalidInput in a process of a node whose `environment` does not know the server.
+    Raises InvalidInput in a process of a node whose `environment` does not contain the server.
     """
     match binding.provider:
         case LockProvider.DATABASE:
@@ -179,7 +185,7 @@ def record_store(
 
 
 def _warn_of_file_locks(table: str) -> None:
-    """Once per process and table."""
+    """Log the limits of Hudi's lock file, once per process and table."""
     if table not in _warned:
         _warned.add(table)
         _log.warning(

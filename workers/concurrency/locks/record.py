@@ -1,7 +1,7 @@
-"""The one record that a lock is, and the port of whoever keeps it.
+"""The record of a lock, and the port of its store.
 
-A provider offers a compare-and-swap on that record and nothing else; what a lease is, how it is
-renewed and who may take it over is `lease.py`, once for all of them.
+A provider implements a compare-and-swap of that record and nothing else. The rules of leases,
+renewal and takeover are in `lease.py`, once for all providers.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _PARTS = 4
 
 @dataclass(frozen=True, slots=True)
 class LockState:
-    """Exactly the fields of Hudi's storage-based lock.
+    """The fields of Hudi's storage-based lock.
 
-    The owner text of ours is `sluice/<epoch>/<acquired at, ms>.<token>-<lease, ms>.<writer>/` and
-    the instant being completed, or `-`; the writer's name is percent-encoded.
+    Our owner text is `sluice/<epoch>/<acquired at, ms>.<token>-<lease, ms>.<writer>/` and the
+    instant being completed, or `-`; the writer's name is percent-encoded.
     """
 
     is_expired: bool
@@ -49,14 +49,14 @@ class LockState:
     @property
     def completing(self) -> InstantTime | None:
         """The instant that the holder is about to decide, `<target>+<rollback>` for an undo; None
-        while he decides nothing, and of a foreign owner.
+        if it decides nothing, and for a foreign owner.
         """
         parts = self._parts
         return parts[3] if parts and parts[3] != "-" else None
 
     @property
     def acquired_at_ms(self) -> int | None:
-        """None of a foreign owner."""
+        """The time of acquisition; None for a foreign owner."""
         text = parts[2].partition(".")[0] if (parts := self._parts) else ""
         return int(text) if text.isdecimal() else None
 
@@ -75,32 +75,32 @@ class LockState:
         lease_text = token.partition("-")[2]
         if lease_text.isdecimal():
             return int(lease_text)
-        # Former versions did not say so. Both times are of the holder's clock, and renewing adds.
+        # Former versions do not record it. Both times are of the holder's clock, and renewing adds.
         acquired_at_ms = self.acquired_at_ms
         at_most_ms = self.valid_until_ms - acquired_at_ms if acquired_at_ms is not None else 0
         return at_most_ms if at_most_ms > 0 else None
 
     def is_free(self, now_ms: int) -> bool:
-        """Whether it was given back, or ran out by more than clocks may differ; `now_ms` is epoch
+        """Check if it was released, or expired by more than clocks may differ; `now_ms` is epoch
         ms.
         """
         return self.is_expired or now_ms > self.valid_until_ms + DRIFT_MS
 
     def until(self, valid_until_ms: int) -> LockState:
-        """This holding, renewed until then (epoch ms)."""
+        """Return this holding, renewed until then (epoch ms)."""
         return replace(self, valid_until_ms=valid_until_ms)
 
     def ended(self) -> LockState:
-        """This holding, given back."""
+        """Return this holding as released."""
         return replace(self, is_expired=True)
 
     def about(self, what: str) -> LockState:
-        """This holding, about to decide `what`."""
+        """Return this holding, about to decide `what`."""
         head, _, _ = self.owner.rpartition("/")
         return replace(self, owner=f"{head}/{what}")
 
     def encode(self) -> bytes:
-        """JSON without spaces of `expired`, `validUntil` and `owner`, as Hudi writes it."""
+        """Return JSON without spaces of `expired`, `validUntil` and `owner`, as Hudi writes it."""
         body = {
             "expired": self.is_expired,
             "validUntil": self.valid_until_ms,
@@ -111,7 +111,7 @@ class LockState:
 
 @dataclass(frozen=True, slots=True)
 class StoredLock:
-    """What a store holds now."""
+    """A lock record as it is stored."""
 
     state: LockState
     tag: str
@@ -119,38 +119,38 @@ class StoredLock:
 
 
 class RecordBusy(StorageFailed):
-    """Somebody is inside a change of the record, and nothing was changed: ask again."""
+    """Another process is changing the record, and nothing was changed: retry."""
 
     code = "lock_record_busy"
 
 
 class RecordStore(Protocol):
-    """One record, changed by compare-and-swap. Of any number of callers at once one is told True.
+    """A store of one record, changed by compare-and-swap. Exactly one of several concurrent callers
+    gets True.
 
-    Every call raises StorageFailed where nothing happened, RecordBusy where that may soon be else,
-    and a change WriteOutcomeUnknown where it cannot be told; what the record says is then found out
-    by reading it.
+    Every call raises StorageFailed if nothing was changed, RecordBusy if a retry may succeed soon.
+    A change raises WriteOutcomeUnknown if its result is unknown; the caller then reads the record.
     """
 
     @property
     def place(self) -> str:
-        """Where the record is, for messages; without passwords."""
+        """The location of the record for messages, without passwords."""
 
     @property
     def is_lasting(self) -> bool:
         """False when the record may vanish with a process, and epochs with it."""
 
     def read(self) -> StoredLock | None:
-        """None where there is no record yet. Raises MalformedTable for a damaged one."""
+        """Return the record; None if there is none yet. Raises MalformedTable for a damaged one."""
 
     def create(self, state: LockState) -> bool:
-        """True when this call made the record."""
+        """Create the record; True if this call created it."""
 
     def replace(self, state: LockState, tag: str) -> bool:
-        """True when the record carried `tag` still and is now `state`."""
+        """Replace the record if it still has `tag`; True if it is now `state`."""
 
     def close(self) -> None:
-        """Let go of connections; the store opens them again when it is called again."""
+        """Close connections; the next call opens them again."""
 
 
 def owner_text(
@@ -162,19 +162,21 @@ def owner_text(
     *,
     lease_ms: int,
 ) -> str:
-    """The owner of a new holding, as `LockState` reads it; `token` makes it unlike any other."""
+    """Return the owner of a new holding, as `LockState` parses it; `token` makes it unique."""
     named = quote(writer, safe="")
     held = f"{acquired_at_ms}.{token}-{lease_ms}.{named}"
     return f"{_PREFIX}/{epoch}/{held}/{completing or '-'}"
 
 
 def holding_of(owner: str) -> str:
-    """The owner text without what is being completed, which changes under one holding."""
+    """Return the owner text without the instant being completed, which changes under one
+    holding.
+    """
     return owner.rpartition("/")[0] or owner
 
 
 def decode_lock(content: bytes, place: str = "") -> LockState:
-    """The state that a lock's file says, as `LockState.encode` writes it.
+    """Parse the content of a lock's file, as `LockState.encode` writes it.
 
     Raises MalformedTable naming `place`.
     """

@@ -1,4 +1,6 @@
-"""One holding of the table lock: renewed while its holder lives, confirmed before he publishes."""
+"""One holding of the table lock: renewed while its holder lives, confirmed before the holder
+publishes.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class RecordLease:
-    """See Lease. Thread-safe: it is renewed beside its holder."""
+    """A `Lease` of a stored record. Thread-safe: another thread renews it."""
 
     def __init__(
         self,
@@ -53,12 +55,12 @@ class RecordLease:
 
     @property
     def provider(self) -> str:
-        """See Lease."""
+        """The provider's name, as `hoodie.write.lock.provider` spells it."""
         return self._provider
 
     @property
     def epoch(self) -> int:
-        """See Lease."""
+        """The number of this holding, greater than that of every holding before."""
         return self._state.epoch
 
     @property
@@ -68,29 +70,29 @@ class RecordLease:
 
     @property
     def acquired_at_ms(self) -> int:
-        """See Lease."""
+        """The begin of the holding, in epoch ms by the holder's clock."""
         acquired = self._state.acquired_at_ms
         assert acquired is not None, self._state
         return acquired
 
     @property
     def waited_ms(self) -> int:
-        """See Lease."""
+        """Time from the request for the lock to the holding."""
         return self._waited_ms
 
     @property
     def is_lasting(self) -> bool:
-        """Whether the lease lasts still, as far as this process knows."""
+        """True if the lease has not ended, as far as this process knows."""
         with self._changing:
             return not self._has_run_out()
 
     def leave(self) -> None:
-        """It is over, and the record as it stands is for the next holder to change."""
+        """End the holding without a change of the record, which the next holder replaces."""
         with self._changing:
             self._is_lost = True
 
     def completes(self, what: str) -> None:
-        """See Lease."""
+        """Record the instant that is about to be decided, as `Lease.completes` describes."""
         with self._changing:
             state = self._state.about(what)
             self._replace(state)
@@ -98,18 +100,18 @@ class RecordLease:
             self.confirm()
 
     def confirm(self) -> None:
-        """See Lease."""
+        """Check that the lock is still held, as `Lease.confirm` describes."""
         with self._changing:
             if not self._has_run_out():
                 self._is_lost = self._is_lost or not self._is_mine(self._looked_at())
-            # Once more: reading may have taken its time.
+            # Again: the read may have been slow.
             if self._has_run_out():
                 self._is_lost = True
                 raise LeaseLost("the table lock ran out while it was held", owner=self.owner)
 
     def renew(self) -> None:
-        """Put the end off by the length of a lease. A failure is logged, for the next call tries
-        again; a lease that ran out is lost for good.
+        """Extend the lease by its length. A failure is logged, because the next call tries again;
+        an expired lease stays lost.
         """
         with self._changing:
             if self._has_run_out():
@@ -122,19 +124,19 @@ class RecordLease:
                 _log.warning("lease not renewed, trying again: error=%s", error)
 
     def release(self) -> None:
-        """Mark the lease as ended, unless it passed to somebody else already."""
+        """Mark the lease as ended, unless another process has taken it over."""
         with self._changing:
             if self._is_lost:
                 return
             try:
                 self._replace(self._state.ended())
             except (StorageFailed, WriteOutcomeUnknown) as error:
-                # What was done under it is done; the lease ends by itself.
+                # The work under it is done; the lease expires automatically.
                 _log.warning("lease not given back, it will run out: error=%s", error)
             self._is_lost = True
 
     def _replace(self, state: LockState) -> None:
-        """Change the record if it is ours still; of an unclear answer the record itself tells."""
+        """Replace the record if it is still ours; after an unclear answer the record is read."""
         record = self._patiently(self._store.read)
         if record is None or not self._is_mine(record):
             self._is_lost = True
@@ -149,7 +151,7 @@ class RecordLease:
         self._ends_s = self._ports.clock.monotonic_s() + self._left_s()
 
     def _looked_at(self) -> StoredLock | None:
-        """The record; None as well when the lease ran out before anybody could look. Raises
+        """Return the record; None also if the lease expired before it could be read. Raises
         RecordBusy.
         """
         try:
@@ -160,7 +162,7 @@ class RecordLease:
             raise
 
     def _patiently(self, call: Callable[[], _Answer]) -> _Answer:
-        """Asks again while others are inside a change of the record, and the lease lasts. Raises
+        """Retry while other processes are changing the record and the lease lasts. Raises
         RecordBusy.
         """
         clock = self._ports.clock
@@ -174,7 +176,7 @@ class RecordLease:
             clock.sleep(_BUSY_PAUSE_S)
 
     def _is_mine(self, record: StoredLock | None) -> bool:
-        """Compares epoch and token: an unanswered change may have altered what is being
+        """Compare epoch and token: an unanswered change may have altered the instant being
         completed.
         """
         if record is None:

@@ -1,7 +1,7 @@
-"""The lock's record as a key of Redis, changed by a script that runs there in one piece.
+"""The lock's record as a key of Redis, changed atomically by a script in Redis.
 
-Redis may forget: a server that restarts without its log, or evicts keys, loses the record, and two
-may then hold the lock. Epochs begin at the clock so that they grow even then.
+Redis may lose data: a server that restarts without its log, or evicts keys, loses the record, and
+two processes may then hold the lock. Epochs begin at the clock so that they grow even then.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ return 0
 
 
 class RedisRecord:
-    """See RecordStore. One key of the Redis at `url`, over a client that is opened by the first
-    call.
-    """
+    """A `RecordStore` in one key of the Redis at `url`. The first call opens the client."""
 
     is_lasting = False
 
@@ -43,25 +41,25 @@ class RedisRecord:
 
     @property
     def place(self) -> str:
-        """See RecordStore."""
+        """The address and key of the record, without the password."""
         return f"{self._url.shown} {self._key}"
 
     def read(self) -> StoredLock | None:
-        """See RecordStore."""
+        """Return the record; None if there is none."""
         content = self._answer_of(lambda client: cast("bytes | None", client.get(self._key)))
         if content is None:
             return None
         return StoredLock(decode_lock(content, self.place), content.decode())
 
     def create(self, state: LockState) -> bool:
-        """See RecordStore."""
+        """Create the record; True if this call created it."""
         content = state.encode()
         return bool(
             self._answer_of(lambda client: client.set(self._key, content, nx=True), is_change=True)
         )
 
     def replace(self, state: LockState, tag: str) -> bool:
-        """See RecordStore."""
+        """Replace the record if it still has `tag`."""
         content = state.encode().decode()
         return bool(
             self._answer_of(
@@ -70,7 +68,7 @@ class RedisRecord:
         )
 
     def close(self) -> None:
-        """See RecordStore."""
+        """Close the client; the next call opens it again."""
         if self._client is not None:
             self._client.close()
             self._client = None

@@ -1,5 +1,5 @@
-"""What people are shown of a table's lock: who has it, since when, and who waits. Nobody decides by
-it.
+"""The status of a table's lock for users: its holder, since when, and who waits. No decision
+depends on it.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from workers.table_layout import HOODIE, LOCK
 
 @dataclass(frozen=True, slots=True)
 class LockHolder:
-    """Who holds a lock, as far as its record says; times in epoch ms."""
+    """The holder of a lock, as far as its record shows it; times in epoch ms."""
 
     owner: str
-    """As the record says it; of Apache Hudi's lock file `Apache Hudi`."""
+    """The owner in the record; `Apache Hudi` for its lock file."""
     writer: str | None
     instant: InstantTime | None
     """The one that is being decided."""
     epoch: int | None
     since_ms: int | None
     until_ms: int | None
-    """When the lease ends if nobody renews it; None where there is no lease."""
+    """The end of the lease without a renewal; None without a lease."""
 
 
 @dataclass(frozen=True, slots=True)
 class LockView:
-    """A lock as people are shown it."""
+    """The status of a lock for users."""
 
     provider: str
     place: str
     """Where the record is, without passwords."""
     holder: LockHolder | None
-    """None while nobody has it, or where that cannot be seen; `problem` says why not."""
+    """None if the lock is free, or if the holder is unknown; `problem` has the reason."""
     waiters: tuple[Waiter, ...]
     problem: str | None = None
 
@@ -64,9 +64,9 @@ def read_lock(
     *,
     is_foreign: bool = False,
 ) -> LockView:
-    """Ask the provider that the table is bound to. What cannot be read is a `problem` of the view,
-    never raised, so that a page shows it. A table of another engine (`is_foreign`) that no writer
-    of Sluice has bound has the lock whose traces it shows, else one that cannot be seen.
+    """Read the lock from the provider that the table is bound to. A read that fails is a `problem`
+    of the view, never raised, so that a page shows it. A table of another engine (`is_foreign`)
+    that no writer of Sluice has bound has the lock whose traces it shows, else an unknown one.
     """
     environment = os.environ if environment is None else environment
     try:
@@ -97,7 +97,7 @@ def read_lock(
 
 
 def _foreign_lock(storage: Storage, now_ms: int) -> LockView:
-    """By the record of Hudi's storage-based lock, which stays, or its lock file, which is there
+    """Read the record of Hudi's storage-based lock, which stays, or its lock file, which exists
     only while it is held.
     """
     file = storage.info(f"{HOODIE}/{FILE_NAME}")

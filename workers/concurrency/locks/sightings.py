@@ -1,7 +1,8 @@
-"""Since when this process has seen something unchanged, by its own clock, which cannot be set.
+"""The time for which this process has seen a state unchanged, by its own clock, which cannot be
+set.
 
-What others wrote of times is of their clocks: one that was ahead and died would keep everybody
-waiting for as long as it was ahead.
+Times that other processes wrote are of their clocks. A dead holder whose clock was ahead would
+block all writers for as long as it was ahead.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ class ClockSkew:
 
 
 class Sightings:
-    """What was seen at any number of places, one state each. Thread-safe: what threads see at once
-    they may note twice.
+    """The last state at each of any number of places. Thread-safe: concurrent threads may note a
+    state twice.
     """
 
     def __init__(self) -> None:
@@ -41,7 +42,9 @@ class Sightings:
         """By place the last difference of clocks that was too great."""
 
     def seen_for_s(self, place: str, state: Hashable, now_s: float) -> float:
-        """Seconds since `state` was first seen there; none when it was another one before."""
+        """Return the seconds since `state` was first seen there; 0 if there was another one
+        before.
+        """
         self._looked_at_s[place] = now_s
         last_seen = self._seen.get(place)
         if last_seen is not None and last_seen[0] == state:

@@ -1,7 +1,7 @@
-"""Who waits for the lock: one small file each, written when a wait has become long.
+"""The writers that wait for the lock: one small file each, written when a wait has become long.
 
-They are hints for people, never read by the protocol. One that a dead process left counts until the
-wait would have ended, which its name says: `<until, ms>-<token>.json`.
+They are hints for users, never read by the protocol. The file of a dead process counts until its
+wait would have ended, which its name contains: `<until, ms>-<token>.json`.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Waiter:
     until_ms: int
     """When it gives up."""
     holder: str
-    """Whom it found holding the lock."""
+    """The holder when the wait became long."""
     host: str
     pid: int
 
 
 class StorageWaiting:
-    """One wait, written down on the table's storage for others to see."""
+    """The observer of one wait, which writes it to the table's storage."""
 
     def __init__(self, storage: Storage, ports: Ports, *, writer: str, wait_ms: int) -> None:
         self._storage = storage
@@ -49,7 +49,7 @@ class StorageWaiting:
         self._path = ""
 
     def began(self, completing: InstantTime | None, holder: str, waited_ms: int) -> None:
-        """See Waiting."""
+        """Write the file of the wait. A failure is logged."""
         now_ms = self._ports.clock.now_ms()
         until_ms = now_ms - waited_ms + self._wait_ms
         body = {
@@ -69,8 +69,8 @@ class StorageWaiting:
             _log.warning("waiting unseen: path=%s error=%s", self._path, error)
 
     def ended(self) -> None:
-        """See Waiting. A failure is logged: the file counts no more once the wait would
-        have ended.
+        """Delete the file of the wait. A failure is logged: the file no longer counts after the
+        wait's end.
         """
         try:
             self._storage.delete(self._path, LOCK_WAITERS.durability)
@@ -78,9 +78,7 @@ class StorageWaiting:
             _log.warning("still listed as waiting: path=%s error=%s", self._path, error)
 
     def _sweep(self, now_ms: int) -> None:
-        """Goes by file names: in a crowd all others wait still, and each look is a call to
-        storage.
-        """
+        """Delete expired files by their names, because each read is a call to storage."""
         for name in self._storage.list_names(LOCK_WAITERS.path):
             path = LOCK_WAITERS.file(name)
             if now_ms > _until_ms(self._storage, path):
@@ -88,7 +86,7 @@ class StorageWaiting:
 
 
 def _until_ms(storage: Storage, path: str) -> int:
-    """The end of the wait by the file's name, else by its content; 0 where that is damaged."""
+    """Return the end of the wait by the file's name, else by its content; 0 if that is damaged."""
     until_text, dash, _ = path.rpartition("/")[2].partition("-")
     if dash and until_text.isascii() and until_text.isdigit():
         return int(until_text)
@@ -97,7 +95,7 @@ def _until_ms(storage: Storage, path: str) -> int:
 
 
 def read_waiters(storage: Storage, now_ms: int) -> list[Waiter]:
-    """Writers that still wait as far as one can see, longest first."""
+    """Return the writers that are still waiting, longest first."""
     read = (_read(storage, file.path) for file in storage.list_files(LOCK_WAITERS.path))
     waiters = [waiter for waiter in read if waiter is not None and now_ms <= waiter.until_ms]
     return sorted(waiters, key=lambda waiter: waiter.since_ms)
@@ -107,7 +105,7 @@ def _read(storage: Storage, path: str) -> Waiter | None:
     try:
         return _decode(storage.read(path))
     except NotFound:
-        return None  # It got the lock meanwhile.
+        return None  # It has the lock by now.
 
 
 def _decode(content: bytes) -> Waiter | None:
