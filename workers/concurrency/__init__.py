@@ -1,3 +1,3 @@
-"""Who may publish what: the table lock, heartbeats, conflicts, and the transaction that runs them
-in order.
+"""The right to publish: the table lock, heartbeats, conflicts, and the transaction that uses
+them.
 """

@@ -1,4 +1,4 @@
-"""How far the clock of a lock's holder differs from this host's.
+"""The difference between the clock of a lock's holder and this host's.
 
 A holder writes the end of its lease by its own clock, at each renewal. The end minus the length of
 the lease is the time of that write, which is between this host's last two reads of the record.
@@ -22,9 +22,9 @@ _log = logging.getLogger(__name__)
 def note_skew(
     sightings: Sightings, place: str, held: LockState, lease_ms: int, now_ms: int, now_s: float
 ) -> None:
-    """Log that the clocks differ, once for each difference, and keep it in `sightings`.
+    """Log that the clocks differ, once for each difference, and store it in `sightings`.
 
-    Call before this look is noted in `sightings`.
+    Call it before the state is noted in `sightings`.
     """
     ahead_ms = held.valid_until_ms - lease_ms - now_ms
     if ahead_ms <= SKEW_MS:

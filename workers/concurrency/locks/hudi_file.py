@@ -4,8 +4,8 @@ well.
 The lease comes first, so our writers do not depend on the file: exclusion, epochs and takeover are
 the lease's, and its holder may remove a file that one of our writers left. The file keeps Hudi's
 writers out while it is held, as far as Hudi's own rules allow. Hudi checks and then opens, so it
-may overwrite ours; so there are the token, the pause, and the second check. And a Hudi client that closes
-removes any holder's file, so two *Hudi* writers may hold it at the same time.
+may overwrite ours; so there are the token, the pause, and the second check. And a Hudi client that
+closes removes any holder's file, so two *Hudi* writers may hold it at the same time.
 """
 
 from __future__ import annotations

@@ -20,23 +20,23 @@ class InProcessRecord:
 
     @property
     def place(self) -> str:
-        """See RecordStore."""
+        """The location of the record for messages."""
         return f"this process, {self._table}"
 
     def read(self) -> StoredLock | None:
-        """See RecordStore."""
+        """Return the record; None if there is none."""
         with _mutex:
             content = _records.get(self._table)
         return StoredLock(decode_lock(content, self.place), content.decode()) if content else None
 
     def create(self, state: LockState) -> bool:
-        """See RecordStore."""
+        """Create the record; True if this call created it."""
         content = state.encode()
         with _mutex:
             return _records.setdefault(self._table, content) is content
 
     def replace(self, state: LockState, tag: str) -> bool:
-        """See RecordStore."""
+        """Replace the record if it still has `tag`."""
         with _mutex:
             if _records.get(self._table) != tag.encode():
                 return False
@@ -44,4 +44,4 @@ class InProcessRecord:
             return True
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing: no connection is open."""

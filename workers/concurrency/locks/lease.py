@@ -79,7 +79,7 @@ class Lease(Protocol):
 
     @property
     def acquired_at_ms(self) -> int:
-        """When the holding began, in epoch ms by the holder's clock."""
+        """The begin of the holding, in epoch ms by the holder's clock."""
 
     @property
     def waited_ms(self) -> int:

@@ -68,7 +68,7 @@ class LockState:
 
     @property
     def lease_ms(self) -> int | None:
-        """How long a holder may stay without renewing; None for a foreign owner."""
+        """The time that a holder may stay without renewing; None for a foreign owner."""
         if (parts := self._parts) is None:
             return None
         token = (*parts[2].split(".", 2), "")[1]

@@ -1,4 +1,4 @@
-"""One holding of the table lock: renewed while its holder lives, confirmed before the holder
+"""A holding of the table lock: renewed while its holder lives, confirmed before the holder
 publishes.
 """
 

@@ -18,11 +18,11 @@ class StorageRecord:
 
     @property
     def place(self) -> str:
-        """See RecordStore."""
+        """The location of the record for messages."""
         return f"{self._storage.location}/{LOCK.path}"
 
     def read(self) -> StoredLock | None:
-        """See RecordStore."""
+        """Return the record; None if there is none. Raises MalformedTable for a damaged one."""
         try:
             tagged = self._storage.read_tagged(LOCK.path)
         except NotFound:
@@ -30,15 +30,15 @@ class StorageRecord:
         return StoredLock(decode_lock(tagged.content, self.place), tagged.tag)
 
     def create(self, state: LockState) -> bool:
-        """See RecordStore."""
+        """Create the record; True if this call created it."""
         return self._storage.put_if_absent(LOCK.path, state.encode())
 
     def replace(self, state: LockState, tag: str) -> bool:
-        """See RecordStore."""
+        """Replace the record if it still has `tag`."""
         return (
             self._storage.replace_if_match(LOCK.path, state.encode(), tag, LOCK.durability)
             is not None
         )
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing: no connection is open."""
