@@ -1,1 +1,1 @@
-"""Which record survives: one function for the batch, the logs, the base file and every read."""
+"""The merge of records: one function for the batch, the logs, the base file and every read."""

@@ -1,4 +1,4 @@
-"""Ages of versions as numbers that compare: of any type, of several columns, null lowest."""
+"""Ordering values as numbers that compare: of any type, of several columns, null lowest."""
 
 from __future__ import annotations
 
@@ -19,20 +19,22 @@ Ages: TypeAlias = np.ndarray[tuple[int], np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Winners:
-    """Per key, the version that wins among some: where it stands, or -1, and its age."""
+    """The winning version of each key among some: its position, or -1, and its ordering value."""
 
     at: Positions
     age: Ages
 
     def is_above(self, other: Winners) -> Mask:
-        """Greater than the other's; where one state holds both, it has been decided before."""
+        """Return where it is greater than the other's. If one state holds both, that was decided
+        before.
+        """
         greater = (self.age > other.age) | ((self.age == other.age) & (self.at >= other.at))
         above: Mask = (self.at >= 0) & ((other.at < 0) | greater)
         return above
 
 
 def below_earlier(codes: Positions, ages: Ages) -> Positions:
-    """Positions of the ages that are below an earlier one under the same code."""
+    """Return the positions of ordering values that are below an earlier one under the same code."""
     order = np.argsort(codes, kind="stable")
     _, ranks = np.unique(ages[order], return_inverse=True)
     heights = codes[order] * (len(ages) + 1) + ranks  # Every code begins above the last.
@@ -40,7 +42,7 @@ def below_earlier(codes: Positions, ages: Ages) -> Positions:
 
 
 def age_columns(group: ColumnGroup) -> Iterator[tuple[str, ...]]:
-    """The columns that hold ages of this group, as many of each as the ordering has."""
+    """Yield the columns with ordering values of this group, as many of each as the ordering has."""
     parts = range(len(group.ordering))
     yield group.ordering
     if has_column_ages(group):
@@ -51,7 +53,7 @@ def age_columns(group: ColumnGroup) -> Iterator[tuple[str, ...]]:
 
 
 def on_one_scale(versions: pa.Table, ages: Sequence[tuple[str, ...]]) -> list[Ages]:
-    """Numbers that compare as the ages do, among all of them."""
+    """Return numbers that compare as the ordering values do, among all of them."""
     columns = [[single(versions.column(name)) for name in names] for names in ages]
     if all(len(parts) == 1 for parts in columns):
         plain = [_plain(parts[0]) for parts in columns]
@@ -73,7 +75,7 @@ def on_one_scale(versions: pa.Table, ages: Sequence[tuple[str, ...]]) -> list[Ag
 
 
 def _plain(column: pa.Array[Any]) -> Ages | None:
-    """Numbers, dates and times as numpy has them, null lowest; None for other types."""
+    """Return numbers, dates and times as numpy has them, null lowest; None for other types."""
     kind: Any = column.type
     values: Any = column
     if pa.types.is_temporal(kind):
@@ -87,10 +89,10 @@ def _plain(column: pa.Array[Any]) -> Ages | None:
 
 
 def lowest(ages: Ages) -> Any:
-    """The least number of the ages' type: no age is below it."""
+    """Return the least number of the type of the ordering values."""
     return -np.inf if ages.dtype.kind == "f" else np.iinfo(ages.dtype).min
 
 
 def highest(ages: Ages) -> Any:
-    """The greatest number of the ages' type: no age is above it."""
+    """Return the greatest number of the type of the ordering values."""
     return np.inf if ages.dtype.kind == "f" else np.iinfo(ages.dtype).max

@@ -1,22 +1,24 @@
-"""How Apache Hudi and hudi-rs merge the versions of a key in a slice, where we do it otherwise.
+"""The merge of Apache Hudi and hudi-rs for the versions of a key in a slice, where it differs from
+ours.
 
-They fold the logs first, in the order in which they were requested, and what that leaves meets the
-base file's row. We let every version meet every other, in the order in which they were completed.
-It comes out differently in these ways (measured with hudi-rs 0.5.0 and Apache Hudi 1.2):
+They fold the logs first, in request order, and merge the result with the base file's row. Sluice
+compares every version with every other, in completion order. The results differ in these ways
+(measured with hudi-rs 0.5.0 and Apache Hudi 1.2):
 
-- A delete by key erases what stood before it. Among their logs a row that comes after it replaces
-  it, and is then compared with the base file's row, as if that had not been erased.
-  A delete with an ordering value that comes after it is lost on them, and hides no older row.
-- A null ordering value is below everything here. There it is an integer of 32 bits, 0: a delete of
-  that age erases. Beside a value of another type, be it a long, Apache Hudi's read fails.
+- A delete by key removes all older versions. Among their logs a later row replaces it, and is then
+  compared with the base file's row, as if that had not been removed. They lose a later delete with
+  an ordering value, which hides no older row.
+- A null ordering value is below every other one here. There it is 0 for a 32-bit integer: a delete
+  with this value removes the row. With a value of another type, even a long, Apache Hudi's read
+  fails.
 
-Rows of partial updates they fold two at a time in this order, and the base file's row last: of two
-the greater one's values count, and the other's where it has none. So a row that comes after a
-delete is filled up from the base file's row again, and of a row that is older than the base file's
-a newer one in the logs takes what it does not say itself. hudi-rs drops a row in a block of all
-columns that comes after a greater one, also where that one does not say a column.
+They fold rows of partial updates two at a time in this order, and the base file's row last. From
+two rows, the values of the greater one count, and the other's where it has none. So a row after a
+delete is filled from the base file's row again. A row that is older than the base file's gets
+values from a newer one in the logs. In a block of all columns, hudi-rs drops a row that comes after
+a greater one, also if that lacks a column.
 
-One ordering value only; values, no I/O.
+For one ordering value only; values, no I/O.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from workers.merge.versions import DELETE, DELETE_NOW, ROW, single
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What deciding needs of one version of a key."""
+    """The kind and the ordering value of one version of a key."""
 
     kind: int
     """ROW, DELETE or DELETE_NOW."""
@@ -46,21 +48,21 @@ class Versions:
 
     base: Version | None
     completed: Sequence[Version]
-    """Those of the logs, in the order in which they completed."""
+    """The versions of the logs, in completion order."""
     requested: Sequence[Version]
-    """The same in the order of request, with those that are stated again."""
+    """The same in request order, with republished ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartialVersion(Version):
-    """With what it says."""
+    """A version with its cells."""
 
     cells: Mapping[str, Any]
-    """A row's values by column; null says nothing."""
+    """A row's values by column; null is no value."""
 
 
 def comparable(column: pa.ChunkedArray[Any]) -> list[Any]:
-    """Ordering values; dates and times as integers, as Avro keeps them."""
+    """Return ordering values; dates and times as integers, as Avro has them."""
     values: Any = single(column)
     if pa.types.is_date32(values.type):
         values = values.cast(pa.int32())
@@ -70,13 +72,13 @@ def comparable(column: pa.ChunkedArray[Any]) -> list[Any]:
 
 
 def takes_null_for_zero(ordering: pa.DataType) -> bool:
-    """Whether Apache Hudi compares values of this type with its default for null."""
+    """Check if Apache Hudi compares values of this type with its default for null."""
     return pa.types.is_int32(ordering) or pa.types.is_date32(ordering)
 
 
 def is_read_otherwise(versions: Versions, *, null_is_zero: bool) -> bool:
-    """Whether one of them shows another row than we do, or cannot read it. Rows of one ordering
-    value are one row here: which of them comes last is settled by stating one again.
+    """Check if one of them reads another row than Sluice, or fails to read it. Rows of one ordering
+    value are one row here: a republished row decides which of them is last.
     """
     try:
         theirs = _theirs(versions, null_is_zero=null_is_zero)
@@ -90,7 +92,7 @@ class NotCompared(Exception):
 
 
 def _ours(versions: Versions) -> Version | None:
-    """None for no row."""
+    """Return Sluice's row; None for no row."""
     logs = versions.completed
     erased = max((at for at, version in enumerate(logs) if version.kind == DELETE_NOW), default=-1)
     rivals = list(logs[erased + 1 :])
@@ -106,7 +108,7 @@ def _ours(versions: Versions) -> Version | None:
 
 
 def _theirs(versions: Versions, *, null_is_zero: bool) -> Version | None:
-    """None for no row. Raises NotCompared."""
+    """Return their row; None for no row. Raises NotComparable."""
     winner: Version | None = None
     for version in versions.requested:
         if winner is not None and _is_lost_on(winner, version, null_is_zero):
@@ -131,8 +133,8 @@ def _theirs(versions: Versions, *, null_is_zero: bool) -> Version | None:
 def folded_as_others(
     base: PartialVersion | None, requested: Sequence[PartialVersion], *, null_is_zero: bool
 ) -> PartialVersion | None:
-    """The row that they show of a key with partial updates; None for no row. `requested` are the
-    versions of the logs, in the order of request. Raises NotCompared.
+    """Return their row of a key with partial updates; None for no row. `requested` are the versions
+    of the logs, in request order. Raises NotComparable.
     """
     folded: PartialVersion | None = None
     for version in requested:
@@ -150,8 +152,8 @@ def without_dropped(
     requested: Sequence[PartialVersion], names: Collection[str], *, null_is_zero: bool
 ) -> list[PartialVersion]:
     """Return the versions without the rows that hudi-rs drops if their blocks have all columns of
-    the table, `names`: those that say every column and come behind a greater one. Raises
-    NotCompared.
+    the table, `names`: those with a value in every column that come after a greater one. Raises
+    NotComparable.
     """
     remaining: list[PartialVersion] = []
     greatest: PartialVersion | None = None
@@ -187,7 +189,9 @@ def _folded(older: PartialVersion, newer: PartialVersion, null_is_zero: bool) ->
 
 
 def _is_lost_on(older: Version, newer: Version, null_is_zero: bool) -> bool:
-    """Whether a delete with an ordering value meets one by key: that stays, and has none."""
+    """Check if a delete with an ordering value comes after a delete by key, which stays and has
+    none.
+    """
     is_by_key = _erases(older, null_is_zero)
     return is_by_key and newer.kind == DELETE and not _erases(newer, null_is_zero)
 

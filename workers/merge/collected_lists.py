@@ -1,10 +1,10 @@
-"""Lists of the n greatest, merged: the aggregate `collect_topn`.
+"""Top-N lists, merged: the aggregate `collect_topn`.
 
-Where a table has slack, a list remembers more than it shows, in a hidden column beside it: first
-the retractions (elements whose score is null) of what older states say, then its elements, those of
-the slack among them, the greatest first. One of these may be marked as cut: the greatest that ever
-had to go. No cut could change what stands before the mark; behind it something may be missing. The
-hidden cell is null where the list tells all that there is to remember.
+If a table has slack, a list has more elements than it shows, in a hidden column: first the
+retractions (elements whose score is null) of older states, then its elements with those of the
+slack, the greatest first. One of these may be marked as cut: the greatest that ever had to be
+removed. No cut could change the elements before the mark; after it something may be missing. The
+hidden cell is null if the list is complete.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _GREATEST_FIRST: Final = (("0", "descending"), ("place", "ascending"))
 
 
 def list_memory(column: str) -> str:
-    """The hidden column beside a list."""
+    """Return the name of the hidden column of a list."""
     return f"_ms_list_{column}"
 
 
 def memory_type(lists: Any) -> pa.DataType:
-    """The type of the hidden column beside a list of this type."""
+    """Return the type of the hidden column of a list of this type."""
     fields = [pa.field(IS_CUT, pa.bool_()), pa.field(ELEMENT, lists.value_type)]
     return pa.list_(pa.struct(fields))
 
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """Lists of one column, each with what is remembered beside it."""
+    """The lists of one column, each with its hidden elements."""
 
     shown: pa.Array[Any]
     memory: pa.Array[Any] | None = None
@@ -47,29 +47,29 @@ class Lists:
 
     @classmethod
     def of(cls, states: pa.Table, column: str, at: Positions) -> Lists:
-        """The lists of the rows at these positions."""
+        """Take the lists of the rows at these positions."""
         places = [states.schema.get_field_index(name) for name in (column, list_memory(column))]
         return cls(*(single(states.column(n)).take(taken(at)) for n in places if n >= 0))
 
     def columns(self, column: str) -> dict[str, pa.Array[Any]]:
-        """By column: the lists and, with slack, what the hidden column beside them remembers."""
+        """Return the columns: the lists and, with slack, the hidden column."""
         beside = {} if self.memory is None else {list_memory(column): self.memory}
         return {column: self.shown, **beside}
 
 
 def own_lists(lists: pa.Array[Any], aggregate: ColumnAggregate) -> Lists:
-    """Every list that a writer gave by itself, as `merged_lists` leaves it."""
+    """Sort each list of a writer as `merge_lists` leaves it."""
     return merged_lists(Lists(lists), np.arange(len(lists)), len(lists), aggregate)
 
 
 def merged_lists(lists: Lists, codes: Positions, count: int, aggregate: ColumnAggregate) -> Lists:
-    """Per code below `count` the elements with the greatest first field; null where no list came.
-    `lists` stand in the order in which they became visible.
+    """Return, per code below `count`, the elements with the greatest first field; null for a code
+    without a list. `lists` come in the order in which they became visible.
 
-    What an element tells besides its first field is what it is of: that is listed once, with the
-    greatest first field that it had. Of equal ones the earlier stands first. Null is below
-    everything, and a null element is none. With slack, an element whose first field is null takes
-    out what came of its kind before it.
+    The fields of an element after its first are its identity: that is listed once, with the
+    greatest first field that it had. With equal first fields, the earlier element comes first. Null
+    is the lowest first field, and null elements are omitted. With slack, an element with a null
+    first field is a retraction: it removes its identity from older lists.
     """
     elements, parents, is_cut = _elements(lists)
     fields = [str(n) for n in range(elements.type.num_fields)]
@@ -109,7 +109,7 @@ def merged_lists(lists: Lists, codes: Positions, count: int, aggregate: ColumnAg
 def own_memories(
     states: pa.Table, groups: Sequence[ColumnGroup]
 ) -> Mapping[str, tuple[pa.Array[Any], ColumnAggregate]]:
-    """What is remembered beside each list of `states`, by the list's column."""
+    """Return the hidden column of each list of `states`, by the list's column."""
     all_names = set(states.column_names)
     return {
         column: (single(states.column(list_memory(column))), aggregate)
@@ -120,7 +120,7 @@ def own_memories(
 
 
 def without_retractions(states: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table:
-    """The states without their retractions, for use where no older state is left."""
+    """Return the states without their retractions, for use where no older state is left."""
     memories: dict[str, Any] = {}
     for column, (memory, _) in own_memories(states, groups).items():
         if memory.null_count == len(memory):
@@ -135,7 +135,9 @@ def without_retractions(states: pa.Table, groups: Sequence[ColumnGroup]) -> pa.T
 
 
 def is_inexact(memory: pa.Array[Any], aggregate: ColumnAggregate) -> Mask:
-    """Which lists show what follows a cut, or lack it: something may be missing there."""
+    """Return which lists show elements after a cut, or lack them: something may be missing
+    there.
+    """
     values, owners = _flattened(memory, _is_valid(memory))
     place = _before(owners, ~_is_retraction(values))
     is_cut = np.asarray(pc.struct_field(values, IS_CUT).to_numpy(zero_copy_only=False), np.bool_)
@@ -145,14 +147,14 @@ def is_inexact(memory: pa.Array[Any], aggregate: ColumnAggregate) -> Mask:
 
 
 def has_retractions(memory: pa.Array[Any]) -> bool:
-    """Whether any list takes something out of older ones."""
+    """Check if any list removes elements of older ones."""
     values, _ = _flattened(memory, _is_valid(memory))
     return bool(_is_retraction(values).any())
 
 
 def _elements(lists: Lists) -> tuple[Any, Positions, Mask]:
-    """The elements of all lists in their order, without nulls; the position of each one's list; and
-    which are marked as cut.
+    """Return the elements of all lists in their order, without nulls; the position of the list of
+    each; and which are marked as cut.
     """
     remembers: Mask = np.zeros(len(lists.shown), dtype=np.bool_)
     if lists.memory is not None:
@@ -173,7 +175,7 @@ def _elements(lists: Lists) -> tuple[Any, Positions, Mask]:
 
 
 def _retracted(rows: pa.Table, same: Sequence[str], *, is_heard: bool) -> tuple[pa.Table, pa.Table]:
-    """The last retraction of each thing, and what no later one took out."""
+    """Return the last retraction of each thing, and the elements that no later one removed."""
     if not is_heard:
         return rows.slice(0, 0), rows
     rows = _sorted(rows, [*((name, "ascending") for name in same), ("place", "ascending")])
@@ -191,8 +193,8 @@ def _greatest_of_each(rows: pa.Table, same: Sequence[str]) -> pa.Table:
 
 
 def _cut(listed: pa.Table, size: int) -> tuple[pa.Table, Positions]:
-    """The first `kept` of each owner, and its first mark: one of its own, or where it is cut now.
-    And how many unmarked ones come before each.
+    """Return the first `size` of each owner, and its first mark: one of its own, or where it is cut
+    now. Return also how many unmarked ones come before each.
     """
     owners, is_cut = _owners(listed), _flags(listed)
     place = _before(owners, ~is_cut)
@@ -206,7 +208,7 @@ def _cut(listed: pa.Table, size: int) -> tuple[pa.Table, Positions]:
 def _remembered(
     lists: pa.Array[Any], held: Any, owners: Positions, remembers: Mask
 ) -> pa.Array[Any]:
-    """What is held for the lists that the mask names; null where a list shows as much."""
+    """Build the hidden column of the lists in the mask; null for a list that shows all elements."""
     sizes = pc.fill_null(cast("Any", pc.list_value_length(lists)), 0).to_numpy()
     says_all: Mask = ~remembers | (np.bincount(owners, minlength=len(lists)) == sizes)
     stays = ~says_all[owners]
@@ -223,7 +225,7 @@ def _as_lists(values: Any, owners: Positions, missing: Mask, kind: pa.DataType) 
 
 
 def _flattened(lists: Any, mask: Mask) -> tuple[Any, Positions]:
-    """The values of the lists that the mask names, and the position of each one's list."""
+    """Return the values of the lists in the mask, and the position of the list of each."""
     at = np.flatnonzero(mask)
     some = lists.take(taken(at))
     return some.flatten(), at[np.asarray(pc.list_parent_indices(some))]
@@ -234,7 +236,9 @@ def _is_retraction(held: Any) -> Mask:
 
 
 def _before(owners: Positions, mask: Mask) -> Positions:
-    """How many of those in the mask stand before each, among its owner's, which are together."""
+    """Return how many of the mask come before each, among those of its owner, which are
+    adjacent.
+    """
     counts: Positions = np.cumsum(mask) - mask
     starts = np.flatnonzero(np.append(True, np.diff(owners) != 0)) if len(owners) else owners
     before: Positions = counts - np.repeat(counts[starts], np.diff(np.append(starts, len(owners))))
@@ -258,7 +262,7 @@ def _sorted(rows: pa.Table, keys: Any) -> pa.Table:
 
 
 def _differs(sorted_rows: pa.Table) -> Mask:
-    """Which rows differ from the row before."""
+    """Return which rows differ from the row before."""
     changed = np.ones(sorted_rows.num_rows, dtype=np.bool_)
     if sorted_rows.num_rows < 2:
         return changed

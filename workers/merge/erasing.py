@@ -1,7 +1,8 @@
-"""What a delete by key leaves of a state: the deletes by age that it holds, and nothing else.
+"""The rest of a state after a delete by key: its deletes with an ordering value, and nothing else.
 
-A delete by key has no age, so nothing is remembered of what was alive, and a later row begins
-afresh. But what a delete by age took away stays away: that delete is older than nothing that comes.
+A delete by key has no ordering value, so nothing is stored of the live row, and a later row starts
+from nothing. But a row that was deleted by ordering value stays deleted: that delete is not older
+than a later row.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from workers.options.column_groups import ColumnGroup
 
 
 def tombstones(states: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table:
-    """What stays of `states`, one per key, when their keys are deleted; keys of which nothing stays
-    are left out.
+    """Return what remains of `states`, one per key, when their keys are deleted. Keys of which
+    nothing remains are omitted.
     """
     names = set(states.column_names)
     deleted = bits(states, GONE)
@@ -74,7 +75,7 @@ def _is_any_valid(states: pa.Table, names: Sequence[str]) -> Mask:
 
 
 def _replaced(states: pa.Table, cells: dict[str, Any]) -> pa.Table:
-    """With these columns where there are such; None stands for nulls."""
+    """Set these columns where they exist; None stands for nulls."""
     columns = []
     for field in states.schema:
         column = cells[field.name] if field.name in cells else states.column(field.name)

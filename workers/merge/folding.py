@@ -1,4 +1,4 @@
-"""Several versions of one key made into one row, for all keys at once."""
+"""The fold of several versions of one key into one row, for all keys together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workers.merge.versions import ABSENT, DELETED, DELETED_FIELD, Mask, Positio
 def folded(
     versions: pa.Table, order: Positions, starts: Positions, ends: Positions, rule: MergeRule
 ) -> pa.Table:
-    """One row for each run of `order` from a start to its end, both inclusive."""
+    """Return one row for each run of `order` from a start to its end, both inclusive."""
     if rule.merger is not None:
         return _folded_by(rule.merger, versions, order, starts, ends)
     names = versions.column_names
@@ -59,16 +59,16 @@ def _folded_column(
 
 
 def _latest(says: Mask, order: Positions, ends: Positions) -> Positions:
-    """Per end, the place in `order` of the last version up to it that says something; -1 without
-    one.
+    """Return, for each end, the place in `order` of the last version up to it with a value; -1
+    without one.
     """
     at: Positions = np.maximum.accumulate(np.where(says[order], np.arange(len(order)), -1))
     return at[ends]
 
 
 def _says(versions: pa.Table, name: str, silent: Collection[str]) -> Mask:
-    """Which versions say something about a column, be it null. `silent` names the columns that some
-    version has no value of.
+    """Return which versions have a value of the column, null included. `silent` names the columns
+    that some version lacks.
     """
     if name not in silent:
         return np.ones(versions.num_rows, dtype=np.bool_)
@@ -79,7 +79,9 @@ def _says(versions: pa.Table, name: str, silent: Collection[str]) -> Mask:
 def _folded_by(
     merger: Merger, versions: pa.Table, order: Positions, starts: Positions, ends: Positions
 ) -> pa.Table:
-    """The n-th versions of all keys at once, so that a key with many does not slow the others."""
+    """Merge the n-th versions of all keys together, so that a key with many does not slow the
+    others.
+    """
     names = [name for name in versions.column_names if name != DELETED]
     rows = versions.select(names)
     done, places = [], []
@@ -100,7 +102,7 @@ def _folded_by(
 
 
 def _merged_pairs(merger: Merger, older: pa.Table, newer: pa.Table) -> pa.Table:
-    """Raises InvalidInput when the merger gives back something else than one row per pair."""
+    """Call the merger. Raises InvalidInput if it does not return one row per pair."""
     merged = merger(older, newer)
     if not isinstance(merged, pa.Table) or merged.schema.names != newer.schema.names:
         raise InvalidInput("merger changed the columns", expected=newer.schema.names)

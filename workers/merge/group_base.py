@@ -1,7 +1,7 @@
 """Later states merged into the rows of a base file in place.
 
-The rows keep their order, and a column's cells move only where another version wins: what no log
-speaks of is passed on as it is.
+The rows keep their order, and a column's cells move only where another version wins. Columns
+without a change in the logs are passed on as they are.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _NOWHERE = -1
 def merge_states_into(
     base: pa.Table, newer: pa.Table, rule: GroupRule, facts: MergeFacts | None = None
 ) -> pa.Table:
-    """`base` (one state per key) with later states merged in; new keys come last. Dead keys stay,
-    as states.
+    """Merge later states into `base` (one state per key); new keys come last. Dead keys stay, as
+    states.
     """
     return pa.concat_tables(merge_states_into_parts([base], newer, rule, facts))
 
@@ -49,7 +49,7 @@ def merge_states_into_parts(
     rule: GroupRule,
     facts: MergeFacts | None = None,
 ) -> Iterator[pa.Table]:
-    """As `merge_states_into` on all of `bases`, at least one, which share no key."""
+    """Merge as `merge_states_into` into all of `bases`, at least one, which share no key."""
     keys = Keys.of(newer)
     found = np.zeros(len(keys.distinct), dtype=np.bool_)
     erases = bool((kinds(newer) != ROW).any())
@@ -83,8 +83,8 @@ def _merged_apart(
     rule: GroupRule,
     facts: MergeFacts | None,
 ) -> pa.Table:
-    """The rows that no version of `newer` belongs to, then those that one does: a delete of
-    whatever stood there may leave nothing of a key.
+    """Return the rows without a version in `newer`, then those with one: a delete may leave nothing
+    of a key.
     """
     touched = np.zeros(base.num_rows, dtype=np.bool_)
     touched[rows] = True
@@ -106,8 +106,8 @@ class _Later:
         self._names = frozenset(self.newer.column_names)
 
     def merged_into(self, base: pa.Table, rows: Positions, at: Positions) -> pa.Table:
-        """`rows` are those of `base` that some later version belongs to; `at` gives for each later
-        version its row of `base`, or -1.
+        """Merge into the base. `rows` are those of `base` with some later version; `at` has for
+        each later version its row of `base`, or -1.
         """
         groups = self.rule.groups({*base.column_names, *self._names})
         mine = np.flatnonzero(at >= 0)
@@ -125,7 +125,7 @@ class _Later:
     def _versions(
         self, base: pa.Table, rows: Positions, mine: Positions, groups: Sequence[ColumnGroup]
     ) -> pa.Table:
-        """The columns that decide, of the touched rows and of what touches them."""
+        """Return the columns that decide, of the affected rows and of their later versions."""
         names_keys = self.facts is not None or bool(summed(groups))
         looked_at = (RECORD_KEY,) if names_keys else ()
         decide = deciding_names((*base.column_names, *self._names), groups)
@@ -144,7 +144,7 @@ class _Later:
         return pa.table([self._later(name) for name in names], schema=pa.schema(fields))
 
     def _later(self, name: str) -> pa.Array[Any]:
-        """A column as one piece, which is made once for all parts of the base."""
+        """Return a column in one piece, which is built once for all parts of the base."""
         if name not in self._columns:
             self._columns[name] = single(self.newer.column(name))
         return self._columns[name]
@@ -164,7 +164,7 @@ class _Later:
         return _replaced(column, move.target, cells)
 
     def _is_empty(self, column: pa.ChunkedArray[Any], name: str) -> bool:
-        """Nobody says anything, as with meta columns that nobody asked for."""
+        """Check if no version has a value, as with meta columns that were not requested."""
         is_null = column.null_count == len(column)
         if not is_null or name not in self._names:
             return is_null
@@ -189,11 +189,11 @@ class _Target:
 class _Move:
     target: _Target
     source: pa.Array[Any]
-    """Where the cells stand among the later versions; null for a cell that becomes null."""
+    """The positions of the cells among the later versions; null for a cell that becomes null."""
 
 
 class _Moves:
-    """Which cells of a base move; made once for all columns that move alike."""
+    """The moves of a base's cells, computed once for all columns that move alike."""
 
     def __init__(self, count: int, rows: Positions, mine: Positions) -> None:
         self._count = count
@@ -203,7 +203,9 @@ class _Moves:
         self.touched = _Target.of(rows, count)
 
     def of(self, at: Positions) -> _Move:
-        """`at` gives for each touched row which of all versions, these rows first, it holds."""
+        """Return the move. `at` has for each affected row its version among all, these rows
+        first.
+        """
         if id(at) not in self._made:  # Held with its answer, so no other gets the same id.
             moves = np.flatnonzero(at != np.arange(len(self._rows)))
             source = at[moves]
@@ -215,7 +217,7 @@ class _Moves:
 
 
 def _replaced(column: pa.ChunkedArray[Any], target: _Target, cells: pa.Array[Any]) -> Any:
-    """The column with `cells` at these rows."""
+    """Return the column with `cells` at these rows."""
     former: Any = single(column)
     if pa.types.is_nested(former.type):  # Arrow puts no lists and structs in place.
         at = np.arange(len(former))
@@ -223,7 +225,7 @@ def _replaced(column: pa.ChunkedArray[Any], target: _Target, cells: pa.Array[Any
         return pa.concat_arrays([former, cells]).take(taken(at))
     is_number = pa.types.is_integer(former.type) or pa.types.is_floating(former.type)
     if is_number and not former.null_count and not cells.null_count:
-        numbers = former.to_numpy().copy()  # Half the time of Arrow's way, which looks at each row.
+        numbers = former.to_numpy().copy()  # Half the time of Arrow's way, which reads each row.
         numbers[target.at] = cells.to_numpy()
         return pa.array(numbers, former.type)
     return pc.replace_with_mask(former, target.mask, cells)

@@ -1,7 +1,7 @@
 """States on their way into and out of a base file.
 
-The rows of a base file are those that are there; what is remembered of keys that are deleted
-altogether travels in the file's footer, where no other reader takes it for rows (MS6).
+The rows of a base file are the live ones. The tombstones of deleted keys are in the file's footer,
+where no other reader takes them for rows (MS6).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MINUTE_MS = 60_000
 
 
 class StatesOfFile:
-    """Splits states into the rows of a base file and what its footer remembers."""
+    """Splits states into the rows of a base file and the tombstones of its footer."""
 
     def __init__(self, rule: GroupRule, instant: InstantTime) -> None:
         self._rule = rule
@@ -39,12 +39,12 @@ class StatesOfFile:
         forgotten = parse_instant(instant) - rule.tombstone_minutes * _MINUTE_MS
         self._forgotten = format_instant(max(0, forgotten))
         self.count = 0
-        """Of the keys that the footer remembers."""
+        """The number of keys in the footer."""
         self._tombstones: Counter[str] = Counter()
 
     def rows(self, states: pa.Table) -> pa.Table:
-        """The live rows among `states`, with the defaults of groups that they lack. Dead keys
-        younger than the table's tombstone time are kept for `footer`, older ones are forgotten.
+        """Return the live rows among `states`, with the defaults of groups that they lack. Dead
+        keys younger than the table's tombstone time are kept for `footer`, older ones are dropped.
         """
         states = without_retractions(states, self._rule.groups(states.column_names))
         alive = is_alive(states)
@@ -66,12 +66,12 @@ class StatesOfFile:
                 self._tombstones[group.name] += int(np.count_nonzero(has_bit(deleted, number)))
 
     def by_group(self) -> FactsByGroup:
-        """How many deletes of each group the file keeps, of rows that are there or not."""
+        """Return how many deletes of each group the file has, of rows that exist or not."""
         return known_facts({name: {"tombstones": n} for name, n in self._tombstones.items()})
 
     def footer(self) -> dict[str, str]:
-        """The footer entry that `remembered` reads; none when no dead key is kept. Call it after
-        all `rows`.
+        """Return the footer entry that `read_tombstones` reads; empty without dead keys. Call it
+        after all `rows`.
         """
         if not self.count:
             return {}
@@ -87,7 +87,7 @@ def _encoded(dead: pa.Table) -> str:
 
 
 def remembered(footer_text: str, *, path: str) -> pa.Table:
-    """The dead keys that a base file's footer remembers. Raises MalformedTable."""
+    """Read the dead keys from a base file's footer. Raises MalformedTable."""
     try:
         content = base64.b64decode(footer_text, validate=True)
         return arrow_stream(content).read_all()
@@ -96,8 +96,8 @@ def remembered(footer_text: str, *, path: str) -> pa.Table:
 
 
 def finished(states: pa.Table, rule: GroupRule, *, shows_unmatched: bool = False) -> pa.Table:
-    """The rows that a reader sees, without what is hidden: those alive, and with all groups that
-    the table's join asks for.
+    """Return the rows that a reader sees, without hidden columns: live rows with all groups that
+    the table's join requires.
     """
     seen = is_alive(states)
     if not shows_unmatched:
@@ -107,7 +107,7 @@ def finished(states: pa.Table, rule: GroupRule, *, shows_unmatched: bool = False
 
 
 def is_matched(states: pa.Table, rule: GroupRule) -> Mask:
-    """Which rows have every group that the join asks for, undeleted."""
+    """Return which rows have every group that the join requires, undeleted."""
     required = wanted_bits(rule, states.column_names)
     present = bits(states, SET) & ~bits(states, GONE)
     matched: Mask = (present & required) == required
@@ -115,13 +115,13 @@ def is_matched(states: pa.Table, rule: GroupRule) -> Mask:
 
 
 def wanted_bits(rule: GroupRule, columns: Collection[str]) -> int:
-    """The bits of the groups that the join asks for."""
+    """Return the bits of the groups that the join requires."""
     groups = enumerate(rule.groups(columns))
     return sum(1 << number for number, group in groups if group.name in rule.required)
 
 
 def with_defaults(states: pa.Table, rule: GroupRule) -> pa.Table:
-    """Cells of groups that were never written hold their column's default."""
+    """Fill cells of groups that were never written with their column's default."""
     columns: dict[str, Any] = {}
     for number, group in enumerate(rule.groups(states.column_names)):
         if not group.defaults:

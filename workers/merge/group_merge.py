@@ -1,10 +1,11 @@
-"""The merge of rows with column groups: each group by its own age, for all keys at once.
+"""The merge of rows with column groups: each group by its own ordering, for all keys together.
 
-Input and answer are states (`group_state`), in the order in which they became visible. Per key and
-group the version with the greatest (age, visibility) replaces the group as a whole; columns with an
-age of their own, aggregates and deletes are folded beside it. The merge is associative, and but for
-versions of one age it is commutative: batches, log files, compactions and replays may cut and order
-the versions of a key in any way (requirements 5.2 and 5.3, MS1 to MS8).
+Input and result are states (`group_state`), in the order in which they became visible. Per key and
+group the version with the greatest (ordering value, visibility) replaces the group as a whole.
+Columns with an ordering of their own, aggregates and deletes are folded separately. The merge is
+associative, and except for versions of one ordering value it is commutative: batches, log files,
+compactions and replays may cut and order the versions of a key in any way (requirements 5.2 and
+5.3, MS1 to MS8).
 """
 
 from __future__ import annotations
@@ -67,12 +68,12 @@ _NOBODY = -1
 def merge_groups(
     versions: pa.Table, groups: Sequence[ColumnGroup], facts: MergeFacts | None = None
 ) -> pa.Table:
-    """One state per key, in the order of first appearance; keys that nothing is left of are left
-    out, those that are deleted are states that say so.
+    """Return one state per key, in the order of first appearance. Keys of which nothing is left are
+    omitted, deleted ones are states with the delete.
 
-    `versions` may carry `DELETED`, where DELETE_NOW and MOVED_AWAY count, and columns of `ABSENT`,
-    which the answer has too. No state says what was erased before these: with one among them,
-    `versions` are to hold all that its key had.
+    `versions` may have `DELETED`, where DELETE_NOW and MOVED_AWAY count, and columns of `ABSENT`,
+    which the result has too. No state records what was deleted before these: with a delete by key
+    among them, `versions` must contain all versions of its key.
     """
     versions = after_erasing(versions, groups)
     keys = Keys.of(versions)
@@ -83,20 +84,24 @@ def merge_groups(
 
 
 def fresh_states(rows: pa.Table, rule: GroupRule) -> pa.Table:
-    """What a batch says, one state per key. `rows` are as a writer gave them, with their keys."""
+    """Return the states of a batch, one per key. `rows` are as a writer gave them, with their
+    keys.
+    """
     groups = rule.groups(rows.column_names)
     return merge_groups(as_states(rows, groups, rows.column_names), groups)
 
 
 def merged_states(versions: pa.Table, rule: GroupRule, facts: MergeFacts | None = None) -> pa.Table:
-    """What these versions make of their keys, nothing standing before them."""
+    """Merge these versions of their keys, without older ones."""
     merged = merge_groups(versions, rule.groups(versions.column_names), facts)
     absent = [name for name in merged.column_names if name.startswith(ABSENT)]
     return merged.drop_columns(absent) if absent else merged
 
 
 def after_erasing(versions: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table:
-    """What deletes by key left of `versions`, and what came after them, without `DELETED`."""
+    """Return what deletes by key leave of `versions`, and what came after them, without
+    `DELETED`.
+    """
     if DELETED not in versions.column_names:
         return versions
     # What is erased is not summed: it may be beyond what a column holds.
@@ -118,7 +123,7 @@ def after_erasing(versions: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Per key where its cells come from: positions of versions, -1 for null."""
+    """The source of the cells of each key: positions of versions, -1 for null."""
 
     cells: Mapping[str, Positions]
     made: Mapping[str, Any]
@@ -128,10 +133,10 @@ class Decided:
 
 
 class GroupMerge:
-    """`codes` number the key of each of `versions`, from 0 to below `count`.
+    """The merge of versions whose keys have `codes`, from 0 to below `count`.
 
-    Only the columns of `deciding_names` are looked at, and the record key where `facts` are
-    counted. If `versions` has no more, `names` are the columns that there are.
+    It reads only the columns of `deciding_names`, and the record key if `facts` are counted. If
+    `versions` has no other columns, `names` are all columns that exist.
     """
 
     def __init__(
@@ -148,8 +153,12 @@ class GroupMerge:
         self._codes = codes
         self._count = count
         names = set(versions.column_names if names is None else names)
-        self._groups = tuple(  # Bits keep their places: of a group that nobody wrote, none is set.
-            (number, group) for number, group in enumerate(groups) if set(group.ordering) <= names
+        self._groups = (
+            tuple(  # Bits keep their places: no bit is set for a group that was not written.
+                (number, group)
+                for number, group in enumerate(groups)
+                if set(group.ordering) <= names
+            )
         )
         self._facts = facts
         self._set = bits(versions, SET)
@@ -161,7 +170,7 @@ class GroupMerge:
         self._made: dict[str, Any] = {}
 
     def decided(self) -> Decided:
-        """The merge itself; call it once. Raises SumOverflow."""
+        """Merge, once. Raises SumOverflow."""
         is_set = np.zeros(self._count, np.int64)
         deleted_bits = np.zeros(self._count, np.int64)
         erased = np.zeros(self._count, np.int64)
@@ -200,7 +209,7 @@ class GroupMerge:
         at: Positions,
         row_delete: Winners,
     ) -> Positions:
-        """The latest version, by position, that a column with an age of its own comes from."""
+        """Return the latest version, by position, of the columns with an ordering of their own."""
         latest = np.full(self._count, _NOBODY)
         delete = self._group_delete(group, number)
         for column in group.columns:
@@ -239,7 +248,7 @@ class GroupMerge:
         return latest
 
     def _take(self, name: str, at: Positions) -> None:
-        """A column's cells from these versions."""
+        """Take a column's cells from these versions."""
         if name in self._names:
             self._cells[name] = at
 
@@ -250,7 +259,9 @@ class GroupMerge:
         return self._greatest(self._ages((ROW_GONE,)), is_valid)
 
     def _group_delete(self, group: ColumnGroup, number: int) -> Winners:
-        """The greatest delete of a group whose columns have ages, or come in order of commits."""
+        """Return the greatest delete of a group whose columns have ordering values, or follow
+        commit order.
+        """
         if has_column_ages(group):
             names = [group_delete(group.name, n) for n in range(len(group.ordering))]
             is_valid = self._is_any_valid(names)
@@ -301,14 +312,15 @@ class GroupMerge:
         return folded.cast(values.type)
 
     def _last_said(self, column: str, written: Mask) -> Positions:
-        """The last version, by position, that an aggregate counts."""
+        """Return the last version, by position, that an aggregate counts."""
         is_valid = written & np.asarray(single(self._versions.column(column)).is_valid())
         return self._greatest(self._ages(()), is_valid).at
 
     def _ages(self, names: Sequence[str]) -> Ages:
-        """Per version a number that compares as these columns do, left to right, null lowest.
+        """Return, for each version, a number that compares as these columns do, left to right, null
+        lowest.
 
-        All columns of one group's ordering, and those that hold such ages, are put on one scale.
+        All columns of one group's ordering, and those with such ordering values, are on one scale.
         """
         if not names:
             return np.zeros(len(self._codes), np.int64)
@@ -343,7 +355,7 @@ class GroupMerge:
         return Winners(at, best)
 
     def _smallest(self, ages: Ages, mask: Mask) -> Winners:
-        """The first of those with the smallest age."""
+        """Return the first of those with the smallest ordering value."""
         best = np.full(self._count, highest(ages), dtype=ages.dtype)
         positions = np.flatnonzero(mask)
         codes, mine = self._codes[positions], ages[positions]
@@ -375,7 +387,7 @@ class GroupMerge:
 
 
 def _assembled(versions: pa.Table, decided: Decided) -> pa.Table:
-    """One row per key from the cells of its versions."""
+    """Build one row per key from the cells of its versions."""
     columns = [
         decided.made[name]
         if name in decided.made
@@ -386,7 +398,7 @@ def _assembled(versions: pa.Table, decided: Decided) -> pa.Table:
 
 
 def deciding_names(names: Iterable[str], groups: Sequence[ColumnGroup]) -> set[str]:
-    """Return those of `names` that a merge looks into, and does not only move the cells of."""
+    """Return those of `names` whose values a merge reads, not only moves."""
     deciding = {name for group in groups for name in group.ordering}
     for group in groups:
         keeps = not group.is_ordered

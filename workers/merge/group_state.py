@@ -1,21 +1,21 @@
-"""What a row of a table with column groups carries beside its columns, so that merging loses
-nothing.
+"""The hidden columns of a row in a table with column groups, so that merging loses nothing.
 
 A *state* is a row with these hidden columns, in a batch, a log block or a base file alike:
 
 - `_ms_set`: one bit per group; whether any version of it was seen, a delete included.
 - `_ms_deleted`: one bit per group; whether its greatest version is a delete.
-- `_ms_v<i>_<column>`: the age of a column that may differ from its group's.
-- `_ms_d<i>_<group>`: the age of the greatest delete of a group whose columns have ages.
-- `_ms_row_deleted`: up to which age all groups are deleted.
-- `_ms_erased`: one bit per group whose columns have no ages and are said one by one; whether a
-  delete stands below what the state says, so that what older states say of the group is gone.
-- `_ms_list_<column>`: what a list of the n greatest remembers beyond what it shows, where the table
-  has slack (`workers.merge.collected_lists`).
+- `_ms_v<i>_<column>`: the ordering value of a column that may differ from its group's.
+- `_ms_d<i>_<group>`: the ordering value of the greatest delete of a group whose columns have
+  ordering values.
+- `_ms_row_deleted`: up to which ordering value all groups are deleted.
+- `_ms_erased`: one bit per group whose columns have no ordering values and are written separately;
+  whether a delete is below the state, so that the group's values in older states are deleted.
+- `_ms_list_<column>`: the elements of a top-N list that it does not show, if the table has slack
+  (`workers.merge.top_n_lists`).
 
-They are columns of the files, not of the table's schema: other readers pass over them. A column
-without ages that a version does not say is told by a boolean column `ABSENT` + its name, beside a
-log block and in memory only: in a base file, below which nothing stands, null says as much.
+They are columns of the files, not of the table's schema: other readers ignore them. A column
+without ordering values that a version lacks is marked by a boolean column `ABSENT` + its name, in a
+log block and in memory only. In a base file, below which there is nothing, null is enough.
 """
 
 from __future__ import annotations
@@ -41,19 +41,25 @@ BIT_FIELDS = (pa.field(SET, pa.int64()), pa.field(GONE, pa.int64()))
 
 
 def column_version(column: str, part: int) -> str:
-    """The hidden column of a column's age, by the number of the ordering column, from 0."""
+    """Return the hidden column of a column's ordering value, by the number of the ordering column,
+    from 0.
+    """
     return f"_ms_v{part}_{column}"
 
 
 def group_delete(group: str, part: int) -> str:
-    """The hidden column of the age of a group's greatest delete, numbered likewise."""
+    """Return the hidden column of the ordering value of a group's greatest delete, numbered
+    likewise.
+    """
     return f"{_GROUP_DELETE}{part}_{group}"
 
 
 def hidden_fields(
     groups: Sequence[ColumnGroup], schema: pa.Schema, columns: Collection[str] | None = None
 ) -> list[pa.Field[Any]]:
-    """Those that a state with these `columns` has (None: all of `schema`), in their order."""
+    """Return the hidden fields of a state with these `columns` (None: all of `schema`), in their
+    order.
+    """
     all_names = set(schema.names)
     wanted_names = all_names if columns is None else set(columns)
     fields: list[pa.Field[Any]] = list(BIT_FIELDS)
@@ -80,44 +86,44 @@ def hidden_fields(
 
 
 def has_column_ages(group: ColumnGroup) -> bool:
-    """Whether its columns are said one by one, each with an age of its own."""
+    """Check if its columns are written separately, each with an ordering value of its own."""
     return group.is_ordered and _is_said_by_column(group)
 
 
 def has_column_turns(group: ColumnGroup) -> bool:
-    """Whether its columns are said one by one, the later commit's last."""
+    """Check if its columns are written separately, in commit order."""
     return not group.is_ordered and _is_said_by_column(group)
 
 
 def _is_said_by_column(group: ColumnGroup) -> bool:
-    """Whatever columns of `_default` a batch brings: a delete may bring none."""
+    """Check if a batch may have any of its columns; for `_default` a delete may have none."""
     return group.granularity is Granularity.COLUMN or any(map(group.is_versioned, group.columns))
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a column of this name is one of a state's own."""
+    """Check if a column of this name is one of a state's own."""
     return name.startswith("_ms_")
 
 
 def without_state(rows: pa.Table) -> pa.Table:
-    """Without the hidden columns."""
+    """Return the rows without the hidden columns."""
     hidden = [name for name in rows.column_names if is_hidden(name) or name.startswith(ABSENT)]
     return rows.drop_columns(hidden) if hidden else rows
 
 
 def bits(rows: pa.Table, name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """A column of bits per group, row by row; no bit where it is null."""
+    """Return a column of bits per group, row by row; no bit where it is null."""
     column: Any = rows.column(name)
     return np.asarray(pc.fill_null(column, 0).to_numpy(), dtype=np.int64)
 
 
 def is_alive(states: pa.Table) -> Mask:
-    """Which keys have a group that is set and not deleted."""
+    """Return which keys have a group that is set and not deleted."""
     return np.asarray((bits(states, SET) & ~bits(states, GONE)) != 0)
 
 
 def holds_deletes(states: pa.Table) -> Mask:
-    """Which states delete a group, or the row, up to some age at least."""
+    """Return which states delete a group, or the row, up to some ordering value at least."""
     mask: Mask = np.zeros(states.num_rows, dtype=np.bool_)
     for name in states.column_names:
         if name in (GONE, ERASED):
@@ -128,15 +134,15 @@ def holds_deletes(states: pa.Table) -> Mask:
 
 
 def has_bit(mask: np.ndarray[tuple[int], np.dtype[np.int64]], number: int) -> Mask:
-    """Row by row, whether the bit of the group with this number is set."""
+    """Return, row by row, whether the bit of the group with this number is set."""
     return np.asarray((mask >> number) & 1, dtype=np.bool_)
 
 
 def as_states(rows: pa.Table, groups: Sequence[ColumnGroup], columns: Collection[str]) -> pa.Table:
-    """Rows that a writer gave, as states; `said` are the columns that it gave.
+    """Convert the rows of a writer to states; `columns` are the columns that it wrote.
 
     A group is written where one of its ordering values is not null; its cells are cleared
-    elsewhere. A row whose `DELETED` says so deletes the groups that it writes.
+    elsewhere. A row with a delete in `DELETED` deletes the groups that it writes.
     """
     said_names = set(columns)
     deletes = kinds(rows) != 0
@@ -168,7 +174,7 @@ def as_states(rows: pa.Table, groups: Sequence[ColumnGroup], columns: Collection
 def with_absent(
     rows: pa.Table, groups: Sequence[ColumnGroup], columns: Collection[str]
 ) -> pa.Table:
-    """Columns whose silence no age shows, marked as absent where a writer did not give them."""
+    """Mark columns that a writer did not write as absent, where no ordering value shows it."""
     said_names, all_names = set(columns), set(rows.column_names)
     silent = {
         ABSENT + column: pa.repeat(pa.scalar(True), rows.num_rows)
@@ -217,7 +223,7 @@ def _row_deleted(
     deletes: Mask,
     kind: Any,
 ) -> Any:
-    """The greatest age among the groups of the row that delete it."""
+    """Return the greatest ordering value among the groups of the row that delete it."""
     greatest: Any = pa.nulls(rows.num_rows, kind)
     for group, mask in zip(groups, written, strict=True):
         if group.delete is DeleteScope.ROW and group.ordering[0] in rows.column_names:
@@ -228,8 +234,8 @@ def _row_deleted(
 
 
 def _row_delete_type(groups: Sequence[ColumnGroup], schema: pa.Schema) -> pa.DataType | None:
-    """The type of ages up to which all groups are deleted. Groups have one type, or some were
-    widened since and some were not yet: then the wider one holds all of them.
+    """Return the type of ordering values up to which all groups are deleted. Groups have one type,
+    or some are already widened: then the wider type holds all values.
     """
     names = [group.ordering[0] for group in groups if group.delete is DeleteScope.ROW]
     all_names = set(schema.names)
@@ -245,8 +251,8 @@ def _where(mask: Mask, column: Any) -> Any:
 
 
 def _cut(rows: pa.Table, group: ColumnGroup) -> pa.Table:
-    """Lists of the n greatest as every later merge leaves them, so that none shows what it takes
-    away.
+    """Cut top-N lists as every later merge does, so that none shows elements that a merge
+    removes.
     """
     all_names = set(rows.column_names)
     columns: dict[str, Any] = {}

@@ -1,4 +1,6 @@
-"""Which lists of the n greatest may miss elements, by key, and what could make lists such."""
+"""The top-N lists that may miss elements, by key, and the changes that could make lists
+incomplete.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ NAMED: Final = pa.schema([(name, pa.string()) for name in (RECORD_KEY, PARTITION
 
 
 def named_inexact(states: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table:
-    """A row for each such list of rows that are there, under `NAMED`."""
+    """Return a row for each incomplete list of live rows, with the schema `INCOMPLETE_SCHEMA`."""
     alive = states.filter(pa.array(is_alive(states)))
     named = [NAMED.empty_table()]
     for column, (memory, aggregate) in own_memories(alive, groups).items():
@@ -28,5 +30,5 @@ def named_inexact(states: pa.Table, groups: Sequence[ColumnGroup]) -> pa.Table:
 
 
 def takes_out(states: pa.Table, groups: Sequence[ColumnGroup]) -> bool:
-    """Whether an element of some list is taken out: nothing else makes a list inexact."""
+    """Check if an element of some list is removed: nothing else makes a list incomplete."""
     return any(has_retractions(memory) for memory, _ in own_memories(states, groups).values())

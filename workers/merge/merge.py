@@ -1,25 +1,25 @@
 """The one merge function, vectorised over Arrow.
 
 Input is every version of some keys, in the order in which they became visible. Per key, versions
-are ordered by (ordering value, visibility); a null ordering value is the smallest, and between
+are ordered by (ordering value, visibility). A null ordering value is the smallest, and between
 equal values the later one wins.
 
 - Whole rows: the greatest version is the row.
 - Partial updates: each column takes its greatest version that is not null, so an absent column
-  never erases. Every order of arrival gives the same row, and so does every split into batches:
-  a batch keeps versions of different ages apart (`settled`). A row of a base file carries one
-  ordering value, though: once versions of different ages were merged into it, what comes later
-  sees only the greatest. Apache Hudi folds whole rows, a batch or the logs of a slice first, with
-  the same result where ordering values are equal.
-- Column groups: each group by an ordering of its own, which base files keep (`group_merge`).
+  never deletes. Every order of arrival and every split into batches result in the same row: a batch
+  keeps versions of different ordering values separate (`precombine`). A row of a base file has one
+  ordering value, though: once versions of different values were merged into it, later ones are
+  compared only with the greatest. Apache Hudi folds whole rows, a batch or the logs of a slice
+  first, with the same result for equal ordering values.
+- Column groups: each group by an ordering of its own, which base files contain (`group_merge`).
 - A registered merger: folds the versions of a key two at a time, oldest first.
 
-A version may be a delete, said by the column `DELETED`. A `DELETE` is a version like any other:
-what is smaller is gone, what is greater begins a new row. A `DELETE_NOW` erases all that became
-visible before it, whatever the ordering values.
+A version may be a delete, by the column `DELETED`. A `DELETE` is a version like any other: smaller
+versions are deleted, a greater one begins a new row. A `DELETE_NOW` deletes all that became visible
+before it, whatever the ordering values.
 
-A version may also be silent about a column, said by the boolean column `ABSENT` + its name: such a
-column keeps what older versions say, a null that is said replaces it.
+A version may also lack a column, by the boolean column `ABSENT` + its name: such a column keeps the
+value of older versions, while an explicit null replaces it.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ from workers.merge.versions import (
 
 
 def merge(versions: pa.Table, rule: MergeRule) -> pa.Table:
-    """One row per `_hoodie_record_key`, sorted by the key's first appearance.
+    """Return one row per `_hoodie_record_key`, sorted by the key's first appearance.
 
-    `versions` holds the record key column, the ordering column where the rule names one, and any
-    others, `DELETED` among them or not; rows that became visible later stand later. The schema of
-    the answer is that of `versions`: a key that ends deleted is a row that says so.
+    `versions` has the record key column, the ordering column if the rule names one, and any others,
+    with or without `DELETED`; rows that became visible later come later. The result has the schema
+    of `versions`: a key that ends deleted is a row with the delete.
     """
     if versions.num_rows == 0:
         return versions
@@ -75,13 +75,13 @@ def merge(versions: pa.Table, rule: MergeRule) -> pa.Table:
 
 
 def settled(versions: pa.Table, rule: MergeRule) -> pa.Table:
-    """What a batch has to say to rows that it does not see: `merge` as far as they cannot matter.
+    """Precombine a batch without the stored rows: `merge` as far as they cannot matter.
 
-    Whole rows: one per key, behind the last `DELETE_NOW` that the key has if rows compete. Rows
-    folded from several versions: one per key and ordering value, because a stored row may stand
-    between two of them in age (bug H3); of a key that the batch deletes, its last delete and what
-    comes after it. The oldest of a key stands first. Deletes of a batch compete by ordering value
-    where the rule names one; `DELETE_NOW` does not.
+    Whole rows: one per key, after the last `DELETE_NOW` of the key if rows compete. Rows folded
+    from several versions: one per key and ordering value, because a stored row may be between two
+    of them (bug H3); for a key that the batch deletes, its last delete and later versions. The
+    oldest of a key is first. Deletes of a batch compete by ordering value if the rule names one;
+    `DELETE_NOW` does not.
     """
     if rule.groups is not None:
         return fresh_states(versions, rule.groups)
@@ -99,7 +99,9 @@ def settled(versions: pa.Table, rule: MergeRule) -> pa.Table:
 
 
 def _with_erasing(versions: pa.Table, rule: MergeRule) -> pa.Table:
-    """A row alone would compete with stored ones that were erased before it came."""
+    """Keep deletes by key with the winners: a row alone would compete with stored ones that were
+    deleted before it.
+    """
     erasing = np.flatnonzero(kinds(versions) == DELETE_NOW)
     if rule.ordering_field is None or not len(erasing):
         return merge(versions, rule)
@@ -111,7 +113,9 @@ def _with_erasing(versions: pa.Table, rule: MergeRule) -> pa.Table:
 
 
 def _after_last_delete(versions: pa.Table, keys: Keys, order: Positions) -> Positions:
-    """What no later delete of its key erases of `order`, which is by key, the oldest first."""
+    """Return those of `order`, which is by key with the oldest first, that no later delete
+    removes.
+    """
     deletes = np.flatnonzero(kinds(versions)[order] != ROW)
     first = np.zeros(len(keys.distinct), dtype=np.int64)
     first[keys.codes[order[deletes]]] = deletes  # Numpy lets the last of equal indices win.
@@ -119,7 +123,7 @@ def _after_last_delete(versions: pa.Table, keys: Keys, order: Positions) -> Posi
 
 
 def _one_per_age(versions: pa.Table, rule: MergeRule) -> pa.Table:
-    """Rows of one key and one ordering value, which stand together, folded; deletes stay."""
+    """Fold adjacent rows of one key and one ordering value; deletes stay."""
     codes = Keys.of(versions).codes
     is_new = np.append(True, np.diff(codes) != 0)
     if rule.ordering_field is not None:
@@ -136,11 +140,11 @@ def _one_per_age(versions: pa.Table, rule: MergeRule) -> pa.Table:
 def merge_into(
     base: pa.Table, newer: pa.Table, rule: MergeRule, facts: MergeFacts | None = None
 ) -> pa.Table:
-    """`base` (one row per key) with `newer` (any number of later versions per key) merged in.
+    """Merge `newer` (any number of later versions per key) into `base` (one row per key).
 
-    Only the keys that `newer` holds are looked at; the rest of `base` is passed on as it is, in its
-    order. `newer` has the base's columns, and may have `DELETED` and those of `ABSENT`. Deleted
-    keys are left out. `facts` are counted for column groups only.
+    Only the keys of `newer` are read; the rest of `base` is passed on as it is, in its order.
+    `newer` has the base's columns, and may have `DELETED` and those of `ABSENT`. Deleted keys are
+    omitted. `facts` are counted for column groups only.
     """
     if newer.num_rows == 0:
         return base
@@ -162,7 +166,7 @@ def merge_into_parts(
     rule: MergeRule,
     facts: MergeFacts | None = None,
 ) -> Iterator[pa.Table]:
-    """As `merge_into` on all of `bases`, which share no key, holding one of them at a time.
+    """Merge as `merge_into` into all of `bases`, which share no key, with one of them in memory.
 
     Keys that no base has come last.
     """
@@ -183,7 +187,7 @@ def merge_into_parts(
 
 
 def _remaining(versions: pa.Table, keys: Keys, ordering: str | None) -> Positions:
-    """The versions that no later `DELETE_NOW` erased, the smallest first."""
+    """Return the versions that no later `DELETE_NOW` deleted, the smallest first."""
     positions = np.arange(len(keys.codes))
     erasing = np.flatnonzero(kinds(versions) == DELETE_NOW)
     if len(erasing):
@@ -204,35 +208,35 @@ def _remaining(versions: pa.Table, keys: Keys, ordering: str | None) -> Position
 
 
 def _winners(keys: Keys, remaining: Positions) -> Positions:
-    """Per distinct key, its greatest version."""
+    """Return the greatest version of each distinct key."""
     winners = np.zeros(len(keys.distinct), dtype=np.int64)
     winners[keys.codes[remaining]] = remaining  # Numpy lets the last of equal indices win.
     return winners
 
 
 def greatest(versions: pa.Table, ordering: str | None) -> Positions:
-    """The position of each key's greatest version, deletes among them, in no order.
+    """Return the position of each key's greatest version, deletes among them, in no order.
 
-    Only the key, the ordering column and `DELETED` are looked at. Not for rows that are folded from
-    several versions.
+    Reads only the key, the ordering column and `DELETED`. Not for rows that are folded from several
+    versions.
     """
     keys = Keys.of(versions)
     return _winners(keys, _remaining(versions, keys, ordering))
 
 
 def chosen(base: pa.Table, newer: pa.Table, ordering: str | None) -> tuple[Mask, Positions]:
-    """The verdict of `merge_into` on whole rows, given without them: which rows of `base` give way,
-    and which versions of `newer` stand, deletes among them, one per key.
+    """Return the rows of `base` that lose, and the versions of `newer` that win, deletes among
+    them, one per key: the decision of `merge_into` on whole rows.
 
-    Only the key, the ordering column and `DELETED` of both are looked at. Not for rows that are
-    folded from several versions.
+    Reads only the key, the ordering column and `DELETED` of both. Not for rows that are folded from
+    several versions.
     """
     later = LaterRows(newer, ordering)
     return later.beaten(base), later.kept()
 
 
 class LaterRows:
-    """As `chosen`, of a base that passes piece by piece: no two pieces share a key."""
+    """The decision of `choose_winners` for a base in pieces: no two pieces share a key."""
 
     def __init__(self, newer: pa.Table, ordering: str | None) -> None:
         self._ordering = ordering
@@ -243,8 +247,8 @@ class LaterRows:
         self._loses = np.zeros(len(self._keys.distinct), dtype=np.bool_)
 
     def beaten(self, base: pa.Table, *, competes: bool = True) -> Mask:
-        """Which rows of the piece give way: all that have a rival where none `competes`, because
-        the rivals are known to be newer.
+        """Return which rows of the piece lose: all with a later version unless it `competes`,
+        because later versions are known to be newer.
         """
         key_numbers = pc.index_in(base.column(RECORD_KEY), value_set=self._keys.distinct)
         gives_way = np.array(key_numbers.is_valid().to_numpy())
@@ -260,26 +264,28 @@ class LaterRows:
         return gives_way
 
     def kept(self) -> Positions:
-        """The versions that stand against all pieces so far, deletes among them."""
+        """Return the versions that win against all pieces so far, deletes among them."""
         return self._winners[~self._loses]
 
 
 def rows_kept(versions: pa.Table, winners: Positions) -> pa.Table:
-    """Those of `versions` that stand, one per key, without the deletes among them."""
+    """Return the winners of `versions`, one per key, without the deletes among them."""
     # As many as there are: each is the one version of its key, in order already.
     is_all = len(winners) == versions.num_rows
     return without_deletes(versions if is_all else versions.take(winners))
 
 
 def _replaced(base: pa.Table, newer: pa.Table, ordering: str | None) -> pa.Table:
-    """Whole rows: every base row stays or gives way to one version of `newer`."""
+    """Merge whole rows: every base row stays, or one version of `newer` replaces it."""
     gives_way, winners = chosen(base, newer, ordering)
     stays = base.filter(pa.array(~gives_way)) if gives_way.any() else base
     return pa.concat_tables([stays, rows_kept(newer, winners).select(base.column_names)])
 
 
 def _is_greater(ours: pa.ChunkedArray[Any], theirs: pa.ChunkedArray[Any]) -> Mask:
-    """Where a base row's ordering value is above its rival's; null is below everything."""
+    """Return where a base row's ordering value is above that of the other version; null is
+    lowest.
+    """
     above: Any = pc.greater(ours, theirs)
     only_ours: Any = pc.and_(ours.is_valid(), theirs.is_null())
     either: Any = pc.or_(pc.fill_null(above, False), only_ours)
@@ -287,14 +293,14 @@ def _is_greater(ours: pa.ChunkedArray[Any], theirs: pa.ChunkedArray[Any]) -> Mas
 
 
 def _erased(newer: pa.Table, keys: Keys) -> Mask:
-    """Per distinct key, whether some version erases whatever stood before all of them."""
+    """Return, per distinct key, whether some version deletes all older rows."""
     erased = np.zeros(len(keys.distinct), dtype=np.bool_)
     erased[keys.codes[kinds(newer) == DELETE_NOW]] = True
     return erased
 
 
 def _folded(versions: pa.Table, keys: Keys, remaining: Positions, rule: MergeRule) -> pa.Table:
-    """Every key's versions after its last delete made into one; a delete that is the last stays."""
+    """Fold every key's versions after its last delete into one; a delete that is the last stays."""
     order = remaining[np.argsort(keys.codes[remaining], kind="stable")]
     codes = keys.codes[order]
     ends = np.append(np.flatnonzero(np.diff(codes)), len(codes) - 1)
@@ -307,5 +313,5 @@ def _folded(versions: pa.Table, keys: Keys, remaining: Positions, rule: MergeRul
 
 
 def _is_folded(versions: pa.Table, rule: MergeRule) -> bool:
-    """As `MergeRule.is_folding`; versions that are silent about a column make it so as well."""
+    """Check if rows are folded: by the rule, or because versions lack a column."""
     return rule.is_folding or any(name.startswith(ABSENT) for name in versions.column_names)

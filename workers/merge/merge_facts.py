@@ -1,4 +1,4 @@
-"""What merges of column groups passed over, counted."""
+"""Counts of versions that merges of column groups passed over."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class MergeFacts:
     """Versions replaced by a later one of the same age."""
 
     def by_group(self) -> FactsByGroup:
-        """As commits record them: per group the counts, and the last late key if any."""
+        """Return the counts as commits record them: per group, with the last late key if any."""
         return known_facts(
             {
                 group: {

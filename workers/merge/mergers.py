@@ -24,7 +24,9 @@ _registered: dict[str, Merger] = {}
 
 
 def register_merger(name: str, merger: Merger) -> None:
-    """Registering the same function again is fine. Raises InvalidInput for a name that is taken."""
+    """Register a merger under a name. Registering the same function again is allowed. Raises
+    InvalidInput for a name that is in use.
+    """
     if not name or not callable(merger):
         raise InvalidInput("a merger has a name and is callable", name=name, merger=merger)
     registered = _registered.setdefault(name, merger)
@@ -33,16 +35,16 @@ def register_merger(name: str, merger: Merger) -> None:
 
 
 def adopt_mergers(mergers: Mapping[str, Merger]) -> None:
-    """For a process that works for another: take that one's mergers, in place of what stood here.
+    """Install the mergers of another process, for which this one works, in place of its own.
 
-    A function that travelled is another object each time, so registering it again would not do.
+    A function that was sent is another object each time, so registering it again would fail.
     """
     _registered.update(mergers)
 
 
 def merger_named(name: str) -> Merger:
-    """The merger that is registered under this name. Raises UnsupportedTable for a name that this
-    process has not registered.
+    """Return the merger with this name. Raises UnsupportedTable for a name that this process has
+    not registered.
     """
     if name not in _registered:
         raise UnsupportedTable(

@@ -1,4 +1,4 @@
-"""How the versions of one key become one row: what a table's settings say about it."""
+"""The rule by which the versions of one key become one row, from a table's settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workers.options.table_options import TableConfig
 
 @dataclass(frozen=True, slots=True)
 class MergeRule:
-    """Goes from a driver to its executors, the merger's function with it."""
+    """The merge rule of a table. A driver sends it to its executors, with the merger's function."""
 
     ordering_field: str | None
     """None: the later version wins whatever it holds."""
@@ -23,13 +23,15 @@ class MergeRule:
 
     @classmethod
     def of(cls, config: TableConfig) -> MergeRule:
-        """The rule by which rows of this table are merged. Raises UnsupportedTable for a merger
-        that this process has not registered.
+        """Build the rule of a table. Raises UnsupportedTable for a merger that this process has not
+        registered.
         """
         merger = merger_named(config.merger) if config.merger else None
         return cls(config.ordering_field, config.is_partial_update, merger, config.groups)
 
     @property
     def is_folding(self) -> bool:
-        """A row may come from several versions, so choosing one of them is not enough."""
+        """True if a row may come from several versions, so that choosing one of them is not
+        enough.
+        """
         return self.is_partial or self.merger is not None or self.groups is not None

@@ -22,7 +22,7 @@ _DECIMAL_DIGITS = 38
 
 
 def summed(groups: Sequence[ColumnGroup]) -> list[str]:
-    """The columns that are sums."""
+    """Return the columns that are sums."""
     return [
         name
         for group in groups
@@ -34,7 +34,7 @@ def summed(groups: Sequence[ColumnGroup]) -> list[str]:
 def checked_sums(
     versions: pa.Table, codes: Positions, count: int, column: str, positions: Positions
 ) -> pa.Array[Any]:
-    """Per code, the sum of its versions among the positions `said`. Raises SumOverflow."""
+    """Return, per code, the sum of its versions at `positions`. Raises SumOverflow."""
     values = single(versions.column(column)).take(taken(positions))
     sums, beyond = group_sums(values, codes[positions], count)
     if len(beyond):
@@ -53,10 +53,10 @@ def checked_sums(
 def group_sums(
     values: pa.Array[Any], codes: Positions, count: int
 ) -> tuple[pa.Array[Any], Positions]:
-    """Per code below `count` the sum of its values, null where there is none; and the codes whose
-    sum the type cannot hold.
+    """Return, per code below `count`, the sum of its values, null without values; and the codes
+    whose sum the type cannot hold.
 
-    Only the sum as a whole is judged, so that no order of adding shows.
+    Only the total is checked, so the order of addition does not matter.
     """
     some = values.is_valid()
     codes, there = codes[np.asarray(some)], values.filter(some)
@@ -83,7 +83,7 @@ def group_sums(
 
 
 def _longs(values: Positions, codes: Positions, count: int) -> tuple[Positions, Positions]:
-    """In two halves, each of which has room for two thousand million values."""
+    """Sum in two halves, each of which can hold the sum of two thousand million values."""
     low, high = np.zeros(count, np.int64), np.zeros(count, np.int64)
     np.add.at(low, codes, values & _LOW_HALF)
     np.add.at(high, codes, values >> _HALF_BITS)

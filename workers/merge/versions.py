@@ -1,7 +1,7 @@
-"""What a table of versions says about itself: whose they are, and which of them are deletes.
+"""The marks in a table of versions: their keys, and which of them are deletes.
 
-A version may be a delete, said by the column `DELETED`, or silent about a column, said by the
-boolean column `ABSENT` + its name.
+A version may be a delete, by the column `DELETED`, or lack a column, by the boolean column `ABSENT`
++ its name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from workers.errors import MalformedTable
 from workers.files.meta_columns import RECORD_KEY
 
 DELETED = "_sluice_deleted"
-"""An int8 column that versions may carry: null and ROW say a row."""
+"""An optional int8 column of versions: null and ROW mark a row."""
 ROW, DELETE, DELETE_NOW, MOVED_AWAY = 0, 1, 2, 3
 """The last one is for column groups: what stood there was taken to another partition, with all that
 is remembered of its key.
@@ -40,7 +40,7 @@ class Keys:
 
     @classmethod
     def of(cls, versions: pa.Table) -> Keys:
-        """Numbers the record key column of `versions`. Raises MalformedTable where a row has no
+        """Number the record key column of `versions`. Raises MalformedTable for a row without a
         key.
         """
         column = single(versions.column(RECORD_KEY))
@@ -52,13 +52,13 @@ class Keys:
 
     @property
     def are_unique(self) -> bool:
-        """Every version is the only one of its key."""
+        """True if every version is the only one of its key."""
         return len(self.distinct) == len(self.codes)
 
 
 def are_rising(keys: pa.ChunkedArray[Any]) -> bool:
-    """Whether each key stands behind a smaller one, as rows often come: then none stands twice, and
-    nobody has to hash them to see it.
+    """Check if each key is greater than the one before, as in many batches: then all are distinct,
+    and none has to be hashed.
     """
     column = single(keys)
     if len(column) < 2:
@@ -68,7 +68,7 @@ def are_rising(keys: pa.ChunkedArray[Any]) -> bool:
 
 
 def without_deletes(versions: pa.Table) -> pa.Table:
-    """The rows among them, without the column that says so."""
+    """Return the rows that are not deletes, without the column `DELETED`."""
     if DELETED not in versions.column_names:
         return versions
     rows = versions.drop_columns([DELETED])
@@ -77,7 +77,7 @@ def without_deletes(versions: pa.Table) -> pa.Table:
 
 
 def kinds(versions: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
-    """ROW, DELETE, DELETE_NOW or MOVED_AWAY per version; ROW without a column `DELETED`."""
+    """Return ROW, DELETE, DELETE_NOW or MOVED_AWAY per version; ROW without a column `DELETED`."""
     if DELETED not in versions.column_names:
         return np.zeros(versions.num_rows, dtype=np.int8)
     column: Any = versions.column(DELETED)
@@ -87,7 +87,7 @@ def kinds(versions: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
 def with_columns(rows: pa.Table, columns: Mapping[str, Any]) -> pa.Table:
     """Return `rows` with these columns, each in the place of the one of its name, new ones last.
 
-    All are set at once: one by one each would cost a copy of the schema.
+    Sets all columns together: separate steps would copy the schema each time.
     """
     if not columns:
         return rows
@@ -100,19 +100,19 @@ def with_columns(rows: pa.Table, columns: Mapping[str, Any]) -> pa.Table:
 
 
 def single(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
-    """The column in one piece, copied only where it has several."""
-    single = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    assert isinstance(single, pa.Array), "more text than one Arrow array holds"
-    return single
+    """Return the column in one piece, copied only if it has several."""
+    array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    assert isinstance(array, pa.Array), "more text than one Arrow array holds"
+    return array
 
 
 def taken(at: Positions, missing: Mask | None = None) -> pa.Array[Any]:
-    """Positions as Arrow takes them; null where one is missing."""
+    """Convert positions to Arrow's; null where one is missing."""
     positions: Any = pa.array(at, mask=missing)
     return cast("pa.Array[Any]", positions)
 
 
 def placed(at: Positions) -> pa.Array[Any]:
-    """As `taken`, null where a position is below zero."""
+    """Convert positions to Arrow's, null where a position is below zero."""
     missing = at < 0
     return taken(at, missing) if missing.any() else taken(at)
