@@ -1,3 +1,3 @@
-"""Table schemas: Avro on storage, Arrow in memory; what equals, what may follow, who wins."""
+"""Table schemas: Avro on storage, Arrow in memory; equality, evolution and conflicts."""
 
 __all__: list[str] = []

@@ -1,8 +1,8 @@
-"""What an explicit alter makes of a table's schema: a pure function over a list of changes.
+"""The changes of a table's schema by an explicit alter: a pure function over a list of changes.
 
-A dropped column stays in the data files, and every reader projects by name. So its name is
-remembered in the schema, as a property that travels with every commit, and is not given away again
-while files may hold it: old values would come back as the new column's.
+A dropped column stays in the data files, and every reader projects by name. So its name is stored
+in the schema, as a property of every commit, and is not used again while files may contain it: old
+values would appear as the new column's.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ _DEFAULTS: dict[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """A column at the end. Required ones have a default, which batches that leave them out are
-    filled up with, and are added while no rows are there: other engines would show null in these.
+    """A new column at the end. A required one has a default, which fills batches without the
+    column. It can be added only while the table has no rows: other engines would show null in
+    these.
     """
 
     name: str
@@ -48,14 +49,14 @@ class AddColumn:
 
 @dataclass(frozen=True, slots=True)
 class DropColumn:
-    """Remove a column; data files keep its values, which nobody reads any more."""
+    """The removal of a column; data files keep its values, which are no longer read."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class RenameColumn:
-    """Give a column another name. Rewrites the table."""
+    """Another name for a column. Rewrites the table."""
 
     name: str
     to: str
@@ -63,7 +64,9 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True)
 class WidenColumn:
-    """A type that holds every old value; inside structs, lists and maps also with new fields."""
+    """A wider type, which holds every old value; inside structs, lists and maps also with new
+    fields.
+    """
 
     name: str
     type: pa.DataType
@@ -71,14 +74,14 @@ class WidenColumn:
 
 @dataclass(frozen=True, slots=True)
 class RelaxColumn:
-    """What was required may be null."""
+    """A required column becomes nullable."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class RequireColumn:
-    """What might be null is required; no stored row may hold null there."""
+    """A nullable column becomes required; no stored row may have null there."""
 
     name: str
 
@@ -95,10 +98,10 @@ def altered(
     pinned: Collection[str],
     ordering: Collection[str] = (),
 ) -> TableSchema:
-    """`schema` after all `changes`, in their order.
+    """Apply all `changes` to `schema`, in their order.
 
-    `pinned` columns (key, partition) stay as they are: rows would move. Those of `ordering` are
-    only widened, as `orders_alike` allows. Raises InvalidInput naming the column.
+    `pinned` columns (key, partition) cannot change: rows would move. Those of `ordering` can only
+    be widened, as `preserves_order` allows. Raises InvalidInput naming the column.
     """
     if not changes:
         raise InvalidInput("an alter needs at least one change")
@@ -115,8 +118,8 @@ def altered(
 
 
 def with_widest(schema: TableSchema, ordering: Collection[str]) -> TableSchema:
-    """With columns of `ordering` as wide as any writer may make them: what others wrote meanwhile
-    is read under it.
+    """Return the schema with columns of `ordering` as wide as any writer may make them, to read
+    rows of other writers.
     """
     fields = [field for field in schema.arrow if field.name in ordering]
     changes = [
@@ -128,7 +131,7 @@ def with_widest(schema: TableSchema, ordering: Collection[str]) -> TableSchema:
 
 
 def _widest(column_type: Any) -> pa.DataType | None:
-    """None for a type of which there is no wider one that `orders_alike`."""
+    """Return the widest type with the same order; None if there is no wider one."""
     if pa.types.is_decimal(column_type):
         return pa.decimal128(DECIMAL_DIGITS_MAX, column_type.scale)
     wider: dict[Any, pa.DataType] = {pa.int32(): pa.int64(), pa.float32(): pa.float64()}
@@ -136,7 +139,7 @@ def _widest(column_type: Any) -> pa.DataType | None:
 
 
 def renamed(changes: Sequence[SchemaChange]) -> dict[str, str]:
-    """Old name -> new name over all of `changes`."""
+    """Return old name -> new name over all of `changes`."""
     names: dict[str, str] = {}
     for change in changes:
         if isinstance(change, RenameColumn):
@@ -194,7 +197,9 @@ def _added(schema: TableSchema, change: AddColumn) -> TableSchema:
 
 
 def _default(change: AddColumn, avro: Any) -> Default:
-    """The value as Avro spells it. Raises InvalidInput for one that the type does not hold."""
+    """Return the value in Avro's spelling. Raises InvalidInput for one that the type cannot
+    hold.
+    """
     default_value: Any = change.default
     kinds = _DEFAULTS.get(avro, ()) if isinstance(avro, str) else ()
     fits = isinstance(default_value, kinds) and (
@@ -226,7 +231,7 @@ def _required(schema: TableSchema, name: str) -> TableSchema:
         Field(name, Place(field.place.type, is_nullable=False), None),
         schema.record_name,
     )
-    if spelling.get("default") is None:  # Null is no value of it any more.
+    if spelling.get("default") is None:  # Null is not a value of it now.
         spelling.pop("default", None)
     avro["fields"][at] = spelling
     return TableSchema.from_avro(avro)

@@ -1,4 +1,4 @@
-"""Rows that break the table's rules, found and named: a person must be able to go and look."""
+"""Rows that break the table's rules, found and named, so that a user can find them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _NAMED_MAX = 5
 
 
 def refuse_rows(is_bad: Any, message: str, column: str, **values: object) -> None:
-    """Refuse rows where `is_bad` is true; null counts as false. Raises BadRows."""
+    """Reject rows where `is_bad` is true; null counts as false. Raises BadRows."""
     positions = pc.indices_nonzero(pc.fill_null(is_bad, False))
     if len(positions):
         raise bad_rows(positions.to_pylist(), message, column, **values)
 
 
 def bad_rows(positions: list[int], message: str, column: str, **values: object) -> BadRows:
-    """The error for rows at these positions, ascending; its text names the first 5, and `positions`
-    has all of them.
+    """Build the error for rows at these positions, ascending. Its text names the first 5, and
+    `positions` has all of them.
     """
     named = positions[:_NAMED_MAX]
     error = BadRows(message, column=column, **values, rows=len(positions), first_rows=named)
@@ -31,8 +31,8 @@ def bad_rows(positions: list[int], message: str, column: str, **values: object) 
 
 
 def name_keys(error: BadRows, batch: pa.Table, key: Sequence[str]) -> None:
-    """Say by their keys which rows of `batch` are meant: where they stand says nothing of a batch
-    that is a part of what was given.
+    """Add the keys of the rows of `batch` to the error: their positions are useless if the batch is
+    a part of the input.
     """
     if not set(key) <= set(batch.column_names):
         return
@@ -45,9 +45,9 @@ def name_keys(error: BadRows, batch: pa.Table, key: Sequence[str]) -> None:
 
 
 def failing_rows(rows: int, fails: Callable[[int, int], bool], *, most: int) -> list[int]:
-    """The rows for which `fails(start, rows)` holds by themselves, ascending, up to `most`.
+    """Find the rows for which `fails(start, rows)` is true individually, ascending, up to `most`.
 
-    By halving: few bad rows among many cost a few looks each.
+    Halves the ranges: a few bad rows among many cost a few calls each.
     """
     positions: list[int] = []
     left = [(0, rows)] if rows else []

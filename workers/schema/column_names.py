@@ -1,5 +1,5 @@
-"""How columns of a table may be named: none is taken for one of Sluice's or Hudi's own, which stand
-beside them in batches and files, and none is the same as another for engines that ignore case.
+"""The rules for names of columns: none may look like one of Sluice's or Hudi's own, which are
+stored next to them in batches and files, and no two may be equal for engines that ignore case.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def check_new_column(name: str) -> None:
 
 
 def check_new_columns(names: Sequence[str], table_names: Sequence[str] = ()) -> None:
-    """Check those of `names` that are not among the `known` ones of the table, and that all of them
-    may stand in one table. Raises InvalidInput.
+    """Check those of `names` that are not among the `table_names`, and that all of them are
+    distinct within one table. Raises InvalidInput.
     """
     known_names = set(table_names)
     new_names = [name for name in names if name not in known_names]

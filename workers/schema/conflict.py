@@ -1,8 +1,8 @@
-"""The schema of a commit when the table's changed meanwhile (RFC-82): a pure function.
+"""The schema of a commit after the table's changed concurrently (RFC-82): a pure function.
 
-What needs no strategy is decided here, by the rows of requirements 2.1 in their order: table
+Cases that need no strategy are decided here, by the rows of requirements 2.1 in their order: table
 services, writers without a schema, new tables, no commit in between. The rest is a question for the
-strategy that the writer chose; what no strategy may settle is refused before it is asked.
+strategy that the writer chose. Cases that no strategy may decide are rejected before it is called.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ def resolve(
     ordering: Collection[str] = (),
     written: Collection[str] | None = None,
 ) -> SchemaVerdict | SchemaConflict:
-    """The verdict on one commit; call it under the table lock.
+    """Return the verdict on one commit; requires the table lock.
 
-    `same_instant`: the newest schema-bearing commit is still the one seen at start. `deletes_only`
-    says why a writer has no schema; without it a missing one earns a warning. `pinned`,
-    `ordering` and `written` as in `SchemaQuestion`. Raises InvalidInput for an unknown strategy.
+    `same_instant`: the newest commit with a schema is still the one seen at the start.
+    `deletes_only` is the reason for a writer without a schema; any other one gets a warning.
+    `pinned`, `ordering` and `written` are those of `SchemaQuestion`. Raises InvalidInput for an
+    unknown strategy.
     """
     if not enabled:
         return _unchecked(at_start, at_validation, writer, same_instant)
@@ -47,8 +48,8 @@ def resolve(
         row = "0d" if deletes_only else "0c"
         return SchemaVerdict(row, at_validation, warning, strategy)
     if at_validation is None:
-        gone = "the table's schema is gone since the start: rolled back or restored"
-        return SchemaVerdict("1", writer, gone if at_start is not None else None, strategy, 1)
+        missing = "the table's schema is gone since the start: rolled back or restored"
+        return SchemaVerdict("1", writer, missing if at_start is not None else None, strategy, 1)
     if same_instant:
         return _alone(at_start, at_validation, writer, strategy)
     question = SchemaQuestion(
@@ -90,7 +91,9 @@ def _unchecked(
 
 
 def _never_settled(question: SchemaQuestion) -> list[Clash]:
-    """E-25, E-31, and a dropped name that is given away while others may still have written it."""
+    """Find the clashes of E-25 and E-31, and dropped names that are used again while other writers
+    may still have written them.
+    """
     now, writer = question.at_validation, question.writer
     clashes = []
     theirs = {name.lower(): name for name in now.field_names}

@@ -1,4 +1,4 @@
-"""When two schemas are the same, and where they differ (requirements 2.2).
+"""Equality of two schemas, and their differences (requirements 2.2).
 
 Compared: names with their case, positions, types with logical parameters, nullability, defaults,
 sort order, enum symbols, fixed names and sizes. Not compared: record names, namespaces, docs,
@@ -25,7 +25,7 @@ from workers.schema.table_schema import TableSchema
 
 @dataclass(frozen=True, slots=True)
 class FieldDifference:
-    """One path in which two schemas differ, and what each says there."""
+    """One path in which two schemas differ, with both sides."""
 
     path: str
     """`a.b` inside a struct, `a.element` inside a list, `a.value` inside a map."""
@@ -47,12 +47,12 @@ class FieldDifference:
 
 
 def equal(a: TableSchema, b: TableSchema) -> bool:
-    """True when both mean the same, which is when `differences` lists nothing."""
+    """Check if both mean the same, which is when `find_differences` returns nothing."""
     return a.tree == b.tree
 
 
 def canonical_text(schema: TableSchema) -> str:
-    """The same text for two schemas exactly when they are equal."""
+    """Return a text that is the same for two schemas exactly when they are equal."""
     return _text(schema.tree)
 
 
@@ -75,7 +75,7 @@ def _text(node: AvroType | Place | Field) -> str:
 
 
 def differences(a: TableSchema, b: TableSchema) -> list[FieldDifference]:
-    """What changes from `a` to `b`; empty exactly when they are equal."""
+    """Return the changes from `a` to `b`; empty exactly when they are equal."""
     return list(_in_structs("", a.tree, b.tree))
 
 

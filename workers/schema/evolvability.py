@@ -1,8 +1,8 @@
 """Strategy `evolvability`: a three-way merge, RFC-82's future work (requirements 2.4).
 
-Two writers that changed the schema in ways that go together both succeed, and the later commit
-carries the merge. No data file is rewritten: what either wrote reads under the merged schema,
-because types only widen, new columns are optional, and nothing is gone that holds a value.
+Two writers whose schema changes are compatible both succeed, and the later commit has the merged
+schema. No data file is rewritten: files of both are readable under the merged schema, because types
+only widen, new columns are optional, and no column with a value is lost.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "b
 
 
 def evolvability(question: SchemaQuestion) -> SchemaVerdict | SchemaConflict:
-    """The writer's or the merged schema; a conflict with every path that cannot be merged."""
+    """Accept the writer's or the merged schema, or reject with every path that cannot be merged."""
     start, now, writer = question.at_start, question.at_validation, question.writer
     if equal(writer, now):
         return question.accepted(writer)
     if start is not None and equal(start, now):
-        return question.accepted(writer)  # Nothing changed beside it, so nothing is merged.
+        return question.accepted(writer)  # No other change, so nothing is merged.
     tree, clashes = _merged(question)
     if clashes:
         return question.refused("two writers' changes of the schema cannot be merged", clashes)
@@ -33,7 +33,7 @@ def evolvability(question: SchemaQuestion) -> SchemaVerdict | SchemaConflict:
 
 
 def clashes_of(question: SchemaQuestion) -> list[Clash]:
-    """What stands against merging; nothing where `evolvability` would succeed."""
+    """Find the clashes of a merge; empty if `evolvability` would succeed."""
     return _merged(question)[1]
 
 
@@ -57,7 +57,9 @@ def _merged(question: SchemaQuestion) -> tuple[Struct, list[Clash]]:
 
 
 def _as_schema(tree: Struct, now: TableSchema, writer: TableSchema) -> TableSchema:
-    """`tree` in the table's own spelling, with the docs and properties of unchanged columns."""
+    """Return `tree` in the table's own spelling, with the docs and properties of unchanged
+    columns.
+    """
     if tree == now.tree:
         return now
     avro = now.to_avro()

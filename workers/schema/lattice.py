@@ -1,8 +1,9 @@
-"""The order of types that two schemas are reconciled along (requirements 2.4).
+"""The order of types along which two schemas are reconciled (requirements 2.4).
 
-Only promotions that lose nothing and keep the order of values: `int < long`, `int < double`,
-`float < double`, wider decimals, and the same inside structs, lists and maps. It is stricter than
-`widening`, which also says what a batch may bring, and symmetric: who comes second does not matter.
+Only promotions that lose nothing and keep the order of values: `int < long`, `int < double`, `float
+< double`, wider decimals, and the same inside structs, lists and maps. It is stricter than
+`wider_types`, which also defines the types that a batch may have, and symmetric: the order of the
+commits does not matter.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from workers.schema.widening import joined, may_be_added
 
 
 def join(left: AvroType, right: AvroType) -> AvroType | None:
-    """The least type that holds every value of both; None without one.
+    """Return the least type that holds every value of both; None if there is none.
 
     Fields of a struct that only one has follow the left's; they must be optional or have a default.
     """
@@ -34,15 +35,13 @@ def join(left: AvroType, right: AvroType) -> AvroType | None:
 
 
 def join_places(left: Place, right: Place) -> Place | None:
-    """Optional when one of them is."""
+    """Join two places; the result is optional if one of them is."""
     joined_type = join(left.type, right.type)
     return Place(joined_type, left.is_nullable or right.is_nullable) if joined_type else None
 
 
 def join_fields(left: Field, right: Field) -> Field | None:
-    """The join of a field from two writers that both added it (or both may have); None where there
-    is none.
-    """
+    """Join a field that both writers added, or made optional; None if that is not possible."""
     if left == right:
         return left
     if (left.default, left.order) != (right.default, right.order):
@@ -54,7 +53,7 @@ def join_fields(left: Field, right: Field) -> Field | None:
 
 
 def is_below(narrow: AvroType, wide: AvroType) -> bool:
-    """Files with `narrow` read under `wide` without loss."""
+    """Check if files with `narrow` are readable under `wide` without loss."""
     match narrow, wide:
         case Struct(), Struct():
             return narrow.is_error == wide.is_error and _is_struct_below(narrow, wide)

@@ -1,4 +1,6 @@
-"""What hudi-rs 0.5.0 cannot read, refused in tables that are declared portable (format page 7)."""
+"""Types that hudi-rs 0.5.0 cannot read, rejected in tables that are declared portable (format page
+7).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ def check_portable(schema: TableSchema) -> None:
 
 
 def _holds_zoneless(avro: object) -> bool:
-    """At any depth of an Avro type."""
+    """Check for timestamps without a time zone at any depth of an Avro type."""
     if isinstance(avro, list):
         return any(_holds_zoneless(member) for member in avro)
     if not isinstance(avro, dict):

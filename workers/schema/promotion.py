@@ -1,8 +1,8 @@
-"""Stored values under the type that their column was given later, where Apache Hudi promotes it.
+"""Stored values under the later type of their column, where Apache Hudi promotes it.
 
-Wider than `widening`: Hudi also lets a writer turn numbers into floating point, beyond 2^53 too,
-and numbers, dates and bytes into text. Sluice never changes a column so itself, but reads what
-stands there as Hudi does: text of numbers is that of Java.
+Wider than `wider_types`: Hudi also lets a writer turn numbers into floating point, beyond 2^53 too,
+and numbers, dates and bytes into text. Sluice never changes a column like this, but reads such
+files as Hudi does: numbers become text as in Java.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _TO: Final = {
     "bytes": ("string",),
     "string": ("bytes",),
 }
-"""Plain types -> those that they become besides what `widening.holds` says."""
+"""Plain types -> those that they become in addition to `wider_types.can_hold`."""
 _POSITIONAL = (-3, 7)
 """Exponents from the first of which and below the second Java writes no exponent."""
 
 
 def promotes(target: AvroType, stored: AvroType) -> bool:
-    """Whether a stored value is read as one of the type wanted."""
+    """Check if a stored value can be read as one of the target type."""
     if holds(target, stored):
         return True
     match target, stored:
@@ -59,8 +59,8 @@ def _places(target: Place, stored: Place) -> bool:
 def promoted(
     column: pa.ChunkedArray[Any], target: pa.DataType, *, name: str
 ) -> pa.ChunkedArray[Any]:
-    """The column's values under the type that the table gives it now; `name` is for the error.
-    Raises UnsupportedTable where they do not fit.
+    """Convert the column's values to the type that the table has now; `name` is for the error.
+    Raises UnsupportedTable if they do not fit.
     """
     try:
         parts: Any = [_promoted(chunk, target) for chunk in column.chunks]
@@ -106,7 +106,9 @@ def _value(cell: Any, stored: Any, target: Any) -> Any:
 
 
 def _java_text(value: float, kind: pa.DataType) -> str:
-    """As `Double.toString` and `Float.toString`: the shortest digits that mean this value."""
+    """Format as `Double.toString` and `Float.toString`: the shortest digits that mean this
+    value.
+    """
     single = np.float32(value) if pa.types.is_float32(kind) else np.float64(value)
     if not np.isfinite(single):
         return "NaN" if np.isnan(single) else ("Infinity" if single > 0 else "-Infinity")

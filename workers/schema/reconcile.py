@@ -1,8 +1,8 @@
-"""The writer schema of a batch, and the batch made to fit it.
+"""The writer schema of a batch, and the conversion of the batch to it.
 
-A writer schema is always the table's columns with the batch's new ones at the end; what a batch
-lacks stays in the table (requirements 2.1). So a stream that writes three of twenty columns never
-narrows a table.
+A writer schema is always the table's columns with the batch's new ones at the end; columns that a
+batch lacks stay in the table (requirements 2.1). So a stream that writes three of twenty columns
+never narrows a table.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ def reconcile(
     pinned: Collection[str] = (),
     ordering: Collection[str] = (),
 ) -> TableSchema:
-    """The table's schema, widened and extended as `batch` needs; `table` itself if it fits already.
+    """Return the table's schema, widened and extended as `batch` needs; `table` itself if it fits
+    already.
 
-    `pinned` columns (key, partition) keep their type: a wider one would move rows. Columns that
-    rows are ordered by (`ordering`) become what `orders_alike` allows. Raises InvalidInput naming
-    the column.
+    `pinned` columns (key, partition) keep their type: a wider one would move rows. Columns of
+    `ordering` can only get types that `preserves_order` allows. Raises InvalidInput naming the
+    column.
     """
     if not batch.field_names:
         raise InvalidInput("refusing to commit a schema with no columns")
@@ -152,9 +153,9 @@ def _wider(table: Field, batch: Field, evolution: bool, pinned: Collection[str])
 
 
 def check_still_ordered(table: Field, wider: Field, ordering: Collection[str]) -> None:
-    """Check that a wider type leaves the order of ordering values as it is.
+    """Check that a wider type keeps the order of ordering values.
 
-    Raises InvalidInput for an ordering column of another type that readers compare otherwise.
+    Raises InvalidInput for an ordering column of another type that readers compare differently.
     """
     if table.name in ordering and not orders_alike(table.place, wider.place):
         raise InvalidInput(
@@ -190,7 +191,7 @@ def _added(field: Field, parent: str, evolution: bool, dropped: Collection[str])
 
 
 def spelled(old: dict[str, Any], wider: Field, parent: str) -> dict[str, Any]:
-    """The old field with its new type, its doc and custom properties kept."""
+    """Return the old field with its new type, its doc and custom properties kept."""
     required = Field(wider.name, Place(wider.place.type, is_nullable=False), None)
     avro = spelled_field(required, parent=parent)["type"]
     if not wider.place.is_nullable:
@@ -207,14 +208,15 @@ def conform(
     excused: pa.Array[Any] | None = None,
     are_stored: bool = False,
 ) -> pa.Table:
-    """`table` in the schema's order and types, absent columns null; only `columns` when given.
+    """Return `table` in the schema's order and types, absent columns null; only `columns` if these
+    are given.
 
-    Meta columns are dropped, and columns without any value that are none of the schema's. Raises
-    InvalidInput naming another column that is not in the schema, BadRows for rows that hold a value
-    which does not fit or lack one that the schema requires; `excused` rows, which are not kept, may
-    lack it. Rows that `are_stored` may have types that another engine promoted since (`promotion`),
-    UnsupportedTable for others; nothing is required of them any more, because one of their versions
-    may have been written of some columns only.
+    Meta columns are dropped, and unknown columns without any value. Raises InvalidInput naming
+    another column that is not in the schema. Raises BadRows for rows with a value that does not
+    fit, or without a value that the schema requires; `excused` rows, which are not kept, may lack
+    it. Rows that `are_stored` may have types that another engine promoted since (`promotion`),
+    UnsupportedTable for others. They may lack required values, because one of their versions may
+    have been written with some columns only.
     """
     batch = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
     all_names = {*schema.field_names, *META_COLUMNS}
@@ -285,7 +287,7 @@ def _convert_stored(
 
 
 def _filled(rows: int, field: Field, target: Any, are_stored: bool) -> pa.ChunkedArray[Any]:
-    """An absent column: null, or what the schema says of rows written before it was required."""
+    """Return an absent column: null, or the default that the schema has for older rows."""
     if field.place.is_nullable or (are_stored and field.default is None):
         return _nulls(rows, target)
     if field.default is None:

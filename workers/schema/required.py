@@ -1,4 +1,4 @@
-"""Which rows lack a value that the schema requires, at whatever depth."""
+"""Rows that lack a value that the schema requires, at any depth."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from workers.files.avro_schema import AvroType, Field, ListOf, MapOf, Place, Str
 
 
 def lacking_rows(field: Field, column: pa.ChunkedArray[Any]) -> Iterator[tuple[str, Any]]:
-    """(path, mask over the rows of the column) of each required place that holds null.
+    """Yield (path, mask over the rows of the column) of each required place that is null.
 
-    Below a null nothing is missing. Values are looked at only where the schema requires some.
+    Below a null nothing is missing. Values are read only where the schema requires some.
     """
     lacks_none = field.place.is_nullable or not column.null_count
     if lacks_none and not _requires_inside(field.place.type):
@@ -45,7 +45,7 @@ def _requires_inside(kind: AvroType) -> bool:
 def _lacking(
     place: Place, path: str, values: Any, rows: np.ndarray[Any, Any]
 ) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    """`rows` says for each value in which row of the column it stands."""
+    """Yield the paths and rows. `rows` has for each value its row in the column."""
     if not place.is_nullable and values.null_count:
         yield path, rows[_mask(pc.is_null(values))]
     if not _requires_inside(place.type) or pa.types.is_null(values.type):
@@ -74,7 +74,7 @@ def _lacking(
 
 
 def _as_list(map_type: Any) -> pa.DataType:
-    """A map's entries as a list of structs, which can be taken apart."""
+    """Return a map's type as a list of structs, which can be flattened."""
     key, value = pa.field("key", map_type.key_type), pa.field("value", map_type.item_type)
     return pa.list_(pa.field("entries", pa.struct([key, value])))
 

@@ -11,7 +11,7 @@ from workers.schema.widening import is_evolution
 
 
 def simple(question: SchemaQuestion) -> SchemaVerdict | SchemaConflict:
-    """Rows 3 to 7 of requirements 2.1, in their order."""
+    """Decide rows 3 to 7 of requirements 2.1, in their order."""
     start, now, writer = question.at_start, question.at_validation, question.writer
     if equal(writer, now):
         return question.accepted(writer)
@@ -32,8 +32,8 @@ def _refused(question: SchemaQuestion, reason: str) -> SchemaConflict:
 
 
 def _dropped_on_purpose(start: TableSchema, now: TableSchema) -> set[str]:
-    """A drop is on record in the schema. What is gone otherwise was renamed, or taken back by a
-    restore, and the writer's column must not go with it (E-20).
+    """Find the columns with a recorded drop. Other missing columns were renamed or undone by a
+    restore, and the writer's column must stay (E-20).
     """
     names = set(now.field_names)
     return {name for name in start.field_names if name not in names and name.lower() in now.dropped}
@@ -44,7 +44,7 @@ def _without(tree: Struct, names: set[str]) -> Struct:
 
 
 def _unread(question: SchemaQuestion, dropped: set[str]) -> str | None:
-    """E-21."""
+    """Return the warning of E-21; None without lost values."""
     if lost := sorted(dropped & (question.written or frozenset())):
         names = ", ".join(lost)
         return f"the table dropped {names} meanwhile; this write's values for it are not read"

@@ -1,4 +1,4 @@
-"""A schema conflict in words: who, what changed, the three schemas, what to do now."""
+"""The message of a schema conflict: the writers, the changes, the three schemas, the next step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIELDS_SHOWN_MAX = 12
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """One of the two transactions."""
+    """A transaction of the conflict."""
 
     instant: str
     writer: str | None
@@ -24,7 +24,7 @@ class Party:
 
 
 def conflict_story(conflict: SchemaConflict, *, ours: Party, rival: Party) -> str:
-    """Sentences for a person whose write was lost; bounded, however wide the schemas are."""
+    """Return sentences for the user whose write was lost; bounded, however wide the schemas are."""
     theirs = [change for change in conflict.changes if change.by != "writer"]
     mine = [change for change in conflict.changes if change.by != "rival"]
     rule = f"RFC-82 scenario {conflict.scenario}, strategy {conflict.strategy}"
@@ -42,7 +42,9 @@ def conflict_story(conflict: SchemaConflict, *, ours: Party, rival: Party) -> st
 
 
 def advice(conflict: SchemaConflict) -> str:
-    """What the loser can do now; nothing of the write is left, so it may simply run again."""
+    """Return what the user can do next. Nothing of the write is left, so it may simply run
+    again.
+    """
     again = (
         "write again on the table's schema of now "
         "(hoodie.write.num.retries.on.conflict.failures=1 does so by itself)"

@@ -1,4 +1,4 @@
-"""How concurrent schema changes are resolved: strategies under names, asked under the table lock.
+"""The resolution of concurrent schema changes: named strategies, called under the table lock.
 
 A strategy is never loaded by a class name from a configuration: options are untrusted text. The
 process that writes must have registered the name.
@@ -31,7 +31,9 @@ _registered: dict[str, SchemaStrategy] = {}
 
 
 def register_schema_strategy(name: str, strategy: SchemaStrategy) -> None:
-    """Registering the same function again is fine. Raises InvalidInput for a name that is taken."""
+    """Register a strategy under a name. Registering the same function again is allowed. Raises
+    InvalidInput for a name that is in use.
+    """
     if not name or not callable(strategy):
         raise InvalidInput("a strategy has a name and is callable", name=name, strategy=strategy)
     registered = _built_in.get(name) or _registered.setdefault(name, strategy)
@@ -51,8 +53,8 @@ def check_strategy(name: str) -> None:
 
 
 def ask(name: str, question: SchemaQuestion) -> SchemaVerdict | SchemaConflict:
-    """The answer of the strategy of this name. Raises InvalidInput for an unknown name, and for an
-    answer that would lose data.
+    """Return the verdict of the strategy with this name. Raises InvalidInput for an unknown name,
+    and for a verdict that would lose data.
     """
     check_strategy(name)
     if name in _built_in:
@@ -64,8 +66,8 @@ def ask(name: str, question: SchemaQuestion) -> SchemaVerdict | SchemaConflict:
 
 
 def _check_reads(schema: TableSchema | None, question: SchemaQuestion) -> None:
-    """Whatever a registered strategy answers, what stands in the table and what this writer wrote
-    must read under it; but for columns that were dropped and have no values here.
+    """Check that the table's files and this writer's are readable under the schema of a registered
+    strategy, except for dropped columns without values here.
     """
     now, writer, written = question.at_validation, question.writer, question.written
     dropped_by_us = set(writer.dropped) if written is None else set()

@@ -42,14 +42,14 @@ class TableSchema:
 
     @classmethod
     def from_avro_json(cls, text: str) -> TableSchema:
-        """The schema in the text of commit metadata, without its meta columns. Raises
+        """Parse the schema in the text of commit metadata, without its meta columns. Raises
         MalformedTable, UnsupportedTable.
         """
         return cls.from_avro(record_of_json(text))
 
     @classmethod
     def from_avro(cls, avro: dict[str, Any]) -> TableSchema:
-        """The schema in a record of commit metadata, without its meta columns. Raises
+        """Build the schema of a record of commit metadata, without its meta columns. Raises
         MalformedTable, UnsupportedTable.
         """
         fields = [column for column in avro["fields"] if _name(column) not in META_COLUMNS]
@@ -57,9 +57,9 @@ class TableSchema:
 
     @classmethod
     def from_arrow(cls, schema: pa.Schema, *, table_name: str) -> TableSchema:
-        """The schema of these columns without meta columns and without those that have no value in
-        any row, its record named after the table as Hudi does. Raises InvalidInput naming the
-        column whose name or type the format cannot hold.
+        """Build the schema of these columns without meta columns and without those that have no
+        value in any row, its record named after the table as Hudi does. Raises InvalidInput naming
+        the column whose name or type the format cannot hold.
         """
         if repeated := find_repeated_names(schema.names):
             raise InvalidInput("two columns have one name", column=repeated[0])
@@ -82,7 +82,7 @@ class TableSchema:
 
     @property
     def declared(self) -> pa.Schema:
-        """As `arrow`, with the columns that are required said to be."""
+        """The schema `arrow` with required columns marked as not nullable."""
         return pa.schema(
             [
                 column.with_nullable(field.place.is_nullable)
@@ -102,7 +102,7 @@ class TableSchema:
         return tuple(map(str, self.to_avro().get(DROPPED_KEY, ())))
 
     def with_dropped(self, names: Collection[str]) -> TableSchema:
-        """Remembering exactly these dropped columns; itself when it does already."""
+        """Return the schema with exactly these dropped columns; itself if it has them already."""
         if set(names) == set(self.dropped):
             return self
         avro = {key: value for key, value in self.to_avro().items() if key != DROPPED_KEY}
@@ -110,16 +110,16 @@ class TableSchema:
         return TableSchema.from_avro({**avro, **properties})
 
     def without_dropped(self, names: Collection[str]) -> TableSchema:
-        """Without the memory of these dropped columns, once no data file holds them."""
+        """Return the schema without these dropped columns, once no data file contains them."""
         return self.with_dropped([name for name in self.dropped if name not in names])
 
     def to_avro(self) -> dict[str, Any]:
-        """A fresh dict, the caller's to change."""
+        """Return a new dict, which the caller may change."""
         avro: dict[str, Any] = json.loads(self.avro_json)
         return avro
 
     def with_meta_avro(self) -> dict[str, Any]:
-        """As `to_avro`, with Hudi's five meta columns first, optional texts all."""
+        """Return `to_avro` with Hudi's five meta columns first, all optional texts."""
         avro = self.to_avro()
         meta = [
             {"name": name, "type": ["null", "string"], "doc": "", "default": None}
@@ -128,9 +128,9 @@ class TableSchema:
         return {**avro, "fields": [*meta, *avro["fields"]]}
 
     def select(self, columns: Collection[str]) -> TableSchema:
-        """These columns only, in the table's order: the schema of a narrow block.
+        """Return these columns only, in the table's order: the schema of a narrow block.
 
-        Raises InvalidInput for a column that the table has not.
+        Raises InvalidInput for a column that is not in the table.
         """
         chosen_names = set(columns)
         if unknown := chosen_names - set(self.field_names):

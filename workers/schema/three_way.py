@@ -1,8 +1,8 @@
-"""Three-way merge of schemas by field path (requirements 2.4): what two writers made of one base.
+"""A three-way merge of schemas by field path (requirements 2.4): two writers' changes of one base.
 
-Struct fields go by name, a list's item is `element`, a map's value is `value`. The answer is in
-the order of theirs, with our new fields at the end of their struct: which fields there are, with
-which types, does not depend on who commits first. Pure; never looks at data.
+Struct fields are matched by name; a list's item is `element`, a map's value is `value`. The result
+is in the order of theirs, with our new fields at the end of their struct. The fields and their
+types do not depend on the order of the commits. Pure; reads no data.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ class Clash:
 
 @dataclass(frozen=True, slots=True)
 class Drops:
-    """Which top-level columns were dropped on purpose, in lower case, and what ours wrote.
+    """The top-level columns that were dropped explicitly, in lower case, and the columns that ours
+    wrote.
 
-    A column that is gone without being on record was renamed, or taken back by a restore: nobody
+    A column that is gone without a recorded drop was renamed, or undone by a restore: no writer
     agreed to losing it (E-20, E-22).
     """
 
@@ -50,10 +51,10 @@ def merge_three_ways(
     ordering: Collection[str] = (),
     drops: Drops | None = None,
 ) -> tuple[Struct, list[Clash]]:
-    """(the merged schema, what stands against it). Only without clashes the schema means anything.
+    """Return (the merged schema, its clashes). The schema is valid only without clashes.
 
-    `base` is None where both began with no schema at all. `pinned` columns (key,
-    partition) are the same in all three, or clash; those of `ordering` are alike (`orders_alike`).
+    `base` is None if both began without a schema. `pinned` columns (key, partition) must be the
+    same in all three; those of `ordering` must compare alike (`preserves_order`).
     """
     merge = _Merge(frozenset(pinned), frozenset(ordering), drops or Drops())
     return merge.structs("", base, ours, theirs), merge.clashes
@@ -148,14 +149,16 @@ class _Merge:
         return Field(their.name, place, default, their.order)
 
     def _is_kept(self, path: str, base: Field, our: Field, their: Field) -> bool:
-        """What rows are found by is the same, what orders them compares alike."""
+        """Check that pinned columns are the same, and that ordering columns compare alike."""
         if path in self._pinned:
             return base.place == our.place == their.place
         is_ordered = path in self._ordering
         return not is_ordered or all(orders_alike(base.place, side.place) for side in (our, their))
 
     def _default(self, path: str, base: Field, our: Field, their: Field) -> str | None:
-        """A default of null comes with relaxing a column; any other change of it is the table's."""
+        """Merge the defaults. A default of null comes with relaxing a column; any other change is
+        the table's.
+        """
         if our.default in (base.default, their.default):
             return their.default
         is_relaxed = our.place.is_nullable and not base.place.is_nullable
@@ -208,7 +211,9 @@ class _Merge:
                 self._clash(prefix + field.name, f"differs only by case from {prefix}{other}")
 
     def _check_order(self, prefix: str, base: Struct, ours: Struct) -> None:
-        """Their order is taken, so that a new order of ours would be lost."""
+        """Check that we moved no column: their order is used, so a new order of ours would be
+        lost.
+        """
         before = [field.name for field in base.fields if ours.field(field.name) is not None]
         after = [field.name for field in ours.fields if base.field(field.name) is not None]
         for old, new in zip(before, after, strict=True):

@@ -1,5 +1,5 @@
-"""A field of the tree, spelled in Avro. Nested names follow the column's path, as in `from_arrow`,
-so that no name is defined twice.
+"""A field of the tree in Avro's spelling. Nested names follow the column's path, as in
+`from_arrow`, so that no name is defined twice.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from workers.files.avro_schema import AnyOf, AvroType, Field, ListOf, MapOf, Pla
 
 
 def spelled_field(field: Field, *, parent: str) -> dict[str, Any]:
-    """`field` of the record whose full name is `parent`.
+    """Convert `field` of the record whose full name is `parent`.
 
     Raises UnsupportedTable for a union of several types.
     """

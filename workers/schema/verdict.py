@@ -1,4 +1,4 @@
-"""What a schema strategy is asked and what it answers: values, nothing of storage.
+"""The question to a schema strategy and its answer: values without storage.
 
 Three schemas decide (RFC-82): the table's when the transaction started, the table's now, read under
 the table lock, and the writer's.
@@ -37,7 +37,7 @@ class SchemaChange:
 
 @dataclass(frozen=True, slots=True)
 class SchemaVerdict:
-    """The commit may go on, with this schema in its metadata."""
+    """The commit may continue, with this schema in its metadata."""
 
     case: str
     """The row of the decision table (requirements 2.1): 0a to 7."""
@@ -96,7 +96,7 @@ class SchemaQuestion:
         return "6" if equal(self.writer, self.at_start) else "7"
 
     def accepted(self, schema: TableSchema, *, warning: str | None = None) -> SchemaVerdict:
-        """The commit goes on under `schema`, which remembers what either side dropped."""
+        """Accept the commit under `schema`, with the columns that either side dropped."""
         names = {name.lower() for name in schema.field_names}
         dropped = {*self.at_validation.dropped, *self.writer.dropped} - names
         return SchemaVerdict(
@@ -109,7 +109,7 @@ class SchemaQuestion:
         )
 
     def refused(self, reason: str, clashes: Collection[Clash] = ()) -> SchemaConflict:
-        """The commit must not happen, for `reason`: a sentence without names."""
+        """Reject the commit for `reason`: a sentence without names."""
         return SchemaConflict(
             case=self.row,
             at_start=self.at_start,
@@ -124,7 +124,7 @@ class SchemaQuestion:
 
     @property
     def changes(self) -> tuple[SchemaChange, ...]:
-        """What either side changed since the start; what only this writer changed comes last."""
+        """The changes of either side since the start; those of this writer alone are last."""
         return changes_since(self.at_start, self.at_validation, self.writer)
 
     @property
@@ -140,7 +140,9 @@ class SchemaQuestion:
 def changes_since(
     at_start: TableSchema | None, at_validation: TableSchema, writer: TableSchema
 ) -> tuple[SchemaChange, ...]:
-    """What the rivals and the writer changed since the start, rivals first."""
+    """Return the changes of the other commits and of the writer since the start, the others'
+    first.
+    """
     base = at_start or TableSchema.from_avro({**at_validation.to_avro(), "fields": []})
     theirs, ours = differences(base, at_validation), differences(base, writer)
     shared: By = "both"

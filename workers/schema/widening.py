@@ -1,8 +1,9 @@
-"""Which type holds every value of two others, without loss and in their order (requirements 2.4).
+"""The types that hold every value of two others, without loss and in their order (requirements
+2.4).
 
 The lossless part of Hudi's promotions only: `int < long`, `int < double`, `float < double`, wider
 decimals. Long and double have no common upper bound here, nor has anything with text: beyond 2^53 a
-double forgets, and text sorts differently.
+double loses digits, and text sorts differently.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ _ALIKE = ({Scalar("int"), Scalar("long")}, {Scalar("float"), Scalar("double")})
 
 
 def joined(table: AvroType, batch: AvroType) -> AvroType | None:
-    """The least type that holds both, spelled as `table` where it can be; None without one."""
+    """Return the least type that holds both, spelled as `table` if possible; None if there is
+    none.
+    """
     if table == batch:
         return table
     match table, batch:
@@ -40,13 +43,15 @@ def joined(table: AvroType, batch: AvroType) -> AvroType | None:
 
 
 def joined_places(table: Place, batch: Place) -> Place | None:
-    """As `joined`; what the table requires stays required, however a batch is typed."""
+    """Return the common place; a required place of the table stays required, whatever type a batch
+    has.
+    """
     joined_type = joined(table.type, batch.type)
     return Place(joined_type, table.is_nullable) if joined_type else None
 
 
 def holds(wide: AvroType, narrow: AvroType) -> bool:
-    """Every value of `narrow` is one of `wide`."""
+    """Check if every value of `narrow` is one of `wide`."""
     return joined(wide, narrow) == wide
 
 
@@ -97,9 +102,9 @@ def _joined_structs(table: Struct, batch: Struct) -> Struct | None:
 
 
 def orders_alike(left: Place | None, right: Place | None) -> bool:
-    """Whether rows whose ordering values have these types compare alike in every reader: those of
-    one type, int with long, float with double, and decimals of one scale. hudi-rs compares an int
-    with a double as it stands in the file, and takes the older row.
+    """Check if ordering values of these types compare alike in every reader: one type, int with
+    long, float with double, and decimals of one scale. hudi-rs compares an int with a double as it
+    is stored, and takes the older row.
     """
     if left is None or right is None or left == right:
         return left == right
@@ -117,12 +122,14 @@ def _are_decimals_of_one_scale(left: AvroType, right: AvroType) -> bool:
 
 
 def may_be_added(field: Field) -> bool:
-    """Rows written before it can be read: as null, or as its default."""
+    """Check that rows written before it can be read: as null, or as its default."""
     return field.place.is_nullable or field.default is not None
 
 
 def is_evolution(old: Struct, new: Struct) -> bool:
-    """Data of `old` reads under `new`: nothing dropped, renamed, narrowed or newly required."""
+    """Check if data of `old` is readable under `new`: nothing dropped, renamed, narrowed or newly
+    required.
+    """
     return all(
         (later := new.field(field.name)) is not None and _place_evolved(field.place, later.place)
         for field in old.fields
