@@ -1,3 +1,1 @@
-"""Undoing what must not stay: dead writers' instants, and completed instants that an admin takes
-back.
-"""
+"""Rollbacks: instants of dead writers, and completed instants that an admin undoes."""

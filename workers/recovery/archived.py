@@ -1,8 +1,8 @@
-"""Taking what is durable in the history from the active timeline, in ascending order.
+"""The removal of archived instants from the active timeline, in ascending order.
 
-Done by the archiver, finished by whoever comes after it died: the files of an instant in the
-history are nobody's any more, and one that a sleeper published again would move the active start
-back.
+The archiver does it, and the next process completes it if the archiver dies. The files of an
+archived instant have no owner, and one that a stalled process publishes again would move the active
+start back.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _log = logging.getLogger(__name__)
 
 
 def finish_archiving(table: Table, timeline: Timeline) -> list[CompletedInstant]:
-    """Remove stale pending files, and what is in the history and before its declared end; return
-    the completed instants that were removed, ascending.
+    """Remove stale pending files, and archived instants before the declared end of the archive;
+    return the completed instants that were removed, ascending.
     """
     for stale in timeline.stale:
         _log.warning("removing pending files of an archived instant: instant=%s", stale)

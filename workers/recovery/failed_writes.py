@@ -1,9 +1,9 @@
-"""Failed writes: roll dead writers back and sweep what a crash left behind, before a write begins
-(EAGER) or after it committed (LAZY). What was decided is brought to its end before every write,
-whatever the policy: nothing may be built on a commit that is being taken back.
+"""Failed writes: roll dead writers back and remove the rest of a crash, before a write begins
+(EAGER) or after it committed (LAZY). Decided instants are completed before every write, whatever
+the policy: no write may build on a commit that is being rolled back.
 
 Dead means: the heartbeat is older than its own bound, or there is none. Under the lock the target
-is looked at again, so a writer that completed in between is left alone (bug B2, RB6), and the
+is checked again, so a writer that completed in between is left alone (bug B2, RB6), and the
 decision object lets only one side win (HB3).
 """
 
@@ -40,8 +40,8 @@ _log = logging.getLogger(__name__)
 
 
 def clean_before_write(table: Table, options: WriteOptions) -> None:
-    """Roll dead writers back under the policy EAGER; under the others only end what is decided.
-    Raises LockTimeout.
+    """Roll dead writers back under the policy EAGER; under the others only complete decided
+    rollbacks. Raises LockTimeout.
     """
     if options.failed_writes is FailedWritesPolicy.EAGER:
         roll_back_dead_writers(table, options)
@@ -51,8 +51,8 @@ def clean_before_write(table: Table, options: WriteOptions) -> None:
 
 
 def clean_after_write(table: Table, options: WriteOptions) -> None:
-    """Roll dead writers back under the policy LAZY. The write stands whatever happens here; what is
-    left over is the next one's.
+    """Roll dead writers back under the policy LAZY. An error does not affect the write; the next
+    writer cleans the rest.
     """
     if options.failed_writes is not FailedWritesPolicy.LAZY:
         return
@@ -69,10 +69,10 @@ def _end_rollbacks(table: Table, timeline: Timeline, options: WriteOptions) -> N
 
 
 def roll_back_dead_writers(table: Table, options: WriteOptions) -> list[RollbackOutcome]:
-    """The rollbacks that this call made; sweeps what no pending instant has any more. Idempotent;
-    any number of writers may do it at once (bug B1). Raises LockTimeout.
+    """Roll dead writers back and return these rollbacks; remove the files of instants that are not
+    pending. Idempotent; any number of writers may do it concurrently (bug B1). Raises LockTimeout.
 
-    With the policy NEVER what is decided comes about, and the dead stay.
+    With the policy NEVER decided instants are completed, and dead writers stay.
     """
     traces = _Traces.now(table)
     if traces.is_peaceful(table):
@@ -88,7 +88,7 @@ def roll_back_dead_writers(table: Table, options: WriteOptions) -> list[Rollback
         try:
             outcome = rollback(table, request, options)
         except RollbackRefused as refused:
-            # Its heart beat again, or it was decided, between looking and locking.
+            # It beat again, or was decided, before the lock was held.
             _log.info("left alone: instant=%s reason=%s", instant.requested_at, refused)
             continue
         _log.warning("rolled back: instant=%s reason=%s", instant.requested_at, reason)
@@ -101,7 +101,7 @@ def roll_back_dead_writers(table: Table, options: WriteOptions) -> list[Rollback
 
 
 def finish_decided(table: Table, options: WriteOptions) -> None:
-    """Publish what crashed writers had decided; the lock is taken only when there is one."""
+    """Publish what crashed writers had decided. Takes the lock only if there is such a decision."""
     for instant in table.timeline().pending():
         decision = decisions.read(table.storage, instant.requested_at)
         if isinstance(decision, CommitDecision):
@@ -130,7 +130,7 @@ def _find_orphaned(traces: _Traces, now_ms: int) -> tuple[InstantTime, ...]:
 
 
 def _drop_half_made_savepoints(table: Table, options: WriteOptions) -> None:
-    """Whoever makes a savepoint holds the lock: a pending one that we see under it has nobody."""
+    """Delete pending savepoints under the lock, which the writer of a savepoint holds."""
     if any(instant.action is Action.SAVEPOINT for instant in table.timeline().pending()):
         with table_lock(table, options).held():
             for instant in table.timeline().pending():
@@ -172,8 +172,8 @@ def _reason(table: Table, instant: Instant, beat: Heartbeat | None, now_ms: int)
 
 @dataclass(frozen=True, slots=True)
 class _Traces:
-    """What writers keep beside the table, and the timeline as it was after that was listed: an
-    instant that begins in between has nothing here.
+    """The files of writers next to the table, and the timeline as it was after they were listed: an
+    instant that begins in between has none here.
     """
 
     beats: Mapping[InstantTime, Heartbeat]
@@ -192,11 +192,11 @@ class _Traces:
         )
 
     def is_peaceful(self, table: Table) -> bool:
-        """Everybody who is at work lives, and nothing is decided that is to be brought to its end
-        before anything else.
+        """Check that every active writer lives, and that no decided instant has to be completed
+        first.
 
-        A write that decided to commit holds the lock and publishes; should it die at that, whoever
-        begins next publishes it. A rewrite's plan must not be taken for one that is to be run.
+        A write that decided to commit holds the lock and publishes; if it dies before, the next
+        writer publishes it. A plan of a rewrite must not be taken for one that is to be executed.
         """
         now_ms = table.ports.clock.now_ms()
         pending = list(self.timeline.pending())
@@ -215,7 +215,7 @@ class _Traces:
 
 
 def _sweep(table: Table, traces: _Traces) -> None:
-    """Remove heartbeats, markers and waiting metadata whose instants are not pending any more."""
+    """Remove heartbeats, markers and staged metadata whose instants are not pending."""
     storage, now_ms = table.storage, table.ports.clock.now_ms()
     beats, timeline = traces.beats, traces.timeline
     pending = {instant.requested_at for instant in timeline.pending()}
@@ -225,7 +225,7 @@ def _sweep(table: Table, traces: _Traces) -> None:
         if instant not in pending and beat.is_expired(now_ms):
             is_unknown = timeline.find(instant) is None
             if is_unknown and not (beat.is_given_up or decisions.is_settled(storage, instant)):
-                note_beginner(storage, instant, beat.process)  # Asleep before it had begun.
+                note_beginner(storage, instant, beat.process)  # It stalled before it had begun.
             heartbeats.delete_heartbeat(storage, instant)
     for instant in _find_orphaned(traces, now_ms):
         delete_markers(storage, instant)
@@ -235,7 +235,9 @@ def _sweep(table: Table, traces: _Traces) -> None:
 
 
 def _unpublish_undone(table: Table, timeline: Timeline) -> None:
-    """A writer that slept through its own undoing may have published it again."""
+    """Unpublish undone instants again: a writer that stalled during the undo may have published
+    them.
+    """
     for requested_at in decisions.undone_instants(table.storage):
         instant = timeline.find(requested_at)
         if instant is None or not instant.is_completed:
@@ -248,10 +250,11 @@ def _unpublish_undone(table: Table, timeline: Timeline) -> None:
 
 
 def delete_late_files(table: Table, view: FileSystemView) -> list[str]:
-    """Delete what tasks of rolled-back writers wrote after the rollback had looked (bug D11).
+    """Delete files that tasks of rolled-back writers wrote after the rollback had listed them (bug
+    D11).
 
-    Only files whose instant was decided to go, however long ago: anything else may be a live
-    writer's.
+    Deletes only files whose instant has a rollback decision, however old: any other may belong to a
+    live writer.
     """
     pending = {instant.requested_at for instant in view.timeline.pending()}
     is_rolled_back: dict[InstantTime, bool] = {}

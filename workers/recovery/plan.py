@@ -1,9 +1,9 @@
-"""What a rollback would do, computed without doing it: files, bytes, what stands in the way.
+"""The plan of a rollback, computed without doing it: files, bytes, blockers.
 
-Files are found by the instant in their names, in the partitions that its markers name; in all of
-them where there are no markers, or some are lost, and where `hoodie.rollback.using.markers` is
-false. A marker comes before its file, so both ways name the same files in every state that a crash
-of ours leaves (invariant RB4).
+Files are found by the instant in their names, in the partitions that its markers name. All
+partitions are listed if there are no markers, if some are lost, and if
+`hoodie.rollback.using.markers` is false. A marker is written before its file, so both ways name the
+same files in every state after one of our crashes (invariant RB4).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class PlannedFile:
 
 @dataclass(frozen=True, slots=True)
 class RollbackPlan:
-    """What a rollback of `target` would delete, sorted by path, and what speaks against it."""
+    """The files that a rollback of `target` would delete, sorted by path, and its blockers."""
 
     target: InstantTime
     action: str
@@ -69,12 +69,12 @@ class RollbackPlan:
 
     @property
     def bytes_total(self) -> int:
-        """Bytes that storage gets back."""
+        """The bytes that a rollback frees."""
         return sum(file.bytes for file in self.files)
 
     @property
     def plan_hash(self) -> str:
-        """Changes with anything that a person was shown."""
+        """A hash of everything that was shown to the user."""
         content = [
             self.target,
             self.action,
@@ -92,9 +92,10 @@ def plan_rollback(
     in_restore: bool = False,
     by_markers: bool = True,
 ) -> RollbackPlan:
-    """Changes nothing. Raises NotFound never: an instant that is gone is a blocker.
+    """Return the plan; changes nothing. Never raises NotFound: an instant that is gone is a
+    blocker.
 
-    `in_restore`: everything newer is taken back too, and what that may lose was weighed before.
+    `in_restore`: everything newer is rolled back too, and the possible loss was checked before.
     """
     timeline = table.timeline()
     target = timeline.find(requested_at)
@@ -118,10 +119,10 @@ def plan_rollback(
 
 
 def files_of(table: Table, requested_at: InstantTime, *, by_markers: bool = True) -> list[FileInfo]:
-    """Every data file that carries the instant in its name.
+    """Return every data file that has the instant in its name.
 
-    `by_markers`: in the partitions that its markers name, as far as they are whole; without them,
-    as of a completed instant, or with False, in all.
+    `by_markers`: in the partitions that its markers name, if these are complete; without them, as
+    for a completed instant, or with False, in all.
     """
     touched = _touched_partitions(table, requested_at, by_markers=by_markers)
     files = [
@@ -134,8 +135,8 @@ def files_of(table: Table, requested_at: InstantTime, *, by_markers: bool = True
 
 
 def _touched_partitions(table: Table, requested_at: InstantTime, *, by_markers: bool) -> list[str]:
-    """The partitions to list. Those that markers name may have no metadata file yet; listing tells
-    the rest, for a killed task's last effects may come in any order.
+    """Return the partitions to list. Those that markers name may have no metadata file yet; listing
+    finds the rest, because the last effects of a killed task may appear in any order.
     """
     names = read_names(table.storage, requested_at)
     marked = {parse_marker(name).partition for name in names.all()}
@@ -175,8 +176,8 @@ def _blockers(
 
 
 def old_log_blocker(table: Table, target: Instant) -> str | None:
-    """Why a write of version 6 in a table that was upgraded since cannot be taken back: its rows
-    are not found by its instant. None for others.
+    """Return why a write of version 6 in a table that was upgraded since cannot be rolled back: its
+    rows are not found by its instant. None for other writes.
     """
     if not (table.config.has_old_logs and target.is_completed and target.action.writes_data):
         return None
@@ -202,7 +203,9 @@ def _savepoint_blockers(table: Table, timeline: Timeline, paths: set[str]) -> li
 
 
 def _order_blockers(table: Table, timeline: Timeline, target: CompletedInstant) -> list[str]:
-    """What was built on it goes first, and what it superseded must still be there (bug B11)."""
+    """Return the later writes that must be rolled back first, or the replaced files that are gone
+    (bug B11).
+    """
     writes = timeline.completed_writes()
     later = [write for write in writes if write.completed_at > target.completed_at]
     if dependent := _dependent_writes(table, timeline, target, later):
@@ -245,7 +248,7 @@ def _dependent_writes(
 def _puts_rows_only(
     table: Table, target: CompletedInstant, undone: CommitMetadata, before: CompletedInstant
 ) -> bool:
-    """Whether a write changed neither the schema nor where any key stands."""
+    """Check that a write changed neither the schema nor the location of any key."""
     if target.action is Action.REPLACECOMMIT or undone.compacted or undone.restates:
         return False
     if table.config.is_global:
@@ -276,15 +279,16 @@ def _is_independent(table: Table, later: CompletedInstant, undone: CommitMetadat
 
 
 def _source_of(metadata: CommitMetadata) -> tuple[str | None, str | None] | None:
-    """The stream and the sink that a write belongs to; None for one of neither."""
+    """Return the stream and the sink that a write belongs to; None without both."""
     extra = metadata.extra_metadata
     stream, sink = extra.get(STREAM_KEY), extra.get(SINK_ID_KEY)
     return (stream, sink) if stream or sink else None
 
 
 def in_turn_blockers(table: Table, timeline: Timeline, plan: RollbackPlan) -> list[str]:
-    """Why one of several, of which the newest goes first, cannot go now: beside what its plan says,
-    planned with `in_restore`. A compaction may, with the writes that it merged.
+    """Return why one of several, of which the newest is first, cannot be rolled back now, in
+    addition to its plan's blockers with `in_restore`. A compaction can, with the writes that it
+    merged.
     """
     target = timeline.find(plan.target)
     if not isinstance(target, CompletedInstant) or not target.action.writes_data:
@@ -303,7 +307,7 @@ def _later_blockers(table: Table, timeline: Timeline, target: CompletedInstant) 
 
 
 def lost_blockers(table: Table, timeline: Timeline, target: CompletedInstant) -> list[str]:
-    """What is cleaned away of the state that the newest write before it left."""
+    """Return the cleaned files of the state before the target."""
     before = [
         write.completed_at
         for write in timeline.completed_writes()
@@ -328,8 +332,8 @@ def plan_blockers(
     *,
     besides: Collection[InstantTime] = (),
 ) -> list[str]:
-    """A plan that runs beside would put the rows into a base file for good (bug B8). `besides`:
-    those that go first.
+    """Return the pending plans that read these paths: one that runs concurrently would put the rows
+    into a base file permanently (bug B8). `besides`: those that are rolled back first.
     """
     return [
         f"the pending plan {instant} reads {_named(sorted(files & paths))}; run it or take it back"
@@ -344,7 +348,7 @@ def _named(paths: list[str]) -> str:
 
 
 def is_compaction(table: Table, target: Instant) -> bool:
-    """Whether a completed write merged logs into base files."""
+    """Check if a completed write merged logs into base files."""
     try:
         return read_instant(table, target).compacted
     except MalformedTable:  # Damaged metadata is a reason to roll back, not to refuse it.
@@ -352,7 +356,9 @@ def is_compaction(table: Table, target: Instant) -> bool:
 
 
 def _is_creation(table: Table, target: Instant) -> bool:
-    """Not an alteration, which writes a schema and no file as well, and names its writer."""
+    """Check if the instant created the table. An alteration also writes a schema and no file, but
+    names its writer.
+    """
     try:
         metadata = read_instant(table, target)
         is_ours = WRITER_KEY not in metadata.extra_metadata

@@ -1,9 +1,9 @@
 """Roll one instant back: a plan first, durable before the first effect, restartable at every step.
 
-Order: requested file with the plan -> decision (or undo) -> inflight -> [completed target: take its
-file away] -> delete data -> list once more -> completed rollback -> the target's own files ->
-markers -> heartbeat (RB5) -> [completed target: the table's properties once more]. A target that
-was decided `commit` meanwhile is finished forward instead, and the rollback instant is discarded.
+Order: requested file with the plan -> decision (or undo) -> inflight -> [completed target: remove
+its file] -> delete data -> list again -> completed rollback -> the target's own files -> markers ->
+heartbeat (RB5) -> [completed target: check the table's properties again]. A target whose commit was
+decided since then is completed instead, and the rollback instant is discarded.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RollbackRequest:
-    """Which instant is to go, in whose name and why, and under which conditions."""
+    """The instant to roll back, the requester, the reason, and the conditions."""
 
     target: InstantTime
     by: str
     reason: str
     expected_plan_hash: str | None = None
-    """Refuse when the plan is not the one that a person confirmed."""
+    """Reject a plan that is not the one that the user confirmed."""
     is_forced: bool = False
     """Also a pending instant whose writer is alive: one's own, or on a person's word."""
     is_only_pending: bool = False
@@ -59,16 +59,16 @@ class RollbackRequest:
     conflict: dict[str, Any] | None = None
     writer: str | None = None
     writer_has_ended: bool = False
-    """The writer itself asks, and is at no file any more; or it was ended before."""
+    """The writer requests it and writes no longer, or it was ended before."""
     in_restore: bool = False
-    """One of many that a restore takes back, newest first."""
+    """One of many that a restore rolls back, newest first."""
     is_in_turn: bool = False
     """One of several that a person chose: everything newer is to be gone by now."""
 
 
 @dataclass(frozen=True, slots=True)
 class RollbackOutcome:
-    """How a rollback ended: with the target gone, or committed before it could be taken back."""
+    """The end of a rollback: the target is rolled back, or was committed before."""
 
     target: InstantTime
     rollback_instant: InstantTime | None
@@ -76,11 +76,11 @@ class RollbackOutcome:
     files_deleted: int = 0
     is_committed: bool = False
     was_gone: bool = False
-    """Another rollback was decided before, and has run to its end or is carried out by whoever
-    comes next; files that came later are still there.
+    """Another rollback was decided before, and has completed or will be executed by the next
+    writer; files that appeared later still exist.
     """
     warnings: tuple[str, ...] = ()
-    """What another engine changed while a commit was taken back: see `look_again`."""
+    """Changes by another engine during the rollback of a commit: see `check_external_changes`."""
 
 
 def rollback(
@@ -90,7 +90,7 @@ def rollback(
     *,
     on_progress: Progress | None = None,
 ) -> RollbackOutcome:
-    """Take one instant back. Running it again ends in the same state (RB1).
+    """Roll one instant back. Running it again ends in the same state (RB1).
 
     Raises RollbackRefused, PlanChanged, LockTimeout, LeaseLost.
     """
@@ -102,9 +102,7 @@ def rollback(
 
 
 def resume(table: Table, rollback_instant: InstantTime, options: WriteOptions) -> None:
-    """Take a pending rollback instant up again, or discard it when nothing was decided in its
-    name.
-    """
+    """Resume a pending rollback instant, or discard it if nothing was decided for it."""
     plan = _stored_plan(table, rollback_instant)
     with table_lock(table, options).held():
         timeline = settled_timeline(table)
@@ -179,14 +177,14 @@ def _prepare(
 
 
 def _note_writer(table: Table, target: Instant, request: RollbackRequest) -> None:
-    """Note the target's writer before the fence stands: whoever looked at it just before may still
-    write a file.
+    """Record the target's writer before the fence is set: a process that checked just before may
+    still write a file.
     """
     if target.is_completed or request.writer_has_ended:
         return
     heartbeat = heartbeats.read_heartbeat(table.storage, target.requested_at)
     was_begun = heartbeat is not None or target.action.writes_data
-    if was_begun:  # Nobody carries out a plan that has no heartbeat.
+    if was_begun:  # No process executes a plan that has no heartbeat.
         process = heartbeat.process if heartbeat else None
         late_writers.note_beginner(table.storage, target.requested_at, process)
 
@@ -194,9 +192,9 @@ def _note_writer(table: Table, target: Instant, request: RollbackRequest) -> Non
 def _current_rollback(
     table: Table, timeline: Timeline, target: InstantTime, by: InstantTime
 ) -> _Prepared | None:
-    """The rollback of `target` on the timeline, pending or complete: never a second one (RB2). Of
-    several, whose makers died before they decided, the one that was decided for, else one that is
-    complete.
+    """Return the rollback of `target` on the timeline, pending or complete: never a second one
+    (RB2). Among several, whose writers died before they decided, the decided one comes first, else
+    a complete one.
     """
     candidates: list[tuple[bool, bool, _Prepared]] = []
     for instant in timeline.instants:
@@ -209,7 +207,9 @@ def _current_rollback(
 
 
 def _decided_by(table: Table, target: InstantTime) -> InstantTime | None:
-    """The rollback instant (or `takeover`) in whose name the target was decided to go."""
+    """Return the rollback instant (or `takeover`) that was decided for the target; None without a
+    decision.
+    """
     decision = decisions.read(table.storage, target)
     if isinstance(decision, RollbackDecision):
         return decision.by
@@ -217,7 +217,9 @@ def _decided_by(table: Table, target: InstantTime) -> InstantTime | None:
 
 
 def _already_gone(table: Table, request: RollbackRequest) -> RollbackOutcome:
-    """A rollback that ran to its end removes the target's files; running it again is a success."""
+    """Return the outcome of a rollback that has completed and removed the target's files: running
+    it again is a success.
+    """
     by = gone_by(table, request.target)
     if by is not None:
         return RollbackOutcome(request.target, by, was_gone=True)
@@ -225,8 +227,8 @@ def _already_gone(table: Table, request: RollbackRequest) -> RollbackOutcome:
 
 
 def gone_by(table: Table, target: InstantTime) -> InstantTime | None:
-    """The rollback instant (or `takeover`) in whose name the target was decided to go, also when
-    the decision was archived since; None when none was.
+    """Return the rollback instant (or `takeover`) that was decided for the target, also if the
+    decision was archived since; None without a decision.
     """
     by = _decided_by(table, target)
     if by is None and isinstance(
@@ -251,8 +253,8 @@ def _check(plan: RollbackPlan, request: RollbackRequest) -> None:
 
 
 def _decide(table: Table, target: Instant, by: InstantTime, request: RollbackRequest) -> bool:
-    """False when the target's commit was decided first, which the lock makes impossible for a live
-    lease.
+    """Decide the rollback. Returns False if the target's commit was decided first, which the lock
+    prevents for a live lease.
     """
     if target.is_completed:
         assert not request.is_only_pending, target  # RB6: a failed write never completed.
@@ -296,9 +298,7 @@ def execute(
     *,
     on_progress: Progress | None = None,
 ) -> RollbackOutcome:
-    """Carry a prepared rollback out, from its durable plan to the end. Every step may be
-    repeated.
-    """
+    """Execute a prepared rollback, from its durable plan to the end. Every step may be repeated."""
     started_ms = table.ports.clock.now_ms()
     plan = prepared.plan
     _unpublish_if_completed(table, plan)
@@ -329,7 +329,7 @@ def _unpublish_if_completed(table: Table, plan: RollbackPlanFile) -> None:
 def _delete_data(
     table: Table, plan: RollbackPlanFile, options: WriteOptions, on_progress: Progress | None
 ) -> dict[str, list[str]]:
-    """Delete what the plan names, then look once more for what late tasks wrote since."""
+    """Delete the files of the plan, then list again for files that late tasks wrote since."""
     paths = sorted(path for paths in plan.files_by_partition.values() for path in paths)
     step = table.storage.deletes_at_once
     for start in range(0, len(paths), step):
@@ -345,8 +345,8 @@ def _delete_data(
 
 
 def _drop_hidden(table: Table, partitions: Iterable[str]) -> None:
-    """Delete the empty directories of partitions that lie inside another one: no write to them
-    commits any more.
+    """Delete the empty directories of partitions inside another one: no write to them commits any
+    longer.
     """
     storage, depth_min = table.storage, len(table.config.partition_by)
     if table.config.url_encode or not storage.is_local:
@@ -369,7 +369,7 @@ def _complete(
         timeline = settled_timeline(table)
         instant = timeline.find(mine)
         if instant is None or instant.is_completed:
-            return  # Somebody else carried the same rollback to its end.
+            return  # Another process completed the same rollback.
         completed_at = next_instant(table.ports.clock, timeline.last_time)
         content = encode_rollback_metadata(
             prepared.plan,
