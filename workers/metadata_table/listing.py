@@ -87,7 +87,7 @@ class _SliceReader:
         for path in slice_.logs:
             for block in read_metadata_log(self.storage, path):
                 if isinstance(block, Rollback):
-                    counting = [one for one in counting if one.instant != block.target]
+                    counting = [earlier for earlier in counting if earlier.instant != block.target]
                 elif block.instant not in self.pending:
                     counting.append(block)
         return counting

@@ -55,7 +55,7 @@ class FilesRecord:
         except ValueError as error:
             raise UnsupportedTable("record lists no files", type=record["type"]) from error
         listed = record["filesystemMetadata"] or {}
-        return cls(kind, {name: ListedFile(**_fields(one)) for name, one in listed.items()})
+        return cls(kind, {name: ListedFile(**_fields(fields)) for name, fields in listed.items()})
 
     def under(self, newer: FilesRecord) -> FilesRecord:
         """This record once `newer` was written over it: what it deletes and is here goes, and what

@@ -73,9 +73,9 @@ class _Completions:
         timeline = Timeline.load(storage)
         self._first = timeline.first_time
         self._active = {
-            one.requested_at: one.completed_at
-            for one in timeline.instants
-            if one.action is not Action.SAVEPOINT
+            instant.requested_at: instant.completed_at
+            for instant in timeline.instants
+            if instant.action is not Action.SAVEPOINT
         }
         self._archived = ArchivedTimeline(storage)
 

@@ -27,13 +27,13 @@ def lost_files(table: Table, timeline: Timeline, as_of: InstantTime) -> list[str
     Only cleans planned later count: an earlier plan left alone what was in use. Raises
     MalformedTable.
     """
-    cleans = [one for one in timeline.instants if _is_later_clean(one, as_of)]
-    gone = sorted({path for one in cleans for path in _cleaned(table, one)})
+    cleans = [instant for instant in timeline.instants if _is_later_clean(instant, as_of)]
+    gone = sorted({path for clean in cleans for path in _cleaned(table, clean)})
     if not gone:
         return []
     view = FileSystemView.load(table, timeline=timeline, as_of=as_of)
-    bases = {(one.partition, one.file_id): one.base_instant for one in view.slices}
-    read_files = {path for one in view.slices for path in one.files}
+    bases = {(slice_.partition, slice_.file_id): slice_.base_instant for slice_ in view.slices}
+    read_files = {path for slice_ in view.slices for path in slice_.files}
     then = VisibleFiles(table, timeline, as_of)
     replaced = then.replaced_groups()
     return [path for path in gone if path in read_files or _was_read(path, then, bases, replaced)]

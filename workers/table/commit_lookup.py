@@ -31,7 +31,9 @@ def archived_file(table: Table, instant: Instant) -> bytes | None:
     or None. It is durable there before the timeline's file goes. Raises MalformedTable.
     """
     archived = table.archived_as(instant.requested_at, instant.completed_at)
-    return next((one.metadata for one in archived if one.instant.action is instant.action), None)
+    return next(
+        (found.metadata for found in archived if found.instant.action is instant.action), None
+    )
 
 
 def archived_content(
@@ -41,4 +43,4 @@ def archived_content(
     none. Raises MalformedTable.
     """
     archived = table.archived_as(requested_at, completed_at)
-    return next((one.metadata for one in archived if one.instant.action.writes_data), None)
+    return next((found.metadata for found in archived if found.instant.action.writes_data), None)

@@ -52,7 +52,7 @@ def table_type_named(text: str) -> TableType:
         return TableType(str(text).upper())
     except ValueError as error:
         raise InvalidInput(
-            "unknown table type", given=text, known=[one.value for one in TableType]
+            "unknown table type", given=text, known=[kind.value for kind in TableType]
         ) from error
 
 

@@ -68,7 +68,7 @@ def configured_generator(
         )
     fields = typed_fields(",".join(partition_by))
     names = tuple(name for name, _ in fields)
-    is_typed = any(":" in one for one in partition_by)
+    is_typed = any(":" in field for field in partition_by)
     if is_typed and generator not in ("", _CUSTOM):
         raise InvalidInput("only the CUSTOM key generator has typed fields", given=partition_by)
     if (is_typed or generator == _CUSTOM) and any(kind is None for _, kind in fields):
@@ -117,7 +117,7 @@ def generator_refusal(properties: Mapping[str, str], config: TableConfig) -> str
     if refusal := _shape_refusal(kind, config.record_key, config.partition_by):
         return refusal
     fields = typed_fields(properties.get(PARTITION_FIELDS_KEY, ""))
-    if kind == _CUSTOM and any(one is None for _, one in fields):
+    if kind == _CUSTOM and any(field_kind is None for _, field_kind in fields):
         return "the properties do not tell the types of the partition fields"
     if config.time_fields:
         try:

@@ -48,7 +48,7 @@ class NewestCommit(Generic[Said]):
 
     def _newest_active(self, timeline: Timeline) -> tuple[InstantTime, Said | None]:
         writes = timeline.completed_writes()
-        self._read = {one: self._read[one] for one in writes if one in self._read}
+        self._read = {write: self._read[write] for write in writes if write in self._read}
         for instant in reversed(writes):
             if instant not in self._read:
                 extra = read_instant(self._table, instant).extra_metadata
@@ -69,7 +69,9 @@ class NewestCommit(Generic[Said]):
         if mark != self._mark:
             self._archived = None
             archived = self._table.archived_times(is_partial=True)
-            self._archived_times = [one.completed_at for one in archived if one.action.writes_data]
+            self._archived_times = [
+                instant.completed_at for instant in archived if instant.action.writes_data
+            ]
             self._checked_since = None
             self._mark = mark
         if self._checked_since is None or since < self._checked_since:

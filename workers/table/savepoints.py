@@ -33,4 +33,4 @@ def read_savepoints(table: Table, timeline: Timeline) -> dict[InstantTime, Savep
 def savepointed_files(table: Table, timeline: Timeline) -> frozenset[str]:
     """Files that some savepoint holds, relative to the table."""
     savepoints = read_savepoints(table, timeline).values()
-    return frozenset(path for one in savepoints for path in one.paths)
+    return frozenset(path for savepoint in savepoints for path in savepoint.paths)

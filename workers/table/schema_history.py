@@ -91,9 +91,9 @@ def _archived_schema(
     if since is not None and until is not None and since >= until:
         return None
     archived = [
-        one.instant
-        for one in table.archived_instants(completed_after=since, completed_until=until)
-        if one.instant.action.writes_data
+        entry.instant
+        for entry in table.archived_instants(completed_after=since, completed_until=until)
+        if entry.instant.action.writes_data
     ]
     for instant in sorted(archived, key=lambda completed: completed.completed_at, reverse=True):
         if version := _carried(instant, _archived_metadata(table, instant)):
@@ -103,7 +103,7 @@ def _archived_schema(
 
 def _archived_metadata(table: Table, instant: Instant) -> CommitMetadata:
     archived = table.archived_as(instant.requested_at, instant.completed_at)
-    [content] = [one.metadata for one in archived if one.instant == instant]
+    [content] = [entry.metadata for entry in archived if entry.instant == instant]
     return read_commit_metadata(content or b"")
 
 

@@ -93,10 +93,10 @@ class Table:
                 with_content=with_content,
             )
             return [
-                one
-                for one in archived
-                if (requested_until is None or one.instant.requested_at <= requested_until)
-                and (completed_after is None or one.instant.completed_at > completed_after)
+                entry
+                for entry in archived
+                if (requested_until is None or entry.instant.requested_at <= requested_until)
+                and (completed_after is None or entry.instant.completed_at > completed_after)
             ]
         return archived_instants(
             self.storage,
@@ -129,7 +129,7 @@ class Table:
         """
         if self.layout.version == 1:
             archived = self.archived_instants(completed_after=completed_after)
-            return tuple(one.instant for one in archived)
+            return tuple(entry.instant for entry in archived)
         return archived_times(self.storage, completed_after=completed_after, is_partial=is_partial)
 
     def archived_names(self) -> pa.Table:

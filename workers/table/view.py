@@ -122,13 +122,15 @@ class VisibleFiles:
         self._first = timeline.first_time
         self._as_of = as_of
         self._completed: dict[InstantTime, CompletedInstant] = {
-            one.requested_at: one
-            for one in timeline.completed()
-            if one.action is not Action.SAVEPOINT and self._is_in_time(one)
+            instant.requested_at: instant
+            for instant in timeline.completed()
+            if instant.action is not Action.SAVEPOINT and self._is_in_time(instant)
         }
         # A savepoint shares its commit's time, which may be archived already.
         self._known = {
-            one.requested_at for one in timeline.instants if one.action is not Action.SAVEPOINT
+            instant.requested_at
+            for instant in timeline.instants
+            if instant.action is not Action.SAVEPOINT
         }
         self._archived = ArchivedTimeline(table.storage, table.layout)
         self._noted: ArchivedWrites | None = None
@@ -278,7 +280,7 @@ class VisibleFiles:
         doubtful = self._doubtful.get((slice_.partition, slice_.file_id), [])
         newest = self._timeline.completed_writes()[-1:]
         if at is None or (newest and at >= newest[0].completed_at):
-            doubtful = [one for one in doubtful if one[0] >= (slice_.base_instant or "")]
+            doubtful = [entry for entry in doubtful if entry[0] >= (slice_.base_instant or "")]
         if doubtful:
             instant, path = min(doubtful)
             raise HistoryLost(
@@ -359,7 +361,7 @@ class VisibleFiles:
         """A sum would count the rows of two attempts at one task."""
         key = partition, log.file_id, log.instant, task_of(log.write_token)
         if twins := self._twins_of(key, log.write_token, path):
-            group.logs[:] = [one for one in group.logs if one[2] not in twins]
+            group.logs[:] = [entry for entry in group.logs if entry[2] not in twins]
 
     def _twins_of(
         self, key: tuple[str, str, InstantTime, int | None], token: str, path: str
@@ -370,15 +372,15 @@ class VisibleFiles:
         """
         met = self._attempts.setdefault(key, [])
         met.append((token, path))
-        if len({one for one, _ in met}) == 1:
+        if len({twin_token for twin_token, _ in met}) == 1:
             return set()
         named = self._paths_of(key[2]) or frozenset()
-        twins = {one for _, one in met if one not in named}
+        twins = {twin_path for _, twin_path in met if twin_path not in named}
         if len(twins) == len(met):
             return set()
-        met[:] = [(token, one) for token, one in met if one in named]
-        self.uncommitted += [(key[2], one) for one in twins]
-        self.twins += [(key[2], one) for one in twins]
+        met[:] = [(token, twin_path) for token, twin_path in met if twin_path in named]
+        self.uncommitted += [(key[2], twin_path) for twin_path in twins]
+        self.twins += [(key[2], twin_path) for twin_path in twins]
         return twins
 
     def _is_copy(self, path: str, name: str) -> bool:
@@ -425,7 +427,7 @@ class VisibleFiles:
             return replace(slice_, late_blocks=self._late(at or self._as_of))
         if not self._log_by_base:
             return slice_
-        counting = [one for one in self._completed if at is None or one <= at]
+        counting = [instant for instant in self._completed if at is None or instant <= at]
         before = self._first
         if before is not None and at is not None:
             before = min(before, at + "0")  # Every later time of either length sorts behind it.
@@ -438,7 +440,7 @@ class VisibleFiles:
         known = self._timeline.completed()
         if self._first is None or at < self._first:
             known = chain(known, self._table.archived_times())
-        return frozenset(one.requested_at for one in known if one.completed_at > at)
+        return frozenset(instant.requested_at for instant in known if instant.completed_at > at)
 
     def replaced_groups(self) -> dict[GroupKey, InstantTime]:
         """File groups that were taken away, and when."""

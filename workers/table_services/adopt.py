@@ -203,9 +203,9 @@ def _blockers(table: Table, timeline: Timeline, properties: Mapping[str, str]) -
     if lasting := lasting_refusal(properties, table.config):
         blockers.append(lasting)
     blockers += [
-        f"{one.action} {one.requested_at} is {one.state}: let the engine that began it finish or "
-        "roll it back"
-        for one in timeline.pending()
+        f"{instant.action} {instant.requested_at} is {instant.state}: let the engine that began it "
+        "finish or roll it back"
+        for instant in timeline.pending()
     ]
     now = format_instant(table.ports.clock.now_ms())
     if timeline.last_time is not None and timeline.last_time > now:

@@ -102,9 +102,9 @@ class _Proposal:
 def _proposal(table: Table, timeline: Timeline, settings: ArchiveSettings) -> _Proposal:
     start = active_start(table, timeline, settings)
     due = tuple(
-        one
-        for one in timeline.completed()
-        if one.requested_at < start.at and one.action is not Action.SAVEPOINT
+        instant
+        for instant in timeline.completed()
+        if instant.requested_at < start.at and instant.action is not Action.SAVEPOINT
     )
     if not due:
         return _Proposal(start, due)
@@ -117,8 +117,8 @@ def _writes_before(
     table: Table, visible: VisibleFiles, start: InstantTime
 ) -> dict[InstantTime, InstantTime]:
     instants = visible.collect_instants(names_by_partition(table.storage))
-    before = sorted(one for one in instants if one < start)
-    return {one: visible.completed_at(one) or one for one in before}
+    before = sorted(instant for instant in instants if instant < start)
+    return {write: visible.completed_at(write) or write for write in before}
 
 
 def _note_once(table: Table, lease: Lease) -> None:
@@ -162,7 +162,7 @@ def _carry_out(
     note_archived_writes(storage, noted, proposal.start.at, proposal.writes)
     decisions.raise_archived_before(storage, proposal.start.at)
     finish_archiving(table, table.timeline())
-    pending = {one.requested_at for one in table.timeline().pending()}
+    pending = {other.requested_at for other in table.timeline().pending()}
     lost_writes.keep_archived(storage, pending)
     late_writers.forget_before(storage, proposal.start.at, pending)
     decisions.remove_archived(storage, pending, list_history(storage).last)
@@ -188,7 +188,8 @@ def _plan(table: Table, instant: Instant) -> bytes | None:
 
 def _shown(table: Table, proposal: _Proposal) -> ServicePlan:
     items = tuple(
-        PlanItem(one.requested_at, "archive", detail=one.action.value) for one in proposal.instants
+        PlanItem(instant.requested_at, "archive", detail=instant.action.value)
+        for instant in proposal.instants
     )
     items += tuple(
         PlanItem(file.path, "delete", file.size, "left by a failed write")

@@ -101,13 +101,13 @@ def _limits(
     table: Table, timeline: Timeline, commits: list[CompletedInstant], settings: ArchiveSettings
 ) -> Iterator[tuple[InstantTime, str]]:
     """(the latest start that is allowed, why)."""
-    newest = [one for one in commits if one.action is table.data_action]
+    newest = [commit for commit in commits if commit.action is table.data_action]
     if newest:  # The table's schema is the newest commit's, whenever that was requested.
         yield max(newest, key=lambda write: write.completed_at).requested_at, "the newest commit"
     if limit := _pending_limit(timeline, commits):
         yield limit, "a pending instant"
     if held := late_writer_hold(table, timeline, wait_ms=settings.late_writer_hours * _HOUR_MS):
-        before = [one.requested_at for one in commits if one.requested_at < held.instant]
+        before = [commit.requested_at for commit in commits if commit.requested_at < held.instant]
         why = f"{held.instant}, taken from a writer who may still live ({held}),"
         yield min([held.instant, *before[-1:]]), why
     if not settings.goes_beyond_savepoints:
@@ -129,11 +129,11 @@ def _pending_limit(timeline: Timeline, commits: list[CompletedInstant]) -> Insta
     every commit, which counts as committed; and so does all that completed beside it, which its
     validation looks for.
     """
-    oldest = min((one.requested_at for one in timeline.pending()), default=None)
+    oldest = min((instant.requested_at for instant in timeline.pending()), default=None)
     if oldest is None:
         return None
-    before = [one.requested_at for one in commits if one.requested_at < oldest]
-    beside = [one.requested_at for one in commits if one.completed_at > oldest]
+    before = [commit.requested_at for commit in commits if commit.requested_at < oldest]
+    beside = [commit.requested_at for commit in commits if commit.completed_at > oldest]
     return min([oldest, *before[-1:], *beside])
 
 
@@ -153,11 +153,11 @@ def late_writer_hold(
         if not decisions.is_settled(table.storage, beat.instant)
     ]
     holding_writers = [
-        one
-        for one in late
-        if one.instant >= first
-        and ((instant := timeline.find(one.instant)) is None or _is_unpublished(instant, one))
-        and one.may_live(table.ports, wait_ms=wait_ms)
+        writer
+        for writer in late
+        if writer.instant >= first
+        and ((instant := timeline.find(writer.instant)) is None or _is_unpublished(instant, writer))
+        and writer.may_live(table.ports, wait_ms=wait_ms)
     ]
     return min(holding_writers, key=lambda writer: writer.instant, default=None)
 
@@ -169,15 +169,15 @@ def _is_unpublished(instant: Instant, writer: LateWriter) -> bool:
 
 def _oldest_since(commits: list[CompletedInstant], since: InstantTime) -> InstantTime:
     """Nothing that a snapshot or a checkpoint from `since` on goes by is archived."""
-    young = [one.requested_at for one in commits if one.completed_at > since]
-    before = [one for one in commits if one.completed_at <= since]
+    young = [commit.requested_at for commit in commits if commit.completed_at > since]
+    before = [commit for commit in commits if commit.completed_at <= since]
     shown = max(before, key=lambda write: write.completed_at, default=None)
     return min([*young, *([shown.requested_at] if shown else [])])
 
 
 def _clean_limit(table: Table, timeline: Timeline) -> InstantTime | None:
     """Foreign cleaners go on from the earliest commit that the last clean retained."""
-    cleans = [one for one in timeline.completed() if one.action is Action.CLEAN]
+    cleans = [instant for instant in timeline.completed() if instant.action is Action.CLEAN]
     for clean in reversed(cleans):
         try:
             content = table.storage.read(table.layout.path(clean))
@@ -194,8 +194,8 @@ def _log_limit(table: Table, timeline: Timeline) -> InstantTime | None:
         return None
     logs = [
         name.instant
-        for one in FileSystemView.load(table, timeline=timeline).slices
-        for path in one.log_files
+        for slice_ in FileSystemView.load(table, timeline=timeline).slices
+        for path in slice_.log_files
         if (name := parse_log_file(path.rpartition("/")[2]))
     ]
     return min(logs, default=None)
@@ -203,7 +203,7 @@ def _log_limit(table: Table, timeline: Timeline) -> InstantTime | None:
 
 def _replaced_limit(table: Table, commits: list[CompletedInstant]) -> InstantTime | None:
     """Without the replacecommit the files that it replaced would be rows again (bug G3)."""
-    replacing = [one for one in commits if one.action is Action.REPLACECOMMIT]
+    replacing = [commit for commit in commits if commit.action is Action.REPLACECOMMIT]
     if not replacing:
         return None
     stored_groups = {

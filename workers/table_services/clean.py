@@ -95,7 +95,7 @@ class Clean:
 
 def pending_cleans(timeline: Timeline) -> list[Instant]:
     """The pending cleans, oldest first."""
-    return [one for one in timeline.pending() if one.action is Action.CLEAN]
+    return [instant for instant in timeline.pending() if instant.action is Action.CLEAN]
 
 
 def finish_pending_cleans(
@@ -159,15 +159,17 @@ def _proposal(table: Table, timeline: Timeline, settings: CleanSettings) -> _Pro
     unneeded = list(unneeded_files(table, timeline, settings, bound))
     return _Proposal(
         bound,
-        tuple(one for one in unneeded if one.file.path not in held),
-        tuple(one for one in unneeded if one.file.path in held),
+        tuple(entry for entry in unneeded if entry.file.path not in held),
+        tuple(entry for entry in unneeded if entry.file.path in held),
     )
 
 
 def _shown(table: Table, proposal: _Proposal) -> ServicePlan:
     doomed, bound = proposal.doomed, proposal.bound
-    items = tuple(PlanItem(one.file.path, "delete", one.file.size, one.why) for one in doomed)
-    partitions = {one.partition for one in doomed}
+    items = tuple(
+        PlanItem(entry.file.path, "delete", entry.file.size, entry.why) for entry in doomed
+    )
+    partitions = {entry.partition for entry in doomed}
     summary = f"delete {len(items)} files in {len(partitions)} partitions"
     warnings = []
     if proposal.held:

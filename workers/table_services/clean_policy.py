@@ -108,8 +108,8 @@ def _completed_writes(
         return active
     # With a part of them lost fewer commits count, and the clean keeps more.
     archived = archived_times(table.storage, is_partial=True)
-    known = {one.requested_at: one for one in (*archived, *active)}
-    writes = [one for one in known.values() if one.action.writes_data]
+    known = {instant.requested_at: instant for instant in (*archived, *active)}
+    writes = [instant for instant in known.values() if instant.action.writes_data]
     return sorted(writes, key=lambda write: (write.completed_at, write.requested_at))
 
 
@@ -129,15 +129,15 @@ def _policy_bound(
 def _pending_bounds(timeline: Timeline) -> list[InstantTime]:
     """A pending writer reads the slices of when it began."""
     return [
-        one.requested_at
-        for one in timeline.pending()
-        if one.action.writes_data or one.action.is_rewrite
+        instant.requested_at
+        for instant in timeline.pending()
+        if instant.action.writes_data or instant.action.is_rewrite
     ]
 
 
 def _oldest_readable(commits: list[CompletedInstant], since: InstantTime) -> Instant | None:
     """The commit that the snapshot at `since` shows last: the earliest to retain."""
-    before = [one for one in commits if one.completed_at <= since]
+    before = [commit for commit in commits if commit.completed_at <= since]
     return before[-1] if before else None
 
 
@@ -182,7 +182,7 @@ def unneeded_files(
 def _late_files(
     table: Table, timeline: Timeline, visible: VisibleFiles, files: Mapping[str, FileInfo]
 ) -> Iterator[Unneeded]:
-    pending = {one.requested_at for one in timeline.pending()}
+    pending = {other.requested_at for other in timeline.pending()}
     strangers = {instant for instant, _ in visible.uncommitted} - pending
     gone = {
         instant

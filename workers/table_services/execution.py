@@ -117,9 +117,9 @@ def taken_up(
     finish_decided(table, options)
     met: set[InstantTime] = set()
     while pending := [
-        one
-        for one in table.timeline().pending()
-        if one.action is action and one.requested_at not in met
+        plan_instant
+        for plan_instant in table.timeline().pending()
+        if plan_instant.action is action and plan_instant.requested_at not in met
     ]:
         instant = pending[0]
         met.add(instant.requested_at)

@@ -90,7 +90,7 @@ def rows_of_text(text: str, known: pa.Schema, *, single: Sequence[str]) -> pa.Ta
         raise InvalidInput("keys are no JSON list", text=text[:80]) from error
     if not isinstance(keys, list) or not keys:
         raise InvalidInput("keys are a list that is not empty", text=text[:80])
-    rows = [one if isinstance(one, dict) else _single(one, single) for one in keys]
+    rows = [key if isinstance(key, dict) else _single(key, single) for key in keys]
     columns = set(rows[0])
     if wrong := next((row for row in rows if set(row) != columns), None):
         raise InvalidInput(

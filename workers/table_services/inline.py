@@ -122,9 +122,9 @@ def run_due(table: Table, options: Mapping[str, str]) -> None:
     """
     own = write_options(own_options(options), table.config.mode_of("service"))
     due_services = [
-        (one, parameters)
-        for one in _INLINE
-        if (parameters := _possible_parameters(table, one, options))
+        (service, parameters)
+        for service in _INLINE
+        if (parameters := _possible_parameters(table, service, options))
     ]
     for inline, parameters in due_services:
         _run(table, inline.name, parameters, own)
@@ -136,7 +136,7 @@ def own_options(options: Mapping[str, str]) -> dict[str, str]:
     """
     for inline in _INLINE:
         _parameters(inline, options)
-    service_keys = {key for one in _INLINE for key in one.keys}
+    service_keys = {key for service in _INLINE for key in service.keys}
     return {key: value for key, value in options.items() if key not in service_keys}
 
 

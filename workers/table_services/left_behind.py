@@ -57,7 +57,7 @@ def strangers(table: Table) -> Strangers:
     """
     view = FileSystemView.load(table)
     # Read after the files were listed: who put one of them had its instant here before.
-    known = {one.requested_at for one in table.timeline().instants}
+    known = {listed.requested_at for listed in table.timeline().instants}
     paths: dict[InstantTime, list[str]] = defaultdict(list)
     for instant, path in view.uncommitted:
         if instant not in known:
@@ -82,11 +82,13 @@ def strangers(table: Table) -> Strangers:
 def stale_plans(table: Table) -> Mapping[str, str]:
     """Return the pending files of archived instants, by path, and why they can be deleted."""
     requested = [
-        Instant(one.requested_at, action, State.REQUESTED)
-        for one in table.timeline().stale
-        for action in pending_action(one.action.completes_as)
+        Instant(instant.requested_at, action, State.REQUESTED)
+        for instant in table.timeline().stale
+        for action in pending_action(instant.action.completes_as)
     ]
-    paths = [(table.layout.path(file), file) for one in requested for file in (one, one.inflight())]
+    paths = [
+        (table.layout.path(file), file) for plan in requested for file in (plan, plan.inflight())
+    ]
     return {
         path: f"{file.requested_at} is archived, and a stalled process put this file afterwards"
         for path, file in paths

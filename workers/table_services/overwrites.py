@@ -141,13 +141,13 @@ class Overwrite:
         slices: Iterable[FileSlice],
     ) -> ServicePlan:
         gone = sorted(
-            (one for one in slices if self._replaces(one, touched)),
+            (slice_ for slice_ in slices if self._replaces(slice_, touched)),
             key=lambda file_slice: (file_slice.partition, file_slice.file_id),
         )
         files = tuple(
             PlanItem(path, "delete", size_of(table.storage, path))
-            for one in gone
-            for path in one.files
+            for slice_ in gone
+            for path in slice_.files
         )
         rows = incoming.rows.num_rows
         arrival = PlanItem(

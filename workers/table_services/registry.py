@@ -38,7 +38,7 @@ _ALL: tuple[Service, ...] = (
     Repair(),
     DeleteMarkers(),
 )
-_SERVICES = {one.name: one for one in _ALL}
+_SERVICES = {service.name: service for service in _ALL}
 FINISHED_ONCE_BEGUN = frozenset({Restore.name})
 """While its plan is pending all writers wait, so nobody stops it midway."""
 

@@ -78,10 +78,10 @@ class Repair:
         if not plan.is_empty:
             keep(table.storage, plan, request)
         _fence(table, proposal.strangers, request.by)
-        table.storage.delete_many([one.what for one in plan.items if one.effect == _DELETE])
+        table.storage.delete_many([item.what for item in plan.items if item.effect == _DELETE])
         for partition in sorted(proposal.strangers.unmarked):
             _restore(table.storage, partition)
-        if any(one.effect == UNLOCK for one in plan.items):
+        if any(item.effect == UNLOCK for item in plan.items):
             _unlock(table)
         forget(table.storage)
         if on_progress is not None:
@@ -115,7 +115,7 @@ def _proposal(table: Table) -> _Proposal:
     summary = f"delete {len(items)} files that nobody misses" if items else "nothing is left behind"
     if unmarked := sorted(strange_files.unmarked):
         summary += f"; restore the metadata of {len(unmarked)} partitions"
-        items += [PlanItem(metadata_path(one), _LAY, 0, _UNMARKED) for one in unmarked]
+        items += [PlanItem(metadata_path(partition), _LAY, 0, _UNMARKED) for partition in unmarked]
     plan = ServicePlan(
         Repair.name,
         summary,

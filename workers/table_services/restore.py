@@ -95,7 +95,8 @@ class Restore:
             plan = _shown(table, timeline, target)
             plan.check(request)
             undone = tuple(
-                (one.requested_at, one.action.value) for one in _undone(table, timeline, target)
+                (instant.requested_at, instant.action.value)
+                for instant in _undone(table, timeline, target)
             )
             return RestorePlanFile(target, undone).encode() if undone else None
 
@@ -128,8 +129,14 @@ def _undone(table: Table, timeline: Timeline, target: InstantTime) -> list[Insta
     goal = timeline.find(target)
     if goal is None or goal.completed_at is None:
         return []
-    pending = [one for one in timeline.pending() if one.action.writes_data or one.action.is_rewrite]
-    later = [one for one in timeline.completed_writes() if one.completed_at > goal.completed_at]
+    pending = [
+        instant
+        for instant in timeline.pending()
+        if instant.action.writes_data or instant.action.is_rewrite
+    ]
+    later = [
+        write for write in timeline.completed_writes() if write.completed_at > goal.completed_at
+    ]
     if later and restates(table, later[0], target):
         later = later[1:]
     return [*reversed(pending), *reversed(later)]
@@ -218,14 +225,18 @@ def _shown(
     table: Table, timeline: Timeline, target: InstantTime, *, pending: InstantTime | None = None
 ) -> ServicePlan:
     undone = _undone(table, timeline, target)
-    files: list[FileInfo] = [file for one in undone for file in files_of(table, one.requested_at)]
-    items = tuple(PlanItem(one.requested_at, "undo", detail=_what(one)) for one in undone)
+    files: list[FileInfo] = [
+        file for instant in undone for file in files_of(table, instant.requested_at)
+    ]
+    items = tuple(
+        PlanItem(instant.requested_at, "undo", detail=_what(instant)) for instant in undone
+    )
     items += tuple(PlanItem(file.path, "delete", file.size) for file in files)
     if pending is not None and not items:
         items = (PlanItem(pending, "complete"),)
     live = _live_writers(table, undone)
     warnings = [f"live writers are stopped and lose their work: {', '.join(live)}"] if live else []
-    if plans := [one.requested_at for one in undone if one.action.is_rewrite]:
+    if plans := [instant.requested_at for instant in undone if instant.action.is_rewrite]:
         warnings.append(f"pending plans are taken back: {', '.join(plans)}")
     return ServicePlan(
         service=Restore.name,
@@ -249,7 +260,7 @@ def _what(instant: Instant) -> str:
 
 def _live_writers(table: Table, undone: list[Instant]) -> list[str]:
     now_ms = table.ports.clock.now_ms()
-    pending = {one.requested_at for one in undone if not one.is_completed}
+    pending = {instant.requested_at for instant in undone if not instant.is_completed}
     return sorted(
         beat.writer or beat.instant
         for beat in read_heartbeats(table.storage)
@@ -267,7 +278,7 @@ def _blockers(table: Table, timeline: Timeline, target: InstantTime) -> Iterator
     for instant in _undone(table, timeline, target):
         if reason := old_log_blocker(table, instant):
             yield reason
-    completed_at = {one.requested_at: one.completed_at for one in timeline.completed_writes()}
+    completed_at = {write.requested_at: write.completed_at for write in timeline.completed_writes()}
     for savepoint in read_savepoints(table, timeline):
         if (completed_at.get(savepoint) or "") > goal.completed_at:
             yield f"the savepoint of {savepoint} is newer; delete it first"

@@ -150,8 +150,8 @@ class _Execution:
         sizes = self._sizes(slices)
         runner = make_runner(self._table, sizes, threads)
         groups = [
-            GroupRewrite(number, one, self._kind.file_id(self._claim.instant, one))
-            for number, one in enumerate(slices)
+            GroupRewrite(number, slice_, self._kind.file_id(self._claim.instant, slice_))
+            for number, slice_ in enumerate(slices)
         ]
         self._report(0, len(groups))
         try:
@@ -166,7 +166,7 @@ class _Execution:
         return Rewritten(
             done,
             file_groups=len(stats),
-            log_files=sum(len(one.log_files) for one in slices),
+            log_files=sum(len(slice_.log_files) for slice_ in slices),
             rows=sum(stat.num_writes for stat in stats),
             bytes_before=sum(sizes),
             bytes_after=sum(stat.bytes for stat in stats),
@@ -178,11 +178,11 @@ class _Execution:
         if not slices:
             raise PlanEmpty("the plan is empty", instant=self._claim.instant.requested_at)
         visible = VisibleFiles(self._table, timeline, None)
-        return [visible_slice(visible, one) for one in slices]
+        return [visible_slice(visible, slice_) for slice_ in slices]
 
     def _sizes(self, slices: Sequence[PlannedSlice]) -> list[int]:
         try:
-            return [bytes_of(self._table.storage, one.files) for one in slices]
+            return [bytes_of(self._table.storage, slice_.files) for slice_ in slices]
         except NotFound as error:
             raise self._explain_missing(error) from error
 

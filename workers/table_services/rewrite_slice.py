@@ -109,7 +109,7 @@ class _LogRows:
 
     def seen(self, part: pa.Table) -> pa.Table:
         log_instants = {instant_of(path.rpartition("/")[2]) for path in self.old.log_files}
-        instants = pa.array(sorted(one for one in log_instants if one), pa.string())
+        instants = pa.array(sorted(instant for instant in log_instants if instant), pa.string())
         written = pc.is_in(part.column(COMMIT_TIME), value_set=instants)
         self.rows += int(np.count_nonzero(written.to_numpy()))
         return part

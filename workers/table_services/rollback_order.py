@@ -69,14 +69,14 @@ def order_of(table: Table, parameters: Mapping[str, str]) -> Order:
     chosen = _chosen(table, timeline, parameters)
     whys = _on_top(table, timeline, chosen.instants)
     completed = [
-        one
-        for one in timeline.completed_writes()
-        if one in chosen.instants or one.requested_at in whys
+        write
+        for write in timeline.completed_writes()
+        if write in chosen.instants or write.requested_at in whys
     ]
-    pending = [one for one in chosen.instants if one not in completed]
+    pending = [choice for choice in chosen.instants if choice not in completed]
     ordered: list[Instant] = sorted(pending, key=lambda instant: instant.requested_at, reverse=True)
     ordered += reversed(completed)
-    steps = tuple(_step(table, one, whys.get(one.requested_at, "")) for one in ordered)
+    steps = tuple(_step(table, instant, whys.get(instant.requested_at, "")) for instant in ordered)
     return Order(
         steps,
         tuple(_blockers(table, timeline, chosen, steps, completed)),
@@ -103,7 +103,7 @@ def _chosen(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -> 
     off = [name for name, instant in instants.items() if instant is None]
     gone = {name: by for name in off if (by := gone_by(table, name)) is not None}
     return _Chosen(
-        [one for one in instants.values() if one is not None],
+        [found for found in instants.values() if found is not None],
         gone,
         [name for name in off if name not in gone],
     )
@@ -114,13 +114,16 @@ def _all_after(table: Table, timeline: Timeline, after: InstantTime) -> list[Ins
     goal = timeline.find(after)
     if not isinstance(goal, CompletedInstant) or not goal.action.writes_data:
         raise InvalidInput("this is no completed commit of the active timeline", instant=after)
-    later = [one for one in timeline.completed_writes() if one.completed_at > goal.completed_at]
+    later = [
+        write for write in timeline.completed_writes() if write.completed_at > goal.completed_at
+    ]
     if later and restates(table, later[0], after):
         later = later[1:]
     pending = [
-        one
-        for one in timeline.pending()
-        if (one.action.writes_data or one.action.is_rewrite) and one.requested_at > after
+        instant
+        for instant in timeline.pending()
+        if (instant.action.writes_data or instant.action.is_rewrite)
+        and instant.requested_at > after
     ]
     if len(later) + len(pending) > STEPS_MAX:
         count = len(later) + len(pending)
@@ -130,23 +133,23 @@ def _all_after(table: Table, timeline: Timeline, after: InstantTime) -> list[Ins
 
 def _on_top(table: Table, timeline: Timeline, chosen: Sequence[Instant]) -> dict[InstantTime, str]:
     """Newer writes that brought no rows of their own, and why they go as well."""
-    names = {one.requested_at for one in chosen}
+    names = {instant.requested_at for instant in chosen}
     return {
-        one.requested_at: why
-        for one in _newer(timeline, chosen)
-        if one.requested_at not in names and (why := _why_with(table, one, names))
+        newer.requested_at: why
+        for newer in _newer(timeline, chosen)
+        if newer.requested_at not in names and (why := _why_with(table, newer, names))
     }
 
 
 def _newer(timeline: Timeline, chosen: Sequence[Instant]) -> list[CompletedInstant]:
     """Than the oldest of them."""
-    times = [one.completed_at for one in chosen if isinstance(one, CompletedInstant)]
+    times = [instant.completed_at for instant in chosen if isinstance(instant, CompletedInstant)]
     writes = timeline.completed_writes()
-    return [one for one in writes if times and one.completed_at > min(times)]
+    return [write for write in writes if times and write.completed_at > min(times)]
 
 
 def _why_with(table: Table, instant: Instant, chosen: Collection[InstantTime]) -> str:
-    if any(restates(table, instant, one) for one in chosen):
+    if any(restates(table, instant, candidate) for candidate in chosen):
         return "goes as well: states one of them again for other engines"
     try:
         if is_service_commit(read_instant(table, instant)):
@@ -182,9 +185,9 @@ def _blockers(
         yield f"instant {name} is not on the active timeline"
     goes = {step.instant.requested_at for step in steps}
     stays = [
-        one.requested_at
-        for one in _newer(timeline, chosen.instants)
-        if one.requested_at not in goes
+        newer.requested_at
+        for newer in _newer(timeline, chosen.instants)
+        if newer.requested_at not in goes
     ]
     if stays:
         yield f"newer writes go first; choose these too: {', '.join(reversed(stays))}"

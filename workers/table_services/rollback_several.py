@@ -65,7 +65,7 @@ class RollbackSeveral:
             plan = _shown(order)
             plan.check(request)
             confirmed = plan.plan_hash
-            steps = [(one.instant.requested_at, one.plan.plan_hash) for one in order.steps]
+            steps = [(step.instant.requested_at, step.plan.plan_hash) for step in order.steps]
             if not steps:
                 return ServiceOutcome(self.name, None, plan.summary, {"instants": 0})
             _keep(table.storage, confirmed, steps)
@@ -132,7 +132,7 @@ class _Run:
 
     def _stopped(self, instant: InstantTime, why: str) -> str:
         ended = {*self.done, *self.by_others}
-        left = [one for one, _ in self.steps if one not in ended]
+        left = [step_instant for step_instant, _ in self.steps if step_instant not in ended]
         return f"stopped at {instant}: {why}; {self.words()}; not rolled back: {', '.join(left)}"
 
     def words(self) -> str:
@@ -146,8 +146,13 @@ def _shown(order: Order) -> ServicePlan:
     steps = order.steps
     files = [(step, file) for step in steps for file in step.plan.files]
     items = tuple(
-        PlanItem(one.instant.requested_at, "undo", detail=_detail(one), digest=one.plan.plan_hash)
-        for one in steps
+        PlanItem(
+            rollback.instant.requested_at,
+            "undo",
+            detail=_detail(rollback),
+            digest=rollback.plan.plan_hash,
+        )
+        for rollback in steps
     )
     items += tuple(
         PlanItem(file.path, "delete", file.bytes, f"of {step.instant.requested_at}")
@@ -164,7 +169,7 @@ def _shown(order: Order) -> ServicePlan:
             "instants": len(steps),
             "files": len(files),
             "bytes": sum(file.bytes for _, file in files),
-            "rows_written": sum(one.rows or 0 for one in steps),
+            "rows_written": sum(rollback.rows or 0 for rollback in steps),
         },
     )
 

@@ -68,7 +68,7 @@ def z_values(ranks: list[_Codes]) -> _Codes:
     level of bits.
     """
     bits = min(_BITS_PER_COLUMN_MAX, _BITS_MAX // len(ranks))
-    scaled = [_scaled(one, bits) for one in ranks]
+    scaled = [_scaled(rank, bits) for rank in ranks]
     positions = np.zeros(len(ranks[0]), dtype=np.uint64)
     one_bit = np.uint64(1)
     for level in reversed(range(bits)):

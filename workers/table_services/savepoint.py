@@ -137,7 +137,7 @@ def _checked(parameters: Mapping[str, str]) -> Mapping[str, str]:
 def _proposal(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -> _Proposal:
     writes = timeline.completed_writes()
     requested_at = parameters.get(INSTANT_KEY) or (writes[-1].requested_at if writes else "")
-    commit = next((one for one in writes if one.requested_at == requested_at), None)
+    commit = next((write for write in writes if write.requested_at == requested_at), None)
     if commit is None or commit.completed_at is None:
         return _Proposal(
             None,
@@ -150,7 +150,7 @@ def _proposal(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -
         refused = _refused(requested_at, "this commit has a savepoint already")
         return _Proposal(commit, {}, replace(refused, is_done=True))
     view = FileSystemView.load(table, timeline=timeline, as_of=commit.completed_at)
-    files = [(one.partition, path) for one in view.slices for path in one.files]
+    files = [(slice_.partition, path) for slice_ in view.slices for path in slice_.files]
     sizes = {path: info.size for _, path in files if (info := table.storage.info(path))}
     blockers = [table.write_refusal] if table.write_refusal else []
     lost = lost_files(table, timeline, commit.completed_at)
@@ -183,9 +183,9 @@ def _refused(instant: InstantTime, why: str) -> ServicePlan:
 
 def _savepoints_of(timeline: Timeline, requested_at: InstantTime) -> list[Instant]:
     return [
-        one
-        for one in timeline.completed()
-        if one.action is Action.SAVEPOINT and one.requested_at == requested_at
+        instant
+        for instant in timeline.completed()
+        if instant.action is Action.SAVEPOINT and instant.requested_at == requested_at
     ]
 
 

@@ -26,7 +26,7 @@ def pending_plan(
     """The oldest pending plan, or the one asked for. Raises ServiceRefused when that is not
     pending.
     """
-    pending = [one for one in timeline.pending() if one.action in actions]
+    pending = [plan for plan in timeline.pending() if plan.action in actions]
     if requested_at is None:
         return pending[0] if pending else None
     for instant in pending:

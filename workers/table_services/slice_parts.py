@@ -76,7 +76,7 @@ def _sorted_parts(
     # only with all columns the rows pass in the same order both times.
     columns = None if slice_.log_files else order.columns
     batches = _merged(context, slice_, storage, columns)
-    narrow = pa.Table.from_batches([one.select(schema.names) for one in batches], schema)
+    narrow = pa.Table.from_batches([batch.select(schema.names) for batch in batches], schema)
     positions = sorted_positions(narrow, order)
     places = np.empty_like(positions)
     places[positions] = np.arange(len(positions))

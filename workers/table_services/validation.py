@@ -107,7 +107,11 @@ def _compared(table: Table, timeline: Timeline) -> Validation:
     sizes = {join(partition, file.name): file.size for partition, file in _files(stored)}
     differences = list(_differences(listed, sizes, counting))
     is_deleting = any(instant.action in _DELETING for instant in timeline.pending())
-    lasting = [one for one in differences if not (is_deleting and one.fault is Fault.MISSING)]
+    lasting = [
+        difference
+        for difference in differences
+        if not (is_deleting and difference.fault is Fault.MISSING)
+    ]
     return Validation(
         partitions=len(listing.partitions),
         files=len(listed.keys() | counting),

@@ -88,7 +88,7 @@ def _with(
     check_groups(declared)
     schema = current_schema(table)
     fields = [] if schema is None else list(schema.arrow)
-    if held := sorted(set(group.all_columns) & {one.name for one in fields}):
+    if held := sorted(set(group.all_columns) & {field.name for field in fields}):
         raise InvalidInput("columns of a new group are new to the table", columns=held)
     grown = replace(rule, declared=declared)
     check_group_columns(grown, pa.schema([*fields, *(pa.field(n, t) for n, t in types.items())]))

@@ -157,12 +157,14 @@ def _check_grouped(table: Table, changes: Sequence[SchemaChange]) -> None:
 
 def _check_narrow(table: Table, changes: Sequence[SchemaChange]) -> None:
     """Raises InvalidInput for a default where a batch may bring some columns only."""
-    added = [one for one in changes if isinstance(one, AddColumn) and not one.is_nullable]
+    added = [
+        change for change in changes if isinstance(change, AddColumn) and not change.is_nullable
+    ]
     if added and table.config.takes_narrow_rows:
         raise InvalidInput(
             "a narrow row says nothing of the columns that it leaves out, also of one that has a "
             "default; add it as one that may be null",
-            columns=[one.name for one in added],
+            columns=[change.name for change in added],
         )
 
 

@@ -161,7 +161,11 @@ def _without_delete_mark(
 
 
 def _check_brings_own_group(rule: GroupRule, stream: str, brought_names: Sequence[str]) -> None:
-    own = [one for one in rule.groups(brought_names) if one.name == stream]
+    own = [
+        brought_group
+        for brought_group in rule.groups(brought_names)
+        if brought_group.name == stream
+    ]
     columns = [name for group in own for name in group.all_columns]
     if not set(columns).intersection(brought_names):
         raise InvalidInput(
@@ -206,10 +210,12 @@ def check_written_groups(rule: GroupRule, brought_names: Sequence[str]) -> None:
                 missing=missing,
             )
         if is_deleting and not all(
-            one.kind is Aggregate.LAST_NON_NULL for one in group.aggregates.values()
+            aggregate.kind is Aggregate.LAST_NON_NULL for aggregate in group.aggregates.values()
         ):
             of_lists = "elements with a null score take items out of its lists, and "
-            has_lists = any(one.is_retractable for one in group.lists.values())
+            has_lists = any(
+                aggregate_list.is_retractable for aggregate_list in group.lists.values()
+            )
             raise InvalidInput(
                 "versions of a group with aggregates cannot be taken back alone: "
                 f"{of_lists if has_lists else ''}table.delete(keys) erases its row",

@@ -71,7 +71,7 @@ class DeadLetters:
 
     def keep_only(self, kept: Iterable[DeadLetterFile]) -> None:
         """Delete what other attempts wrote: retried, speculative and failed ones."""
-        names = {one.name for one in kept}
+        names = {file.name for file in kept}
         for file in self._storage().list_files(""):
             if file.name.startswith(self.instant) and file.name not in names:
                 self._storage().delete(file.path)

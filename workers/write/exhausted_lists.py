@@ -52,12 +52,12 @@ def with_exhausted(
     table: Table, outcome: CommitOutcome, written: Sequence[WriteStatus]
 ) -> CommitOutcome:
     """`outcome` with a warning of such lists. A commit stands whatever happens here."""
-    looked_at: Sequence[WriteStatus] = [one for one in written if one.may_exhaust_lists]
+    looked_at: Sequence[WriteStatus] = [status for status in written if status.may_exhaust_lists]
     if not (looked_at and isinstance(outcome, Committed)):
         return outcome
-    if any(one.moved for one in written):
+    if any(status.moved for status in written):
         looked_at = written  # A list that came from another partition may have been told before.
-    groups = {(one.stat.partition_path, one.stat.file_id) for one in looked_at}
+    groups = {(status.stat.partition_path, status.stat.file_id) for status in looked_at}
     try:
         before, after = undisturbed(table, lambda seen: _named_around(table, seen, outcome, groups))
     except (LakehouseError, OSError) as error:
@@ -76,7 +76,9 @@ def _named_around(
 ) -> tuple[_Lists, _Lists]:
     """Of these file groups, just before the commit was visible and once it was."""
     at = outcome.completed_at
-    earlier = [one.completed_at for one in timeline.completed() if one.completed_at < at]
+    earlier = [
+        instant.completed_at for instant in timeline.completed() if instant.completed_at < at
+    ]
     before = max(earlier, default=None)
     history = History.load(table, timeline, earliest=before or at)
     schema = schema_for_reading(table, timeline, at, has_data=True)

@@ -135,8 +135,10 @@ def _check_overwritten(
         return
     groups = [write.group for write in writes if is_shared(write.group.partition)]
     for path in {group.partition for group in groups} - set(context.emptied):
-        rows = pa.concat_tables([one.rows for one in groups if one.partition == path])
-        slices = [one for (partition, _), one in context.slices.items() if partition == path]
+        rows = pa.concat_tables(
+            [row_group.rows for row_group in groups if row_group.partition == path]
+        )
+        slices = [slice_ for (partition, _), slice_ in context.slices.items() if partition == path]
         values = partition_values(context.config, rows)
         check_replaced_alike(context.config, context.schema, storage, slices, values)
 

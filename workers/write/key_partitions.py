@@ -45,7 +45,7 @@ def in_one_partition(
     """
     listed = list(groups)
     if named is None:
-        named = {one.partition for one in listed}
+        named = {group.partition for group in listed}
     by_slot: dict[int, list[RowGroup]] = {}
     for group in listed:
         by_slot.setdefault(group.slot, []).append(group)
@@ -90,7 +90,9 @@ class _Slot:
         self._context = context
         self._groups = list(groups)
         self._storage = storage
-        self._keys = {one.partition: SortedKeys.of(one.rows.column(RECORD_KEY)) for one in groups}
+        self._keys = {
+            group.partition: SortedKeys.of(group.rows.column(RECORD_KEY)) for group in groups
+        }
         self._stored = SliceKeys(storage, context.config, context.schema)
         self._slices = {
             partition: slice_
@@ -117,14 +119,18 @@ class _Slot:
             self._refuse_doubled()
         presences = self._looked_up(self._keys_to_find())
         alive = {
-            path: keys.array.take(one.alive) for path, keys, one in presences if len(one.alive)
+            path: keys.array.take(presence.alive)
+            for path, keys, presence in presences
+            if len(presence.alive)
         }
         if alive and not _moves(self._context):
             self._refuse(*next(iter(alive.items())))
         if is_delete or self._context.operation in REPLACING:
             return alive, {}
         return alive, {
-            path: keys.array.take(one.deleted) for path, keys, one in presences if len(one.deleted)
+            path: keys.array.take(presence.deleted)
+            for path, keys, presence in presences
+            if len(presence.deleted)
         }
 
     def _read(self, keys: Mapping[str, Any]) -> dict[str, pa.Table]:
@@ -136,7 +142,7 @@ class _Slot:
 
     def _refuse_doubled(self) -> None:
         """Rows of one batch have no order between partitions that says where the row belongs."""
-        keys = [one.array for one in self._keys.values()]
+        keys = [sorted_keys.array for sorted_keys in self._keys.values()]
         if len(keys) < 2:
             return
         counts: Any = pa.concat_arrays(keys).value_counts()

@@ -38,9 +38,13 @@ def _with_silence(outcome: CommitOutcome, written: Sequence[WriteStatus]) -> Com
     that it brings, or of any: they say nothing, and readers show nothing of them. Rows that lack
     one of several groups are as usual as the groups are many.
     """
-    facts = added(one.stat.groups for one in written)
-    skipped = {name: one["skipped"] for name, one in facts.items() if one.get("skipped")}
-    said = [name for name, one in facts.items() if one.get("rows")]
+    facts = added(status.stat.groups for status in written)
+    skipped = {
+        name: group_facts["skipped"]
+        for name, group_facts in facts.items()
+        if group_facts.get("skipped")
+    }
+    said = [name for name, group_facts in facts.items() if group_facts.get("rows")]
     if not skipped or not isinstance(outcome, Committed) or said not in ([], list(skipped)):
         return outcome
     rows = max(map(int, skipped.values()))

@@ -103,7 +103,7 @@ class OvertakenRows:
     def __init__(self, context: WriteContext, storage: Storage, stats: Iterable[WriteStat]) -> None:
         self._context = context
         self._storage = storage
-        self._ours = {(one.partition_path, one.file_id): one for one in stats if one.is_log}
+        self._ours = {(stat.partition_path, stat.file_id): stat for stat in stats if stat.is_log}
         self._own: dict[GroupKey, _Written | None] = {}
         self._met: dict[InstantTime, dict[GroupKey, _Met]] = {}
 
@@ -237,7 +237,9 @@ class OvertakenRows:
         shared = {*META_COLUMNS, *config.record_key, *config.partition_by}
         if config.ordering_field is not None:  # Else it is a column like any other.
             shared.add(config.ordering_field)
-        data = [one for one in blocks if isinstance(one, ParquetData | AvroData)]
+        data = [
+            data_block for data_block in blocks if isinstance(data_block, ParquetData | AvroData)
+        ]
         names = {name for block in data for name in self._brought(block)}
         return _Written(versions, frozenset(names - shared))
 
@@ -295,7 +297,9 @@ class OvertakenRows:
         if self._is_whole:
             context = replace(context, schema=schema, columns=tuple(schema.field_names))
         groups = [self._again(context, group, by_group[group]) for group in sorted(by_group)]
-        return [one.stat for one in write_row_groups(context, groups, TaskIds(), self._storage)]
+        return [
+            status.stat for status in write_row_groups(context, groups, TaskIds(), self._storage)
+        ]
 
     def _again(self, context: WriteContext, group: GroupKey, keys: _KeysByLog) -> RowGroup:
         slot = bucket_of(group[1])
@@ -345,7 +349,7 @@ def _matters(
     is_partial: bool,
     is_apart: bool,
 ) -> bool:
-    is_delete = any(one for one, _ in (*ours, *theirs))
+    is_delete = any(is_deleting for is_deleting, _ in (*ours, *theirs))
     if is_partial and is_delete:  # What a delete erased would fill up the row beside it.
         return True
     if is_apart:

@@ -77,7 +77,7 @@ def insert_counts(inserts: pa.Table) -> dict[str, int]:
     counts = inserts.column(PARTITION_PATH).value_counts()
     paths: list[Any]
     rows: list[Any]
-    paths, rows = (one.to_pylist() for one in counts.flatten())
+    paths, rows = (array.to_pylist() for array in counts.flatten())
     return dict(zip(paths, rows, strict=True))
 
 
@@ -95,7 +95,9 @@ def padding(context: WriteContext, shares: Shares) -> WriteContext:
     """The context that names the current file groups which `shares` let grow
     (`WriteContext.padded`).
     """
-    padded = {(path, one.slot) for path, dealt in shares.items() for one in dealt if not one.is_new}
+    padded = {
+        (path, share.slot) for path, dealt in shares.items() for share in dealt if not share.is_new
+    }
     return replace(context, padded=frozenset(padded))
 
 
@@ -116,9 +118,9 @@ def with_slots(inserts: pa.Table, shares: Shares) -> pa.Table:
     codes = paths.indices.to_numpy()
     order = np.argsort(codes, kind="stable")
     named: list[Any] = paths.dictionary.to_pylist()
-    dealt = [one for path in named for one in shares[path]]
+    dealt = [share for path in named for share in shares[path]]
     slots = np.empty(len(codes), np.int32)
-    slots[order] = np.repeat([one.slot for one in dealt], [one.rows for one in dealt])
+    slots[order] = np.repeat([share.slot for share in dealt], [share.rows for share in dealt])
     return with_column(inserts, SLOT, pa.array(slots))
 
 

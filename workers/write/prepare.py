@@ -131,7 +131,7 @@ def keys_and_slots(context: WriteContext, rows: pa.Table) -> Located:
     """
     config = context.config
     fields = config.record_key
-    texts: list[Any] = [key_value_texts(one, _combined(rows.column(one))) for one in fields]
+    texts: list[Any] = [key_value_texts(name, _combined(rows.column(name))) for name in fields]
     if not config.names_key_fields:
         (keys,), (field,) = texts, fields
         refuse_rows(pc.is_null(keys), "record key is null", field)

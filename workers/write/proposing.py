@@ -46,18 +46,18 @@ def proposal_of(
         **dict(request.extra),
     }
     if options.dead_letter_path:
-        extra[metadata.DEAD_LETTER_ROWS_KEY] = str(sum(one.rows for one in letters))
-        names = ",".join(sorted(one.name for one in letters))
+        extra[metadata.DEAD_LETTER_ROWS_KEY] = str(sum(file.rows for file in letters))
+        names = ",".join(sorted(file.name for file in letters))
         extra[metadata.DEAD_LETTER_FILES_KEY] = names
     if options.operation_id:
         extra[metadata.OPERATION_KEY] = options.operation_id
     if request.stream:
         extra[metadata.STREAM_KEY] = request.stream
         extra[metadata.STREAM_COLUMNS_KEY] = ",".join(context.own_columns)
-        orderings = [one.max_ordering for one in written if one.max_ordering is not None]
+        orderings = [file.max_ordering for file in written if file.max_ordering is not None]
         if orderings:
             extra[metadata.STREAM_MAX_ORDERING_KEY] = str(max(orderings))
-    if moved := sum(one.moved for one in written):
+    if moved := sum(file.moved for file in written):
         extra[metadata.MOVED_ROWS_KEY] = str(moved)
     replaced = replacement(context, request, written)
     content = metadata.commit_metadata(
@@ -88,6 +88,6 @@ def _brought_columns(
     """Columns into which the files bring values; None without files."""
     if not statuses:
         return None
-    is_moving = any(one.moved for one in statuses)  # And takes all columns along.
+    is_moving = any(status.moved for status in statuses)  # And takes all columns along.
     columns = set(context.schema.field_names if is_moving else context.columns)
-    return frozenset().union(*(columns.difference(one.empty_columns) for one in statuses))
+    return frozenset().union(*(columns.difference(status.empty_columns) for status in statuses))

@@ -103,7 +103,9 @@ class KeysReadOtherwise:
             if status.stat.is_log:
                 group = (status.stat.partition_path, status.stat.file_id)
                 self._ours.setdefault(group, []).append(status)
-        self._slices = {(one.partition, one.file_id): one for one in context.slices.values()}
+        self._slices = {
+            (slice_.partition, slice_.file_id): slice_ for slice_ in context.slices.values()
+        }
         self._commits: dict[Instant, _Commit | None] = {}
         self._logs: dict[str, _ByKey] = {}
         self._bases: dict[tuple[str, frozenset[str]], dict[str, Version]] = {}
@@ -148,7 +150,9 @@ class KeysReadOtherwise:
         counts: dict[GroupKey, int] = {}
         for group in sorted(self._ours):
             known = [*self._at_start_of(group), *rivals]
-            was_counted = any(one is not None and group in one.keys_read_otherwise for one in known)
+            was_counted = any(
+                commit is not None and group in commit.keys_read_otherwise for commit in known
+            )
             try:
                 is_late = self._has_late_rows(group, rivals)
                 if not (was_counted or is_late or self._is_suspect(group, known)):
@@ -167,19 +171,19 @@ class KeysReadOtherwise:
         paths = [path for group in self._ours for path in self._log_files(group)]
         instants = {instant for path in paths if (instant := self._instant_of(path)) is not None}
         instants.update(self._later(timeline))
-        missing = [one for one in instants if one not in self._commits]
+        missing = [write for write in instants if write not in self._commits]
         read = self._table.storage.at_once(self._read_commit, missing)
         self._commits.update(zip(missing, read, strict=True))
 
     def _later(self, timeline: Timeline) -> list[CompletedInstant]:
-        known = {one.requested_at for one in self._at_start.completed()}
-        return [one for one in timeline.completed_writes() if one.requested_at not in known]
+        known = {instant.requested_at for instant in self._at_start.completed()}
+        return [write for write in timeline.completed_writes() if write.requested_at not in known]
 
     def _since(self, timeline: Timeline) -> list[_Commit]:
         """Commits that completed since the write began, in the order in which they did."""
         later = sorted(self._later(timeline), key=lambda instant: instant.completed_at)
-        read = [self._commits[one] for one in later]
-        return [one for one in read if one is not None]
+        read = [self._commits[later_write] for later_write in later]
+        return [commit for commit in read if commit is not None]
 
     def _at_start_of(self, group: GroupKey) -> list[_Commit | None]:
         """The commits whose logs the file group had; None for one that cannot be asked."""
@@ -212,7 +216,7 @@ class KeysReadOtherwise:
     def _is_suspect(self, group: GroupKey, known: Sequence[_Commit | None]) -> bool:
         if self._met_everywhere:
             return True
-        if any(one.stat.num_deletes or one.has_low_ordering for one in self._ours[group]):
+        if any(status.stat.num_deletes or status.has_low_ordering for status in self._ours[group]):
             return True
         return any(
             commit is None or any(stat.num_deletes for stat in commit.stats.get(group, ()))
@@ -306,9 +310,9 @@ class KeysReadOtherwise:
                     logs.append(_Log(stat.path, commit.requested_at, commit.completed_at))
                 elif commit.requested_at > since:
                     base, since = stat.path, commit.requested_at
-        visible_logs = [one for one in logs if one.completed_at >= since]
+        visible_logs = [log for log in logs if log.completed_at >= since]
         ours = self._context.instant
-        visible_logs += [_Log(one.stat.path, ours, "") for one in self._ours[group]]
+        visible_logs += [_Log(log.stat.path, ours, "") for log in self._ours[group]]
         return _Group(base, since or None, visible_logs)
 
     def _log(self, path: str) -> _Log:
@@ -326,16 +330,16 @@ class KeysReadOtherwise:
         suspect = {
             key
             for key, versions in completed.items()
-            if any(one.kind != ROW or one.order is None for one in versions)
+            if any(version.kind != ROW or version.order is None for version in versions)
         }
         low = frozenset(
             key
             for key, versions in completed.items()
             if key not in suspect
-            and (self._met_everywhere or any(_is_low(one.order) for one in versions))
+            and (self._met_everywhere or any(_is_low(version.order) for version in versions))
         )
         bases = self._base_versions(group_now.base, low)
-        return frozenset(suspect | {key for key, one in bases.items() if one.order is None})
+        return frozenset(suspect | {key for key, base in bases.items() if base.order is None})
 
     def _versions(self, group: GroupKey, path: str) -> _ByKey:
         if path not in self._logs:

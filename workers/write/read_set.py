@@ -36,18 +36,18 @@ def _find_slices(
         .aggregate([])
         .to_pylist()
     )
-    places = {(str(one[PARTITION_PATH]), int(one[SLOT])) for one in located}
+    places = {(str(place[PARTITION_PATH]), int(place[SLOT])) for place in located}
     places |= {(batch.partition, batch.slot) for file in staged for batch in file.batches}
     partitions = {partition for partition, _ in places}
     if context.looks_up:
         partitions.update(path for file in staged for path in file.partitions)
-        return [one.slice for one in candidates(context, partitions)]
+        return [candidate.slice for candidate in candidates(context, partitions)]
     if context.config.keeps_keys_single:
         return candidate_slices(context, {slot for _, slot in places}, partitions)
     if not _reads_own_slices(context):
         return []
     own = (context.current_slice(partition, slot) for partition, slot in places)
-    return [one for one in own if one is not None]
+    return [slice_ for slice_ in own if slice_ is not None]
 
 
 def _reads_own_slices(context: WriteContext) -> bool:

@@ -22,15 +22,17 @@ def record_bytes(view: FileSystemView, sizing: InsertSizing) -> int:
     """
     bloom = view.table.config.bloom
     newest = (
-        one for one in reversed(view.timeline.completed_writes()) if one.action in _PLAIN_WRITES
+        write
+        for write in reversed(view.timeline.completed_writes())
+        if write.action in _PLAIN_WRITES
     )
     written: list[tuple[int, int]] = []
     for instant in islice(newest, COMMITS_READ_MAX):
         metadata = find_instant(view.table, instant)
         if metadata is None:
             continue
-        stats = [one for one in metadata.stats if not one.is_log]
-        files = [(_bytes_of_rows(one, bloom), one.num_writes) for one in stats]
+        stats = [stat for stat in metadata.stats if not stat.is_log]
+        files = [(_bytes_of_rows(stat, bloom), stat.num_writes) for stat in stats]
         if instant.action is Action.DELTACOMMIT:
             written += files
         else:

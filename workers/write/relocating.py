@@ -42,7 +42,7 @@ def relocated(
         path: states.filter(pc.invert(_has(states, moving))).select(located)
         for path, states in stored_rows.items()
     }
-    listed = (single(one.column(RECORD_KEY)) for one in stored_rows.values())
+    listed = (single(stored.column(RECORD_KEY)) for stored in stored_rows.values())
     alive = pa.concat_arrays([_NO_KEYS, *listed])
     # A row that stands somewhere knows all that is remembered of its key.
     kept_deletes = {
@@ -53,9 +53,10 @@ def relocated(
     }
     new_groups = rerouted(groups, kept)
     arriving = [*moved.values(), *kept_deletes.values()]
-    if any(one.num_rows for one in arriving):
+    if any(rows.num_rows for rows in arriving):
         new_groups = [
-            replace(one, arriving=_arriving(context, arriving, one.rows)) for one in new_groups
+            replace(group, arriving=_arriving(context, arriving, group.rows))
+            for group in new_groups
         ]
     leaving = {path: _keys_of(moved, kept_deletes, path) for path in {**moved, **kept_deletes}}
     return numbered(_with_leaving(new_groups, leaving))
@@ -65,18 +66,19 @@ def rerouted(groups: Sequence[RowGroup], stored_rows: States) -> list[RowGroup]:
     """The rows of these keys in the partition where the key stands, with its partition columns
     where `standing` has them; of several partitions the first.
     """
-    groups, (empty, *_) = list(groups), [one.rows.slice(0, 0) for one in groups]
+    groups, (empty, *_) = list(groups), [group.rows.slice(0, 0) for group in groups]
     for path, stored in stored_rows.items():
         stored_keys = single(stored.column(RECORD_KEY))
-        taken = [one.rows.filter(_has(one.rows, stored_keys)) for one in groups]
+        taken = [group.rows.filter(_has(group.rows, stored_keys)) for group in groups]
         coming = _located(pa.concat_tables(taken), stored)
         if coming.num_rows == 0:
             continue
         keys = single(coming.column(RECORD_KEY))
         groups = [
-            replace(one, rows=one.rows.filter(pc.invert(_has(one.rows, keys)))) for one in groups
+            replace(group, rows=group.rows.filter(pc.invert(_has(group.rows, keys))))
+            for group in groups
         ]
-        at = next((n for n, one in enumerate(groups) if one.partition == path), None)
+        at = next((n for n, group in enumerate(groups) if group.partition == path), None)
         if at is None:
             at = len(groups)
             groups.append(RowGroup(path, groups[0].slot, empty, first_row=0))
@@ -102,7 +104,7 @@ def _moving(context: WriteContext, groups: Sequence[RowGroup], stored_rows: Stat
     if not stored_rows:
         return _NO_KEYS
     stored = pa.concat_tables(stored_rows.values())
-    rows = pa.concat_tables(one.rows for one in groups)
+    rows = pa.concat_tables(group.rows for group in groups)
     rows = rows.filter(_has(rows, single(stored.column(RECORD_KEY))))
     fresh = conform_states(fresh_states(rows.filter(pa.array(kinds(rows) == ROW)), rule), context)
     versions = pa.concat_tables([stored, fresh], promote_options="default")
@@ -124,20 +126,22 @@ def _keep_older_away(states: pa.Table) -> Mask:
 def _arriving(context: WriteContext, states: Sequence[pa.Table], rows: pa.Table) -> pa.Table | None:
     """The states of those keys that `rows` have too, in the partition columns of these."""
     keys = single(rows.column(RECORD_KEY))
-    mine = pa.concat_tables(one.filter(_has(one, keys)) for one in states)
+    mine = pa.concat_tables(states_here.filter(_has(states_here, keys)) for states_here in states)
     located = rows.select([RECORD_KEY, *context.config.partition_by])
     return _located(mine, located) if mine.num_rows else None
 
 
 def _keys_of(moved: States, kept_deletes: States, path: str) -> pa.Table:
     return pa.concat_tables(
-        one[path].select([RECORD_KEY]) for one in (moved, kept_deletes) if path in one
+        rows_by_path[path].select([RECORD_KEY])
+        for rows_by_path in (moved, kept_deletes)
+        if path in rows_by_path
     )
 
 
 def _with_leaving(groups: Sequence[RowGroup], leaving: States) -> list[RowGroup]:
     some = {path: keys for path, keys in leaving.items() if keys.num_rows}
-    new_groups = [replace(one, leaving=some.pop(one.partition, None)) for one in groups]
+    new_groups = [replace(group, leaving=some.pop(group.partition, None)) for group in groups]
     empty, slot = groups[0].rows.slice(0, 0), groups[0].slot
     return new_groups + [
         RowGroup(path, slot, empty, 0, leaving=keys) for path, keys in some.items()

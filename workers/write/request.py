@@ -97,7 +97,7 @@ def partition_paths(table: Table, given: Iterable[str | Mapping[str, Any]]) -> t
     """
     if isinstance(given, str | Mapping):
         raise InvalidInput("partitions are a list", given=given)
-    return tuple(dict.fromkeys(_partition_path(table, one) for one in given))
+    return tuple(dict.fromkeys(_partition_path(table, partition) for partition in given))
 
 
 def _partition_path(table: Table, given: str | Mapping[str, Any]) -> str:
@@ -117,7 +117,9 @@ def _partition_path(table: Table, given: str | Mapping[str, Any]) -> str:
     )
     schema = current_schema(table) if is_shared(path) else None
     if schema is not None:
-        slices = [one for one in FileSystemView.load(table).slices if one.partition == path]
+        slices = [
+            slice_ for slice_ in FileSystemView.load(table).slices if slice_.partition == path
+        ]
         named = frozenset({named_values(config, given)})
         check_replaced_alike(config, schema, table.storage, slices, named)
     return path

@@ -96,7 +96,7 @@ def _lost_for_good(lost: Sequence[Conflicted]) -> Conflicted:
     *earlier, last = lost
     if not earlier:
         return last
-    names = ", ".join(_named(one.conflict) for one in lost)
+    names = ", ".join(_named(outcome.conflict) for outcome in lost)
     message = f"{last.conflict.message}; {len(lost)} attempts lost, to {names}"
     return _behind(earlier, last, message)
 
@@ -108,7 +108,7 @@ def _refused_after(lost: Sequence[Conflicted], refused: InvalidInput) -> Conflic
 
 
 def _behind(earlier: Sequence[Conflicted], last: Conflicted, message: str) -> Conflicted:
-    conflicts = tuple(one.conflict for one in earlier)
+    conflicts = tuple(outcome.conflict for outcome in earlier)
     return Conflicted(last.instant, replace(last.conflict, message=message), earlier=conflicts)
 
 

@@ -222,5 +222,5 @@ def _shown_ordering(context: WriteContext) -> str | None:
     groups = context.rule.groups
     if groups is None:
         return context.config.ordering_field
-    ages = [one.ordering[0] for one in groups.declared] + list(groups.ordering[:1])
+    ages = [group.ordering[0] for group in groups.declared] + list(groups.ordering[:1])
     return next((name for name in ages if name in context.columns), None)

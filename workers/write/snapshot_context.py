@@ -89,7 +89,9 @@ def _of_lookup(view: FileSystemView, options: WriteOptions) -> _OfLookup:
     return {
         "sizing": replace(options.sizing, record_bytes=record_bytes(view, options.sizing)),
         "kept_apart": frozenset(
-            at for at, one in _counted(view).items() if (one.partition, one.file_id) in busy
+            at
+            for at, slice_ in _counted(view).items()
+            if (slice_.partition, slice_.file_id) in busy
         ),
     }
 
@@ -129,5 +131,5 @@ def _counted(view: FileSystemView) -> dict[tuple[str, int], FileSlice]:
     """
     numbered: dict[tuple[str, int], FileSlice] = {}
     for partition, slices in groupby(view.slices, lambda file_slice: file_slice.partition):
-        numbered |= {(partition, slot): one for slot, one in enumerate(slices)}
+        numbered |= {(partition, slot): slice_ for slot, slice_ in enumerate(slices)}
     return numbered

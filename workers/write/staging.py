@@ -72,7 +72,7 @@ class StagedFile:
 
     def to_json(self) -> str:
         """Text for `from_json` in another process."""
-        return json.dumps(asdict(self) | {"batches": [astuple(one) for one in self.batches]})
+        return json.dumps(asdict(self) | {"batches": [astuple(batch) for batch in self.batches]})
 
     @classmethod
     def from_json(cls, text: str) -> StagedFile:
@@ -80,7 +80,7 @@ class StagedFile:
         ValueError.
         """
         body = json.loads(text)
-        batches = tuple(StagedRows(*one) for one in body["batches"])
+        batches = tuple(StagedRows(*batch) for batch in body["batches"])
         revived, left = (
             tuple((partition, slot, keys) for partition, slot, keys in body[name])
             for name in ("revived", "left")
@@ -115,7 +115,7 @@ class StagedGroup:
     @property
     def rows(self) -> int:
         """How many rows its pieces hold, without those that arrive."""
-        return sum(one.rows for one in self.pieces)
+        return sum(piece.rows for piece in self.pieces)
 
 
 def stage(

@@ -64,7 +64,7 @@ class NullCheck:
         if not self._refusals:
             return
         slices = FileSystemView.load(self._table, timeline=timeline).slices
-        new = [one for one in slices if one not in self._passed]
+        new = [slice_ for slice_ in slices if slice_ not in self._passed]
         for column, refusal in self._refusals.items():
             lacking = _Lacking()
             for keys in self._table.storage.at_once(partial(self._keys, column), new):
@@ -98,7 +98,7 @@ def _base_keys(storage: Storage, path: str, column: str) -> Iterator[str]:
     wanted = [column] if is_there else []
     # Keys are larger than most columns, and mostly nothing is missing.
     if is_there and not any(
-        one.column(column).null_count for one in iterate_base_file(storage, path, wanted)
+        batch.column(column).null_count for batch in iterate_base_file(storage, path, wanted)
     ):
         return
     for part in iterate_base_file(storage, path, [RECORD_KEY, *wanted]):

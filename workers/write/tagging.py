@@ -136,7 +136,7 @@ def joined(left: Codes, right: Codes) -> tuple[Codes, Codes]:
 def identities(prepared: pa.Table, places: pa.Table) -> tuple[Codes, Codes]:
     """A number per row of each, equal where partition and key are."""
     keys, paths = _codes(prepared, places, RECORD_KEY), _codes(prepared, places, PARTITION_PATH)
-    many = max((int(one.max()) for one in paths if len(one)), default=0) + 1
+    many = max((int(path.max()) for path in paths if len(path)), default=0) + 1
     return keys[0] * many + paths[0], keys[1] * many + paths[1]
 
 

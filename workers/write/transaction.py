@@ -87,7 +87,7 @@ class Transaction:
     def built_on(self) -> InstantTime:
         """Completion time of the newest commit that this builds on; empty when there is none."""
         return max(
-            (one.completed_at for one in self._started.timeline.completed_writes()),
+            (write.completed_at for write in self._started.timeline.completed_writes()),
             default="",
         )
 
@@ -123,7 +123,7 @@ class Transaction:
         stop_points.reach("after_data", writer=self._writer)
         try:
             if self._request.bounds_bad_rows:
-                check_bad_rows(sum(one.rows for one in self._letters))
+                check_bad_rows(sum(letters.rows for letters in self._letters))
             self._left.drop_strays(written, self._letters)
             proposal = replace(self._proposal(written), condition=condition)
             outcome = transaction.commit(self._table, self._options, self._started, proposal)
@@ -132,8 +132,8 @@ class Transaction:
                 self.fail(error)
             raise
         if isinstance(outcome, Conflicted):
-            size = sum(one.stat.bytes for one in written)
-            groups = {(one.stat.partition_path, one.stat.file_id) for one in written}
+            size = sum(status.stat.bytes for status in written)
+            groups = {(status.stat.partition_path, status.stat.file_id) for status in written}
             outcome = self._lost(outcome.conflict, groups, len(written), size)
         outcome = with_warnings(self._table, outcome, written, self.left_out)
         self._tidy(outcome, written)
@@ -229,7 +229,7 @@ class Transaction:
             case Conflicted(conflict=conflict):
                 self._roll_back(conflict.message, conflict=conflict)
             case RolledBack():
-                self._left.drop_all(one.stat for one in written)
+                self._left.drop_all(status.stat for status in written)
             case _:  # Unknown: nothing is deleted, the next writer settles it.
                 _log.warning("outcome unknown: instant=%s", self._instant)
 

@@ -74,7 +74,7 @@ class ClusteringKind:
         Raises PlanOvertaken when a write completed in one of the file groups since the plan was
         made, MalformedTable.
         """
-        groups = frozenset(one.key for one in slices)
+        groups = frozenset(slice_.key for slice_ in slices)
         ours = WriteSet(plan.requested_at, groups, SERVICE, replaced=groups)
         for rival in timeline.completed_writes():
             if rival.completed_at <= plan.requested_at:

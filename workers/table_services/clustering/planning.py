@@ -39,7 +39,7 @@ class Proposal:
 
     def plan_file(self, settings: ClusteringSettings, extra: dict[str, str]) -> ClusteringPlanFile:
         """The plan to make durable; `extra` is kept in it."""
-        slices = tuple(one.slice for one in self.chosen)
+        slices = tuple(candidate.slice for candidate in self.chosen)
         return ClusteringPlanFile(slices, strategy_of(settings.order), extra)
 
 
@@ -54,19 +54,19 @@ def propose(table: Table, timeline: Timeline, settings: ClusteringSettings) -> P
         instant for instant, metadata in clusterings.items() if _is_so_ordered(metadata, settings)
     }
     unsorted = [
-        _unsorted(table, one)
-        for one in view.slices
-        if (one.log_files or one.base_instant not in sorted_by)
-        and (not settings.partitions or one.partition in settings.partitions)
+        _unsorted(table, slice_)
+        for slice_ in view.slices
+        if (slice_.log_files or slice_.base_instant not in sorted_by)
+        and (not settings.partitions or slice_.partition in settings.partitions)
     ]
     commits = _commits_since(timeline, max(clusterings, default=None))
-    free = [one for one in unsorted if one.slice.key not in busy]
+    free = [candidate for candidate in unsorted if candidate.slice.key not in busy]
     is_due = commits >= settings.commits_least
     figures = {
         "file_groups": len(view.slices),
         "unsorted_groups": len(unsorted),
-        "unsorted_bytes": sum(one.bytes for one in unsorted),
-        "pending_groups": sum((one.partition, one.file_id) in busy for one in view.slices),
+        "unsorted_bytes": sum(candidate.bytes for candidate in unsorted),
+        "pending_groups": sum((slice_.partition, slice_.file_id) in busy for slice_ in view.slices),
         "commits": commits,
     }
     return Proposal(tuple(free[: settings.groups_max]) if is_due else (), commits, figures)
@@ -74,12 +74,16 @@ def propose(table: Table, timeline: Timeline, settings: ClusteringSettings) -> P
 
 def _clusterings(table: Table, timeline: Timeline) -> dict[InstantTime, CommitMetadata]:
     """The completed ones that are still on the active timeline."""
-    replaced = [one for one in timeline.completed() if one.action is Action.REPLACECOMMIT]
-    metadata_by_instant = {one.requested_at: read_instant(table, one) for one in replaced}
+    replaced = [
+        instant for instant in timeline.completed() if instant.action is Action.REPLACECOMMIT
+    ]
+    metadata_by_instant = {
+        instant.requested_at: read_instant(table, instant) for instant in replaced
+    }
     return {
-        at: one
-        for at, one in metadata_by_instant.items()
-        if one.operation_type == CLUSTER_OPERATION
+        at: metadata
+        for at, metadata in metadata_by_instant.items()
+        if metadata.operation_type == CLUSTER_OPERATION
     }
 
 
@@ -90,9 +94,9 @@ def _is_so_ordered(metadata: CommitMetadata, settings: ClusteringSettings) -> bo
 
 def _commits_since(timeline: Timeline, since: InstantTime | None) -> int:
     return sum(
-        since is None or one.completed_at > since
-        for one in timeline.completed_writes()
-        if one.requested_at != since
+        since is None or write.completed_at > since
+        for write in timeline.completed_writes()
+        if write.requested_at != since
     )
 
 

@@ -76,12 +76,12 @@ def _shown(
         else "every file group is sorted that way already, or pending",
         items=tuple(
             PlanItem(
-                what="/".join(part for part in one.slice.key if part),
+                what="/".join(part for part in candidate.slice.key if part),
                 effect="rewrite",
-                bytes=one.bytes,
-                detail=f"{len(one.slice.log_files)} logs",
+                bytes=candidate.bytes,
+                detail=f"{len(candidate.slice.log_files)} logs",
             )
-            for one in proposal.chosen
+            for candidate in proposal.chosen
         ),
         blockers=tuple(_blockers(table, timeline, settings)),
         figures=proposal.figures,

@@ -37,11 +37,17 @@ def chosen(candidates: Iterable[Candidate], settings: CompactionSettings) -> lis
         case Strategy.BOUNDED_IO:
             pass
         case Strategy.LOG_FILE_SIZE_BASED:
-            eligible = [one for one in eligible if one.log_bytes >= settings.log_bytes_least]
+            eligible = [
+                candidate
+                for candidate in eligible
+                if candidate.log_bytes >= settings.log_bytes_least
+            ]
             eligible.sort(key=lambda candidate: -candidate.log_bytes)
         case Strategy.LOG_FILE_NUM_BASED:
             eligible = [
-                one for one in eligible if len(one.slice.log_files) >= settings.log_files_least
+                candidate
+                for candidate in eligible
+                if len(candidate.slice.log_files) >= settings.log_files_least
             ]
             eligible.sort(key=lambda candidate: -len(candidate.slice.log_files))
     return _within(eligible, settings.io_bytes_max)

@@ -55,7 +55,7 @@ class Proposal:
 
     def plan_file(self, extra: dict[str, str]) -> CompactionPlanFile:
         """The plan to make durable; `extra` is kept in it."""
-        return CompactionPlanFile(tuple(one.slice for one in self.chosen), extra)
+        return CompactionPlanFile(tuple(candidate.slice for candidate in self.chosen), extra)
 
 
 def propose(table: Table, timeline: Timeline, settings: CompactionSettings) -> Proposal:
@@ -66,18 +66,18 @@ def propose(table: Table, timeline: Timeline, settings: CompactionSettings) -> P
     """
     view = FileSystemView.load(table, timeline=timeline)
     busy = pending_file_groups(table.storage, timeline)
-    with_logs = [one for one in view.slices if one.log_files]
-    candidates = [_candidate(table, one) for one in with_logs]
+    with_logs = [slice_ for slice_ in view.slices if slice_.log_files]
+    candidates = [_candidate(table, slice_) for slice_ in with_logs]
     backlog = Backlog(
         delta_commits=delta_commits_since_compaction(table, timeline),
-        log_files=sum(len(one.log_files) for one in with_logs),
-        log_bytes=sum(one.log_bytes for one in candidates),
+        log_files=sum(len(slice_.log_files) for slice_ in with_logs),
+        log_bytes=sum(candidate.log_bytes for candidate in candidates),
         file_groups=len(with_logs),
-        pending_groups=sum(one.slice.key in busy for one in candidates),
+        pending_groups=sum(candidate.slice.key in busy for candidate in candidates),
     )
     if backlog.delta_commits < settings.delta_commits_least:
         return Proposal((), backlog)
-    free = [one for one in candidates if one.slice.key not in busy]
+    free = [candidate for candidate in candidates if candidate.slice.key not in busy]
     return Proposal(tuple(chosen(free, settings)), backlog)
 
 
@@ -98,10 +98,10 @@ def delta_commits_since_compaction(table: Table, timeline: Timeline) -> int:
     """How many completed after the newest compaction was planned; archived ones do not count."""
     since = _last_compaction(table, timeline)
     return sum(
-        one.action is Action.DELTACOMMIT
-        and (since is None or one.completed_at > since)
-        and not _is_creation(table, timeline, one.requested_at)
-        for one in timeline.completed()
+        instant.action is Action.DELTACOMMIT
+        and (since is None or instant.completed_at > since)
+        and not _is_creation(table, timeline, instant.requested_at)
+        for instant in timeline.completed()
     )
 
 

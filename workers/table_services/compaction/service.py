@@ -59,13 +59,13 @@ def _shown(table: Table, proposal: Proposal) -> ServicePlan:
     blockers = [] if table.write_refusal is None else [table.write_refusal]
     if not table.config.is_merge_on_read:
         blockers.append(_NO_LOGS)
-    logs = sum(len(one.slice.log_files) for one in proposal.chosen)
+    logs = sum(len(candidate.slice.log_files) for candidate in proposal.chosen)
     return ServicePlan(
         service=SERVICE,
         summary=f"merge {logs} logs into {len(proposal.chosen)} file groups"
         if proposal.chosen
         else _why_nothing(proposal.backlog),
-        items=tuple(_item(one) for one in proposal.chosen),
+        items=tuple(_item(candidate) for candidate in proposal.chosen),
         blockers=tuple(blockers),
         figures=proposal.backlog.figures,
     )

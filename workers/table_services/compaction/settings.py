@@ -74,5 +74,5 @@ def _strategy(text: str) -> Strategy:
         "unknown compaction strategy",
         key=COMPACTION_STRATEGY_KEY,
         value=text,
-        known=[one.value for one in Strategy],
+        known=[strategy.value for strategy in Strategy],
     )

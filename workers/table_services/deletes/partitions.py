@@ -75,11 +75,13 @@ class DeletePartition:
 
 def _plan(table: Table, paths: tuple[str, ...], slices: Iterable[FileSlice]) -> ServicePlan:
     gone = sorted(
-        (one for one in slices if one.partition in paths),
+        (slice_ for slice_ in slices if slice_.partition in paths),
         key=lambda file_slice: (file_slice.partition, file_slice.file_id),
     )
     items = tuple(
-        PlanItem(path, "delete", size_of(table.storage, path)) for one in gone for path in one.files
+        PlanItem(path, "delete", size_of(table.storage, path))
+        for slice_ in gone
+        for path in slice_.files
     )
     return ServicePlan(
         service=_NAME,
@@ -117,6 +119,6 @@ def _from_json(text: str) -> list[str]:
         paths = json.loads(text)
     except ValueError as error:
         raise InvalidInput("partitions are no JSON list", text=text[:80]) from error
-    if not isinstance(paths, list) or not all(isinstance(one, str) for one in paths):
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
         raise InvalidInput("partitions are a list of texts", text=text[:80])
     return paths

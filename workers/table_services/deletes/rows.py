@@ -119,13 +119,13 @@ def _attempt(
             for _, rows in matching_rows:
                 check_ages(table.config, rows)
         context = transaction.context
-        slots = {_key(one): slot for (_, slot), one in context.slices.items()}
+        slots = {_key(slice_): slot for (_, slot), slice_ in context.slices.items()}
         groups = [
-            rows_at(prepare(context, rows), one.partition, slots[_key(one)])
-            for one, rows in matching_rows
+            rows_at(prepare(context, rows), slice_.partition, slots[_key(slice_)])
+            for slice_, rows in matching_rows
         ]
         if selection.listed is not None:
-            places = {_key(one): rows for one, rows in matching_rows}
+            places = {_key(slice_): rows for slice_, rows in matching_rows}
             sought = sought_by_list(context, selection.listed, places)
             transaction.declare_reads(ReadSet(sought=sought))
         statuses = write_row_groups(context, groups, TaskIds(), table.storage)
@@ -169,11 +169,11 @@ def _plan(table: Table, matching_rows: _RowsBySlice) -> ServicePlan:
     total = sum(rows.num_rows for _, rows in matching_rows)
     items = tuple(
         PlanItem(
-            f"{rows.num_rows} rows of {'/'.join(filter(None, _key(one)))}",
+            f"{rows.num_rows} rows of {'/'.join(filter(None, _key(slice_)))}",
             "delete",
             digest=_digest(rows.select(list(_key_columns(table)))),
         )
-        for one, rows in matching_rows
+        for slice_, rows in matching_rows
     )
     return ServicePlan(
         service=_NAME,
@@ -183,7 +183,7 @@ def _plan(table: Table, matching_rows: _RowsBySlice) -> ServicePlan:
         figures={
             "rows": total,
             "file_groups": len(items),
-            "partitions": len({one.partition for one, _ in matching_rows}),
+            "partitions": len({slice_.partition for slice_, _ in matching_rows}),
         },
     )
 

@@ -57,13 +57,13 @@ class CarriedTimeline:
     def completed(self) -> list[CompletedInstant]:
         """The completed instants of the active timeline."""
         instants = (file.instant for file in self.files)
-        return [one for one in instants if isinstance(one, CompletedInstant)]
+        return [instant for instant in instants if isinstance(instant, CompletedInstant)]
 
     @property
     def completed_at(self) -> dict[InstantTime, InstantTime]:
         """When writes completed, by when they were requested; archived ones as well."""
         known = (*self.archived, *self.completed)
-        return {one.requested_at: one.completed_at for one in known if _counts(one)}
+        return {instant.requested_at: instant.completed_at for instant in known if _counts(instant)}
 
 
 def _counts(instant: Instant) -> bool:
@@ -77,16 +77,16 @@ def carried_timeline(table: Table) -> CarriedTimeline:
     files = [
         (file, instant) for file in old_files(table.storage) if (instant := _OLD.parse(file.name))
     ]
-    completed = [one for _, one in files if one.is_completed]
-    active = {(one.requested_at, one.action) for one in completed}
+    completed = [listed for _, listed in files if listed.is_completed]
+    active = {(done.requested_at, done.action) for done in completed}
     archived = [
-        one for one in table.archived_times() if (one.requested_at, one.action) not in active
+        done for done in table.archived_times() if (done.requested_at, done.action) not in active
     ]
     times = completion_times([*completed, *archived])
     clusterings = frozenset(_clusterings(table.storage, files))
     return CarriedTimeline(
-        tuple(CarriedFile(file, _carried(one, times, clusterings)) for file, one in files),
-        tuple(replace(one, completed_at=times[one]) for one in archived),
+        tuple(CarriedFile(file, _carried(listed, times, clusterings)) for file, listed in files),
+        tuple(replace(done, completed_at=times[done]) for done in archived),
     )
 
 
@@ -164,30 +164,39 @@ def strangers(table: Table) -> list[InstantTime]:
     if table.layout.version != 1:
         return []
     there = (_NEW.parse(file.name) for file in table.storage.list_files(_NEW.directory))
-    laid = {(one.requested_at, one.action.completes_as) for one in there if one is not None}
+    laid = {
+        (instant.requested_at, instant.action.completes_as)
+        for instant in there
+        if instant is not None
+    }
     known = (*table.timeline().instants, *table.archived_times())
     return sorted(
         requested_at
-        for requested_at, _ in laid - {(one.requested_at, one.action.completes_as) for one in known}
+        for requested_at, _ in laid
+        - {(instant.requested_at, instant.action.completes_as) for instant in known}
     )
 
 
 def _laid_before(storage: Storage) -> list[str]:
-    laid = [one.path for one in storage.list_files(_NEW.directory) if _NEW.parse(one.name)]
+    laid = [
+        new_file.path
+        for new_file in storage.list_files(_NEW.directory)
+        if _NEW.parse(new_file.name)
+    ]
     history = [file.path for file in storage.list_tree(HISTORY.path)]
     return [*laid, *history, HISTORY_FILES.path]
 
 
 def _history(table: Table, carried: CarriedTimeline) -> list[ArchivedInstant]:
-    new = {(one.requested_at, one.action): one for one in carried.archived}
+    new = {(instant.requested_at, instant.action): instant for instant in carried.archived}
     return [
         ArchivedInstant(
             new[key],
-            carried_content(one.metadata, key[1]) if one.metadata else None,
-            one.plan,
+            carried_content(archived.metadata, key[1]) if archived.metadata else None,
+            archived.plan,
         )
-        for one in table.archived_instants(with_content=True)
-        if (key := (one.instant.requested_at, one.instant.action)) in new
+        for archived in table.archived_instants(with_content=True)
+        if (key := (archived.instant.requested_at, archived.instant.action)) in new
     ]
 
 

@@ -153,9 +153,9 @@ def _blockers(table: Table, properties: Mapping[str, str], fields: str) -> list[
     if properties.get(METADATA_KEY):
         blockers.append(METADATA_REFUSAL)
     blockers += [
-        f"{one.action} {one.requested_at} is {one.state}: let the engine that began it finish or "
-        "roll it back"
-        for one in table.timeline().pending()
+        f"{instant.action} {instant.requested_at} is {instant.state}: let the engine that began it "
+        "finish or roll it back"
+        for instant in table.timeline().pending()
     ]
     if unknown := strangers(table):
         blockers.append(
@@ -168,14 +168,14 @@ def _blockers(table: Table, properties: Mapping[str, str], fields: str) -> list[
             f"the properties do not tell the types of the partition fields; give {_FIELDS_KEY}, "
             "such as place:SIMPLE,ts:TIMESTAMP"
         )
-    names = tuple(one.partition(":")[0] for one in listed(fields))
+    names = tuple(field.partition(":")[0] for field in listed(fields))
     if fields and names != table.config.partition_by:
         blockers.append(f"{_FIELDS_KEY} names other fields than the table: {fields}")
     return blockers
 
 
 def _are_typed(fields: str) -> bool:
-    kinds = [one.partition(":")[2].upper() for one in listed(fields)]
+    kinds = [field.partition(":")[2].upper() for field in listed(fields)]
     return all(kind in ("SIMPLE", "TIMESTAMP") for kind in kinds)
 
 
