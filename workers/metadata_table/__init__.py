@@ -1,3 +1,3 @@
-"""Apache Hudi's metadata table, below `.hoodie/metadata` of a table: what it says of the table's
-files (metadata page). Sluice reads it and compares it with storage; it does not maintain one.
+"""Apache Hudi's metadata table, below `.hoodie/metadata` of a table (metadata page). Sluice reads
+the list of files in it and compares that with storage. It does not maintain a metadata table.
 """

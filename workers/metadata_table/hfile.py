@@ -1,8 +1,8 @@
-"""HFile, version 3: sorted keys and values in blocks, as the metadata table keeps its records
+"""HFile, version 3: sorted keys and values in blocks, as the metadata table stores its records
 (metadata page 2).
 
-The last 4096 bytes are the trailer; it names where the index of blocks begins, behind which stand
-the index of meta blocks and the file's information. Checksums are not looked at: Hudi writes none,
+The last 4096 bytes are the trailer. It has the offset of the index of blocks, which is followed by
+the index of meta blocks and the file's information. Checksums are not verified: Hudi writes none,
 and a compressed block carries its own.
 """
 
@@ -66,8 +66,8 @@ class HFile:
 
     @classmethod
     def parse(cls, content: bytes) -> HFile:
-        """From all of its bytes. Raises MalformedTable, UnsupportedTable for another version, codec
-        or index than Hudi writes.
+        """Parse a whole file. Raises MalformedTable, UnsupportedTable for another version, codec or
+        index than Hudi writes.
         """
         with _readable():
             trailer = _trailer(content)
@@ -80,12 +80,12 @@ class HFile:
 
     @property
     def entry_count(self) -> int:
-        """How many entries the trailer announces."""
+        """The number of entries that the trailer announces."""
         return self.trailer.get(TrailerField.ENTRIES, 0)
 
     @property
     def schema(self) -> str | None:
-        """Avro JSON of the values; None where the file does not say."""
+        """Avro JSON of the values; None if the file does not contain it."""
         text = self.info.get(_SCHEMA)
         return None if text is None else text.decode()
 
@@ -181,7 +181,7 @@ def _entries(payload: bytes) -> Iterator[tuple[str, bytes]]:
 
 @contextmanager
 def _readable() -> Iterator[None]:
-    """What is no HFile is a malformed table, whatever was stumbled on."""
+    """Turn any error of the parser into MalformedTable."""
     try:
         yield
     except (ValueError, KeyError, struct.error, zlib.error) as error:

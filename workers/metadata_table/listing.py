@@ -1,4 +1,4 @@
-"""What the metadata table says of a table's files: partitions, and the names and sizes of their
+"""The list of a table's files in its metadata table: partitions, and the names and sizes of their
 files (metadata page 3.1).
 """
 
@@ -33,8 +33,8 @@ class MetadataListing:
 
     @classmethod
     def load(cls, storage: Storage, pending: frozenset[InstantTime]) -> MetadataListing:
-        """`storage` is the table's, `pending` its instants that are not completed: what the
-        metadata table has of them does not count yet.
+        """Load the listing of the table in `storage`. Records of the `pending` instants, which are
+        not completed, do not count yet.
 
         Raises StorageFailed, MalformedTable, UnsupportedTable.
         """
@@ -82,7 +82,9 @@ class _SliceReader:
             raise _located(error, path) from error
 
     def _blocks(self, slice_: MetadataSlice) -> list[MetadataBlock]:
-        """Those that count: neither of a pending instant nor rolled back by a later block."""
+        """Return the blocks that count: not of a pending instant, not rolled back by a
+        later block.
+        """
         counting: list[MetadataBlock] = []
         for path in slice_.logs:
             for block in read_metadata_log(self.storage, path):

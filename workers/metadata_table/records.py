@@ -30,7 +30,7 @@ class RecordType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """A file of a partition, or a partition, as one record says it."""
+    """A file of a partition, or a partition, in one record."""
 
     size: int
     """In bytes; 0 for partitions and for what was deleted."""
@@ -46,7 +46,7 @@ class FilesRecord:
 
     @classmethod
     def decode(cls, value: bytes, avro_schema: str) -> FilesRecord:
-        """From the value in the HFile. Raises MalformedTable, UnsupportedTable for a record of
+        """Decode a value of the HFile. Raises MalformedTable, UnsupportedTable for a record of
         another partition.
         """
         record = _decoded(value, avro_schema)
@@ -58,8 +58,8 @@ class FilesRecord:
         return cls(kind, {name: ListedFile(**_fields(fields)) for name, fields in listed.items()})
 
     def under(self, newer: FilesRecord) -> FilesRecord:
-        """This record once `newer` was written over it: what it deletes and is here goes, and what
-        both list has the larger size.
+        """Return this record after `newer` was written over it. A file that `newer` deletes is
+        removed; a file of both gets the larger size.
         """
         listed = dict(self.listed)
         for name, file in newer.listed.items():
@@ -73,7 +73,7 @@ class FilesRecord:
         return FilesRecord(newer.kind, listed)
 
     def sizes(self) -> dict[str, int]:
-        """Size in bytes by name, of what is not deleted."""
+        """Return size in bytes by name, without deleted files."""
         return {name: file.size for name, file in self.listed.items() if not file.is_deleted}
 
 

@@ -1,9 +1,9 @@
-"""Which files of the metadata table count, and in which order: the latest slice of each file group
+"""The latest slice of each file group of the metadata table: its files, in the order of merging
 (metadata page 7).
 
-It is a merge-on-read table: the base file with the greatest instant, and the log files that were
-completed at that instant or later. Its timeline is its own; each of its deltacommits has the
-request time of the table's action, and is completed before that.
+The metadata table is merge-on-read: a slice is the base file with the greatest instant, and the log
+files that were completed at that instant or later. It has its own timeline. Each of its
+deltacommits has the request time of the table's action, and is completed before that.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class MetadataSlice:
 
 
 def latest_slices(storage: Storage, partition: str) -> list[MetadataSlice]:
-    """By file id; `storage` is that of the metadata table. Raises StorageFailed, MalformedTable."""
+    """Return the latest slice of each file group, by file id. `storage` is that of the metadata
+    table. Raises StorageFailed, MalformedTable.
+    """
     completions = _Completions(storage)
     groups: dict[str, _Group] = {}
     for name in storage.list_names(partition):
@@ -80,8 +82,9 @@ class _Completions:
         self._archived = ArchivedTimeline(storage)
 
     def of(self, requested_at: InstantTime) -> InstantTime | None:
-        """None for one that is pending, or unknown and not older than the timeline: that was rolled
-        back. An older one that the history does not have counts as completed when it was requested.
+        """Return when the instant was completed. None if it is pending, or unknown and not older
+        than the timeline, which means that it was rolled back. An older instant that is not in the
+        history counts as completed when it was requested.
         """
         if requested_at in self._active:
             return self._active[requested_at]

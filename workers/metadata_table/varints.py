@@ -17,7 +17,9 @@ _NEGATIVE: Final = -120
 
 
 def read_varint(content: bytes, at: int) -> tuple[int, int]:
-    """Seven bits a byte, the lowest first."""
+    """Read a number of seven bits a byte, the lowest first. Return it and the position
+    behind it.
+    """
     number = shift = 0
     while True:
         byte = _byte(content, at)
@@ -30,7 +32,9 @@ def read_varint(content: bytes, at: int) -> tuple[int, int]:
 
 
 def read_hadoop_int(content: bytes, at: int) -> tuple[int, int]:
-    """One byte from -112 to 127; else a head that says how many bytes follow, highest first."""
+    """Read a number of one byte, from -112 to 127, or of a head with the count of bytes that
+    follow, highest first. Return it and the position behind it.
+    """
     head = _byte(content, at)
     head -= (head & _SIGN) << 1
     at += 1
@@ -46,8 +50,8 @@ def read_hadoop_int(content: bytes, at: int) -> tuple[int, int]:
 
 
 def read_message(content: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """(number, number or bytes) of each field of a Protocol Buffers message; no other kinds occur
-    in HFiles.
+    """Yield (number, number or bytes) of each field of a Protocol Buffers message. HFiles contain
+    no other kinds of fields.
     """
     at = 0
     while at < len(content):

@@ -1,7 +1,7 @@
-"""Which files that an earlier state of the table needs have been cleaned away since.
+"""Files of an earlier state of the table that cleans deleted since.
 
-A savepoint of that state, a restore to it and a rollback down to it must know: what is gone cannot
-be brought back.
+A savepoint of that state, a restore to it and a rollback down to it need this list: deleted files
+cannot be brought back.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from workers.timeline.timeline import Timeline
 
 
 def lost_files(table: Table, timeline: Timeline, as_of: InstantTime) -> list[str]:
-    """Files of the snapshot at the completion time `as_of` that cleans deleted, or are about to.
+    """Return the files of the snapshot at the completion time `as_of` that cleans deleted or will
+    delete.
 
-    Only cleans planned later count: an earlier plan left alone what was in use. Raises
+    Only cleans planned later count: an earlier plan deletes no file that was in use. Raises
     MalformedTable.
     """
     cleans = [instant for instant in timeline.instants if _is_later_clean(instant, as_of)]
@@ -67,7 +68,7 @@ def _was_read(
     bases: dict[GroupKey, InstantTime | None],
     replaced: dict[GroupKey, InstantTime],
 ) -> bool:
-    """Whether the snapshot then, which lacks the file now, would have read it."""
+    """Check whether the snapshot would have read the file, which is missing now."""
     partition, _, name = path.rpartition("/")
     base, log = parse_base_file(name), parse_log_file(name)
     file_name = base or log

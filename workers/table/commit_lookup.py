@@ -1,4 +1,4 @@
-"""Metadata of one commit: where its file was repaired meanwhile, and where it was archived."""
+"""Metadata of one commit, also if its file was repaired or archived since it was listed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from workers.timeline.metadata import CommitMetadata, read_commit_metadata
 
 
 def metadata_in(content: bytes, table: Table, instant: Instant) -> CommitMetadata:
-    """What `content` says, which storage may have remembered of the completed instant's file; what
-    the file says now, where nothing can be made of that: whoever copies the right file over a
-    damaged one must not have to restart whoever looked at it before. Raises MalformedTable.
+    """Parse `content`, which storage may have cached from the completed file of the instant. If it
+    is damaged, read the file again: it may have been repaired since. Raises MalformedTable.
     """
     try:
         return read_commit_metadata(content)
@@ -39,8 +38,8 @@ def archived_file(table: Table, instant: Instant) -> bytes | None:
 def archived_content(
     table: Table, requested_at: InstantTime, completed_at: InstantTime | None = None
 ) -> bytes | None:
-    """The metadata, as stored, that the history has of the write of these times; None where it has
-    none. Raises MalformedTable.
+    """Return the stored metadata of the archived write of these times, or None. Raises
+    MalformedTable.
     """
     archived = table.archived_as(requested_at, completed_at)
     return next((found.metadata for found in archived if found.instant.action.writes_data), None)

@@ -47,7 +47,7 @@ GROUP_MERGE_STRATEGY = "5b0f6d52-8c55-4d0c-9a57-6e1f0f6c2a41"
 
 
 def table_type_named(text: str) -> TableType:
-    """The table type of this name, in any case. Raises InvalidInput."""
+    """Return the table type of this name, in any case. Raises InvalidInput."""
     try:
         return TableType(str(text).upper())
     except ValueError as error:
@@ -59,7 +59,9 @@ def table_type_named(text: str) -> TableType:
 def create(
     storage: Storage, definition: TableDefinition, options: Mapping[str, str], ports: Ports
 ) -> Table:
-    """A new, empty table. Raises TableExists, and InvalidInput before anything is written."""
+    """Create a new, empty table. Raises TableExists, and InvalidInput before anything is
+    written.
+    """
     values = table_options(options)
     generator = configured_generator(definition.record_key, definition.partition_by, values)
     definition = replace(
@@ -162,8 +164,8 @@ def _hash_fields(definition: TableDefinition, values: Mapping[str, str]) -> dict
 
 
 def _commit_schema(table: Table, schema: TableSchema) -> InstantTime:
-    """Nobody knows of the table yet, so no lock is needed; a crash before this leaves a table that
-    works.
+    """Commit the schema as the first instant. No process can open the table yet, so no lock is
+    needed; a crash before this leaves a table that works.
     """
     storage, ports = table.storage, table.ports
     requested_at = next_instant(ports.clock, None)

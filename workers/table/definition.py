@@ -1,4 +1,4 @@
-"""What a table is asked to be, and whether it can: else it is refused before the first effect."""
+"""The definition of a new table, and its checks, which run before the first effect."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TableDefinition:
 
 
 def check_definition(definition: TableDefinition, values: Mapping[str, str]) -> None:
-    """Whether such a table can be, under the options `values` with their defaults.
+    """Check that such a table can exist under the options `values`, which include their defaults.
 
     Raises InvalidInput.
     """
@@ -110,8 +110,9 @@ def _check_mode(definition: TableDefinition, values: Mapping[str, str]) -> None:
 
 
 def _check_partial_updates(definition: TableDefinition, values: Mapping[str, str]) -> None:
-    """By commit time a value that is later stands, however it was merged. By event time a base file
-    keeps one age per row, so a copy-on-write table would forget those of the columns at once.
+    """Check that the table can merge partial updates. By commit time the later value always wins.
+    By event time a base file stores one ordering value per row, so a copy-on-write table would lose
+    those of the columns at once.
     """
     if values[MERGE_MODE_KEY] == MergeMode.COMMIT_TIME_ORDERING:
         return
@@ -128,7 +129,8 @@ def _check_partial_updates(definition: TableDefinition, values: Mapping[str, str
 
 
 def check_times(definition: TableDefinition, generator: KeyGenerator) -> None:
-    """Whether columns that partition by time hold times of the kind that the key generator reads.
+    """Check that columns that partition by time hold times of the kind that the key generator
+    reads.
 
     Raises InvalidInput.
     """

@@ -24,8 +24,8 @@ class FileSlice:
     archived_before: InstantTime | None = None
     """With `block_instants`: older blocks count as well."""
     late_blocks: frozenset[InstantTime] | None = None
-    """Of a table that was version 6, whose logs may hold blocks of several writers: whose blocks do
-    not count yet. None: a log's name tells its only writer.
+    """For a table that was version 6, whose logs may hold blocks of several writers: the instants
+    whose blocks do not count yet. None: the name of a log contains its only writer.
     """
 
     @property

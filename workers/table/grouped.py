@@ -1,4 +1,4 @@
-"""What a table with column groups may be made with."""
+"""Checks of the definition of a table with column groups."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def check_grouped_table(
     definition: TableDefinition, values: Mapping[str, str], groups: GroupRule
 ) -> None:
-    """Check what the definition and the options of a new table with column groups say beside these.
+    """Check that the definition and the options of a new table do not contradict its column groups.
     Raises InvalidInput.
     """
     if definition.schema is None:

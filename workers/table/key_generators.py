@@ -1,9 +1,9 @@
-"""Which key generator a table has, under Hudi's names: as it is asked for when the table is
-created, and what keeps an existing one from being written.
+"""The key generator of a table, under Hudi's names: chosen when the table is created, and checked
+before an existing table is written.
 
-Without being asked the type is what Hudi infers from the fields: SIMPLE, COMPLEX, NON_PARTITION.
-TIMESTAMP has one key and one partition field, a time; CUSTOM any number of each, partition fields
-as `place:SIMPLE` or `ts:TIMESTAMP`.
+Without an option the type is inferred from the fields as Hudi does: SIMPLE, COMPLEX, NON_PARTITION.
+TIMESTAMP has one key and one partition field, a time. CUSTOM has any number of each, with partition
+fields such as `place:SIMPLE` or `ts:TIMESTAMP`.
 """
 
 from __future__ import annotations
@@ -54,9 +54,7 @@ class KeyGenerator:
 def configured_generator(
     record_key: Sequence[str], partition_by: Sequence[str], options: Mapping[str, str]
 ) -> KeyGenerator:
-    """The key generator of a table that is about to be created, from its options. Raises
-    InvalidInput.
-    """
+    """Return the key generator of a new table from its options. Raises InvalidInput."""
     options = {key: value for key, value in options.items() if value}
     generator = options.get(CONFIGURED_GENERATOR_KEY, "").upper()
     if generator not in _CONFIGURABLE:
@@ -110,7 +108,9 @@ def _shape_refusal(kind: str, record_key: Sequence[str], partition_by: Sequence[
 
 
 def generator_refusal(properties: Mapping[str, str], config: TableConfig) -> str | None:
-    """Why rows of this table cannot be given their paths as its engine does; None when they can."""
+    """Return why rows of this table cannot get the paths that its engine gives them; None if they
+    can.
+    """
     kind = config.key_generator.removesuffix("_AVRO")
     if kind not in _CONFIGURABLE:
         return f"key generator {config.key_generator} is read only"

@@ -1,8 +1,8 @@
-"""The newest completed commit whose metadata says something to whoever looks, archived or not.
+"""The newest completed commit whose metadata contains a value, archived or not.
 
 Other writers' commits, compaction, clustering, cleaning and archiving come between and hide nothing
-(K6): commits are looked through by completion time, the active ones and those of the history. What
-was read of a commit is remembered, as a completed one never changes.
+(K6). Active and archived commits are searched by completion time. What was read of a completed
+commit is cached, because it never changes.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from workers.timeline.timeline import Timeline
 
 Said = TypeVar("Said")
 Reading = Callable[[Mapping[str, str], InstantTime], Said | None]
-"""What extra metadata says, with the instant whose it is; None where it says nothing."""
+"""Reads a value from the extra metadata of an instant; None if it contains none."""
 
 
 class NewestCommit(Generic[Said]):
-    """Looks for the newest commit of one table that says something, again and again."""
+    """A repeatable search for the newest commit of one table that contains a value."""
 
     def __init__(self, table: Table, reading: Reading[Said]) -> None:
         self._table = table
@@ -35,14 +35,14 @@ class NewestCommit(Generic[Said]):
         self._checked_since: InstantTime | None = None
         """The history, as it was at the mark, has lost none that completed later."""
         self._archived: dict[InstantTime, Said] | None = None
-        """Completion time to what a commit says; None while nobody had to know."""
+        """Completion time -> value of the commit; None until the archived commits are needed."""
 
     def of(self, timeline: Timeline) -> Said | None:
-        """None where no commit said anything. Raises HistoryLost, MalformedTable, and as the
-        reading.
+        """Return the value of the newest commit that has one, or None. Raises HistoryLost,
+        MalformedTable, and what the reading raises.
         """
         completed_at, active = self._newest_active(timeline)
-        # Read after the active timeline: what an archiver moves meanwhile is here or there.
+        # Read after the active timeline: what an archiver moves in between is in one or both.
         archived = self._newest_archived(completed_at)
         return active if archived is None else archived
 
@@ -62,8 +62,8 @@ class NewestCommit(Generic[Said]):
         return "", None
 
     def _newest_archived(self, since: InstantTime) -> Said | None:
-        """Of those that completed after `since`: archivers go by request time. Raises HistoryLost
-        when the history lost some that may have.
+        """Search the archived commits that completed after `since`: archivers go by request time.
+        Raises HistoryLost when lost parts of the history may contain one.
         """
         mark = self._table.archive_mark()
         if mark != self._mark:

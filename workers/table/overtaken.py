@@ -1,9 +1,9 @@
-"""Commits that another engine overtook: it changed the properties while they were published.
+"""Changes by other engines: one changed the table's properties during a commit of ours.
 
-An engine that takes no lock of ours can do so between the last look under the lock and the
-completed file, and take a commit into its own metadata while that is rolled back. So whoever
-publishes or takes back looks once more afterwards. What it sees is told in its outcome
-and kept beside the timeline, for the table's page; the commit stands.
+An engine that does not take our lock can do so between the last check under the lock and the
+completed file. It may then record a commit in its own metadata while that is rolled back. So every
+process that publishes or rolls back checks again afterwards. A change is reported in the outcome,
+and stored next to the timeline for the table's page. The commit is not affected.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Overtaken:
-    """One commit and what had changed when somebody looked again."""
+    """A commit, and the change that was detected after it."""
 
     instant: InstantTime
     change: str
-    """What the properties say now, and what to do."""
+    """The current state of the properties, and what to do."""
     seen_ms: int
 
 
 def look_again(
     table: Table, instant: InstantTime, *, undone: InstantTime | None = None
 ) -> tuple[str, ...]:
-    """Warnings about `instant`, which was published; it stands whatever happens here. `undone` is
-    the commit that it took back, if it did: then that one's files are told of.
+    """Return warnings about `instant`, which was published and stays so. If it rolled a commit
+    back, `undone` is that commit, and the warnings are about its files.
     """
     done = "committed" if undone is None else f"{undone} is rolled back"
     try:
@@ -63,9 +63,7 @@ def look_again(
 
 
 def overtaken(storage: Storage) -> list[Overtaken]:
-    """The commits that other engines overtook, oldest first, at most `KEPT_MAX`. Raises
-    MalformedTable.
-    """
+    """Load the recorded changes, oldest first, at most `KEPT_MAX`. Raises MalformedTable."""
     names = sorted(name for name in storage.list_names(OVERTAKEN.path) if name.isdigit())
     return [note for name in names[-KEPT_MAX:] if (note := _read(storage, name)) is not None]
 
@@ -82,7 +80,9 @@ def _keep(table: Table, note: Overtaken) -> None:
 
 
 def _read(storage: Storage, name: str) -> Overtaken | None:
-    """None for one that was deleted meanwhile. Raises MalformedTable."""
+    """Read a record, or return None if it was deleted since it was listed. Raises
+    MalformedTable.
+    """
     path = OVERTAKEN.file(name)
     try:
         return Overtaken(**read_json(storage.read(path)))

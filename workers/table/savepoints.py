@@ -1,6 +1,6 @@
 """The table's savepoints: commits whose files must stay until the savepoint is deleted.
 
-A savepoint shares its commit's request time, and may be looked at by whoever deletes files.
+A savepoint has the request time of its commit. Every process that deletes files reads them first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from workers.timeline.timeline import Timeline
 
 
 def read_savepoints(table: Table, timeline: Timeline) -> dict[InstantTime, SavepointMetadata]:
-    """By the savepointed commit's request time, ascending.
+    """Return the savepoints by the request time of their commit, ascending.
 
     Raises MalformedTable when one cannot be read: what it protects must never be guessed.
     """
@@ -31,6 +31,6 @@ def read_savepoints(table: Table, timeline: Timeline) -> dict[InstantTime, Savep
 
 
 def savepointed_files(table: Table, timeline: Timeline) -> frozenset[str]:
-    """Files that some savepoint holds, relative to the table."""
+    """Return the files of all savepoints, relative to the table."""
     savepoints = read_savepoints(table, timeline).values()
     return frozenset(path for savepoint in savepoints for path in savepoint.paths)

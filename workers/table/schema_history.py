@@ -41,12 +41,13 @@ class SchemaVersion:
 def schema_at(
     table: Table, timeline: Timeline, *, as_of: InstantTime | None = None
 ) -> SchemaVersion | None:
-    """None when no completed instant up to `as_of` (a completion time) carries a schema.
+    """Return the schema of the newest completed instant up to `as_of` (a completion time) that
+    carries one, or None.
 
-    When all that carry one are archived it comes from the history, else from the newest base file's
-    footer, the newest log's header, or what the table was created with (case E-15). At an old
-    moment an archived write may have been the newest although an active one was complete: the
-    archiver goes by request time, and keeps only what is newest now.
+    When all that carry one are archived, it comes from the history. Without history it comes from
+    the newest base file's footer, the newest log's header, or what the table was created with (case
+    E-15). At an old time an archived write may have been the newest although an active one was
+    complete: the archiver goes by request time, and keeps only what is newest now.
     """
     for instant in reversed(timeline.completed_writes()):
         if as_of is not None and instant.completed_at > as_of:
@@ -63,7 +64,8 @@ def schema_at(
 
 
 def _carried(instant: Instant, metadata: CommitMetadata) -> SchemaVersion | None:
-    """A table service repeats a schema, it never sets one.
+    """Return the schema that the instant sets, or None: a table service repeats a schema, it never
+    sets one.
 
     Raises UnsupportedTable for columns that go by ids: old files may have them under other names.
     """
@@ -78,15 +80,17 @@ def _carried(instant: Instant, metadata: CommitMetadata) -> SchemaVersion | None
 
 
 def is_service_commit(metadata: CommitMetadata) -> bool:
-    """It carries the schema as it was, and Apache Hudi does not look for one in it."""
+    """Check whether a table service wrote the commit. It repeats the schema, and Apache Hudi does
+    not read one from it.
+    """
     return metadata.operation_type == _CLUSTER_OPERATION or metadata.compacted
 
 
 def _archived_schema(
     table: Table, since: InstantTime | None, until: InstantTime | None
 ) -> SchemaVersion | None:
-    """Of the newest archived write that completed after `since` and not after `until`. Raises
-    HistoryLost when the history lost some that may have.
+    """Return the schema of the newest archived write that completed after `since` and not after
+    `until`. Raises HistoryLost when the history lost some that may have one.
     """
     if since is not None and until is not None and since >= until:
         return None
@@ -141,7 +145,7 @@ def _created_schema(table: Table) -> SchemaVersion | None:
 
 
 def current_schema(table: Table, timeline: Timeline | None = None) -> TableSchema | None:
-    """The latest schema, else the one that the table was created with, else None."""
+    """Return the latest schema, else the one that the table was created with, else None."""
     version = schema_at(table, timeline or table.timeline())
     if version is not None:
         return version.schema
@@ -150,8 +154,8 @@ def current_schema(table: Table, timeline: Timeline | None = None) -> TableSchem
 
 
 def read_instant(table: Table, instant: Instant) -> CommitMetadata:
-    """The metadata of a completed commit, also of one that was archived since it was listed. Raises
-    MalformedTable naming the instant: an older schema is never used instead (E-16).
+    """Read the metadata of a completed commit, also of one that was archived since it was listed.
+    Raises MalformedTable naming the instant: an older schema is never used instead (E-16).
     """
     try:
         content = table.storage.read_listed(table.layout.path(instant))
@@ -169,7 +173,9 @@ def read_instant(table: Table, instant: Instant) -> CommitMetadata:
 
 
 def find_instant(table: Table, instant: Instant) -> CommitMetadata | None:
-    """As `read_instant`; None for a commit that was rolled back since it was listed."""
+    """Read the metadata as `read_instant` does; None for a commit that was rolled back since it was
+    listed.
+    """
     try:
         return read_instant(table, instant)
     except MalformedTable as error:
@@ -183,8 +189,8 @@ def _unreadable(instant: Instant) -> MalformedTable:
 
 
 def declared_schema(table: Table, as_of: InstantTime | None = None) -> pa.Schema | None:
-    """The columns, required ones as such, now or at the completion time `as_of`; None before the
-    first write that brings one. Raises MalformedTable, UnsupportedTable.
+    """Return the columns, required ones as such, now or at the completion time `as_of`. None before
+    the first write that brings one. Raises MalformedTable, UnsupportedTable.
     """
     timeline = table.timeline()
     if as_of is None:

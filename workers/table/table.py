@@ -48,20 +48,20 @@ class Table:
 
     @property
     def layout(self) -> TimelineLayout:
-        """Where the timeline lies and how its files are named."""
+        """The directory of the timeline, and the names of its files."""
         return TimelineLayout(self.config.timeline_layout)
 
     def timeline(self) -> Timeline:
-        """The active timeline, listed now. Raises TableChanged, see `check_layout`."""
+        """Load the active timeline. Raises TableChanged, see `check_layout`."""
         timeline = Timeline.load(self.storage, self.layout)
         self.check_layout()
         return timeline
 
     def check_layout(self) -> None:
-        """Look whether the timeline still lies where it did.
+        """Check that the timeline is still in the same directory.
 
-        Raises TableChanged when the table was upgraded since this was opened: its timeline lies
-        elsewhere now, and the old one is removed once the properties say so.
+        Raises TableChanged when the table was upgraded since this was opened: its timeline is in
+        another directory now, and the old one is removed after the properties are changed.
         """
         if self.layout.version != 1:
             return
@@ -81,8 +81,8 @@ class Table:
         with_content: bool = False,
         is_partial: bool = False,
     ) -> list[ArchivedInstant]:
-        """As `timeline.archive.archived_instants`, in either layout. Raises HistoryLost,
-        MalformedTable.
+        """List archived instants as `timeline.archive.list_archived_instants` does, in either
+        layout. Raises HistoryLost, MalformedTable.
         """
         if self.layout.version == 1:
             archived = archive_v1.archived_instants(
@@ -111,8 +111,8 @@ class Table:
     def archived_as(
         self, requested_at: InstantTime, completed_at: InstantTime | None
     ) -> list[ArchivedInstant]:
-        """What was archived of the instants of these times, with its content: one, unless a plan
-        and what became of it share a time. Raises MalformedTable.
+        """Return the archived instants of these times, with their content: one, unless a plan and
+        its result have the same time. Raises MalformedTable.
         """
         return self.archived_instants(
             requested_from=requested_at,
@@ -124,8 +124,8 @@ class Table:
     def archived_times(
         self, *, completed_after: InstantTime | None = None, is_partial: bool = False
     ) -> tuple[CompletedInstant, ...]:
-        """All archived instants, ascending by requested time, or those that completed later.
-        `is_partial`: those that are not lost. Raises HistoryLost, MalformedTable.
+        """List all archived instants, ascending by request time, or those that completed later.
+        `is_partial` leaves out those that are lost. Raises HistoryLost, MalformedTable.
         """
         if self.layout.version == 1:
             archived = self.archived_instants(completed_after=completed_after)
@@ -133,13 +133,15 @@ class Table:
         return archived_times(self.storage, completed_after=completed_after, is_partial=is_partial)
 
     def archived_names(self) -> pa.Table:
-        """As `timeline.archive_names.archived_names`, in either layout. Raises MalformedTable."""
+        """Load what `timeline.archive_names.load_archived_names` does, in either layout. Raises
+        MalformedTable.
+        """
         if self.layout.version == 1:
             return names_of(self.archived_times())
         return archived_names(self.storage)
 
     def lost_history(self) -> tuple[LostFile, ...]:
-        """The files of the history that are missing or damaged, oldest first. Raises
+        """Return the files of the history that are missing or damaged, oldest first. Raises
         MalformedTable.
         """
         return () if self.layout.version == 1 else list_history(self.storage).lost
@@ -156,24 +158,25 @@ class Table:
         return Action.DELTACOMMIT if self.config.is_merge_on_read else Action.COMMIT
 
     def showing_unmatched(self) -> Table:
-        """The same, of which a read hides no row for its join. Raises InvalidInput."""
+        """Return this table with reads that hide no row for its join. Raises InvalidInput."""
         if self.config.groups is None:
             raise InvalidInput("only a table with column groups hides rows", table=self.config.name)
         return replace(self, config=self.config.showing_unmatched)
 
     def check_opened_writable(self) -> None:
-        """Whether it was so when it was opened: what was begun then may be taken back later, too.
-        Raises UnsupportedTable.
+        """Check that it was writable when it was opened: a write that began then may also be rolled
+        back later. Raises UnsupportedTable.
         """
         if self.write_refusal:
             raise UnsupportedTable(self.write_refusal, table=self.storage.location)
 
     def check_writable(self, *, begins_to_write: bool = False) -> None:
-        """Looks at the properties again, for others change them while this is open.
+        """Check the current properties: other engines may change them while this is open.
 
-        Raises UnsupportedTable, and TableChanged where rows would lie or merge in another way, or
-        when whoever `begins_to_write` does not know a column group that was declared since: it
-        would take the group's columns for those of no group. A write that has begun goes on.
+        Raises UnsupportedTable. Raises TableChanged if rows would be placed or merged in another
+        way, or if a writer that `begins_to_write` does not know a column group that was declared
+        since: it would treat the group's columns as columns of no group. A write that has begun
+        continues.
         """
         self.check_opened_writable()
         now = load_properties(self.storage)
@@ -195,15 +198,15 @@ class Table:
             raise type(change)(change.message, table=self.storage.location, **change.values)
 
     def groups_now(self) -> GroupRule | None:
-        """The column groups as they are declared by now; no table gets its first ones later."""
+        """Load the column groups that are declared now; no table gets its first ones later."""
         if self.config.groups is None:
             return None
         return config_from_properties(load_properties(self.storage)).groups
 
 
 def open_(storage: Storage, ports: Ports) -> Table:
-    """The table as it stands now; its `write_refusal` says whether it may be written. Raises
-    TableNotFound, UnsupportedTable, MalformedTable.
+    """Open the table in its current state. Its `write_refusal` is the reason why it cannot be
+    written. Raises TableNotFound, UnsupportedTable, MalformedTable.
     """
     properties = load_properties(storage)
     config = config_from_properties(properties)

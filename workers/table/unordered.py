@@ -1,6 +1,6 @@
-"""Whether rows without an ordering value ever came to a table: a note that is never taken back.
+"""The note that rows without an ordering value were written to a table. It is never removed.
 
-Most tables have none, and whoever looks for them would have to read base files for it.
+Most tables have no such rows. Without the note a search for them would read base files.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from workers.table_layout import UNORDERED
 
 
 def note_unordered(storage: Storage) -> None:
-    """Note beside the table that rows without an ordering value came. Raises StorageFailed."""
+    """Write the note that rows without an ordering value came. Raises StorageFailed."""
     if not has_unordered(storage):
         storage.put(UNORDERED.path, b"1")
 
 
 def has_unordered(storage: Storage) -> bool:
-    """Whether `note_unordered` was ever called for the table. Raises StorageFailed."""
+    """Check whether the table has the note. Raises StorageFailed."""
     return storage.info(UNORDERED.path) is not None

@@ -72,7 +72,7 @@ class FileSystemView:
     uncommitted: tuple[tuple[InstantTime, str], ...] = ()
     """(instant, path) of files that do not count: pending writers', or left behind."""
     twins: tuple[tuple[InstantTime, str], ...] = ()
-    """Those of them that stand beside the file which their instant committed."""
+    """The uncommitted files of which the instant committed another copy."""
     replaced_at: Mapping[str, InstantTime] = field(default_factory=dict)
     """Partition -> the newest visible commit that replaced a file group of it."""
     partitions: frozenset[str] = frozenset()
@@ -86,7 +86,9 @@ class FileSystemView:
     def load(
         cls, table: Table, *, timeline: Timeline | None = None, as_of: InstantTime | None = None
     ) -> FileSystemView:
-        """`as_of` selects by completion time: what a snapshot taken then saw."""
+        """Load the view. `as_of` is a completion time: the view is that of a snapshot
+        taken then.
+        """
         timeline = timeline or table.timeline()
         visible = VisibleFiles(table, timeline, as_of)
         groups: dict[GroupKey, GroupFiles] = {}
@@ -136,7 +138,9 @@ class VisibleFiles:
         self._noted: ArchivedWrites | None = None
         self._archived_at: dict[InstantTime, InstantTime | None] = {}
         self._unknown: dict[InstantTime, bool] = {}
-        """Of instants older than the start and not in the history, whether that says nothing."""
+        """Instants older than the start and not in the history -> whether their absence proves
+        nothing.
+        """
         self._doubtful: dict[GroupKey, list[tuple[InstantTime, str]]] = {}
         """Logs of such instants: (instant, path)."""
         self._undone: frozenset[InstantTime] | None = None
@@ -156,8 +160,9 @@ class VisibleFiles:
         return self._as_of is None or instant.completed_at <= self._as_of
 
     def _base_counts(self, requested_at: InstantTime) -> bool:
-        """Without opening the history where it could say nothing else: the latest slice goes by
-        request time, and what is older than the timeline's start is committed (format page 2.4).
+        """Check whether base files of the instant count. The history is not opened where it could
+        change nothing: the latest slice goes by request time, and what is older than the timeline's
+        start is committed (format page 2.4).
         """
         is_before_start = self._first is not None and requested_at < self._first
         is_plain = is_before_start and self._as_of is None and requested_at not in self._known
@@ -167,9 +172,10 @@ class VisibleFiles:
         return self.completed_at(requested_at) is not None
 
     def completed_at(self, requested_at: InstantTime) -> InstantTime | None:
-        """When files of this instant became visible; None when they do not count.
+        """Return when files of this instant became visible; None if they do not count.
 
-        Of files that count as they do for Hudi, because no history tells, when they were requested.
+        Files that count as they do for Hudi, without any history, became visible when they were
+        requested.
         """
         if done := self._completed.get(requested_at):
             return done.completed_at
@@ -185,8 +191,8 @@ class VisibleFiles:
         return completed_at
 
     def counts_unproved(self, requested_at: InstantTime) -> bool:
-        """Whether files of this instant count as they do for Hudi, and neither the timeline nor the
-        history tells that it completed. False for layout 1, of which nobody can tell.
+        """Check whether files of this instant count as they do for Hudi, without a completion on
+        the timeline or in the history. False for layout 1, which records no proof.
         """
         if requested_at in self._known or self._table.config.timeline_layout == 1:
             return False
@@ -199,9 +205,9 @@ class VisibleFiles:
         return completed_at == requested_at
 
     def _looked_up(self, requested_at: InstantTime) -> InstantTime | None:
-        """In the history, else in the note about archived writes. Not only what is older than the
-        start: a listing that ran beside an archiver has holes (bug A10), and what it misses is
-        durable there.
+        """Find the completion in the history, else in the note about archived writes. Instants that
+        are not older than the start are searched as well: a listing during archiving has holes (bug
+        A10), and what it misses is durable in the history.
         """
         if requested_at not in self._archived_at:
             completed_at = self._archived.completed_at(requested_at)
@@ -217,9 +223,9 @@ class VisibleFiles:
         return self._noted
 
     def _is_unknown(self, requested_at: InstantTime) -> bool:
-        """Whether it is older than the timeline's start, not in its history or the note about
-        archived writes, and that says nothing: both do not reach so far, are lost, or were kept by
-        others.
+        """Check whether the instant is older than the timeline's start, is not in its history or in
+        the note about archived writes, and that proves nothing: both do not reach so far, are lost,
+        or were written by other engines.
 
         An instant between the end of the history and the timeline's start still has its decision.
         """
@@ -245,7 +251,9 @@ class VisibleFiles:
     def _log_completed_at(
         self, key: GroupKey, requested_at: InstantTime, path: str
     ) -> InstantTime | None:
-        """As `completed_at`; notes a log of which nothing tells, for `_check_logs`."""
+        """Return the completion time as `find_completion` does. Record a log without any proof for
+        `_check_logs`.
+        """
         completed_at = self.completed_at(requested_at)
         if not self._unknown.get(requested_at):
             return completed_at
@@ -260,13 +268,13 @@ class VisibleFiles:
         return completed_at
 
     def _is_missing(self, requested_at: InstantTime) -> bool:
-        """Check whether the history lies around the instant, and has it not."""
+        """Check whether the history covers the time of the instant, and does not contain it."""
         span = self._archived.span()
         is_inside = span is not None and span[0] <= requested_at <= span[1]
         return is_inside and not self._archived.is_lost(requested_at)
 
     def _is_rolled_back(self, requested_at: InstantTime) -> bool:
-        """Check whether a decision, a rollback or a restore that is left says so."""
+        """Check whether a remaining decision, rollback or restore names the instant."""
         if self._undone is None:
             self._undone = _find_undone(self._table, self._timeline)
         return requested_at in self._undone or is_decided_to_go(self._table.storage, requested_at)
@@ -274,8 +282,8 @@ class VisibleFiles:
     def _check_logs(self, slice_: FileSlice, at: InstantTime | None) -> None:
         """Check that no log is doubtful that may belong to the slice. Raises HistoryLost.
 
-        One that was requested before the newest base file was merged: archivers keep the instants
-        of logs that are not. At a past moment, nothing tells into which base file.
+        A log that was requested before the newest base file was merged: archivers keep the instants
+        of logs that are not. At a past time it is unknown into which base file.
         """
         doubtful = self._doubtful.get((slice_.partition, slice_.file_id), [])
         newest = self._timeline.completed_writes()[-1:]
@@ -358,7 +366,7 @@ class VisibleFiles:
             [(_, bases[base.instant])] = self._attempts[key]
 
     def _drop_twins(self, group: GroupFiles, partition: str, log: LogFileName, path: str) -> None:
-        """A sum would count the rows of two attempts at one task."""
+        """Drop logs of other attempts at the same task: a sum would count their rows twice."""
         key = partition, log.file_id, log.instant, task_of(log.write_token)
         if twins := self._twins_of(key, log.write_token, path):
             group.logs[:] = [entry for entry in group.logs if entry[2] not in twins]
@@ -366,9 +374,9 @@ class VisibleFiles:
     def _twins_of(
         self, key: tuple[str, str, InstantTime, int | None], token: str, path: str
     ) -> set[str]:
-        """Of the files that were met under `key`, `path` the last of them, those that stand beside
-        the one that their instant committed: an attempt leaves them that woke up behind its
-        successor's commit and was killed. None where nothing tells.
+        """Return the files under `key`, `path` the last of them, that are copies of the one that
+        their instant committed. A stalled attempt leaves them that resumed after its successor's
+        commit and was killed. Empty without a proof.
         """
         met = self._attempts.setdefault(key, [])
         met.append((token, path))
@@ -384,7 +392,9 @@ class VisibleFiles:
         return twins
 
     def _is_copy(self, path: str, name: str) -> bool:
-        """Check whether its commit, which a log named after its base does not tell, lacks it."""
+        """Check whether its commit lacks it. The name of a log in layout 1 contains its base file,
+        not its commit.
+        """
         requested_at = instant_of(name)
         if requested_at is None or (self._names_logs_by_base and parse_log_file(name) is not None):
             return False
@@ -412,15 +422,15 @@ class VisibleFiles:
             if completed_at is None:
                 return None
             content = archived_content(self._table, requested_at, completed_at)
-        except MalformedTable:  # A damaged history must not hide rows; whoever needs it is told.
+        except MalformedTable:  # A damaged history must not hide rows; readers that need it raise.
             return None
         return read_commit_metadata(content) if content is not None else None
 
     def with_block_instants(self, slice_: FileSlice, at: InstantTime | None = None) -> FileSlice:
-        """In layout 1 a log file outlives the writers whose blocks it holds, so at a past moment
-        some of its blocks count and some do not. A table that was upgraded from it still has such
-        logs; elsewhere as it is. Raises HistoryLost for a slice with a log of which nothing tells
-        whether it counts.
+        """Return the slice with the instants whose blocks count. In layout 1 a log file holds
+        blocks of several writers, so at a past time only some of its blocks count. A table that was
+        upgraded from it still has such logs; other slices are returned unchanged. Raises
+        HistoryLost for a slice with a log that may or may not count.
         """
         self._check_logs(slice_, at or self._as_of)
         if self._table.config.has_old_logs and slice_.log_files:
@@ -434,7 +444,7 @@ class VisibleFiles:
         return replace(slice_, block_instants=tuple(counting), archived_before=before)
 
     def _late(self, at: InstantTime | None) -> frozenset[InstantTime]:
-        """Writes that became visible after this moment; none after now."""
+        """Return the writes that became visible after this time; none for the current time."""
         if at is None:
             return frozenset()
         known = self._timeline.completed()
@@ -443,7 +453,7 @@ class VisibleFiles:
         return frozenset(instant.requested_at for instant in known if instant.completed_at > at)
 
     def replaced_groups(self) -> dict[GroupKey, InstantTime]:
-        """File groups that were taken away, and when."""
+        """Return the replaced file groups, and when they were replaced."""
         replaced: dict[GroupKey, InstantTime] = {}
         for instant in self._completed.values():
             if instant.action is not Action.REPLACECOMMIT:
@@ -469,7 +479,7 @@ def _group_of(groups: dict[GroupKey, GroupFiles], partition: str, file_id: str) 
 
 
 def latest_slice(partition: str, file_id: str, files: GroupFiles) -> FileSlice:
-    """The newest base file with the logs that became visible since its request."""
+    """Return the newest base file with the logs that became visible since its request."""
     base_instant = max(files.bases, default=None)
     mine = [
         (completed_at, log.version, log.write_token, path)
@@ -487,7 +497,7 @@ def latest_slice(partition: str, file_id: str, files: GroupFiles) -> FileSlice:
 
 def _find_undone(table: Table, timeline: Timeline) -> frozenset[InstantTime]:
     """Return the instants that a completed rollback or restore names, archived ones included.
-    Raises NotFound when the timeline changes meanwhile, MalformedTable.
+    Raises NotFound when the timeline changes during the read, MalformedTable.
     """
     return frozenset(_undone_instants(table, timeline))
 

@@ -1,8 +1,8 @@
-"""Whether Sluice writes into a table, whoever made it, and else why not and what to do.
+"""Checks whether Sluice can write into a table of any engine; the reason if not, and what to do.
 
-Asked when a table is opened, so that a write is refused before its first effect, and again when a
-write begins and under the lock that it commits under: another engine changes the properties of a
-table that is open here whenever it likes, and Hudi's defaults switch the metadata table on.
+They run when a table is opened, so that a write is rejected before its first effect. They run again
+when a write begins, and under the lock for its commit: another engine can change the properties of
+an open table at any time, and Hudi's defaults switch the metadata table on.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ADOPT: Final = f"; adopt the table first (`{format_command('table adopt')}`, or
 
 
 def write_refusal(properties: Mapping[str, str], config: TableConfig) -> str | None:
-    """Why the table is not written; None when it may be."""
+    """Return why the table cannot be written; None if it can."""
     if lasting := lasting_refusal(properties, config):
         return lasting
     if properties.get(TIME_ZONE_KEY, "LOCAL") != "UTC":  # Hudi's own default.
@@ -48,8 +48,8 @@ def write_refusal(properties: Mapping[str, str], config: TableConfig) -> str | N
 def change_since(
     opened: TableConfig, before: Mapping[str, str], now: Mapping[str, str]
 ) -> UnsupportedTable | TableChanged | None:
-    """Why a handle that found `before` may not write what is `now`. Whoever declares a column group
-    does not stop others (`Table.check_writable`).
+    """Return why a handle that read `before` must not write the properties `now`; None if it can. A
+    new column group does not stop other writers (`Table.check_writable`).
     """
     if now == before:
         return None
@@ -68,13 +68,15 @@ def change_since(
 
 
 def changed_keys(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """An empty value is none, and the checksum says nothing of its own."""
+    """Return the keys that changed. An empty value counts as none, and the checksum does
+    not count.
+    """
     keys = {*before, *now} - {CHECKSUM_KEY}
     return sorted(key for key in keys if before.get(key, "") != now.get(key, ""))
 
 
 def _written_by(config: TableConfig) -> TableConfig:
-    """What decides where rows lie and how they are merged."""
+    """Return the part of the configuration that decides the placement and the merging of rows."""
     return replace(
         config,
         name="",
@@ -88,12 +90,14 @@ def _written_by(config: TableConfig) -> TableConfig:
 
 
 def made_by_sluice(properties: Mapping[str, str]) -> bool:
-    """True when Sluice created the table: every such table says whether it is portable."""
+    """Check whether Sluice created the table: all of its tables have this property."""
     return OWN_KEY in properties
 
 
 def lasting_refusal(properties: Mapping[str, str], config: TableConfig) -> str | None:
-    """What adopting the table does not change."""
+    """Return why the table cannot be written, for reasons that adopting it does not remove; None if
+    there are none.
+    """
     if config.version != WRITTEN_VERSION:
         return f"tables of version {config.version} are read only{_UPGRADE}"
     if any(properties.get(key) for key in METADATA_KEYS):

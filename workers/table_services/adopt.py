@@ -1,8 +1,9 @@
-"""Adopt a table that another engine made, so that Sluice writes into it beside that engine.
+"""Adopt a table that another engine created, so that Sluice can write into it together with that
+engine.
 
-Hudi keeps neither index nor number of buckets with a table, and its timeline in the writers' own
-time zone. Adopting proves from the rows where keys lie, and writes that down in the table's
-properties, under Hudi's names. No file and no instant changes, and Hudi goes on as before.
+Hudi stores neither the index nor the number of buckets with a table, and its timeline uses the
+writers' own time zone. Adopting derives the placement of keys from the rows, and writes it into the
+table's properties, under Hudi's names. No file and no instant changes, and Hudi works as before.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class _Adoption:
     buckets: int | None
     hash_fields: tuple[str, ...]
     index: Mapping[str, str]
-    """What the table is to say of its index, its kind first."""
+    """The options of the table's index, its kind first."""
     times: Mapping[str, str]
     """How partitions are made of times, where Hudi does not keep it: of custom key generators."""
 
@@ -87,10 +88,10 @@ class Adopt:
     name = "adopt"
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
-        """Parameters: `hoodie.index.type` and its like, needed where it is not the bucket index;
-        `hoodie.bucket.index.num.buckets`, needed only where the rows do not tell it, and
-        `hoodie.bucket.index.hash.field`, needed where some fields of the key are hashed;
-        `hoodie.keygen.timebased.*`, needed where Hudi keeps them with its writers alone.
+        """Plan the adoption. Parameters: `hoodie.index.type` and its like, needed if it is not the
+        bucket index; `hoodie.bucket.index.num.buckets`, needed only if the rows allow several
+        numbers; `hoodie.bucket.index.hash.field`, needed if only some fields of the key are hashed;
+        `hoodie.keygen.timebased.*`, needed if Hudi's writers alone have them.
         """
         return _proposal(table, table.timeline(), _checked(table, parameters))
 
@@ -101,7 +102,7 @@ class Adopt:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
-        """As `Service.run`, at once and under the table lock: only properties of the table are
+        """Run as `Service.run`, at once and under the table lock: only properties of the table are
         written.
 
         Raises InvalidInput for parameters, LeaseLost, and as `Service.run`.
@@ -153,7 +154,7 @@ def _index(table: Table, parameters: Mapping[str, str]) -> dict[str, str]:
     index_parameters = {key: parameters.get(key, "") for key in INDEX_OPTIONS}
     if not any(index_parameters.values()):
         properties = load_properties(table.storage)
-        # An index that is refused for good stays one; a blocker says why.
+        # An index that is permanently rejected stays one; a blocker has the reason.
         kind = index_of(properties) or IndexKind.BUCKET
         index_parameters[INDEX_KEY] = kind.value
         if kind.is_global:
@@ -226,7 +227,7 @@ def _placement(table: Table, timeline: Timeline, adoption: _Adoption) -> Placeme
         return Placement()
     view = FileSystemView.load(table, timeline=timeline)
     if adoption.kind.looks_up:
-        # Rows that stay where they were written first need not lie where their columns say.
+        # Rows that stay in their first partition need not match their partition columns.
         stays = adoption.kind.is_global and not moves_rows(adoption.index)
         return observed_spelling(table, view, schema, checks_partitions=not stays)
     return observed_placement(table, view, schema, adoption.hash_fields)

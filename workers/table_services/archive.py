@@ -1,9 +1,9 @@
 """Archiving: move the oldest completed instants from the active timeline into the history.
 
-Order: roll dead writers back -> lock -> delete what failed writes left behind (format gotcha 12)
--> instants durable in the history (invariant TL11) -> `archived_before` -> remove from the active
+Order: roll dead writers back -> lock -> delete the remains of failed writes (format gotcha 12) ->
+instants durable in the history (invariant TL11) -> `archived_before` -> remove from the active
 timeline, ascending (bug A10) -> decisions of archived instants. A crash leaves some instants in
-both places, which every reader takes for one; the next writer goes on with the removal.
+both places, which every reader counts once; the next writer continues the removal.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Archive:
     name = "archive"
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
-        """Which instants would be archived, and what keeps the others."""
+        """Return the instants that would be archived, and what holds the others."""
         settings = archive_settings(parameters)
         return _shown(table, _proposal(table, table.timeline(), settings))
 
@@ -63,8 +63,8 @@ class Archive:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
-        """As `Service.run`, under the table lock. Raises LeaseLost when that was lost midway: the
-        next writer, or the next run, goes on.
+        """Run as `Service.run`, under the table lock. Raises LeaseLost when that was lost midway:
+        the next writer, or the next run, continues.
         """
         settings = archive_settings(request.parameters)
         table.check_writable()

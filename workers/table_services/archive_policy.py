@@ -1,5 +1,5 @@
-"""Where the active timeline may start: as late as the limits on commits ask, never later than what
-somebody still needs on it.
+"""The start of the active timeline: as late as the limits on commits ask, never later than what a
+reader or writer still needs on it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ArchiveSettings:
 
 
 def archive_settings(parameters: Mapping[str, str]) -> ArchiveSettings:
-    """The checked settings of an archiving. Raises InvalidInput naming the first parameter that is
+    """Parse the settings of an archiving. Raises InvalidInput naming the first parameter that is
     wrong.
     """
     keys = ARCHIVE_PARAMETERS
@@ -83,8 +83,9 @@ class Start:
 
 
 def active_start(table: Table, timeline: Timeline, settings: ArchiveSettings) -> Start:
-    """Where the timeline may start: as late as the limits of `settings` ask, unless something holds
-    it; `at` is empty while there are no more commits than are kept at most. Raises MalformedTable.
+    """Return where the timeline may start: as late as the limits of `settings` ask, unless
+    something holds it. `at` is empty while the count of commits is within the maximum. Raises
+    MalformedTable.
     """
     commits = sorted(timeline.completed_writes(), key=lambda write: write.requested_at)
     if len(commits) <= settings.max_commits:
@@ -125,9 +126,10 @@ def _limits(
 
 
 def _pending_limit(timeline: Timeline, commits: list[CompletedInstant]) -> InstantTime | None:
-    """A completed write stays before the oldest pending instant, or its files would be older than
-    every commit, which counts as committed; and so does all that completed beside it, which its
-    validation looks for.
+    """Return the start that pending instants allow. A completed write stays before the oldest
+    pending instant: otherwise its files would be older than every commit, which counts as
+    committed. What completed concurrently stays as well, because the validation of the pending
+    write reads it.
     """
     oldest = min((instant.requested_at for instant in timeline.pending()), default=None)
     if oldest is None:
@@ -140,10 +142,10 @@ def _pending_limit(timeline: Timeline, commits: list[CompletedInstant]) -> Insta
 def late_writer_hold(
     table: Table, timeline: Timeline, *, wait_ms: int = LATE_WRITER_HOURS * _HOUR_MS
 ) -> LateWriter | None:
-    """The oldest instant that was taken from a writer who may still live. Should it write a file
-    yet, other readers would count that if the timeline began behind the instant. So it is with one
-    who has a heartbeat and is asleep before the first file of its instant, and with one asleep
-    before the completed file, which would bring the instant back.
+    """Return the oldest instant that was rolled back although its writer may still live, or None.
+    If the timeline began behind the instant, other readers would count a file that the writer adds
+    later. The same goes for a writer with a heartbeat that stalled before the first file of its
+    instant, and for one that stalled before the completed file, which would bring the instant back.
     """
     first = timeline.first_time or ""
     late = late_writers(table.storage)
@@ -168,7 +170,7 @@ def _is_unpublished(instant: Instant, writer: LateWriter) -> bool:
 
 
 def _oldest_since(commits: list[CompletedInstant], since: InstantTime) -> InstantTime:
-    """Nothing that a snapshot or a checkpoint from `since` on goes by is archived."""
+    """Return the oldest instant that a snapshot or a checkpoint from `since` on needs."""
     young = [commit.requested_at for commit in commits if commit.completed_at > since]
     before = [commit for commit in commits if commit.completed_at <= since]
     shown = max(before, key=lambda write: write.completed_at, default=None)
@@ -176,7 +178,9 @@ def _oldest_since(commits: list[CompletedInstant], since: InstantTime) -> Instan
 
 
 def _clean_limit(table: Table, timeline: Timeline) -> InstantTime | None:
-    """Foreign cleaners go on from the earliest commit that the last clean retained."""
+    """Return the start that cleans allow: foreign cleaners continue from the earliest commit that
+    the last clean retained.
+    """
     cleans = [instant for instant in timeline.completed() if instant.action is Action.CLEAN]
     for clean in reversed(cleans):
         try:
@@ -202,7 +206,9 @@ def _log_limit(table: Table, timeline: Timeline) -> InstantTime | None:
 
 
 def _replaced_limit(table: Table, commits: list[CompletedInstant]) -> InstantTime | None:
-    """Without the replacecommit the files that it replaced would be rows again (bug G3)."""
+    """Return the oldest replacecommit whose replaced files still exist: without it they would be
+    rows again (bug G3).
+    """
     replacing = [commit for commit in commits if commit.action is Action.REPLACECOMMIT]
     if not replacing:
         return None

@@ -1,9 +1,9 @@
 """The heartbeat of one attempt to carry a plan out.
 
-A pending plan outlives its executors, so its instant's heartbeat says more than that somebody
-lives: it names the attempt. Taking a plan over replaces the file, if it is still the one that was
-judged; an attempt that slept finds a stranger's name there, beats no more and publishes nothing.
-Nobody replaces or removes a heartbeat that he has not looked at.
+A pending plan outlives its executors, so the heartbeat of its instant also names the attempt.
+Taking a plan over replaces the file, if it is still the one that was checked. A stalled attempt
+finds the name of another attempt in it, stops its heartbeat and publishes nothing. No process
+replaces or removes a heartbeat that it has not read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ _log = logging.getLogger(__name__)
 
 
 class AttemptHeartbeat:
-    """Beats for one attempt at an instant until stopped, or until another attempt stands there."""
+    """A repeated heartbeat for one attempt at an instant, until it is stopped or replaced by
+    another attempt's.
+    """
 
     def __init__(
         self,
@@ -51,11 +53,11 @@ class AttemptHeartbeat:
         self._repetition: Repetition | None = None
 
     def start(self, former: Tagged | None) -> None:
-        """Put this heartbeat in the place of `former`, which was too old or given up; None where
-        there was none. Every former attempt is out from here on.
+        """Put this heartbeat in the place of `former`, which expired or was released; None if there
+        was none. Every former attempt is fenced from now on.
 
-        Under the table lock, but whoever sleeps loses that one: raises ServiceBusy when another
-        heartbeat stands there by now.
+        Call it under the table lock. A stalled process loses that lock, so this raises ServiceBusy
+        when the file is the heartbeat of another attempt by now.
         """
         path = path_of(self._instant)
         if former is None:
@@ -90,22 +92,22 @@ class AttemptHeartbeat:
                     path, self._content, heartbeat.tag, HEARTBEATS.durability
                 )
                 self._last_beat_s = self._ports.clock.monotonic_s()
-        except NotFound:  # Taken back by a rollback; `confirm` tells the executor.
+        except NotFound:  # Deleted by a rollback; `confirm` raises in the executor.
             return
         except (StorageFailed, WriteOutcomeUnknown) as error:
             _log.warning("heartbeat failed, trying again: path=%s error=%s", path, error)
 
     def stop(self) -> None:
-        """Beat no more; the file stays, and expires. Harmless when it was not started."""
+        """Stop the heartbeat; the file stays, and expires. Harmless when it was not started."""
         if self._repetition is not None:
             self._repetition.stop()
             self._repetition = None
 
     def give_up(self) -> None:
-        """Stop, and let the next attempt begin without waiting for this heart to grow cold."""
+        """Stop, and let the next attempt begin without waiting for this heartbeat to expire."""
         self.stop()
         is_fresh = self._ports.clock.monotonic_s() - self._last_beat_s < self._bound_s
-        # Once it has expired somebody may be taking over this very moment, from what stands there.
+        # Once it has expired another attempt may be replacing this very content.
         heartbeat = current_heartbeat(self._storage, self._instant) if is_fresh else None
         if heartbeat is not None and heartbeat.content == self._content:
             self._storage.replace_if_match(
@@ -114,7 +116,7 @@ class AttemptHeartbeat:
 
 
 def current_heartbeat(storage: Storage, instant: InstantTime) -> Tagged | None:
-    """The heartbeat file of an instant with its tag, whoever's it is; None where there is none."""
+    """Read the heartbeat file of an instant with its tag, of any attempt; None if there is none."""
     try:
         return storage.read_tagged(path_of(instant))
     except NotFound:
@@ -122,7 +124,7 @@ def current_heartbeat(storage: Storage, instant: InstantTime) -> Tagged | None:
 
 
 def stands(storage: Storage, instant: InstantTime, attempt: str) -> bool:
-    """Whether `attempt` is the one that carries the instant's plan out."""
+    """Check whether `attempt` is the one that carries the instant's plan out."""
     try:
         body = read_json(storage.read(path_of(instant)) or b"{}")
     except (NotFound, ValueError):

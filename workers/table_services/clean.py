@@ -1,8 +1,8 @@
 """Cleaning: delete the files that no retained snapshot, savepoint, pending plan or reader needs.
 
-Order: plan durable in the requested file -> inflight -> delete -> completed (bug G4). Deleting what
-is gone already is a success (bug B12), so whoever comes after a crash carries the same plan out to
-its end; a pending plan always comes before a new one.
+Order: plan durable in the requested file -> inflight -> delete -> completed (bug G4). Deleting a
+file that does not exist is a success (bug B12), so the next process after a crash carries the same
+plan out to its end. A pending plan always comes before a new one.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Clean:
     name = "clean"
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
-        """What a clean would delete; a pending clean's own plan when there is one."""
+        """Return what a clean would delete; a pending clean's own plan when there is one."""
         settings = clean_settings(parameters)
         timeline = table.timeline()
         for instant in pending_cleans(timeline):
@@ -94,7 +94,7 @@ class Clean:
 
 
 def pending_cleans(timeline: Timeline) -> list[Instant]:
-    """The pending cleans, oldest first."""
+    """Return the pending cleans, oldest first."""
     return [instant for instant in timeline.pending() if instant.action is Action.CLEAN]
 
 
@@ -107,7 +107,7 @@ def finish_pending_cleans(
     """
     outcomes = []
     for instant, _ in taken_up(table, options, Action.CLEAN, read_clean_plan):
-        # A fenced one is pending anew by then, under another instant.
+        # A fenced one is pending again by then, under another instant.
         with suppress(InstantRolledBack):
             outcomes.append(_carry_out(table, options, instant, on_progress))
     return outcomes

@@ -1,9 +1,9 @@
-"""Which files no retained snapshot can need: the cleaner's policies under Hudi's names.
+"""The cleaner's policies under Hudi's names: the files that no retained snapshot needs.
 
 A snapshot at a time reads, of each file group, the base file with the greatest request time that
 was complete then, and the logs that completed after that base was requested (format page 6). So a
-file is needed from a time on if and only if some moment since then reads it; everything older may
-go.
+file is needed from a time on if and only if a snapshot since then reads it; every older file can be
+deleted.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class CleanSettings:
 
 
 def clean_settings(parameters: Mapping[str, str]) -> CleanSettings:
-    """The checked settings of a cleaning. Raises InvalidInput naming the first parameter that is
+    """Parse the settings of a cleaning. Raises InvalidInput naming the first parameter that is
     wrong.
     """
     keys = CLEAN_PARAMETERS
@@ -79,7 +79,9 @@ class Retained:
 
 
 def retained(table: Table, timeline: Timeline, settings: CleanSettings) -> Retained:
-    """The policy's own bound, moved back by pending writers and by the declared retention."""
+    """Return the policy's own bound, moved back by pending writers and by the declared
+    retention.
+    """
     commits = _completed_writes(table, timeline, settings)
     now_ms = table.ports.clock.now_ms()
     since = _policy_bound(commits, settings, now_ms)
@@ -97,7 +99,7 @@ def retained(table: Table, timeline: Timeline, settings: CleanSettings) -> Retai
 def _completed_writes(
     table: Table, timeline: Timeline, settings: CleanSettings
 ) -> list[CompletedInstant]:
-    """Completed writes by completion; those of the history too, where the active timeline has too
+    """Return completed writes by completion, archived ones as well if the active timeline has too
     few to count.
 
     Otherwise nothing would ever be cleaned again where archiving keeps fewer than cleaning (bug
@@ -153,8 +155,9 @@ class Unneeded:
 def unneeded_files(
     table: Table, timeline: Timeline, settings: CleanSettings, bound: Retained
 ) -> Iterator[Unneeded]:
-    """Files that no snapshot from the bound on reads, savepoints and plans not yet considered; and
-    whatever the bound, what writers left who woke up after they had been rolled back.
+    """Yield the files that no snapshot from the bound on reads; savepoints and plans are not
+    considered yet. Whatever the bound, yield the files of writers that resumed after they had been
+    rolled back.
     """
     visible = VisibleFiles(table, timeline, None)
     groups: dict[GroupKey, GroupFiles] = {}

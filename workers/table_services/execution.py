@@ -1,14 +1,16 @@
-"""Carrying out a pending plan, one process at a time; crash anywhere and the next claim goes on.
+"""Carry a pending plan out, one process at a time. After a crash at any point the next claim
+continues.
 
-claim:  lock: properties as they were -> settle -> nobody alive on it -> own heartbeat -> inflight;
-        then delete what a dead attempt left.
+claim:  lock: properties unchanged -> publish decided instants -> no live attempt -> own heartbeat
+        -> inflight; then delete the files of dead attempts.
 work:   `confirm` before each effect; markers first.
-finish: drop strays -> lock: settle -> own attempt still stands -> after a silence, nobody decided
-        about the plan -> content (validates) -> properties as they were -> confirm lease ->
-        decision -> completed file -> the properties once more; strays again, markers, heartbeat.
+finish: delete unreferenced files -> lock: publish decided instants -> attempt is still current
+        -> after a lapsed heartbeat, no decision about the plan -> content (validates)
+        -> properties unchanged -> confirm lease -> decision -> completed file -> check the
+        properties again; unreferenced files again, markers, heartbeat.
 
-A plan is never rolled back for its executor's death. It goes only when it cannot come true any
-more: what it was made from is gone, or a takeover of the table lock fenced its instant.
+A plan is never rolled back because its executor died. It is discarded only when it can no longer be
+carried out: what it was made from is gone, or a takeover of the table lock fenced its instant.
 """
 
 from __future__ import annotations
@@ -57,11 +59,13 @@ _Plan = TypeVar("_Plan")
 _log = logging.getLogger(__name__)
 
 PlanMaker = Callable[[Timeline, InstantTime], bytes | None]
-"""(settled timeline, the instant that the plan will get) -> its durable form; None when there is
+"""(published timeline, the instant that the plan will get) -> its durable form; None when there is
 nothing to do.
 """
 ContentMaker = Callable[[Timeline], bytes]
-"""Settled timeline -> the completed file. Raises PlanOvertaken when the plan must not come true."""
+"""Published timeline -> the completed file. Raises PlanOvertaken when the plan must not be carried
+out.
+"""
 
 
 def schedule(
@@ -72,8 +76,9 @@ def schedule(
     *,
     is_new: bool = True,
 ) -> Instant | None:
-    """A durable plan and nothing else. Its instant is later than all that the plan was made from,
-    and than what others wrote until it was there: the plan of one who slept is taken back.
+    """Make a durable plan and nothing else. Its instant is later than all that the plan was made
+    from, and than what others wrote until it was durable: the plan of a stalled process is
+    discarded.
 
     Raises LockTimeout, LeaseLost, for a new plan ServiceBusy during a restore, UnsupportedTable and
     TableChanged, and what `make_plan` raises.
@@ -90,7 +95,7 @@ def schedule(
             try:
                 plan = make_plan(timeline, requested_at)
             except NotFound:
-                lease.confirm()  # Else others cleaned what this one was looking at.
+                lease.confirm()  # Else others cleaned what this process was reading.
                 raise
             if plan is None:
                 return None
@@ -108,9 +113,9 @@ def schedule(
 def taken_up(
     table: Table, options: WriteOptions, action: Action, read_plan: Callable[[bytes], _Plan | None]
 ) -> Iterator[tuple[Instant, _Plan]]:
-    """Every pending plan of `action`, oldest first, for the caller to carry out; those that appear
-    meanwhile as well. One without a readable plan never began and goes (bug A8); one that was
-    decided already was carried out, and only waits to be published.
+    """Yield every pending plan of `action`, oldest first, for the caller to carry out; also those
+    that appear during the loop. A plan that cannot be parsed never began and is discarded (bug A8).
+    A plan that was decided already was carried out, and is only published.
 
     Raises LockTimeout.
     """
@@ -131,7 +136,7 @@ def taken_up(
 
 
 class Claim:
-    """The right to carry one plan out, for as long as `confirm` says so."""
+    """The right to carry one plan out, until `confirm` raises."""
 
     def __init__(
         self,
@@ -144,7 +149,7 @@ class Claim:
         self.table = table
         self.instant = instant
         self.timeline = timeline
-        """As it was when the claim was made, settled."""
+        """The timeline of the claim, with all decided instants published."""
         self.plan = plan_content(table.storage, instant)
         """The requested file."""
         self._options = options
@@ -153,7 +158,7 @@ class Claim:
         self.warnings: tuple[str, ...] = ()
         """Known once it is finished."""
         self.holding_text = ""
-        """What its commit says of the lock that it is decided under; known to a ContentMaker."""
+        """The lock metadata of its commit; set before a ContentMaker is called."""
 
     @property
     def attempt(self) -> str:
@@ -161,8 +166,8 @@ class Claim:
         return self._heartbeat.attempt
 
     def confirm(self) -> None:
-        """Called before each effect: raises ServiceBusy when another attempt took the plan over,
-        InstantRolledBack when the instant is decided.
+        """Check the claim before each effect. Raises ServiceBusy when another attempt took the plan
+        over, InstantRolledBack when the instant is decided.
         """
         confirm_attempt(self.table.storage, self.instant.requested_at, self.attempt)
 
@@ -213,25 +218,26 @@ class Claim:
             return published
 
     def drop_former(self) -> None:
-        """Files and markers of former attempts. Looked for first and confirmed then, as strays are:
-        the markers of a successor have names of his own. Raises ServiceBusy, InstantRolledBack.
+        """Delete the files and markers of former attempts. They are listed first, then the claim is
+        confirmed: the markers of a successor have other names. Raises ServiceBusy,
+        InstantRolledBack.
         """
         markers = files_of_markers(self.table.storage, self.instant.requested_at)
         self._drop_strays(kept=())  # Data before the markers that name it (bug B3).
         self.table.storage.delete_many(markers)
 
     def _drop_strays(self, kept: Collection[str]) -> None:
-        """What former attempts left, and we ourselves. Looked for first and confirmed then: one who
-        slept in between finds no file of his successor on his list. Raises ServiceBusy,
-        InstantRolledBack.
+        """Delete the files that former attempts and this one left. They are listed first, then the
+        claim is confirmed: a process that stalled in between has no file of its successor in its
+        list. Raises ServiceBusy, InstantRolledBack.
         """
         strays = _strays(self.table, self.instant.requested_at, kept)
         self.confirm()
         self.table.storage.delete_many(strays)
 
     def _refuse_after_silence(self, timeline: Timeline, files: Sequence[str]) -> None:
-        """Whoever rewrote file groups while its heart was silent publishes only what nobody decided
-        about. Raises PlanOvertaken, when it is decided that the plan goes.
+        """Check that no process decided about the plan while the heartbeat of this attempt was
+        lapsed. Raises PlanOvertaken if the plan was decided to be discarded.
         """
         if not (self.instant.action.is_rewrite and self._heartbeat.has_lapsed):
             return
@@ -253,8 +259,8 @@ class Claim:
             _log.warning("completed, not tidied: instant=%s error=%s", requested_at, error)
 
     def release(self) -> None:
-        """Tidy up after a failure and let the next one have it. Where the outcome may be decided
-        already nothing is deleted: whoever comes next reads the decision.
+        """Delete the remains after a failure and let the next attempt have the plan. Where the
+        outcome may be decided already nothing is deleted: the next attempt reads the decision.
         """
         if self._may_be_decided:
             self._heartbeat.stop()
@@ -273,9 +279,9 @@ def claimed(
 ) -> Iterator[Claim]:
     """Carry out the pending plan of `action` in this block; it stays pending when the block fails.
 
-    Raises ServiceBusy when another process is on it, ServiceRefused when it is not pending,
+    Raises ServiceBusy when another process carries it out, ServiceRefused when it is not pending,
     InstantRolledBack when it was fenced, LockTimeout, LeaseLost, UnsupportedTable, TableChanged. A
-    fenced plan is gone then; one that deletes is pending anew under another instant.
+    fenced plan is discarded; one that deletes is pending again under another instant.
     """
     try:
         claim = _claim(table, options, requested_at, action, service)
@@ -338,8 +344,9 @@ def _claim(
 
 
 def _refuse_busy(table: Table, requested_at: InstantTime, options: WriteOptions) -> None:
-    """An operation whose worker died goes on at once: its next worker is the only one at it, and
-    should the former live after all, it finds another attempt in its place and publishes nothing.
+    """Check that no other operation carries the plan out. Raises ServiceBusy. An operation whose
+    worker died continues at once: should the former worker still live, it finds another attempt in
+    its place and publishes nothing.
     """
     beat = read_heartbeat(table.storage, requested_at)
     if beat is None or (beat.operation_id and beat.operation_id == options.operation_id):
@@ -351,7 +358,7 @@ def _refuse_busy(table: Table, requested_at: InstantTime, options: WriteOptions)
 
 
 def confirm_attempt(storage: Storage, requested_at: InstantTime, attempt: str) -> None:
-    """What `Claim.confirm` is, for executors, which have no claim. Raises ServiceBusy,
+    """Check what `Claim.confirm` does, for executors, which have no claim. Raises ServiceBusy,
     InstantRolledBack.
     """
     if decisions.is_settled(storage, requested_at):
@@ -377,11 +384,11 @@ def _delete_waiting(storage: Storage, requested_at: InstantTime) -> None:
 def take_back(
     table: Table, options: WriteOptions, plan: Instant, *, reason: str, by: str = "services"
 ) -> None:
-    """Remove a pending plan for good, with all that was written for it.
+    """Remove a pending plan permanently, with all that was written for it.
 
-    A plan that rewrites file groups goes by a rollback instant (bug B17), any other leaves nothing
-    to undo; nor does one that another engine took back already, whose executor drops its files.
-    Raises RollbackRefused when it was completed meanwhile, LockTimeout.
+    A plan that rewrites file groups is removed by a rollback instant (bug B17). Any other plan
+    leaves nothing to undo. Neither does one that another engine rolled back already, whose executor
+    deletes its files. Raises RollbackRefused when it was completed in between, LockTimeout.
     """
     is_gone = table.timeline().find(plan.requested_at) is None
     if plan.action.is_rewrite and not is_gone:

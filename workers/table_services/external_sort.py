@@ -26,7 +26,7 @@ _Places = np.ndarray[tuple[int], np.dtype[np.int64]]
 def in_places(
     batches: Iterable[pa.RecordBatch], places: _Places, *, range_bytes: int
 ) -> Iterator[pa.Table]:
-    """The rows of `batches`, whose n-th row belongs at `places[n]`, in order, in pieces.
+    """Yield the rows of `batches`, whose n-th row belongs at `places[n]`, in order, in pieces.
 
     About `range_bytes` of them are held at once, some two or three times.
     """

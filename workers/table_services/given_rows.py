@@ -1,8 +1,7 @@
 """Rows that come with a request: files named by `path`, or keys as JSON. Plain text parameters.
 
-Whoever hands a request on checks that the files lie under a root (`loading.source_files`); here
-they are opened as they are named: one, a folder, or a pattern of names. Objects of a bucket are
-copied first.
+The caller checks that the files are under a root (`loading.source_files`). Here they are opened as
+they are named: one, a folder, or a pattern of names. Objects of a bucket are copied first.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ _DIGEST_CHARS = 12
 def rows_of_file(
     parameters: Mapping[str, str], known: pa.Schema | None, *, keys: Sequence[str] = ()
 ) -> pa.Table:
-    """What the files hold; `known` decides the types of the columns that they name, and `keys` may
-    have no missing value.
+    """Read the rows of the files. The table's schema decides the types of the columns that they
+    name, and `keys` must not have missing values.
 
     Raises InvalidInput: no file, no rows that the types can hold, or too large.
     """
@@ -51,8 +50,8 @@ def rows_of_file(
 
 
 def digest_of_file(parameters: Mapping[str, str]) -> str:
-    """The start of the SHA-256 of the content, so that a plan names what was read; of several files
-    with their names, and with the options of their load if there are any.
+    """Return the start of the SHA-256 of the content, so that a plan names what was read. For
+    several files it covers their names, and it covers the options of their load if there are any.
     """
     digest = hashlib.sha256()
     options = replace(_get_options(parameters), format="")
@@ -79,8 +78,8 @@ def measure_files(path: str) -> int:
 
 
 def rows_of_text(text: str, known: pa.Schema, *, single: Sequence[str]) -> pa.Table:
-    """A JSON list of objects by column name, all with the same columns, of the types of `known`;
-    bare values stand for the column where `single` names just one.
+    """Parse a JSON list of objects by column name, all with the same columns, of the types of the
+    table's schema. A bare value is the value of the only column of `single`.
 
     Raises InvalidInput.
     """

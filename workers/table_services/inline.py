@@ -1,8 +1,8 @@
-"""Table services that run by themselves after a write's commit (`hoodie.compact.inline` and so on),
-in the order of the table below: what one leaves behind the next may take away.
+"""Table services that run automatically after a write's commit (`hoodie.compact.inline` and so on),
+in the order of the table below: a service may remove what the one before it left.
 
-A write that committed stays committed: what a service runs into is logged, and the next write tries
-again. Wrong settings are refused before the write begins.
+A write that committed stays committed: an error of a service is logged, and the next write tries
+again. Wrong settings are rejected before the write begins.
 """
 
 from __future__ import annotations
@@ -44,12 +44,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Inline:
-    """One service, and what a write says of it."""
+    """One service, and its options of a write."""
 
     name: str
     run_key: str
     schedule_key: str | None
-    """Only make the plan; somebody else carries it out. None where a plan is not left to others."""
+    """Only make the plan; another process carries it out. None where a plan is not left
+    to others.
+    """
     parameters: OptionSet
     due: Mapping[str, str]
     """Defaults that differ from those of a person who asks."""
@@ -131,7 +133,7 @@ def run_due(table: Table, options: Mapping[str, str]) -> None:
 
 
 def own_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The options that are the write's, without those of services. Raises InvalidInput for a
+    """Return the options that are the write's, without those of services. Raises InvalidInput for a
     service's setting.
     """
     for inline in _INLINE:
@@ -150,7 +152,9 @@ def _possible_parameters(
 
 
 def _parameters(inline: _Inline, options: Mapping[str, str]) -> dict[str, str] | None:
-    """None when the options neither run nor schedule it. Raises InvalidInput."""
+    """Return the parameters of the service; None when the options neither run nor schedule it.
+    Raises InvalidInput.
+    """
     runs = _is_set(options, inline.run_key)
     only_schedules = inline.schedule_key is not None and _is_set(options, inline.schedule_key)
     given = {key: options[key] for key in inline.keys & set(inline.parameters) if key in options}

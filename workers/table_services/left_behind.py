@@ -1,7 +1,7 @@
-"""What writers left behind that nobody misses, each file with the evidence for it: data files whose
-instant will never count, and a lock file of Apache Hudi that nobody can be holding any more.
+"""Files that writers left and no process needs, each with its evidence: data files whose instant
+will never count, and a stale lock file of Apache Hudi.
 
-Changes nothing. Where there is no evidence a warning says what a person has to find out.
+Changes nothing. Without evidence a warning names what a user has to find out.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ class Strangers:
     """Data files that no commit counts and no pending writer has."""
 
     evidence: Mapping[str, str]
-    """Path -> why nobody misses it."""
+    """Path -> why no process needs it."""
     undecided: frozenset[InstantTime]
-    """Instants among them of which no decision object says that they are gone."""
+    """Instants among them without a decision to roll them back."""
     warnings: Sequence[str]
-    """Of files that stay because nobody can tell."""
+    """Warnings about files that stay because their state is unknown."""
     unmarked: frozenset[str] = frozenset()
     """Partitions with committed files and without partition metadata."""
 
 
 def strangers(table: Table) -> Strangers:
-    """Files below the table that no instant accounts for. Raises MalformedTable for a history that
-    is damaged.
+    """Find the files below the table that no instant accounts for. Raises MalformedTable for a
+    history that is damaged.
     """
     view = FileSystemView.load(table)
     # Read after the files were listed: who put one of them had its instant here before.
@@ -97,19 +97,19 @@ def stale_plans(table: Table) -> Mapping[str, str]:
 
 
 def living_instants(table: Table) -> set[InstantTime]:
-    """The instants whose writers' hearts beat."""
+    """Return the instants whose writers have a fresh heartbeat."""
     now_ms = table.ports.clock.now_ms()
     return {beat.instant for beat in read_heartbeats(table.storage) if not beat.is_expired(now_ms)}
 
 
 def is_above_the_border(table: Table, instant: InstantTime) -> bool:
-    """Whether the timeline and its history tell of everything that this instant could be."""
+    """Check whether the timeline and its history are complete at the time of this instant."""
     since = table.config.history_since
     return since is not None and instant >= since
 
 
 def lock_path(table: Table) -> Path:
-    """Where a writer of Apache Hudi would hold the table's lock as a file."""
+    """Return the path of the lock file that a writer of Apache Hudi would use for the table."""
     binding = read_binding(table.storage) or Binding()
     if binding.provider != LockProvider.FILESYSTEM:
         return Path(table.storage.location, HOODIE, FILE_NAME)
@@ -117,7 +117,7 @@ def lock_path(table: Table) -> Path:
 
 
 def left_lock(table: Table) -> tuple[SeenFile, str | None] | None:
-    """Hudi's lock file, and why it may still be held; None where there is none."""
+    """Return Hudi's lock file, and why it may still be held; None if there is none."""
     file = file_holder(lock_path(table).parent)
     if file is None:
         return None
@@ -130,7 +130,7 @@ def left_lock(table: Table) -> tuple[SeenFile, str | None] | None:
 
 
 def age(age_ms: int) -> str:
-    """An age for people: `5 minutes old`, from two hours on in hours, from two days on in days."""
+    """Format an age: `5 minutes old`, from two hours on in hours, from two days on in days."""
     minutes = age_ms // _MINUTE_MS
     if minutes < _MINUTES_BELOW:
         return f"{minutes} minutes old"
@@ -139,8 +139,8 @@ def age(age_ms: int) -> str:
 
 
 def _rolled_back(table: Table, instant: InstantTime) -> str | None:
-    """Why it is gone for good; None when nothing says so. What is older than the archived part and
-    not in it counts as gone only where the history is whole.
+    """Return how the instant was rolled back; None if that is unknown. What is older than the
+    archived part and not in it counts as rolled back only where the history is complete.
     """
     try:
         decision = settled_decision(table.storage, instant)
@@ -157,7 +157,7 @@ def _rolled_back(table: Table, instant: InstantTime) -> str | None:
 
 
 def _doubt(table: Table, instant: InstantTime, living: set[InstantTime]) -> str | None:
-    """Why files of an instant that nobody knows may still be missed; None when nobody can."""
+    """Return why files of an unknown instant may still be needed; None if they cannot be."""
     since = table.config.history_since
     if since is None:
         return "nobody completed it or rolled it back, and another engine kept the history"

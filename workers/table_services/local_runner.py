@@ -21,7 +21,9 @@ class Runner(Protocol):
         groups: Sequence[GroupRewrite],
         on_done: Callable[[int], None],
     ) -> list[WriteStat]:
-        """`on_done` is told how many groups are finished. Raises what a group raised."""
+        """Rewrite the groups, and call `on_done` with the count of finished groups. Raises what a
+        group raised.
+        """
         ...
 
 
@@ -41,7 +43,7 @@ class LocalRunner:
         groups: Sequence[GroupRewrite],
         on_done: Callable[[int], None],
     ) -> list[WriteStat]:
-        """As Runner says; after the first error none begins."""
+        """Implement Runner; after the first error no other group begins."""
         return beside_each_other(
             lambda group: rewrite_group(context, group, self._storage),
             groups,

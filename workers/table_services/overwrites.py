@@ -58,7 +58,7 @@ class Overwrite:
 
     @property
     def name(self) -> str:
-        """See Service."""
+        """Implement Service."""
         return self._operation
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
@@ -82,7 +82,7 @@ class Overwrite:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
-        """As `Service.run`; raises PlanChanged as well when another writer was faster."""
+        """Run as `Service.run`. Raises PlanChanged as well if another writer committed first."""
         incoming = _incoming(table, request.parameters, current_schema(table))
         plan = self._plan(table, incoming, (), ())
 

@@ -13,13 +13,13 @@ _INSTANT = re.compile(r"[0-9]{17}")
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """`a, b` as two names; each once, in order."""
+    """Parse `a, b` as two names; each once, in order."""
     return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
 def instant_or_none(values: Mapping[str, str]) -> InstantTime | None:
-    """The instant that the parameters name; None without one. Raises InvalidInput for what
-    is none.
+    """Return the instant that the parameters name, or None. Raises InvalidInput for a value that is
+    not an instant.
     """
     text = values[INSTANT]
     if text and not _INSTANT.fullmatch(text):

@@ -1,10 +1,10 @@
-"""Where the rows of a table that another engine made lie, told from the rows themselves: whether
-keys and partition paths are spelled as we would spell them, and of a simple bucket index the number
-of buckets, which Hudi keeps nowhere.
+"""The placement of the rows of another engine's table, derived from the rows: whether keys and
+partition paths have Sluice's spelling, and the number of buckets of a simple bucket index, which
+Hudi does not store.
 
-A row's key says its hash, its file group's name says its bucket, and the number of buckets divides
-the difference. So the greatest common divisor of all differences is that number or a multiple of
-it; where several numbers are left, somebody has to say which.
+A row's key determines its hash, its file group's name contains its bucket, and the number of
+buckets divides the difference. So the greatest common divisor of all differences is that number or
+a multiple of it. If several numbers remain, the user has to choose.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ from workers.table.table import Table
 from workers.table.view import FileSystemView
 
 SLICES_READ_MAX = 256
-"""Of more file groups the names alone are looked at."""
+"""Of more file groups only the names are read."""
 _HASHES = 1 << 31
 """As a number of buckets it leaves every hash what it is."""
 _SHOWN_MAX = 5
 
 
 class NotPlaced(Exception):
-    """The rows do not lie where Sluice would look for them; the text says which."""
+    """The rows are not in the place where Sluice would search for them; the message names
+    the rows.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +47,16 @@ class Placement:
     """What the file groups prove."""
 
     divisor: int = 0
-    """The number of buckets or a multiple of it; 0 when there are no rows."""
+    """The number of buckets or a multiple of it; 0 without rows."""
     highest: int = -1
     """The highest bucket that has a file group."""
     rows: int = 0
     slices: int = 0
 
     def buckets(self, given: int | None) -> int:
-        """Their number, which is `given` where the rows leave a choice. Raises NotPlaced."""
+        """Return the number of buckets, which is `given` if the rows leave a choice. Raises
+        PlacementMismatch.
+        """
         if given is not None:
             if given <= self.highest or self.divisor % given:
                 raise NotPlaced(f"the rows do not lie in {given} buckets")
@@ -75,10 +79,10 @@ class Placement:
 def observed_placement(
     table: Table, view: FileSystemView, schema: TableSchema, hash_fields: Sequence[str]
 ) -> Placement:
-    """What the rows of a table with a simple bucket index prove. At most `SLICES_READ_MAX` file
-    groups are read.
+    """Derive the placement from the rows of a table with a simple bucket index. At most
+    `SLICES_READ_MAX` file groups are read.
 
-    Raises NotPlaced, MalformedTable, UnsupportedTable.
+    Raises PlacementMismatch, MalformedTable, UnsupportedTable.
     """
     named = _by_bucket(view.slices)
     divisor = rows = 0
@@ -95,9 +99,9 @@ def observed_placement(
 def observed_spelling(
     table: Table, view: FileSystemView, schema: TableSchema, *, checks_partitions: bool
 ) -> Placement:
-    """What the rows of a table prove whose keys are looked up: only how keys and paths are spelled.
+    """Check the spelling of keys and paths in a table whose index looks up keys.
 
-    Raises as `observed_placement`.
+    Raises as `observe_placement`.
     """
     rows = 0
     for slice_ in view.slices[:SLICES_READ_MAX]:
@@ -113,7 +117,7 @@ def observed_spelling(
 
 
 def _by_bucket(slices: Sequence[FileSlice]) -> list[tuple[int, FileSlice]]:
-    """One file group per partition and bucket."""
+    """Return one file group per partition and bucket."""
     bucketed_slices: list[tuple[int, FileSlice]] = []
     seen: dict[tuple[str, int], str] = {}
     for slice_ in slices:

@@ -1,4 +1,4 @@
-"""All table services by name, for the shell, the API, Celery and the handle."""
+"""A registry of the table services by name, for the shell, the API, Celery and the handle."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _ALL: tuple[Service, ...] = (
 )
 _SERVICES = {service.name: service for service in _ALL}
 FINISHED_ONCE_BEGUN = frozenset({Restore.name})
-"""While its plan is pending all writers wait, so nobody stops it midway."""
+"""While its plan is pending all writers wait, so it is never stopped midway."""
 
 
 def service(name: str) -> Service:
-    """The service of this name. Raises InvalidInput for a name that no service has."""
+    """Return the service of this name. Raises InvalidInput for an unknown name."""
     try:
         return _SERVICES[name]
     except KeyError as error:
@@ -52,5 +52,5 @@ def service(name: str) -> Service:
 
 
 def service_names() -> list[str]:
-    """The names of all services, sorted."""
+    """Return the names of all services, sorted."""
     return sorted(_SERVICES)

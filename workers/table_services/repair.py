@@ -1,11 +1,10 @@
 """Repair: delete what no reader or writer needs. Files of writes that were cut off, data files of
-instants that will never count, pending files of archived instants, a lock file of Apache Hudi that
-no process can hold any more. Restore missing partition metadata, without which other engines do not
-read a partition.
+instants that will never count, pending files of archived instants, a stale lock file of Apache
+Hudi. Restore missing partition metadata, without which other engines do not read a partition.
 
-Everything is shown with its evidence before it goes (`left_behind.py`). No committed file is ever
-touched. A confirmed plan is durable before its first effect, so whoever is sent again after a death
-carries on with what is left of it.
+Every item is shown with its evidence first (`orphan_files.py`). No committed file is ever deleted.
+A confirmed plan is durable before its first effect, so a rerun after a crash continues with the
+rest.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from workers.timeline import decisions
 from workers.timeline.decisions import RollbackDecision
 
 UNLOCK = "unlock"
-"""The effect on a lock file, which may lie outside of the table and be made anew at any time."""
+"""The effect on a lock file, which may be outside of the table and be created again at any time."""
 _CUT_OFF = "left by a write that did not end"
 _DELETE = "delete"
 _LAY = "lay"
@@ -55,7 +54,7 @@ class Repair:
     name = "repair"
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
-        """There are no parameters."""
+        """Plan a repair. It takes no parameters."""
         _check_parameters(parameters)
         return _proposal(table).plan
 
@@ -140,7 +139,9 @@ def _lock_items(table: Table, now_ms: int) -> tuple[list[PlanItem], list[str]]:
 
 
 def _fence(table: Table, strange_files: Strangers, by: str) -> None:
-    """Whoever sleeps at one of these instants finds that it is over. Raises PlanChanged."""
+    """Decide that these instants are rolled back, so that a stalled writer of one publishes
+    nothing. Raises PlanChanged.
+    """
     for instant in sorted(strange_files.undecided):
         decision = RollbackDecision(by=by, nonce=table.ports.ids.token(), reason=_REASON)
         if not decisions.decide(table.storage, instant, decision):
@@ -156,7 +157,9 @@ def _restore(storage: Storage, partition: str) -> None:
 
 
 def _unlock(table: Table) -> None:
-    """Looks again: whoever made the file young, or made another one, may hold it."""
+    """Check the lock file again before deleting it: a process that changed or created it may hold
+    it.
+    """
     lock = left_lock(table)
     if lock is not None and lock[1] is None:
         LockFile(lock_path(table)).remove(lock[0])

@@ -1,9 +1,9 @@
-"""Restore: take back everything that became visible after a commit, so that the table is as it was.
+"""Restore: undo everything that became visible after a commit.
 
 Order: plan durable -> pending writers and plans, which fences them (bug B14) -> completed writes,
-newest first, compactions and clusterings included (bug B13) -> completed restore. Each is a
-rollback of its own, so a reader in between sees some earlier state of the table, and whoever comes
-after a crash goes on with what is left. While a restore is pending nobody begins to write.
+newest first, compactions and clusterings included (bug B13) -> completed restore. Each step is a
+rollback of its own, so a reader in between sees some earlier state of the table, and a rerun after
+a crash continues with the rest. While a restore is pending no writer begins.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class Restore:
         """Carry pending restores out; then, unless one of them was what the caller confirmed or
         named, plan a new one and carry it out.
 
-        Raises ServiceBusy while another process is at it, ServiceRefused where others go on
-        writing, and as `Service.run`.
+        Raises ServiceBusy while another process carries it out, ServiceRefused where other engines
+        continue to write, and as `Service.run`.
         """
         target = _target_of(request.parameters)
         table.check_writable()

@@ -1,4 +1,4 @@
-"""What an executor is told of a rewrite: the plan's context, and which slice is its own."""
+"""The input of an executor of a rewrite: the plan's context, and its own slice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RewriteContext:
     """The table's when the plan was taken up: every slice is conformed to it."""
     compression: Compression
     order: RowOrder | None = None
-    """None keeps the order in which the slice stands."""
+    """None keeps the order of the slice."""
     begun_in: ProcessName | None = None
     """Whose heartbeat names the attempt. Others who write are noted while they do."""
     rule: MergeRule = field(init=False)
@@ -44,9 +44,9 @@ class GroupRewrite:
     """Of this slice within its plan."""
     slice: PlannedSlice
     file_id: str
-    """Of the file group that the new base file belongs to."""
+    """The file group that the new base file belongs to."""
 
     @property
     def is_new_group(self) -> bool:
-        """Whether the rows leave their file group, as of a clustering."""
+        """True if the rows leave their file group, as in a clustering."""
         return self.file_id != self.slice.file_id

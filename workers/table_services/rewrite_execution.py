@@ -1,7 +1,7 @@
-"""Carrying out a plan that rewrites file groups: claim, rewrite each, validate and complete.
+"""Carry out a plan that rewrites file groups: claim, rewrite each, validate and complete.
 
-A plan that cannot come true any more is taken back here, with everything written for it, so that a
-new one can be scheduled.
+A plan that can no longer be carried out is discarded here, with everything written for it, so that
+a new one can be scheduled.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ RunnerMaker = Callable[[Table, Sequence[int], int | None], Runner]
 
 
 class RewriteKind(Protocol):
-    """What tells compaction and clustering apart."""
+    """The differences between compaction and clustering."""
 
     @property
     def service(self) -> str:
@@ -63,11 +63,15 @@ class RewriteKind(Protocol):
         """The action that its plans have on the timeline while they are pending."""
 
     def file_id(self, plan: Instant, old: PlannedSlice) -> str:
-        """The id of the file group that the new base file belongs to. Raises MalformedTable."""
+        """Return the id of the file group that the new base file belongs to. Raises
+        MalformedTable.
+        """
         ...
 
     def order_of_rows(self, schema: TableSchema) -> RowOrder | None:
-        """The order of rows in new files; None keeps that of the slice. Raises InvalidInput."""
+        """Return the order of rows in new files; None keeps that of the slice. Raises
+        InvalidInput.
+        """
         ...
 
     def validate(
@@ -79,7 +83,9 @@ class RewriteKind(Protocol):
     def metadata(
         self, stats: list[WriteStat], slices: Sequence[PlannedSlice], extra: dict[str, str]
     ) -> CommitMetadata:
-        """What the completed plan's commit says: `stats` of the new files, and `extra`."""
+        """Build the metadata of the completed plan's commit, with `stats` of the new files, and
+        `extra`.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +113,7 @@ class Rewritten:
 
 
 def local_runner(table: Table, sizes: Sequence[int], threads: int | None) -> Runner:
-    """A RunnerMaker: in this process."""
+    """Return a Runner for this process; a RunnerMaker."""
     return LocalRunner(table.storage, sizes, threads)
 
 

@@ -1,5 +1,5 @@
-"""The skeleton of the services that rewrite file groups: look for a pending plan, else make one,
-and carry it out. Compaction and clustering fill in what they choose, and say how much they did.
+"""The skeleton of the services that rewrite file groups: find a pending plan, else make one, and
+carry it out. Compaction and clustering implement the choice of file groups, and the summary.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from workers.timeline.timeline import Timeline
 
 
 class RewriteSettings(Protocol):
-    """What every service of this kind is told."""
+    """The settings that all services of this kind have."""
 
     @property
     def is_schedule_only(self) -> bool:
@@ -66,7 +66,7 @@ class Proposed:
 
 @dataclass(frozen=True, slots=True)
 class RewriteService(ABC, Generic[S]):
-    """`make_runner` says where file groups are rewritten."""
+    """A service that rewrites file groups, with the runners of `make_runner`."""
 
     SERVICE: ClassVar[str]
     ACTION: ClassVar[Action]
@@ -78,29 +78,27 @@ class RewriteService(ABC, Generic[S]):
 
     @abstractmethod
     def settings(self, parameters: Mapping[str, str]) -> S:
-        """The checked settings, from parameters as they were given. Raises InvalidInput for
-        parameters that it does not know.
-        """
+        """Parse the settings from the parameters. Raises InvalidInput for unknown parameters."""
 
     @abstractmethod
     def proposed(self, table: Table, timeline: Timeline, settings: S) -> Proposed:
-        """What this service chooses of the table as `timeline` shows it. Changes nothing."""
+        """Choose what to rewrite of the table as `timeline` shows it. Changes nothing."""
 
     @abstractmethod
     def kind(self, table: Table, plan: Instant) -> RewriteKind:
-        """How the file groups of this plan are rewritten. Raises MalformedTable."""
+        """Return how the file groups of this plan are rewritten. Raises MalformedTable."""
 
     @abstractmethod
     def summary(self, done: Rewritten) -> str:
-        """One sentence of what was done, for people."""
+        """Return one sentence about the result, for users."""
 
     @property
     def name(self) -> str:
-        """See Service."""
+        """Implement Service."""
         return self.SERVICE
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
-        """The pending plan when there is one, else what would be scheduled now."""
+        """Return the pending plan when there is one, else what would be scheduled now."""
         settings = self.settings(parameters)
         timeline = table.timeline()
         pending = self._pending(timeline, settings)

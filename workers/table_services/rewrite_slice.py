@@ -1,8 +1,8 @@
-"""Rewriting one file slice into one new base file: what compaction and clustering share.
+"""Rewrite one file slice into one new base file, for compaction and clustering.
 
-Runs on executors and in plain processes alike. It sees its context and its slice, never the
-timeline. The attempt is asked about before the marker and after the file, so an executor that slept
-through its own replacement takes its file back.
+Runs on executors and in plain processes alike. It reads its context and its slice, never the
+timeline. The attempt is checked before the marker and after the file, so an executor that stalled
+while it was replaced deletes its file.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def rewrite_group(
 ) -> WriteStat:
     """Merge the slice and write it as one new base file behind a marker.
 
-    `task_attempt` tells retries and speculative copies of one task apart.
+    `task_attempt` is different for retries and speculative copies of one task.
 
     Raises ServiceBusy and InstantRolledBack with nothing left behind, NotFound when a file of the
     slice is gone, MalformedTable, StorageFailed.
@@ -116,7 +116,9 @@ class _LogRows:
 
 
 def _take_back_if_replaced(context: RewriteContext, path: str, storage: Storage) -> None:
-    """Whoever took over after our marker may have listed before our file was there."""
+    """Delete the file if another attempt took over: that may have listed after our marker and
+    before our file.
+    """
     try:
         confirm_attempt(storage, context.instant, context.attempt)
     except (ServiceBusy, InstantRolledBack):

@@ -1,4 +1,4 @@
-"""Which instants go when several are rolled back, and in which order. Changes nothing."""
+"""The instants that a rollback of several takes, and their order. Changes nothing."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class RollbackStep:
     plan: RollbackPlan
     """Its own, as if all newer ones were gone."""
     rows: int | None
-    """As its commit states; None for one that is pending, or does not say."""
+    """The rows in its commit's metadata; None for a pending instant, or without a count."""
     why: str
-    """Why it goes although nobody chose it; empty for one that was chosen."""
+    """Why it is rolled back although it was not chosen; empty for one that was chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,13 @@ class Order:
 class _Chosen:
     instants: Sequence[Instant]
     gone: Mapping[InstantTime, InstantTime]
-    """Target -> the rollback that took it back before."""
+    """Target -> the rollback that undid it before."""
     unknown: Sequence[InstantTime] = ()
 
 
 def order_of(table: Table, parameters: Mapping[str, str]) -> Order:
-    """Pending ones first, then completed ones as they became visible, newest first.
+    """Return the steps: pending instants first, then completed ones as they became visible, newest
+    first.
 
     Raises InvalidInput for parameters that name no instants.
     """
@@ -110,7 +111,9 @@ def _chosen(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -> 
 
 
 def _all_after(table: Table, timeline: Timeline, after: InstantTime) -> list[Instant]:
-    """What states it again stays: other engines see it only with that."""
+    """Return all instants after `after`. A republished commit of `after` stays: other engines need
+    it.
+    """
     goal = timeline.find(after)
     if not isinstance(goal, CompletedInstant) or not goal.action.writes_data:
         raise InvalidInput("this is no completed commit of the active timeline", instant=after)
@@ -154,7 +157,7 @@ def _why_with(table: Table, instant: Instant, chosen: Collection[InstantTime]) -
     try:
         if is_service_commit(read_instant(table, instant)):
             return "goes as well: it rewrote files on top of them and brought no rows"
-    except MalformedTable:  # What it did is not known, so nobody takes it back unasked.
+    except MalformedTable:  # What it did is unknown, so it is not rolled back without a request.
         return ""
     return ""
 

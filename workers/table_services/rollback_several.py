@@ -1,11 +1,11 @@
 """Roll several instants back by one plan: pending ones first, then completed ones, newest first.
 
-Each step is a rollback of its own, which looks under the table lock whether it is still the one of
-the plan and whether everything newer is gone: a reader in between sees some earlier state of the
+Each step is a rollback of its own. It checks under the table lock that it is still the one of the
+plan, and that everything newer is rolled back. A reader in between sees some earlier state of the
 table. Unlike a restore it lets others write; a commit that comes between two steps stops it there.
 
-The plan is durable before the first step, so whoever is sent again after a death goes on with what
-is left. Steps that are done say in their reason of which plan they were.
+The plan is durable before the first step, so a rerun after a crash continues with the rest. The
+reason of each finished step contains the hash of its plan.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class RollbackSeveral:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
-        """Stops at the first step that is refused, and says what was done. See Service.
+        """Run the steps, stop at the first one that is rejected, and report the finished ones. See
+        Service.
 
         Raises PlanChanged before the first step, ServiceRefused at any.
         """
@@ -93,7 +94,7 @@ class _Run:
     by_others: list[InstantTime] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     is_over: bool = False
-    """Done, or refused for good."""
+    """Done, or permanently rejected."""
 
     def carry_out(self, on_progress: Progress | None) -> None:
         total = len(self.steps)

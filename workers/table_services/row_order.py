@@ -1,7 +1,8 @@
 """The order of rows inside a clustered file: by columns, or along a z-curve over several of them.
 
 The z-curve interleaves the bits of each column's rank, so that rows that are near in all columns
-stand near each other, whatever the columns' types and scales. Nulls come first in both orders.
+are near each other in the file, whatever the columns' types and scales. Nulls come first in both
+orders.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ def check_order(order: RowOrder, schema: pa.Schema) -> None:
 
 
 def in_order(rows: pa.Table, order: RowOrder) -> pa.Table:
-    """`rows` sorted; equal rows keep their order."""
+    """Return `rows` sorted; equal rows keep their order."""
     if rows.num_rows < 2 or not order.columns:
         return rows
     return rows.take(sorted_positions(rows, order))
 
 
 def sorted_positions(rows: pa.Table, order: RowOrder) -> Positions:
-    """Which row comes first, second and so on. Only the columns of `order` are looked at."""
+    """Return the positions of the rows in sorted order. Only the columns of `order` are read."""
     ranks = [_ranks(rows.column(name)) for name in order.columns]
     if not ranks:
         return np.arange(rows.num_rows)
@@ -64,8 +65,8 @@ def sorted_positions(rows: pa.Table, order: RowOrder) -> Positions:
 
 
 def z_values(ranks: list[_Codes]) -> _Codes:
-    """The position of each row on the z-curve; the first column has the greatest weight of each
-    level of bits.
+    """Return the position of each row on the z-curve; the first column has the greatest weight of
+    each level of bits.
     """
     bits = min(_BITS_PER_COLUMN_MAX, _BITS_MAX // len(ranks))
     scaled = [_scaled(rank, bits) for rank in ranks]
@@ -88,7 +89,7 @@ def _ranks(column: pa.ChunkedArray[Any]) -> _Codes:
 
 
 def _scaled(ranks: _Codes, bits: int) -> _Codes:
-    """Ranks spread over `bits` bits: columns of few values weigh as much as those of many."""
+    """Scale ranks to `bits` bits, so that columns of few values weigh as much as those of many."""
     greatest = int(ranks.max())
     if greatest == 0:
         return ranks

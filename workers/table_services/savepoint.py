@@ -1,8 +1,8 @@
 """Savepoints: hold the files of a completed commit until the savepoint is deleted.
 
-Made and deleted under the table lock, where the cleaner plans too, so the files that it lists
-stand. Order: inflight file -> confirm the lease -> completed file; a creator who lost its lease
-meanwhile takes the savepoint back, because a clean may have been planned without it.
+They are created and deleted under the table lock, where the cleaner plans too, so the listed files
+exist. Order: inflight file -> confirm the lease -> completed file. A process that lost its lease in
+between deletes the savepoint, because a clean may have been planned without it.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Savepoint:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
-        """As `Service.run`, at once and under the table lock. Raises ServiceBusy during a restore,
-        LeaseLost with the savepoint taken back.
+        """Run as `Service.run`, at once and under the table lock. Raises ServiceBusy during a
+        restore, LeaseLost with the savepoint deleted.
         """
         parameters = _checked(request.parameters)
         with table_lock(table, options).held() as lease:
@@ -109,7 +109,7 @@ class DeleteSavepoint:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
-        """As `Service.run`, at once and under the table lock. Raises LeaseLost with nothing
+        """Run as `Service.run`, at once and under the table lock. Raises LeaseLost with nothing
         deleted.
         """
         parameters = _checked(request.parameters)

@@ -36,7 +36,7 @@ class ServedTable:
         return self._serve("delete_savepoint", {"instant": instant})
 
     def restore(self, instant: InstantTime, dry_run: bool = False) -> ServicePlan | ServiceOutcome:
-        """Take back all that came after `instant`; with `dry_run` only the plan of it."""
+        """Undo all commits after `instant`; with `dry_run` return only the plan."""
         if dry_run:
             return service("restore").plan(self.table, {"instant": instant})
         return self._serve("restore", {"instant": instant})
@@ -50,7 +50,7 @@ class ServedTable:
         return self._serve("upgrade", parameters or {})
 
     def validate(self) -> Validation:
-        """Whether Hudi's metadata table says of the files what storage has; nothing is changed."""
+        """Compare the files in Hudi's metadata table with storage; nothing is changed."""
         return validate(self.table)
 
     def _serve(self, name: str, parameters: Mapping[str, str]) -> ServiceOutcome:

@@ -1,8 +1,7 @@
-"""What all table services share towards people: a plan to look at, a request to run it, progress,
-an outcome.
+"""The interface of all table services: a plan to check, a request to run it, progress, an outcome.
 
-A plan changes nothing. Its hash covers all that a person was shown, and is compared again when the
-plan runs, so that nobody confirms one thing and gets another.
+A plan changes nothing. Its hash covers all that the user was shown. It is compared again when the
+plan runs, so that exactly the confirmed plan is carried out.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class PlanItem:
     bytes: int = 0
     detail: str = ""
     digest: str = ""
-    """Of the content, where name and size do not say it all; part of the plan's hash."""
+    """The digest of the content, if name and size do not identify it; part of the plan's hash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +122,7 @@ class Service(Protocol):
 
     @property
     def name(self) -> str:
-        """The name by which people and tasks ask for it."""
+        """The name by which users and tasks request it."""
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
         """Changes nothing. Raises InvalidInput for parameters that it does not know."""

@@ -1,4 +1,4 @@
-"""What the services that rewrite file groups show of their plans, alike for both."""
+"""The display of pending plans that rewrite file groups."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pending_plan(
     *,
     service: str,
 ) -> Instant | None:
-    """The oldest pending plan, or the one asked for. Raises ServiceRefused when that is not
+    """Return the oldest pending plan, or the requested one. Raises ServiceRefused when that is not
     pending.
     """
     pending = [plan for plan in timeline.pending() if plan.action in actions]
@@ -38,8 +38,8 @@ def pending_plan(
 def shown_pending(
     table: Table, pending: Instant, *, service: str, effect: str, figures: Mapping[str, int]
 ) -> ServicePlan:
-    """A pending plan as people are shown it: an item per file group, with its bytes; files that are
-    gone are warnings. Raises MalformedTable.
+    """Describe a pending plan for users: an item per file group, with its bytes. Missing files are
+    warnings. Raises MalformedTable.
     """
     slices = planned_slices(pending.action, plan_content(table.storage, pending))
     items, missing = [], []
@@ -63,7 +63,7 @@ def shown_pending(
 
 
 def operation_extra(request: ServiceRequest, options: WriteOptions) -> dict[str, str]:
-    """Who asked for a plan, kept in the plan."""
+    """Return the requester of a plan, as it is stored in the plan."""
     extra = {"sluice.by": request.by}
     if request.reason:
         extra["sluice.reason"] = request.reason
@@ -73,5 +73,5 @@ def operation_extra(request: ServiceRequest, options: WriteOptions) -> dict[str,
 
 
 def nothing_to_do(service: str) -> ServiceOutcome:
-    """The outcome of a run that found nothing."""
+    """Return the outcome of a run that found nothing."""
     return ServiceOutcome(service, None, "there was nothing to do")

@@ -25,14 +25,14 @@ from workers.table_services.row_order import RowOrder, in_order, sorted_position
 from workers.table_services.slices import bytes_of
 
 _SORTED_WHOLE_BYTES_MAX = 16 << 20
-"""Of files as they stand on storage; in memory they are some ten times that."""
+"""The size of files on storage; in memory they are some ten times that."""
 _SORTED_RANGE_BYTES = 48 << 20
 
 
 def merged_parts(
     context: RewriteContext, slice_: FileSlice, storage: Storage
 ) -> Iterator[pa.Table]:
-    """The merged rows, in pieces. At least one, even empty."""
+    """Yield the merged rows, in pieces. At least one, even empty."""
     yield slice_schema(context.schema).empty_table()
     if context.order is not None:
         yield from _sorted_parts(context, context.order, slice_, storage)
@@ -42,7 +42,9 @@ def merged_parts(
 
 
 def states_of_file(context: RewriteContext) -> StatesOfFile | None:
-    """What the new base file keeps of the ages of its cells; None without column groups."""
+    """Return what the new base file stores of the ordering values of its cells; None without column
+    groups.
+    """
     groups = context.config.groups
     return None if groups is None else StatesOfFile(groups, context.instant)
 
@@ -50,7 +52,8 @@ def states_of_file(context: RewriteContext) -> StatesOfFile | None:
 def state_parts(
     context: RewriteContext, slice_: FileSlice, storage: Storage, facts: MergeFacts
 ) -> Iterator[pa.Table]:
-    """The merged rows with the ages of their cells, in pieces; `facts` count what was merged.
+    """Yield the merged rows with the ordering values of their cells, in pieces; `facts` count what
+    was merged.
 
     With an order all rows come as one piece. Raises NotFound, MalformedTable.
     """
@@ -64,15 +67,15 @@ def state_parts(
 def _sorted_parts(
     context: RewriteContext, order: RowOrder, slice_: FileSlice, storage: Storage
 ) -> Iterator[pa.Table]:
-    """Small slices are sorted in memory. Of others the columns to sort by come first, by
-    themselves, which says where each row goes when it passes.
+    """Yield the rows in sorted order. Small slices are sorted in memory. For others the columns to
+    sort by are read first, which gives the place of each row when it is read again.
     """
     if bytes_of(storage, slice_.files) <= _SORTED_WHOLE_BYTES_MAX:
         whole = read_slice(storage, context.config, context.schema, slice_, rule=context.rule)
         yield in_order(whole, order)
         return
     schema = pa.schema([context.schema.arrow.field(name) for name in order.columns])
-    # A log may be silent about some columns, and rows that are folded stand elsewhere than others:
+    # A log may lack some columns, and folded rows have another place than others:
     # only with all columns the rows pass in the same order both times.
     columns = None if slice_.log_files else order.columns
     batches = _merged(context, slice_, storage, columns)

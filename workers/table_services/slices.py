@@ -15,7 +15,7 @@ from workers.timeline.service_plans import PlannedSlice
 
 
 def planned(slice_: FileSlice, metrics: Mapping[str, float]) -> PlannedSlice:
-    """The slice as a plan keeps it."""
+    """Return the slice as a plan stores it."""
     first = slice_.base_file or slice_.log_files[0]
     return PlannedSlice(
         partition=slice_.partition,
@@ -28,9 +28,10 @@ def planned(slice_: FileSlice, metrics: Mapping[str, float]) -> PlannedSlice:
 
 
 def visible_slice(visible: VisibleFiles, old: PlannedSlice) -> PlannedSlice:
-    """`old` with its logs in the order in which they became visible, whoever made the plan.
+    """Return `old` with its logs in the order in which they became visible, for a plan of any
+    engine.
 
-    Raises PlanOvertaken when a file's commit was taken back, before or after the plan was made
+    Raises PlanOvertaken when a file's commit was rolled back, before or after the plan was made
     (bug B8).
     """
     if old.base_file is not None:
@@ -55,7 +56,9 @@ def _completed_at(visible: VisibleFiles, path: str) -> InstantTime:
 
 
 def bytes_of(storage: Storage, paths: Iterable[str]) -> int:
-    """The bytes of all these files together. Raises NotFound for the first that is gone."""
+    """Return the bytes of all these files together. Raises NotFound for the first that is
+    missing.
+    """
     size = 0
     for path in paths:
         file = storage.info(path)

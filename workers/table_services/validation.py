@@ -1,8 +1,8 @@
-"""Validation: whether the metadata table, which Apache Hudi's readers believe, says of the table's
-files what storage has (metadata page 3.1 and 7).
+"""Validation: compare the files in the metadata table, which Apache Hudi's readers use, with
+storage (metadata page 3.1 and 7).
 
-It only reads. A file of a commit that the metadata table does not list is invisible to Hudi,
-without an error; one that it lists and that is gone lets Hudi's readers fail.
+It only reads. A committed file that the metadata table does not list is invisible to Hudi, without
+an error. A listed file that is missing makes Hudi's readers fail.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Validation:
 
     @property
     def is_sound(self) -> bool:
-        """Whether storage and the metadata table agree."""
+        """True if storage and the metadata table agree."""
         return not self.differences
 
 

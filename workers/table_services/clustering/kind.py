@@ -1,7 +1,8 @@
-"""What makes a rewrite a clustering: the rows move to a new file group, of the same bucket if any.
+"""The clustering kind of rewrite: the rows move to a new file group, of the same bucket if any.
 
-A writer that completed in one of the file groups since the plan was made wins: the plan goes. One
-that completes afterwards loses, because its file group is gone (`concurrency/conflicts.py`).
+A writer that completed in one of the file groups since the plan was made wins: the plan is
+discarded. A writer that completes afterwards loses, because its file group is gone
+(`concurrency/conflicts.py`).
 """
 
 from __future__ import annotations
@@ -37,22 +38,22 @@ class ClusteringKind:
 
     order: RowOrder
     looks_up: bool = False
-    """The table's index looks keys up, so that a file group may have any id."""
+    """The table's index looks up keys, so a file group may have any id."""
 
     service = SERVICE
     action = Action.CLUSTERING
 
     @classmethod
     def of_plan(cls, plan_content: bytes, *, looks_up: bool = False) -> ClusteringKind:
-        """The clustering that a plan's file asks for. Raises MalformedTable, and InvalidInput for
-        an order that we do not know.
+        """Parse the clustering that a plan's file asks for. Raises MalformedTable, and InvalidInput
+        for an unknown order.
         """
         plan = read_clustering_plan(plan_content) if plan_content else None
         return cls(order_of(plan.strategy if plan else {}), looks_up)
 
     def file_id(self, plan: Instant, old: PlannedSlice) -> str:
-        """A new one that only this plan gives, of the same bucket unless the table's index looks
-        keys up. Raises MalformedTable for a file group of no bucket.
+        """Return a new id that only this plan gives, of the same bucket unless the table's index
+        looks up keys. Raises MalformedTable for a file group without a bucket.
         """
         if self.looks_up:
             return new_file_id(plan.requested_at, old.partition, old.file_id)
@@ -62,7 +63,7 @@ class ClusteringKind:
         return bucket_file_id(bucket, after=plan.requested_at)
 
     def order_of_rows(self, schema: TableSchema) -> RowOrder | None:
-        """The plan's. Raises InvalidInput where the table's columns do not allow it."""
+        """Return the plan's order. Raises InvalidInput if the table's columns do not allow it."""
         check_order(self.order, schema.arrow)
         return self.order
 
@@ -91,8 +92,8 @@ class ClusteringKind:
     def metadata(
         self, stats: list[WriteStat], slices: Sequence[PlannedSlice], extra: dict[str, str]
     ) -> CommitMetadata:
-        """A replacecommit's: the new files, the file groups that they replace, and the order of
-        rows.
+        """Build the metadata of the replacecommit: the new files, the file groups that they
+        replace, and the order of rows.
         """
         replaced: dict[str, list[str]] = {}
         for slice_ in slices:

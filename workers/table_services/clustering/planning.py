@@ -1,4 +1,4 @@
-"""Which file groups a clustering would rewrite: those that are not sorted that way already."""
+"""The file groups that a clustering would rewrite: those that are not sorted that way already."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Proposal:
     figures: dict[str, int]
 
     def plan_file(self, settings: ClusteringSettings, extra: dict[str, str]) -> ClusteringPlanFile:
-        """The plan to make durable; `extra` is kept in it."""
+        """Build the plan to make durable; `extra` is stored in it."""
         slices = tuple(candidate.slice for candidate in self.chosen)
         return ClusteringPlanFile(slices, strategy_of(settings.order), extra)
 
 
 def propose(table: Table, timeline: Timeline, settings: ClusteringSettings) -> Proposal:
-    """What would be scheduled now: at most `groups_max` file groups of which no pending plan has
-    one, none where too few commits came since the last clustering. Raises MalformedTable.
+    """Return what would be scheduled now: at most `groups_max` file groups that are in no pending
+    plan, none if too few commits came since the last clustering. Raises MalformedTable.
     """
     view = FileSystemView.load(table, timeline=timeline)
     busy = pending_file_groups(table.storage, timeline)

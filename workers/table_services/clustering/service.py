@@ -32,18 +32,18 @@ from workers.timeline.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class ClusteringService(RewriteService[ClusteringSettings]):
-    """Writes file slices anew in another order of their rows."""
+    """Rewrites file slices in another order of their rows."""
 
     SERVICE = SERVICE
     ACTION = Action.CLUSTERING
     EFFECT = "rewrite"
 
     def settings(self, parameters: Mapping[str, str]) -> ClusteringSettings:
-        """See RewriteService."""
+        """Implement RewriteService."""
         return clustering_settings(parameters)
 
     def proposed(self, table: Table, timeline: Timeline, settings: ClusteringSettings) -> Proposed:
-        """See RewriteService."""
+        """Implement RewriteService."""
         proposal = propose(table, timeline, settings)
 
         def encode(extra: dict[str, str]) -> bytes:
@@ -56,12 +56,12 @@ class ClusteringService(RewriteService[ClusteringSettings]):
         )
 
     def kind(self, table: Table, plan: Instant) -> RewriteKind:
-        """See RewriteService."""
+        """Implement RewriteService."""
         content = plan_content(table.storage, plan)
         return ClusteringKind.of_plan(content, looks_up=table.config.looks_up)
 
     def summary(self, done: Rewritten) -> str:
-        """See RewriteService."""
+        """Implement RewriteService."""
         return f"sorted {done.rows} rows in {done.file_groups} file groups"
 
 

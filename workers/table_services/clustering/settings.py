@@ -1,4 +1,4 @@
-"""How a clustering is planned, under Hudi's own names."""
+"""The settings of a clustering, under Hudi's own names."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ClusteringSettings:
 
 
 def clustering_settings(given: Mapping[str, str]) -> ClusteringSettings:
-    """The checked settings of a clustering. Raises InvalidInput naming the key."""
+    """Parse the settings of a clustering. Raises InvalidInput naming the key."""
     keys = CLUSTERING_PARAMETERS
     values = keys.filled(given)
     return ClusteringSettings(
@@ -52,12 +52,14 @@ def clustering_settings(given: Mapping[str, str]) -> ClusteringSettings:
 
 
 def order_of(values: Mapping[str, str]) -> RowOrder:
-    """The order that a service's parameters or a plan's strategy name. Raises InvalidInput."""
+    """Parse the order that a service's parameters or a plan's strategy name. Raises
+    InvalidInput.
+    """
     return RowOrder(listed(values.get(SORT_COLUMNS_KEY, "")), _layout(values.get(LAYOUT_KEY, "")))
 
 
 def strategy_of(order: RowOrder) -> dict[str, str]:
-    """What a plan and its commit keep of the order."""
+    """Return the order as a plan and its commit store it."""
     return {SORT_COLUMNS_KEY: ",".join(order.columns), LAYOUT_KEY: order.layout}
 
 

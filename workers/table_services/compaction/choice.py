@@ -1,4 +1,4 @@
-"""Which file groups a compaction takes: pure rules over the figures of each file group."""
+"""The choice of file groups for a compaction: pure rules over the figures of each file group."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Candidate:
 
     @property
     def bytes(self) -> int:
-        """What its base file and its logs take on storage."""
+        """The bytes of its base file and its logs on storage."""
         return self.base_bytes + self.log_bytes
 
 
 def chosen(candidates: Iterable[Candidate], settings: CompactionSettings) -> list[Candidate]:
-    """The file groups that the strategy takes, in the order in which they will be merged."""
+    """Return the file groups that the strategy takes, in the order in which they will be merged."""
     eligible = list(candidates)
     match settings.strategy:
         case Strategy.UNBOUNDED:
@@ -54,7 +54,9 @@ def chosen(candidates: Iterable[Candidate], settings: CompactionSettings) -> lis
 
 
 def _within(candidates: list[Candidate], io_bytes_max: int) -> list[Candidate]:
-    """As many as the bound pays for, and one more that reaches it: a plan is never empty for it."""
+    """Return as many as the bound pays for, and one more that reaches it: the bound never makes a
+    plan empty.
+    """
     taken: list[Candidate] = []
     spent = 0
     for candidate in candidates:

@@ -1,4 +1,4 @@
-"""What makes a rewrite a compaction: the file group stays, its slice gets a new base."""
+"""The compaction kind of rewrite: the file group stays, its slice gets a new base."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class CompactionKind:
     action = Action.COMPACTION
 
     def file_id(self, plan: Instant, old: PlannedSlice) -> str:
-        """The slice's own."""
+        """Return the slice's own id."""
         return old.file_id
 
     def order_of_rows(self, schema: TableSchema) -> RowOrder | None:
-        """None: rows stay in the order of the slice."""
+        """Return None: rows stay in the order of the slice."""
         return None
 
     def validate(
@@ -37,5 +37,5 @@ class CompactionKind:
     def metadata(
         self, stats: list[WriteStat], slices: Sequence[PlannedSlice], extra: dict[str, str]
     ) -> CommitMetadata:
-        """A commit's that says that it is a compaction."""
+        """Build the metadata of a commit, with the operation type of a compaction."""
         return commit_metadata(stats, extra=extra, operation_type="COMPACT", compacted=True)

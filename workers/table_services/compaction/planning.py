@@ -1,4 +1,4 @@
-"""What a compaction would merge, and how much waits to be merged."""
+"""The file groups that a compaction would merge, and the backlog of logs."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class Proposal:
     backlog: Backlog
 
     def plan_file(self, extra: dict[str, str]) -> CompactionPlanFile:
-        """The plan to make durable; `extra` is kept in it."""
+        """Build the plan to make durable; `extra` is stored in it."""
         return CompactionPlanFile(tuple(candidate.slice for candidate in self.chosen), extra)
 
 
 def propose(table: Table, timeline: Timeline, settings: CompactionSettings) -> Proposal:
-    """What would be scheduled now: slices that no pending plan has, none where too few delta
+    """Return what would be scheduled now: slices that are in no pending plan, none if too few delta
     commits came since the last compaction.
 
     Raises MalformedTable when a log's completion time is unknown (bug A13).
@@ -95,7 +95,9 @@ def _candidate(table: Table, slice_: FileSlice) -> Candidate:
 
 
 def delta_commits_since_compaction(table: Table, timeline: Timeline) -> int:
-    """How many completed after the newest compaction was planned; archived ones do not count."""
+    """Count the delta commits that completed after the newest compaction was planned; archived ones
+    do not count.
+    """
     since = _last_compaction(table, timeline)
     return sum(
         instant.action is Action.DELTACOMMIT

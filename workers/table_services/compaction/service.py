@@ -34,11 +34,11 @@ class CompactionService(RewriteService[CompactionSettings]):
     EFFECT = "merge"
 
     def settings(self, parameters: Mapping[str, str]) -> CompactionSettings:
-        """See RewriteService."""
+        """Implement RewriteService."""
         return compaction_settings(parameters)
 
     def proposed(self, table: Table, timeline: Timeline, settings: CompactionSettings) -> Proposed:
-        """See RewriteService."""
+        """Implement RewriteService."""
         proposal = propose(table, timeline, settings)
         return Proposed(
             proposal.backlog.figures,
@@ -47,11 +47,11 @@ class CompactionService(RewriteService[CompactionSettings]):
         )
 
     def kind(self, table: Table, plan: Instant) -> RewriteKind:
-        """See RewriteService."""
+        """Implement RewriteService."""
         return CompactionKind()
 
     def summary(self, done: Rewritten) -> str:
-        """See RewriteService."""
+        """Implement RewriteService."""
         return f"merged {done.log_files} logs into {done.file_groups} file groups"
 
 

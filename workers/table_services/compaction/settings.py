@@ -1,4 +1,4 @@
-"""How a compaction is planned, under Hudi's own names."""
+"""The settings of a compaction, under Hudi's own names."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class CompactionSettings:
 
 
 def compaction_settings(given: Mapping[str, str]) -> CompactionSettings:
-    """The checked settings of a compaction. Raises InvalidInput naming the key."""
+    """Parse the settings of a compaction. Raises InvalidInput naming the key."""
     keys = COMPACTION_PARAMETERS
     values = keys.filled(given)
     return CompactionSettings(

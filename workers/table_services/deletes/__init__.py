@@ -1,1 +1,3 @@
-"""Deleting committed rows on purpose: a plan that says what goes, then one ordinary write."""
+"""Deleting committed rows on purpose: a plan with the rows or files to delete, then one ordinary
+write.
+"""

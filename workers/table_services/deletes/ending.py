@@ -1,4 +1,4 @@
-"""How a write that a person confirmed ended: its instant, or the reason why it did nothing."""
+"""The outcome of a write that a user confirmed: its instant, or the reason why it did nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workers.errors import InstantRolledBack, PlanChanged, WriteOutcomeUnknown
 
 
 def committed(outcome: CommitOutcome, *, service: str) -> InstantTime:
-    """The instant of a commit that succeeded. Raises PlanChanged, InstantRolledBack,
+    """Return the instant of a commit that succeeded. Raises PlanChanged, InstantRolledBack,
     WriteOutcomeUnknown.
     """
     match outcome:

@@ -51,7 +51,7 @@ class DeletePartition:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
-        """As `Service.run`; raises PlanChanged as well when another writer was faster."""
+        """Run as `Service.run`. Raises PlanChanged as well if another writer committed first."""
         paths = _paths(request.parameters)
         write_request = WriteRequest(_NAME, partitions=paths)
         plan = _plan(table, paths, ())

@@ -70,7 +70,7 @@ class Delete:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
-        """As `Service.run`; raises PlanChanged as well when another writer was faster."""
+        """Run as `Service.run`. Raises PlanChanged as well if another writer committed first."""
         plan = _plan(table, [])
 
         def attempt(number: int) -> CommitOutcome | None:
@@ -92,10 +92,12 @@ def _attempt(
     on_progress: Progress | None,
     number: int,
 ) -> tuple[ServicePlan, CommitOutcome | None]:
-    """What was to go, and how its deletion ended; None when no row matched a condition."""
+    """Delete the rows once. Return the plan, and the outcome of the write; None when no row matched
+    a condition.
+    """
     schema = _schema(table)
     selection = selection_of(table.config, schema, request.parameters)
-    # Whoever lists keys wants them gone, whatever they hold by then.
+    # Listed keys are deleted, whatever they hold by then.
     is_ordered = (
         options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
         and selection.listed is None
@@ -134,7 +136,7 @@ def _attempt(
     except Exception as error:
         transaction.fail(error)
         raise
-    # Of keys it is only known under the lock that none came meanwhile.
+    # Only under the lock is it certain that no listed key came in between.
     if plan.is_empty and selection.listed is None:
         transaction.abort("no row matches")
         return plan, None

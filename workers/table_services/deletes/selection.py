@@ -1,4 +1,4 @@
-"""Which rows a delete takes: those that match a condition, or those whose keys are listed."""
+"""The rows that a delete takes: those that match a condition, or those whose keys are listed."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ class Selection(Protocol):
 
     @property
     def columns(self) -> frozenset[str] | None:
-        """The columns that it looks at; None when that is not known."""
+        """The columns that it reads; None when that is not known."""
         ...
 
     @property
     def listed(self) -> pa.Table | None:
-        """The keys whose rows go, whatever they hold; None when rows go for what they hold."""
+        """The keys whose rows are deleted, whatever they hold; None if the values of a
+        row decide.
+        """
         ...
 
     def of(self, rows: pa.Table) -> pa.Table:
-        """The rows that it takes."""
+        """Return the rows that it takes."""
         ...
 
 
@@ -72,8 +74,8 @@ class _ByKeys:
 def selection_of(
     config: TableConfig, schema: TableSchema, parameters: Mapping[str, str]
 ) -> Selection:
-    """Parameters, one of three: `predicate`, such as `city = 'Oslo' and ts < 5`; `keys`, a JSON
-    list such as `["a", "b"]` or `[{"id": "a", "city": "Oslo"}]`; `path`, a file of keys.
+    """Parse the parameters, one of three: `predicate`, such as `city = 'Oslo' and ts < 5`; `keys`,
+    a JSON list such as `["a", "b"]` or `[{"id": "a", "city": "Oslo"}]`; `path`, a file of keys.
 
     Raises InvalidInput.
     """
@@ -98,7 +100,7 @@ def selection_of(
 
 
 def _by_keys(config: TableConfig, schema: TableSchema, rows: pa.Table) -> Selection:
-    """Other columns of a file are not looked at."""
+    """Build a selection of listed keys. Other columns of a file are ignored."""
     if missing := [name for name in config.record_key if name not in rows.column_names]:
         raise InvalidInput("a key has a value for each key column", missing=missing)
     located = dict.fromkeys((*config.record_key, *config.partition_by))

@@ -1,8 +1,8 @@
-"""The keys that a delete was given, for who validates its commit: a key of the list that is
-committed after the delete looked is a conflict, wherever it is put.
+"""The read set of a delete by a list of keys, for the validation of its commit: a key of the list
+that is committed after the delete read the table is a conflict, in any file group.
 
-A key that was found is deleted where it stood, and whoever changes that file group meets the delete
-there; so it is sought everywhere else.
+A key that was found is deleted in its file group, and a writer that changes that file group
+conflicts with the delete there. So such a key is searched for everywhere else.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ _Places = frozenset[FileGroupKey]
 def sought_by_list(
     context: WriteContext, listed: pa.Table, keys_by_group: Mapping[FileGroupKey, pa.Table]
 ) -> Sought:
-    """`listed`: the key columns, and those of the partition where keys are meant in one only;
-    `keys_by_group`: the keys of the list that each file group holds, in the same columns at least.
+    """Return the keys to compare with later commits. `listed` has the key columns, and those of the
+    partition if keys are meant in one only. `keys_by_group` has the keys of the list that each file
+    group holds, in the same columns at least.
 
     Raises BadRows for a key that no row can have.
     """
@@ -55,7 +56,9 @@ def _whole(context: WriteContext, listed: pa.Table) -> pa.Table:
 
 
 def _placed(context: WriteContext, listed: pa.Table) -> pa.Table:
-    """Columns `key`, `slot` and `path`; the path is null where the list does not say it."""
+    """Return the columns `key`, `slot` and `path`; the path is null if the list does not contain
+    it.
+    """
     partition_by = list(context.config.partition_by)
     keys, slots = _record_keys(context, listed)
     paths: Any = pa.nulls(listed.num_rows, pa.string())

@@ -1,8 +1,9 @@
-"""Whether the log files of version 6 mean the same in version 9, where they stay as they are.
+"""A check that the log files of version 6 mean the same in version 9, where they stay as they are.
 
 Version 6 names a log after its slice's base file, and readers drop blocks of writers that never
-completed. Later versions name it after its writer, put it into a slice by when that completed, and
-take every block that no later one takes back. Both come to the same, unless a log says otherwise.
+completed. Later versions name it after its writer, put it into a slice by its completion time, and
+read every block that no later one rolls back. Both give the same rows, except for the logs that are
+found here.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _NAMED_MAX: Final = 3
 
 @dataclass(slots=True)
 class OldLogs:
-    """The logs that were read, and in sentences why they stand in the way of an upgrade."""
+    """The logs that were read, and the reasons why they block an upgrade."""
 
     blockers: list[str] = field(default_factory=list)
     files: int = 0
@@ -43,8 +44,8 @@ class _Group:
 def checked_logs(
     table: Table, timeline: Timeline, completed_at: Mapping[InstantTime, InstantTime]
 ) -> OldLogs:
-    """Read all logs and say what is wrong with them. `completed_at` has each completed write by
-    when it was requested, the archived ones as well.
+    """Read all logs and collect their problems. `completed_at` has each completed write by its
+    request time, the archived ones as well.
     """
     logs = OldLogs()
     first = timeline.first_time
@@ -94,7 +95,9 @@ def _uncommitted(
     first: InstantTime | None,
     blockers: list[str],
 ) -> list[str]:
-    """Files with a block that version 6 drops for its writer's sake alone."""
+    """Return the files with a block that version 6 drops only because its writer never
+    completed.
+    """
     paths: list[str] = []
     taken_back: set[InstantTime] = set()
     for _, _, _, file in sorted(group.logs, reverse=True):

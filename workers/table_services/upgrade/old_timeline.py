@@ -1,7 +1,7 @@
-"""The timeline of version 6 as it will lie in layout 2: planned, laid out, the old one removed.
+"""The timeline of version 6, converted to layout 2: planned, written, the old one removed.
 
-The new one is laid out beside the old one, where no reader of version 6 looks. What a run that died
-left of it is thrown away first, so it is always whole when the properties switch over.
+The new timeline is written next to the old one, where no reader of version 6 reads. The remains of
+a run that died are deleted first, so it is always complete when the properties switch over.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _One = TypeVar("_One")
 _PLACEHOLDER: Final = ".nothing-yet"
 """Keeps the directory of an empty timeline, without which Hudi does not open the table."""
 _AT_ONCE: Final = 200
-"""Files, and archived instants, between two looks at whether the table lock is still ours."""
+"""Files, and archived instants, between two checks of the table lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class CarriedFile:
 
     @property
     def path(self) -> str:
-        """Where it will lie, relative to the table."""
+        """The path of the new file, relative to the table."""
         return _NEW.path(self.instant)
 
 
@@ -50,7 +50,7 @@ class CarriedTimeline:
     """The old timeline as layout 2 will have it."""
 
     files: tuple[CarriedFile, ...] = ()
-    """Of the active timeline, ascending by old name."""
+    """The files of the active timeline, ascending by old name."""
     archived: tuple[CompletedInstant, ...] = ()
 
     @property
@@ -61,7 +61,7 @@ class CarriedTimeline:
 
     @property
     def completed_at(self) -> dict[InstantTime, InstantTime]:
-        """When writes completed, by when they were requested; archived ones as well."""
+        """The completion times of writes, by their request times; archived ones as well."""
         known = (*self.archived, *self.completed)
         return {instant.requested_at: instant.completed_at for instant in known if _counts(instant)}
 
@@ -71,8 +71,8 @@ def _counts(instant: Instant) -> bool:
 
 
 def carried_timeline(table: Table) -> CarriedTimeline:
-    """What `lay_out` will make of a table of version 6 in which nothing is pending. Raises
-    MalformedTable.
+    """Return what `write_new_timeline` will write for a table of version 6 in which nothing is
+    pending. Raises MalformedTable.
     """
     files = [
         (file, instant) for file in old_files(table.storage) if (instant := _OLD.parse(file.name))
@@ -91,7 +91,9 @@ def carried_timeline(table: Table) -> CarriedTimeline:
 
 
 def old_files(storage: Storage) -> list[FileInfo]:
-    """What layout 1 has on its active timeline; a completed file of no bytes says nothing."""
+    """Return the files of the active timeline of layout 1; an empty completed file does
+    not count.
+    """
     files = []
     for file in storage.list_files(_OLD.directory):
         instant = _OLD.parse(file.name)
@@ -101,7 +103,7 @@ def old_files(storage: Storage) -> list[FileInfo]:
 
 
 def _clusterings(storage: Storage, files: list[tuple[FileInfo, Instant]]) -> Iterator[InstantTime]:
-    """Layout 1 has no action of its own for them."""
+    """Yield the pending clusterings: layout 1 has no action of its own for them."""
     for file, instant in files:
         may_be_clustering = (
             instant.state is State.REQUESTED and instant.action is Action.REPLACECOMMIT
@@ -131,8 +133,8 @@ def lay_out(
     confirm: Callable[[], None],
     on_progress: Progress | None = None,
 ) -> None:
-    """Write the new timeline and history beside the old ones. `confirm` raises LeaseLost when the
-    table lock may be somebody else's. `on_progress` gets instants, done and all.
+    """Write the new timeline and history next to the old ones. `confirm` raises LeaseLost when
+    another process may hold the table lock. `on_progress` gets the finished and all instants.
     """
     storage = table.storage
     confirm()
@@ -158,8 +160,8 @@ def lay_out(
 
 
 def strangers(table: Table) -> list[InstantTime]:
-    """Instants in the place of the new timeline that are not on the old one, nor in its archive: no
-    run of ours laid them there.
+    """Return the instants in the directory of the new timeline that are not on the old one, nor in
+    its archive: another engine put them there.
     """
     if table.layout.version != 1:
         return []
@@ -201,8 +203,8 @@ def _history(table: Table, carried: CarriedTimeline) -> list[ArchivedInstant]:
 
 
 def remove_old(storage: Storage, confirm: Callable[[], None]) -> None:
-    """Delete the old timeline, ascending: an instant's completed file before what it left behind,
-    for names sort so. `confirm` as of `lay_out`.
+    """Delete the old timeline, ascending: an instant's completed file before its other files,
+    because names sort that way. `confirm` as in `write_new_timeline`.
     """
     for some in _parts(old_files(storage)):
         confirm()

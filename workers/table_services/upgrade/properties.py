@@ -34,7 +34,7 @@ class PropertyChanges:
     remove: tuple[str, ...]
 
     def applied(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """All properties of the table after the change."""
+        """Return all properties of the table after the change."""
         kept = {key: value for key, value in properties.items() if key not in self.remove}
         return {**kept, **self.write}
 
@@ -42,10 +42,10 @@ class PropertyChanges:
 def property_changes(
     properties: Mapping[str, str], config: TableConfig, *, partition_fields: str = ""
 ) -> PropertyChanges:
-    """What has to be written and removed; both are empty for a table of version 9.
+    """Return what has to be written and removed; both are empty for a table of version 9.
 
-    The merge is what reading the table has been so far. Version 9 names it by the mode alone, and
-    keeps the payload class as something of the past.
+    The merge stays the one that readers of the table used so far. Version 9 names it by the mode
+    alone, and stores the payload class as a legacy property.
     """
     if config.version == WRITTEN_VERSION:
         return PropertyChanges({}, ())

@@ -1,9 +1,9 @@
 """Upgrade a table of version 6 or 8 to version 9, which is what Sluice writes.
 
-No data file changes. From version 8 on only properties do. Of version 6 the timeline is laid out in
-layout 2 beside the old one; then one write of the properties switches over, and the old active
-timeline is removed. A process that dies leaves the one or the other version, and the next run goes
-on. The archive of version 6 stays where it is: it may tell more than the history takes over.
+No data file changes. From version 8 only the properties change. From version 6 the timeline is
+written in layout 2 next to the old one. Then one write of the properties switches over, and the old
+active timeline is removed. A process that dies leaves one of the two versions, and the next run
+continues. The archive of version 6 stays: it may contain more than the history.
 """
 
 from __future__ import annotations
@@ -65,8 +65,9 @@ class Upgrade:
     name = "upgrade"
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
-        """Parameters: `hoodie.datasource.write.partitionpath.field`, needed for a table of version
-        6 with a custom key generator, whose properties do not tell the types of its fields.
+        """Plan the upgrade. Parameters: `hoodie.datasource.write.partitionpath.field`, needed for a
+        table of version 6 with a custom key generator, whose properties do not contain the types of
+        its fields.
         """
         return _proposal(_as_it_is(table), _checked(parameters)).plan
 
@@ -77,8 +78,8 @@ class Upgrade:
         options: WriteOptions,
         on_progress: Progress | None = None,
     ) -> ServiceOutcome:
-        """As `Service.run`, at once and under the table lock. Raises LeaseLost when that was lost
-        midway: the next run goes on.
+        """Run as `Service.run`, at once and under the table lock. Raises LeaseLost when that was
+        lost midway: the next run continues.
         """
         fields = _checked(request.parameters)
         with table_lock(table, options).held() as lease:
@@ -92,7 +93,7 @@ class Upgrade:
                 lease.confirm()
                 stored = load_properties(table.storage)
                 properties = proposal.changes.applied(stored)
-                # Whatever begins from now on is younger than all that stands there.
+                # Every instant that begins from now on is younger than all existing ones.
                 now = format_instant(table.ports.clock.now_ms())
                 since = table.timeline().last_time or now
                 properties = {**properties, HISTORY_KEY: since}
@@ -104,7 +105,7 @@ class Upgrade:
 
 
 def _as_it_is(table: Table) -> Table:
-    """Whoever holds the handle may have opened it before another run."""
+    """Open the table again: the handle may have been opened before another run."""
     return open_(table.storage, table.ports)
 
 
