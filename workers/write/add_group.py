@@ -38,11 +38,12 @@ from workers.write.alter import alter_schema
 def add_group(
     table: Table, options: WriteOptions, group: ColumnGroup, types: Mapping[str, pa.DataType]
 ) -> CommitOutcome | None:
-    """`types` are those of the group's columns, its ordering among them. Doing it again finishes
-    what a crash left half done; None when nothing is left to do.
+    """Declare the group and add its columns. `types` are those of the group's columns, its ordering
+    among them. A rerun finishes what a crash left half done. Return None when nothing is left to
+    do.
 
     Raises InvalidInput before anything is written, LockTimeout; UnsupportedTable or TableChanged,
-    with nothing declared, if another engine changed the table's properties meanwhile.
+    with nothing declared, if another engine changed the table's properties in between.
     """
     table.check_writable()
     if set(types) != set(group.all_columns):
@@ -74,7 +75,7 @@ def _with(
     group: ColumnGroup,
     types: Mapping[str, pa.DataType],
 ) -> GroupRule | None:
-    """The rule with the new group; None when it is declared already. Raises InvalidInput."""
+    """Return the rule with the new group; None when it is declared already. Raises InvalidInput."""
     rule = config_from_properties(properties).groups
     if rule is None:
         raise InvalidInput(

@@ -1,9 +1,8 @@
 """Alter a table's schema: one commit, under the same transaction and validation as every write.
 
-Adding, dropping, widening and relaxing touch no data file; a column becomes required when no stored
-row lacks it, which is looked at before and, where others committed meanwhile, under the lock. A
-rename does: every reader projects by name, so the table is rewritten under the new name as one
-replacecommit.
+Adding, dropping, widening and relaxing touch no data file. A column becomes required when no stored
+row lacks it. That is checked before the commit and, if others committed since, again under the
+lock. A rename rewrites the table as one replacecommit, because every reader projects by name.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ class _Alteration(Transaction):
     nulls: NullCheck
 
     def decide_on(self, changes: Sequence[SchemaChange]) -> None:
-        """The schema to commit, from the one that this started from. Raises InvalidInput."""
+        """Build the schema to commit from the one that this started from. Raises InvalidInput."""
         table, started = self._table, self._started
         known = _known(table, started)
         self._schema = _altered_now(table, started.timeline, known, changes)
@@ -120,7 +119,9 @@ def _known(table: Table, started: Started) -> TableSchema | None:
 def _altered_now(
     table: Table, timeline: Timeline, known: TableSchema | None, changes: Sequence[SchemaChange]
 ) -> TableSchema:
-    """A dropped name is free again once no visible file holds it; only then are files looked at."""
+    """Apply the changes to the table's schema. A dropped name is free again if no visible file
+    holds it; only then are files read. Raises InvalidInput.
+    """
     if known is None:
         raise InvalidInput("the table has no schema yet; the first write decides it")
     added = {change.name.lower() for change in changes if isinstance(change, AddColumn)}
@@ -136,7 +137,7 @@ def _altered_now(
 
 
 def _check_grouped(table: Table, changes: Sequence[SchemaChange]) -> None:
-    """Raises InvalidInput for a change that a table with column groups cannot follow."""
+    """Check that a table with column groups can follow the changes. Raises InvalidInput."""
     if (groups := table.config.groups) is None:
         return
     if names := renamed(changes):
@@ -156,7 +157,9 @@ def _check_grouped(table: Table, changes: Sequence[SchemaChange]) -> None:
 
 
 def _check_narrow(table: Table, changes: Sequence[SchemaChange]) -> None:
-    """Raises InvalidInput for a default where a batch may bring some columns only."""
+    """Check that no column gets a default in a table whose batches may bring some columns only.
+    Raises InvalidInput.
+    """
     added = [
         change for change in changes if isinstance(change, AddColumn) and not change.is_nullable
     ]
@@ -169,7 +172,7 @@ def _check_narrow(table: Table, changes: Sequence[SchemaChange]) -> None:
 
 
 def _refusals(changes: Sequence[SchemaChange]) -> dict[str, str]:
-    """Columns that become required -> what is said when stored rows lack them."""
+    """Return the columns that become required, with the message if stored rows lack them."""
     refusals: dict[str, str] = {}
     for change in changes:
         match change:

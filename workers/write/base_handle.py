@@ -1,4 +1,4 @@
-"""A base file of one file group: new, or the standing one with rows merged in or left out."""
+"""A base file of one file group: new, or the current one with rows merged in or left out."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class BaseWrite:
         return Marker(self.group.partition, self.file_name, io_type)
 
     def run(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
-        """Write the file at `path` and say what it holds. Raises StorageFailed; NotFound where the
+        """Write the file at `path` and return its status. Raises StorageFailed; NotFound if the
         current base file is gone.
         """
         if context.rule.groups is not None:
@@ -148,7 +148,7 @@ class BaseWrite:
 
     @property
     def path(self) -> str:
-        """Where the new file goes, relative to the table."""
+        """The path of the new file, relative to the table."""
         return join(self.group.partition, self.file_name)
 
 
@@ -167,14 +167,14 @@ class BaseDelete:
         return Marker(self.group.partition, self.file_name, IOType.MERGE)
 
     def finds_something(self, storage: Storage) -> bool:
-        """Whether the file holds one of the keys: otherwise it need not be written."""
+        """Check whether the file holds one of the keys: otherwise it need not be written."""
         assert self.current_slice.base_file is not None, self.current_slice
         keys = read_base_file(storage, self.current_slice.base_file, [RECORD_KEY])
         return bool(_is_held(keys, self.group.rows).any())
 
     def run(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
-        """Write the base file without the group's keys and say how many rows went. Raises
-        StorageFailed; NotFound where the current base file is gone.
+        """Write the base file without the group's keys and return its status, with the count of
+        deleted rows. Raises StorageFailed; NotFound if the current base file is gone.
         """
         grouped = context.rule.groups
         base = (current_states if grouped else base_rows)(storage, self.current_slice, context)
@@ -207,7 +207,7 @@ class BaseDelete:
 
 
 def _is_held(rows: pa.Table, by: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which of `rows` have a key that `by` has too. The smaller side is hashed."""
+    """Return which of `rows` have a key that `by` has too. The smaller side is hashed."""
     if rows.num_rows < by.num_rows:
         keys = Keys.of(rows)
         met = np.zeros(len(keys.distinct), np.bool_)
@@ -219,7 +219,7 @@ def _is_held(rows: pa.Table, by: pa.Table) -> np.ndarray[tuple[int], np.dtype[np
 
 
 def _is_one_each(newer: pa.Table, context: WriteContext) -> bool:
-    """Whether rows that were settled are one of each key, so that none is left to merge."""
+    """Check whether merged rows have distinct keys, so that none is left to merge."""
     return not context.rule.is_folding and DELETED not in newer.column_names
 
 
@@ -256,7 +256,9 @@ def _write_states(
 
 
 def _sorted(rows: pa.Table, context: WriteContext) -> pa.Table:
-    """A file holds one bucket of one partition, so every sort mode but NONE comes to this."""
+    """Sort the rows of a bulk insert. A file holds one bucket of one partition, so every sort mode
+    but NONE comes to this.
+    """
     options = context.options
     if context.operation != "bulk_insert" or options.sort_mode is SortMode.NONE:
         return rows

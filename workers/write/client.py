@@ -1,6 +1,7 @@
-"""WriteClient: begin, hand a context to whoever writes the files, commit their statuses or abort.
+"""WriteClient: begin a write, hand its context to the tasks that write the files, commit their
+statuses or abort.
 
-Spark, Arrow and later the Kafka sink all come through here: there is no second commit path.
+Spark, Arrow and the Kafka sink all use it: there is only one commit path.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class WriteClient:
     def begin(
         self, batch_schema: pa.Schema | None, request: WriteRequest | None = None
     ) -> Transaction:
-        """Clean up as the options say, then start an instant. `delete_partition` has no batch.
+        """Clean up as the options require, then start an instant. `delete_partition` has no batch.
 
         Raises InvalidInput or UnsupportedTable before anything is written, LockTimeout.
         """
@@ -87,9 +88,9 @@ def context_at_start(
     writer: str,
     batch_schema: pa.Schema | None,
 ) -> WriteContext:
-    """What the tasks of the write are told, of the snapshot that it started from.
+    """Build the context for the tasks of the write, from the snapshot that it started from.
 
-    Raises InvalidInput for a batch that does not go with the table's schema as it is by then.
+    Raises InvalidInput for a batch that does not match the table's current schema.
     """
     at_start = started.schema
     known = at_start.schema if at_start else current_schema(table, started.timeline)

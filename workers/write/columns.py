@@ -1,4 +1,4 @@
-"""The schema that a write works under, and which of its columns the batch brings."""
+"""The schema that a write works under, and the columns of it that the batch brings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def writer_schema(
     batch: pa.Schema | None,
     known: TableSchema | None,
 ) -> TableSchema:
-    """The table's schema with the batch's new columns; deleting never changes it.
+    """Return the table's schema with the batch's new columns; deleting never changes it.
 
     Raises InvalidInput naming the columns.
     """
@@ -98,7 +98,9 @@ def _reconcile_schema(
 
 
 def _refuse_lacking(schema: TableSchema, batch: pa.Schema) -> None:
-    """A row may be new, however few columns a batch brings."""
+    """Check that the batch has all required columns: a row may be new, however few columns a batch
+    brings. Raises InvalidInput.
+    """
     batch_names = set(batch.names)
     lacking = [
         field.name
@@ -110,7 +112,7 @@ def _refuse_lacking(schema: TableSchema, batch: pa.Schema) -> None:
 
 
 def _deleted_by(config: TableConfig) -> tuple[str, ...]:
-    """What names a row to delete: under a global index its key alone."""
+    """Return the columns that identify a row to delete: under a global index its key alone."""
     if config.is_global:
         return config.record_key
     return (*config.record_key, *config.partition_by)
@@ -119,8 +121,8 @@ def _deleted_by(config: TableConfig) -> tuple[str, ...]:
 def written_columns(
     table: Table, request: WriteRequest, batch: pa.Schema | None, schema: TableSchema
 ) -> tuple[str, ...]:
-    """What the write's files hold, in the schema's order: what locates rows to delete, a stream's
-    own columns, or all.
+    """Return the columns of the write's files, in the schema's order: those that locate rows to
+    delete, a stream's own columns, or all.
     """
     config = table.config
     names = schema.field_names
@@ -137,14 +139,16 @@ def written_columns(
 
 
 def marks_deletes(request: WriteRequest, batch: pa.Schema | None) -> bool:
-    """Whether rows of the batch may be deletes."""
+    """Check whether rows of the batch may be deletes."""
     return request.operation != "delete" and batch is not None and IS_DELETED in batch.names
 
 
 def _without_delete_mark(
     table: Table, request: WriteRequest, batch: pa.Schema, known: TableSchema | None
 ) -> pa.Schema:
-    """The mark is no column of the table unless the table was created with it."""
+    """Drop the mark of deletes, which is not a column of the table unless the table was created
+    with it.
+    """
     if not pa.types.is_boolean(batch.field(IS_DELETED).type):
         raise InvalidInput("the delete mark is a boolean column", column=IS_DELETED)
     if table.config.groups is not None:

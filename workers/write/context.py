@@ -53,9 +53,9 @@ class WriteContext:
     columns.
     """
     slices: Mapping[tuple[str, int], FileSlice]
-    """(partition, slot) -> what was visible at the start. The slot of a file group is its bucket;
-    under an index that looks keys up its place among the standing ones of its partition, and new
-    ones are counted on behind them.
+    """(partition, slot) -> the slice that was visible at the start. The slot of a file group is its
+    bucket. Under an index that looks up keys it is the position among the existing file groups of
+    its partition, and new ones get the numbers behind them.
     """
     replaced_at: Mapping[str, InstantTime]
     """Partition -> the newest commit that replaced a file group of it."""
@@ -68,9 +68,9 @@ class WriteContext:
     rule: MergeRule
     """Made on the driver: executors need not have registered the table's merger."""
     marks_deletes: bool = False
-    """The batch says by `_hoodie_is_deleted` which of its rows are deletes."""
+    """The batch has `_hoodie_is_deleted`, which marks its deletes."""
     sizing: InsertSizing = DEFAULT_SIZING
-    """How inserts are dealt out to file groups, under an index that looks keys up."""
+    """How inserts are assigned to file groups, under an index that looks up keys."""
     padded: frozenset[tuple[str, int]] = frozenset()
     """Standing file groups that take inserts, so that a new base file is written of them."""
     revived: Mapping[tuple[str, int], int] = field(default_factory=dict)
@@ -82,23 +82,27 @@ class WriteContext:
     emptied: tuple[str, ...] = ()
     """Partitions that the write replaces besides those that its rows name."""
     keeps_read_rows: bool = False
-    """Of a non-blocking write: see `WriteRequest.takes_along`."""
+    """For a non-blocking write: see `WriteRequest.takes_along`."""
     needs_rows: bool = False
-    """Of a non-blocking write: see `WriteRequest.needs_rows`."""
+    """For a non-blocking write: see `WriteRequest.needs_rows`."""
     begun_in: ProcessName | None = None
     """Whose heartbeat names it. Others who write are noted while they do (`late_writers`)."""
 
     @property
     def looks_up(self) -> bool:
-        """Whether rows find their file group by their key in files, and not by a bucket."""
+        """True if rows find their file group by their key in files, and not by a bucket."""
         return self.config.looks_up
 
     def current_slice(self, partition: str, slot: int) -> FileSlice | None:
-        """What the rows of this slot are merged into; nothing when it is being replaced."""
+        """Return the slice that the rows of this slot are merged into; None when it is being
+        replaced.
+        """
         return None if self.operation in REPLACING else self.slices.get((partition, slot))
 
     def file_id(self, partition: str, slot: int) -> FileId:
-        """The standing file group's, else the one that every writer of this snapshot picks."""
+        """Return the existing file group's id, else the one that every writer of this snapshot
+        picks.
+        """
         if (current_slice := self.current_slice(partition, slot)) is not None:
             return current_slice.file_id
         if self.looks_up:
@@ -108,7 +112,7 @@ class WriteContext:
         return bucket_file_id(slot, after=after)
 
     def appends_log(self, partition: str, slot: int) -> bool:
-        """Whether a write of rows adds a log to this slot's file group; else a base file."""
+        """Check whether a write of rows adds a log to this slot's file group; else a base file."""
         current_slice = self.current_slice(partition, slot)
         takes_logs = self.config.is_merge_on_read and (partition, slot) not in self.padded
         return self.appends_only or (current_slice is not None and takes_logs)
@@ -121,12 +125,12 @@ class WriteContext:
 
     @property
     def compression(self) -> Compression:
-        """How parquet files and blocks of this write are compressed: arguments for their
+        """The compression of parquet files and blocks of this write: arguments for their
         writers.
         """
         return compression_of(self.options.codec)
 
     @property
     def is_narrow(self) -> bool:
-        """Whether this write brings some of the table's columns only."""
+        """True if this write brings some of the table's columns only."""
         return len(self.columns) < len(self.schema.field_names)

@@ -1,10 +1,10 @@
-"""Dead-letter output: rows that the table cannot hold go beside it, and the rest is committed.
+"""Dead-letter output: rows that the table cannot hold are written next to it, and the rest is
+committed.
 
-A directory that the caller names takes one Parquet file per attempt that met such rows, durable
-before the commit is decided, its name beginning with the instant. The driver keeps those of the
-attempts that were taken and names them in the commit's metadata; the others go. What a write that
-was rolled back left there goes with it; after a crash the instant that is not on the timeline says
-so.
+The caller names a directory. Each attempt with such rows writes one Parquet file into it, durable
+before the commit is decided, whose name begins with the instant. The driver keeps the files of
+successful attempts and names them in the commit's metadata; the others are deleted. The files of a
+write that was rolled back are deleted with it. After a crash their instant is not on the timeline.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BAD_ROWS_MAX = 10_000
 
 
 def check_dead_letter_path(location: str, path: str) -> None:
-    """Check where dead letters are to lie. Raises InvalidInput for a directory that is not clearly
+    """Check the directory for dead letters. Raises InvalidInput for a directory that is not clearly
     outside the table.
     """
     if not is_bucket_location(path) and not Path(path).is_absolute():
@@ -85,8 +85,8 @@ class DeadLetters:
 
 
 def letters_of(batch: pa.Table, bad: Mapping[int, str], *, is_numbered: bool) -> pa.Table:
-    """The rows at these positions of `batch` with the reasons; their numbers are null where the
-    batch is a part of what the caller gave, which he cannot count in.
+    """Return the rows at these positions of `batch` with the reasons. Their numbers are null if the
+    batch is only a part of the caller's rows.
     """
     positions = sorted(bad)
     columns: dict[str, pa.Array[Any]] = {

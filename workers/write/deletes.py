@@ -54,8 +54,8 @@ def check_ordered_deletes(config: TableConfig, schema: pa.Schema) -> None:
 
 
 def check_ages(config: TableConfig, rows: pa.Table) -> None:
-    """Check that every row to delete has an age. Raises BadRows for rows whose age a delete cannot
-    say.
+    """Check that every row to delete has an ordering value. Raises BadRows for rows whose value a
+    delete cannot contain.
     """
     field = config.ordering_field
     assert field is not None, config.name
@@ -68,13 +68,15 @@ def check_ages(config: TableConfig, rows: pa.Table) -> None:
 
 
 def moved_records(keys: pa.Table, partition: str) -> list[DeleteRecord]:
-    """Delete records for rows of column groups that go to another partition."""
+    """Build delete records for rows of column groups that go to another partition."""
     names: list[Any] = keys.column(RECORD_KEY).to_pylist()
     return [DeleteRecord(key, partition, MOVED) for key in names]
 
 
 def delete_records(deletes: pa.Table, partition: str, ordering: str | None) -> list[DeleteRecord]:
-    """One record per row of `deletes`: its key, and the ordering value by which it competes."""
+    """Build one record per row of `deletes`: its key, and the ordering value by which it
+    competes.
+    """
     keys: list[Any] = deletes.column(RECORD_KEY).to_pylist()
     if ordering is None or ordering not in deletes.column_names:
         return [DeleteRecord(key, partition, DELETES_NOW) for key in keys]

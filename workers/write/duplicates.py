@@ -1,6 +1,6 @@
-"""What an insert does with keys that are there already (`hoodie.datasource.insert.dup.policy`).
+"""The handling of keys that exist already by an insert (`hoodie.datasource.insert.dup.policy`).
 
-Without a policy an insert of a known key updates it: keys are never doubled.
+Without a policy an insert of a known key updates it: keys are never duplicated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _KEYS_NAMED_MAX = 5
 def without_known_keys(
     context: WriteContext, group: RowGroup, current_slice: FileSlice | None, storage: Storage
 ) -> RowGroup:
-    """The group's rows that may be inserted. Raises InvalidInput under policy `fail`."""
+    """Return the group's rows that may be inserted. Raises InvalidInput under policy `fail`."""
     policy = context.options.duplicate_policy
     if context.operation not in _INSERTS or policy is DuplicatePolicy.NONE:
         return group
@@ -51,8 +51,8 @@ def without_known_keys(
 
 
 def refuse_doubled(context: WriteContext, group: RowGroup) -> None:
-    """Look for keys that an insert brings twice. Raises InvalidInput where the policy says that
-    equal keys of an insert fail.
+    """Check for keys that an insert brings twice. Raises InvalidInput if the policy rejects equal
+    keys of an insert.
     """
     is_failing = context.options.duplicate_policy is DuplicatePolicy.FAIL
     if context.operation not in _INSERTS or not is_failing or context.options.combines_inserts:

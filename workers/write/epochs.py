@@ -1,12 +1,12 @@
 """The epochs of a streaming query, each written once however often it is sent.
 
 A query that dies after its commit and before its checkpoint sends the epoch again. So the commit
-itself says which epoch of which stream it is, under Apache Hudi's key, and is looked for before the
-epoch is written and once more under the table lock, archived commits included.
+itself contains the epoch and the stream, under Apache Hudi's key. It is searched for before the
+epoch is written and again under the table lock, archived commits included.
 
 Numbers of epochs mean nothing beyond the checkpoint that counts them. A stream's name therefore
-belongs to the query that wrote under it first: one that counts anew would have its first epochs
-taken for epochs that are there.
+belongs to the query that wrote under it first. The first epochs of a query that starts counting
+again would be mistaken for existing ones.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from workers.write.request import WriteRequest
 EPOCHS_KEY: Final = "_hudi_streaming_sink_checkpoint"
 """Hudi's key and form: JSON of the stream's name and the number of the epoch, as text."""
 QUERY_KEY: Final = "sluice.stream.query"
-"""The query whose checkpoint counts the epochs; Hudi's commits do not say."""
+"""The query whose checkpoint counts the epochs; Hudi's commits do not contain it."""
 _log = logging.getLogger(__name__)
 
 
@@ -45,16 +45,16 @@ class Epoch:
     stream: str
     number: int
     query: str
-    """Of a new checkpoint another one; empty where nobody said it."""
+    """A new checkpoint has a new one; empty if the writer did not set it."""
 
     @property
     def extra(self) -> tuple[tuple[str, str], ...]:
-        """What the commit's metadata says of it."""
+        """The metadata of the commit for it."""
         said = json.dumps({self.stream: str(self.number)})
         return ((EPOCHS_KEY, said), (QUERY_KEY, self.query))
 
     def is_written(self, newest: Epoch | None) -> bool:
-        """Whether `newest`, the stream's newest epoch that the table holds, is this one.
+        """Check whether `newest`, the stream's newest epoch that the table holds, is this one.
 
         Raises InvalidInput where this one does not come after it.
         """
@@ -107,7 +107,9 @@ def write_epoch(
 
 
 def epoch_of(extra: Mapping[str, str], stream: str, instant: InstantTime) -> Epoch | None:
-    """Which epoch of this stream a commit is; None when it is of none. Raises MalformedTable."""
+    """Parse the epoch of this stream from a commit; None if the commit has none. Raises
+    MalformedTable.
+    """
     if EPOCHS_KEY not in extra:
         return None
     try:
@@ -126,7 +128,9 @@ def _note_again(epoch: Epoch) -> None:
 
 
 class _Condition:
-    """Under the table lock: the epoch is not there, of whoever else sent it meanwhile."""
+    """The condition of a commit under the table lock: the epoch is not committed, by any process
+    that sent it.
+    """
 
     def __init__(self, newest: NewestCommit[Epoch], epoch: Epoch) -> None:
         self._newest = newest

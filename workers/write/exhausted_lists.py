@@ -1,8 +1,8 @@
-"""Lists of the n greatest out of which a commit took more than their slack: told with its outcome.
+"""A warning about top-N lists from which a commit removed more than their slack.
 
-Which lists these are is known once the commit is visible, whoever committed beside it. Only file
-groups are looked at of which a task says that something was taken out of a list: as they are with
-the commit and as they were before it.
+These lists are known once the commit is visible, after all concurrent commits. Only file groups are
+read in which a task removed something from a list: as they are with the commit and as they were
+before it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _Lists = set[tuple[str, str]]
 def may_exhaust(
     context: WriteContext, newer: pa.Table, base: pa.Table | None, merged: pa.Table | None
 ) -> bool:
-    """Whether rows that come into a file group may leave a list of it without enough. What stands
-    there and what comes out is known where a base file is written.
+    """Check whether rows that come into a file group may leave a list of it incomplete. The rows
+    before and after are known if a base file is written.
     """
     if context.rule.groups is None:
         return False
@@ -51,12 +51,14 @@ def may_exhaust(
 def with_exhausted(
     table: Table, outcome: CommitOutcome, written: Sequence[WriteStatus]
 ) -> CommitOutcome:
-    """`outcome` with a warning of such lists. A commit stands whatever happens here."""
+    """Return `outcome` with a warning about such lists. The commit is not affected."""
     looked_at: Sequence[WriteStatus] = [status for status in written if status.may_exhaust_lists]
     if not (looked_at and isinstance(outcome, Committed)):
         return outcome
     if any(status.moved for status in written):
-        looked_at = written  # A list that came from another partition may have been told before.
+        looked_at = (
+            written  # A list that came from another partition may have been reported before.
+        )
     groups = {(status.stat.partition_path, status.stat.file_id) for status in looked_at}
     try:
         before, after = undisturbed(table, lambda seen: _named_around(table, seen, outcome, groups))
@@ -74,7 +76,9 @@ def with_exhausted(
 def _named_around(
     table: Table, timeline: Timeline, outcome: Committed, groups: set[tuple[str, str]]
 ) -> tuple[_Lists, _Lists]:
-    """Of these file groups, just before the commit was visible and once it was."""
+    """Return the incomplete lists of these file groups, just before the commit was visible and once
+    it was.
+    """
     at = outcome.completed_at
     earlier = [
         instant.completed_at for instant in timeline.completed() if instant.completed_at < at

@@ -1,8 +1,8 @@
-"""Before a commit is decided: delete what attempts wrote that no status names (task retries,
-speculation).
+"""The cleanup before a commit is decided: delete files of attempts that no status names (task
+retries, speculation).
 
-Contract: runs while nobody else may be writing for this instant; what a late attempt writes
-afterwards is refused by its marker, because a decision exists by then.
+Contract: it runs while no other process may be writing for this instant. What a late attempt writes
+afterwards is rejected by its marker, because a decision exists by then.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _log = logging.getLogger(__name__)
 def drop_strays(
     storage: Storage, instant: InstantTime, statuses: Iterable[WriteStatus]
 ) -> list[str]:
-    """The paths that were deleted (or never written), relative to the table.
+    """Delete unreferenced files of the instant. Return their paths, relative to the table,
+    including files that were never written.
 
     Every file that was written had its marker first. Where one of `statuses` has none, markers were
     lost, and the partitions are listed instead.
@@ -32,7 +33,7 @@ def drop_strays(
     markers = [
         marker
         for marker in read_markers(storage, instant)
-        if instant_of(marker.data_file_name) == instant  # A wrong marker costs nobody's data.
+        if instant_of(marker.data_file_name) == instant  # A wrong marker costs no data.
     ]
     named = {marker.data_path for marker in markers}
     if not kept.keys() <= named:

@@ -24,29 +24,29 @@ class RowGroup:
 
     partition: str
     slot: int
-    """Of the file group in its partition: its bucket, or as `WriteContext.slices` counts."""
+    """The slot of the file group in its partition: its bucket, or as in `WriteContext.slices`."""
     rows: pa.Table
     """As `prepare` made them, without partition path and slot, in the order of arrival."""
     first_row: int
-    """How many rows of the task stand in groups before this: keeps sequence numbers apart."""
+    """How many rows of the task are in groups before this: keeps sequence numbers apart."""
     keys_differ: bool = False
-    """No key stands here twice, so that nobody has to look."""
+    """No key occurs twice here, so that no merge has to check."""
     keeps_seqno: bool = False
     """Whether `rows` bring sequence numbers: those of the commits that wrote them first."""
     arriving: pa.Table | None = None
     """Stored states of some of the keys of `rows`, which come from other partitions."""
     leaving: pa.Table | None = None
-    """Record keys of rows that stand here and go to another partition."""
+    """Record keys of rows of this file group that go to another partition."""
 
     @property
     def written_rows(self) -> int:
-        """How many rows the file gets from this group, with those that arrive."""
+        """The count of rows that the file gets from this group, with those that arrive."""
         return self.rows.num_rows + (self.arriving.num_rows if self.arriving is not None else 0)
 
 
 def row_groups(prepared: pa.Table, threads: int | None = 1) -> Iterator[RowGroup]:
-    """The prepared rows by partition and slot, each pair once; rows keep their order within it.
-    Rows are taken on this many threads, or on as many as pay (`threads_for`).
+    """Yield the prepared rows by partition and slot, each pair once; rows keep their order within
+    it. Rows are taken on this many threads, or on as many as pay (`threads_for`).
     """
     if prepared.num_rows == 0:
         return
@@ -58,20 +58,24 @@ def row_groups(prepared: pa.Table, threads: int | None = 1) -> Iterator[RowGroup
 
 
 def rows_by_share(rows: pa.Table, shares: Codes) -> Iterator[RowGroup]:
-    """Rows with all of their columns by the numbers that `shares` give them, in no partition."""
+    """Yield rows with all of their columns by the numbers that `shares` give them, in no
+    partition.
+    """
     for first, start, some in _runs(rows, shares):
         yield RowGroup("", int(shares[first]), some, start)
 
 
 def rows_at(prepared: pa.Table, partition: str, slot: int) -> RowGroup:
-    """All of `prepared` as rows of the file group that they were found in."""
+    """Return all of `prepared` as rows of the file group that they were found in."""
     return RowGroup(partition, slot, prepared.drop_columns([PARTITION_PATH, SLOT]), first_row=0)
 
 
 def _runs(
     rows: pa.Table, codes: Codes, wanted_threads: int | None = 1
 ) -> Iterator[tuple[int, int, pa.Table]]:
-    """Rows of equal codes: where the first stands, how many stand in runs before, and the rows."""
+    """Yield rows of equal codes: the position of the first, the count of rows in runs before, and
+    the rows.
+    """
     if not len(codes):
         return
     order = np.argsort(_small(codes), kind="stable")

@@ -1,8 +1,8 @@
 """Write the file groups of one task: markers first, then one file each, then the statuses.
 
-Runs on executors and in plain processes alike. It sees only the context and its rows. Files are
-written beside each other: each is one thread's alone, so their bytes and the order of the statuses
-are those of a single thread.
+Runs on executors and in plain processes alike. It reads only the context and its rows. Files are
+written in parallel, each by one thread, so their bytes and the order of the statuses are those of a
+single thread.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ def write_file_groups(
 def write_row_groups(
     context: WriteContext, groups: Iterable[RowGroup], task: TaskIds, storage: Storage
 ) -> list[WriteStatus]:
-    """One file per file group that is changed. A group must have all rows of its file group.
+    """Write one file per file group that is changed. A group must have all rows of its file group.
 
-    Raises EarlyConflict: the whole write is in vain. Raises InvalidInput for partitions that nest,
-    InstantRolledBack, MarkerRefused, StorageFailed: it has failed then.
+    Raises EarlyConflict: the whole write will not commit. Raises InvalidInput for partitions that
+    nest, InstantRolledBack, MarkerRefused, StorageFailed: the write has failed.
     """
     arrived = list(groups)
     sizes = [_size(context, storage, group) for group in arrived]
@@ -72,8 +72,8 @@ def write_row_groups(
 
 
 def _wanted_threads(context: WriteContext, storage: Storage) -> int | None:
-    """None where cores and memory decide: a task of Spark has one core of those that it shares, and
-    a bucket has others work while it is waited for.
+    """Return the count of threads; None if cores and memory decide. A task of Spark shares its
+    cores with other tasks. On a bucket other threads work while one waits.
     """
     if context.options.threads is not None:
         return context.options.threads
@@ -82,8 +82,8 @@ def _wanted_threads(context: WriteContext, storage: Storage) -> int | None:
 
 
 def _size(context: WriteContext, storage: Storage, group: RowGroup) -> int:
-    """What it holds in memory at least: its rows, and the base file that they are merged into. A
-    file of a bucket is not looked at, for each look is a request.
+    """Return its minimum size in memory: its rows, and the base file that they are merged into. The
+    file of a bucket does not count, because its size costs a request.
     """
     current_slice = context.current_slice(group.partition, group.slot)
     base_file = None if current_slice is None else current_slice.base_file
@@ -91,7 +91,7 @@ def _size(context: WriteContext, storage: Storage, group: RowGroup) -> int:
         return group.rows.nbytes
     if context.appends_log(group.partition, group.slot):
         return group.rows.nbytes
-    info = storage.info(base_file)  # Gone, where somebody rolled this write back: see below.
+    info = storage.info(base_file)  # Missing, if this write was rolled back: see below.
     return group.rows.nbytes + (0 if info is None else info.size)
 
 
@@ -118,7 +118,9 @@ def _written(
     def look() -> None:
         if next(begun) % storage.files_at_once == 0:
             markers.confirm()
-            refuse_fenced(storage, context.instant)  # Whoever was rolled back stops here (bug C2).
+            refuse_fenced(
+                storage, context.instant
+            )  # A write that was rolled back stops here (bug C2).
 
     statuses = beside_each_other(
         lambda write: write.run(context, storage, task), writes, threads=threads, before_each=look
@@ -130,7 +132,9 @@ def _written(
 def _check_overwritten(
     context: WriteContext, writes: Sequence[FileWrite], storage: Storage
 ) -> None:
-    """A null and an empty text have one path: the rows of one do not replace those of the other."""
+    """Check that an overwrite replaces only its own values: a null and an empty text have one path,
+    and the rows of one do not replace those of the other. Raises InvalidInput.
+    """
     if context.operation != "insert_overwrite":
         return
     groups = [write.group for write in writes if is_shared(write.group.partition)]
@@ -146,9 +150,11 @@ def _check_overwritten(
 def _take_back_if_settled(
     context: WriteContext, statuses: Sequence[WriteStatus], storage: Storage
 ) -> None:
-    """A decision that came after our markers may have listed before our files were there.
+    """Delete the files if the instant was decided after their markers were created: that process
+    may have listed before the files were there.
 
-    A commit is decided when its tasks have answered, and we have not: it is another attempt's.
+    A commit is decided when its tasks have answered. This task has not, so the decision is another
+    attempt's.
     """
     if decisions.is_settled(storage, context.instant):
         storage.delete_many([status.stat.path for status in statuses])
@@ -165,7 +171,7 @@ def _markers(context: WriteContext, storage: Storage) -> MarkerWriter:
 def _planned(
     context: WriteContext, group: RowGroup, task: TaskIds, storage: Storage
 ) -> FileWrite | None:
-    """None when the group changes nothing."""
+    """Return the file to write; None when the group changes nothing."""
     current_slice = context.current_slice(group.partition, group.slot)
     file_id = context.file_id(group.partition, group.slot)
     token = write_token(task.partition, task.stage, task.attempt)

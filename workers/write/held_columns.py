@@ -1,4 +1,4 @@
-"""Which columns the visible data files of a table hold, whatever its schema says by now."""
+"""The columns that the visible data files of a table hold, whatever its current schema is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workers.timeline.timeline import Timeline
 
 
 def held_names(table: Table, timeline: Timeline) -> set[str]:
-    """Columns of all data files that a reader of `timeline` sees, in lower case.
+    """Return the columns of all data files that a reader of `timeline` sees, in lower case.
 
     Raises MalformedTable for a file that cannot be read.
     """

@@ -1,9 +1,9 @@
-"""Keys of a batch that stand in another partition, in a table of column groups whose keys stand in
-one (`hoodie.multistream.partition.update`).
+"""Keys of a batch that have a row in another partition, in a table of column groups whose keys are
+in one partition only (`hoodie.multistream.partition.update`).
 
-A key has the same slot in every partition, so its own file group is asked first, and those of the
-same slot in other partitions only for keys that it does not have. What rivals bring meanwhile is
-compared when the write commits (`workers.concurrency.key_partitions`).
+A key has the same slot in every partition. So its own file group is read first, and those of the
+same slot in other partitions only for keys that it does not have. Commits of rivals since the start
+are compared when the write commits (`workers.concurrency.key_partitions`).
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ def in_one_partition(
     storage: Storage,
     named: Collection[str] | None = None,
 ) -> list[RowGroup]:
-    """All rows of some slots of the write; `groups` as they are where every key stands nowhere
-    else. `named` are the partitions of all rows of the write; None where these are all.
+    """Return all rows of some slots of the write, each key in one partition; `groups` unchanged if
+    no key has a row elsewhere. `named` are the partitions of all rows of the write; None if these
+    are all.
 
     Raises InvalidInput naming a key and its partitions.
     """
@@ -58,8 +59,8 @@ def in_one_partition(
 def stand_elsewhere(
     context: WriteContext, groups: Sequence[RowGroup], storage: Storage, named: Collection[str]
 ) -> bool:
-    """Whether `in_one_partition` would change these, which are all rows of one slot, of which only
-    the keys are looked at. Raises as it.
+    """Check whether `check_one_partition` would change these, which are all rows of one slot. Only
+    their keys are read. Raises as it does.
     """
     return any(_Slot(context, groups, storage, frozenset(named)).elsewhere())
 
@@ -110,9 +111,9 @@ class _Slot:
         return relocated(self._context, self._groups, self._read(alive), self._read(deleted))
 
     def elsewhere(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Two maps from partition: to the keys that stand there and not in the partition that the
-        batch names, and to those of which a delete is remembered there. Looks at the keys of the
-        rows alone.
+        """Return two maps from partition: to the keys that have a row there and not in the
+        partition that the batch names, and to those of which a delete is stored there. Reads only
+        the keys of the rows.
         """
         is_delete = self._context.operation == "delete"
         if not is_delete:
@@ -141,7 +142,9 @@ class _Slot:
         return dict(self._storage.at_once(states, list(keys.items())))
 
     def _refuse_doubled(self) -> None:
-        """Rows of one batch have no order between partitions that says where the row belongs."""
+        """Check that the batch brings each key for one partition: rows of one batch have no order
+        between partitions. Raises InvalidInput.
+        """
         keys = [sorted_keys.array for sorted_keys in self._keys.values()]
         if len(keys) < 2:
             return
@@ -171,8 +174,8 @@ class _Slot:
         return [path for path, keys in self._keys.items() if pc.is_in(key, keys.array).as_py()]
 
     def _keys_to_find(self) -> dict[str, SortedKeys]:
-        """Partition -> the keys to look for in its file group of the slot, which the batch names
-        for others.
+        """Return, by partition, the keys to find in its file group of the slot, which the batch
+        names for others.
         """
         unknown = self._not_at_home()
         others = {
@@ -186,7 +189,7 @@ class _Slot:
         }
 
     def _not_at_home(self) -> dict[str, Any]:
-        """Partition of the batch -> those of its keys that have no row there."""
+        """Return, by partition of the batch, those of its keys that have no row there."""
         home = {path: keys for path, keys in self._keys.items() if path in self._slices}
         known = {path: keys.array.take(found.alive) for path, keys, found in self._looked_up(home)}
         everywhere = pa.concat_arrays([_NO_KEYS, *known.values()])
@@ -206,8 +209,8 @@ class _Slot:
 
 
 def _moves(context: WriteContext) -> bool:
-    """A replacing write says which partitions it changes, and an insert that drops or refuses known
-    keys changes no row.
+    """Check whether rows move. A replacing write names the partitions that it changes, and an
+    insert that drops or rejects known keys changes no row.
     """
     is_insert = context.operation in ("insert", "bulk_insert")
     keeps = is_insert and context.options.duplicate_policy is not DuplicatePolicy.NONE
@@ -216,7 +219,7 @@ def _moves(context: WriteContext) -> bool:
 
 
 def _is_replaced(context: WriteContext, partition: str, named: Collection[str]) -> bool:
-    """Whether the write replaces it: because rows name it, or because it was told to."""
+    """Check whether the write replaces the partition, because rows or the request name it."""
     if context.operation == "insert_overwrite_table":
         return True
     return context.operation in REPLACING and partition in (*named, *context.emptied)

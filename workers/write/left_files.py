@@ -1,4 +1,4 @@
-"""What a write leaves that no commit takes: files of other attempts, markers, rows put aside."""
+"""The remains of a write that no commit names: files of other attempts, markers, dead letters."""
 
 from __future__ import annotations
 
@@ -17,27 +17,31 @@ from workers.write.status import DeadLetterFile, WriteStatus
 
 @dataclass(frozen=True, slots=True)
 class LeftFiles:
-    """The files that one instant left behind; each step may be repeated."""
+    """The remains of one instant; each step may be repeated."""
 
     storage: Storage
     instant: InstantTime
     dead_letter_path: str
-    """Where rows are put aside; empty where none are."""
+    """Where dead letters are written; empty if they are not."""
 
     def drop_strays(
         self, written: Sequence[WriteStatus], letters: Iterable[DeadLetterFile]
     ) -> None:
-        """Delete what attempts left that were not taken: of these are `written` and `letters`."""
+        """Delete the files of unsuccessful attempts: data files not in `written`, dead letters that
+        the commit does not reference.
+        """
         drop_strays(self.storage, self.instant, written)
         self.drop_letters(kept=letters)
 
     def drop_letters(self, kept: Iterable[DeadLetterFile] = ()) -> None:
-        """Delete the rows that this instant put aside, but those of `kept`."""
+        """Delete the dead letters of this instant, except those that the commit references."""
         if self.dead_letter_path:
             DeadLetters(self.dead_letter_path, self.instant).keep_only(kept)
 
     def drop_all(self, written: Iterable[FileInfo | WriteStat]) -> None:
-        """Decided by another, so these are nobody's; he may have listed before we wrote them."""
+        """Delete all files of an instant that another process rolled back: it may have listed
+        before they were written.
+        """
         for file in written:
             self.storage.delete(file.path)
         self.drop_markers()
@@ -51,5 +55,5 @@ class LeftFiles:
                 delete_markers(self.storage, instant)
 
     def forget_beginner(self) -> None:
-        """Whoever began the instant is no late writer any more."""
+        """Delete the note about the process that began the instant: it is not a late writer now."""
         forget_beginner(self.storage, self.instant)

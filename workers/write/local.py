@@ -101,8 +101,8 @@ def write_rows_from(
     find: Callable[[WriteContext], pa.Table | RowStream | None],
     condition: Condition | None = None,
 ) -> CommitOutcome:
-    """Write what `find` makes of the snapshot that the write starts from, under `schema`; each
-    attempt looks anew.
+    """Write what `find` returns for the snapshot that the write starts from, under `schema`; each
+    attempt calls it again.
 
     Raises as `write_arrow`, and as `find` with everything rolled back.
     """

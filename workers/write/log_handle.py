@@ -52,8 +52,8 @@ class LogWrite:
         return Marker(self.group.partition, self.file_name, IOType.CREATE)
 
     def run(self, context: WriteContext, storage: Storage, task: TaskIds) -> WriteStatus:
-        """Write the log file and say what it holds. Nothing of the file group is read, so of a
-        known one every row counts as an update, but for keys that a look-up found deleted there.
+        """Write the log file and return its status. Nothing of the file group is read. So every row
+        of an existing one counts as an update, except keys that a lookup found deleted there.
         Raises StorageFailed.
         """
         versions = new_rows(context, self.group, task, self.file_id)
@@ -63,11 +63,11 @@ class LogWrite:
         if self.group.leaving is not None:
             records = moved_records(self.group.leaving, partition)
             blocks.append(encode_delete_block(records, instant=context.instant))
-        if deletes.num_rows:  # First, because a row that stands beside a delete came after it.
+        if deletes.num_rows:  # First, because a row next to a delete came after it.
             records = delete_records(deletes, partition, context.config.ordering_field)
             blocks.append(encode_delete_block(records, instant=context.instant))
         arrived = arriving_states(context, self.group, task, self.file_id)
-        if arrived is not None:  # Before what the batch says of them.
+        if arrived is not None:  # Before the batch's values for them.
             blocks += row_blocks(arrived, context)
         if rows.num_rows:
             blocks += row_blocks(rows, context)
@@ -115,7 +115,7 @@ def _split(versions: pa.Table, context: WriteContext) -> tuple[pa.Table, pa.Tabl
 
 @dataclass(frozen=True, slots=True)
 class LogDelete:
-    """Deletes by key: whatever stands under these keys is gone, and later rows start afresh.
+    """Deletes by key: every row under these keys is deleted, and later rows start afresh.
 
     Where the keys come with ordering values, rows with greater ones stay.
     """

@@ -1,11 +1,11 @@
 """Rows of one write as the data blocks of a log.
 
-A row of a partial update says nothing where it is null. Apache Hudi takes it so; hudi-rs only while
-the block has every column of the table. Once another column is added the block lacks that one, and
-its nulls erase there what older logs say. So such rows stand in blocks of exactly the columns that
-they say something of, which a column more or less does not change. Nor does any have all columns:
-hudi-rs drops such a row as a whole where a greater one that says less came before it. That costs a
-second, small block, and a column becomes required only once the logs are compacted.
+A null in a row of a partial update means no value. Apache Hudi reads it so; hudi-rs only while the
+block has every column of the table. Once another column is added the block lacks that one, and its
+nulls erase there the values of older logs. So such rows are written in blocks of exactly the
+columns for which they have values: a new column does not change those. No block has all columns
+either: hudi-rs drops such a row as a whole if a greater one with fewer values came before it. That
+costs a second, small block, and a column becomes required only once the logs are compacted.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from workers.write.context import WriteContext
 from workers.write.rows import conform_with_meta
 
 BLOCKS_MAX = 64
-"""Rows that say something of more sets of columns than this stand in one block of all columns."""
+"""Rows with more distinct sets of columns than this are written in one block of all columns."""
 
 
 def row_blocks(rows: pa.Table, context: WriteContext) -> Iterator[bytes]:
-    """In the order of merging: a key's versions stand as in `rows`."""
+    """Yield the blocks in the order of merging: a key's versions are ordered as in `rows`."""
     is_partial = context.config.is_partial_update
     if is_partial and IS_DELETED not in context.schema.field_names:
         parts = _by_columns_said(rows)
@@ -50,7 +50,7 @@ def row_blocks(rows: pa.Table, context: WriteContext) -> Iterator[bytes]:
 
 
 def _by_columns_said(rows: pa.Table) -> list[pa.Table] | None:
-    """None for too many parts."""
+    """Split the rows by the columns for which they have values; None for too many parts."""
     names = [name for name in rows.column_names if name not in META_COLUMNS]
     says = [np.asarray(rows.column(name).is_valid().to_numpy(), np.bool_) for name in names]
     patterns, pattern = np.unique(np.stack(says, axis=1), axis=0, return_inverse=True)
@@ -67,7 +67,7 @@ def _by_columns_said(rows: pa.Table) -> list[pa.Table] | None:
 
 
 def _narrow(rows: pa.Table, context: WriteContext) -> list[pa.Table]:
-    """In two parts where they say something of every column; both with the required ones."""
+    """Split rows with values for every column into two parts; both have the required columns."""
     config, names = context.config, rows.column_names[len(META_COLUMNS) :]
     own = own_columns(config, context.schema, names)
     is_ordered = config.ordering_field is not None  # Else a later row is always the greater.
@@ -78,7 +78,7 @@ def _narrow(rows: pa.Table, context: WriteContext) -> list[pa.Table]:
 
 
 def own_columns(config: TableConfig, schema: TableSchema, names: Sequence[str]) -> list[str]:
-    """Return the columns among `names` that a partial row need not say: neither key, partition or
+    """Return the columns among `names` that a partial row may leave out: neither key, partition or
     ordering columns, nor required ones.
     """
     shared = {*config.record_key, *config.partition_by, *config.ordering}
@@ -87,7 +87,7 @@ def own_columns(config: TableConfig, schema: TableSchema, names: Sequence[str]) 
 
 
 def _earlier_versions(codes: Positions) -> Positions:
-    """Of each row, how many of its key stand before it."""
+    """Return, for each row, how many rows of its key come before it."""
     order = np.argsort(codes, kind="stable")
     is_first = np.append(True, np.diff(codes[order]) != 0)
     starts = np.flatnonzero(is_first)

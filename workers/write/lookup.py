@@ -1,8 +1,8 @@
-"""In which standing file groups the keys of a batch stand, under an index that looks keys up.
+"""The existing file groups of the keys of a batch, under an index that looks up keys.
 
-Base files are asked for the keys alone, and where the index has filters only those whose footer
-leaves a key open. Logs are asked as well: Hudi's index never puts an insert there, but writers with
-another index do, and a key whose delete was compacted beside an upsert stands in a log alone.
+Of base files only the keys are read, and where the index has filters only for files whose footer
+may contain a key. Logs are read as well: Hudi's index never puts an insert there, but writers with
+another index do, and a key whose delete was compacted together with an upsert is in a log alone.
 """
 
 from __future__ import annotations
@@ -36,9 +36,7 @@ _TYPES: dict[str, pa.DataType] = {
     ALIVE: pa.bool_(),
 }
 PLACES = pa.schema(_TYPES)
-"""A key that stands in a file group: where, and whether its row is still there or was deleted by a
-log.
-"""
+"""A key in a file group: where, and whether its row still exists or was deleted by a log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,9 @@ class BatchKeys:
 
 
 def candidates(context: WriteContext, partitions: Collection[str]) -> list[Candidate]:
-    """The file groups to ask for rows of these partitions, in the order of their slots."""
+    """Return the file groups to search for rows of these partitions, in the order of
+    their slots.
+    """
     is_global = context.config.is_global
     replaced = {*partitions, *context.emptied}
 
@@ -87,7 +87,8 @@ def places_of(
     keys_by_partition: dict[str, BatchKeys],
     storage: Storage,
 ) -> pa.Table:
-    """Rows of `PLACES`. Global indexes have their keys under no partition, `""`.
+    """Find the file groups of the keys: rows of `PLACES`. Global indexes have their keys under no
+    partition, `""`.
 
     Raises NotFound, MalformedTable, UnsupportedTable.
     """
@@ -101,7 +102,9 @@ def places_of(
 
 
 def batch_keys(context: WriteContext, prepared: pa.Table) -> dict[str, BatchKeys]:
-    """The keys that `places_of` looks for, by partition path; all under `""` for a global index."""
+    """Return the keys that `find_places` takes, by partition path; all under `""` for a global
+    index.
+    """
     if context.config.is_global:
         return {"": BatchKeys(SortedKeys.of(prepared.column(RECORD_KEY)))}
     paths = prepared.column(PARTITION_PATH).combine_chunks().dictionary_encode()
@@ -142,8 +145,8 @@ def _places(
 def _in_logs(
     context: WriteContext, slice_: FileSlice, keys: SortedKeys, storage: Storage
 ) -> tuple[Positions, Positions]:
-    """Ascending positions in `keys` of those that have a row in the slice's logs, also one that
-    says that it is deleted, and of those that have a delete there.
+    """Return ascending positions in `keys` of those that have a row in the slice's logs, also a row
+    that is marked as deleted, and of those that have a delete there.
     """
     nowhere = np.empty(0, np.int64)
     if not slice_.log_files:

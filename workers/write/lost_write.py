@@ -1,4 +1,4 @@
-"""What is kept of a write that lost: who it was, which file groups it wrote, and what it cost."""
+"""The report of a write that lost: its process, the file groups that it wrote, and its cost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def written_in_vain(
     conflict: Conflict,
     groups: Iterable[FileGroupKey],
 ) -> Conflicted:
-    """The outcome of the write at `instant`, whose files of `groups` nobody will read."""
+    """Build the outcome of the write at `instant`, whose files of `groups` are discarded."""
     lost = LostWrite(
         operation=request.operation,
         mode=options.mode.value,
@@ -38,7 +38,7 @@ def written_in_vain(
 
 
 def file_group_of(file: FileInfo) -> FileGroupKey | None:
-    """Partition path and file id of a data file; None of any other file."""
+    """Return partition path and file id of a data file; None for any other file."""
     partition, _, name = file.path.rpartition("/")
     file_name = parse_base_file(name) or parse_log_file(name)
     return (partition, file_name.file_id) if file_name else None

@@ -1,10 +1,10 @@
-"""Delete what matches a predicate: look for keys in the snapshot that the write starts from, then
+"""Delete what matches a predicate: find keys in the snapshot that the write starts from, then
 delete by key.
 
-No row is deleted for what it held before. In optimistic mode a file group that somebody else
-changed meanwhile is a conflict. In non-blocking mode each delete says how old the row was that
-matched, and a newer one stays: that never conflicts, so it ends beside an ingest that never rests.
-Rows that come to match meanwhile stay: they were written later.
+No row is deleted for the values of an older version. In optimistic mode a file group that another
+writer changed since the start is a conflict. In non-blocking mode each delete contains the ordering
+value of the row that matched, and a newer row stays. That never conflicts, so it also ends during
+an ingest that never pauses. Rows that match only later stay: they were written later.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from workers.write.status import TaskIds, WriteStatus
 
 
 def delete_matching(table: Table, predicate: object, options: Mapping[str, str]) -> CommitOutcome:
-    """`predicate`: text in the spelling of SQL, or a `pyarrow.compute` expression.
+    """Delete the rows that match `predicate`: text in SQL syntax, or a `pyarrow.compute`
+    expression.
 
     Raises InvalidInput before anything is written; otherwise as `write_arrow`.
     """
@@ -72,7 +73,9 @@ def _attempt(table: Table, predicate: object, options: WriteOptions, number: int
 def _matching_keys(
     table: Table, context: WriteContext, predicate: Predicate
 ) -> Iterator[tuple[str, int, pa.Table]]:
-    """What names the rows that match, a file group at a time: partition, slot and columns."""
+    """Yield the keys of the rows that match, a file group at a time: partition, slot and
+    columns.
+    """
     config, schema = table.config.showing_unmatched, context.schema
     reading = SliceScan(table.storage, config, schema, tuple(context.columns), predicate)
     pruner = slice_pruner(table, schema, predicate)

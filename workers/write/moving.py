@@ -1,8 +1,9 @@
-"""Rows of a batch told apart under a global index, where a key stands once in the whole table.
+"""Rows of a batch split into updates and inserts under a global index, where a key has one row in
+the whole table.
 
-A row that comes with another partition than the one it stands in moves there, if the table's
-options say so and the merge rule prefers it to the stored row: it is deleted where it stood, in the
-same commit. Otherwise it stays a row of the partition where it stands, in its partition columns as
+A row that comes with another partition than that of the stored row moves there, if the table's
+options allow it and the merge rule prefers it to the stored row. The stored row is deleted in the
+same commit. Otherwise the row stays in the partition of the stored row, in its partition columns as
 well: readers take these from the rows or from the path.
 """
 
@@ -49,9 +50,10 @@ _KEYS_NAMED_MAX = 5
 def tagged_globally(
     context: WriteContext, prepared: pa.Table, places: pa.Table, storage: Storage
 ) -> Tagged:
-    """Updates and inserts under an index that looks keys up in all partitions.
+    """Split the rows into updates and inserts under an index that looks up keys in all partitions.
 
-    Raises as `tagged`; InvalidInput when rows of an overwrite stand in partitions that stay."""
+    Raises as `tag_records`; InvalidInput when rows of an overwrite are in partitions that stay.
+    """
     if prepared.num_rows == 0:
         return Tagged(prepared, prepared)
     if context.operation in REPLACING:
@@ -80,9 +82,9 @@ def _moves(context: WriteContext) -> bool:
 def _with_said_paths(
     context: WriteContext, rows: pa.Table, places: pa.Table, storage: Storage
 ) -> pa.Table:
-    """Return the rows with the paths of the rows that they are merged into, where a null says
-    nothing: a null in a partition column leaves the row in the partition of its other versions, and
-    one that is stored gives way to an older row that says more.
+    """Return the rows with the paths of the rows that they are merged into, where a null means no
+    value: a null in a partition column leaves the row in the partition of its other versions, and a
+    stored null gives way to an older row with a value.
     """
     names = context.config.partition_by
     says_nothing_by_null = context.config.is_partial_update and names
@@ -110,7 +112,7 @@ def _with_said_paths(
 
 
 class _Batch:
-    """The rows of a batch by the codes of their keys, and the places where these stand."""
+    """The rows of a batch by the codes of their keys, and the places of these keys."""
 
     def __init__(self, context: WriteContext, rows: pa.Table, places: pa.Table) -> None:
         self.context = context
@@ -136,7 +138,7 @@ class _Batch:
         return self.is_alive | fallback
 
     def routed(self, taking: Mask, rows: pa.Table | None = None) -> Tagged:
-        """Every row to those `taking` places that have its key; the others are inserts."""
+        """Route every row to those `taking` places that have its key; the others are inserts."""
         rows = self.rows if rows is None else rows
         codes = _codes(rows, self.keys)
         at, place = joined(codes, self.place_codes[taking])
@@ -184,7 +186,7 @@ def _with_moves(batch: _Batch, staying: Mask, storage: Storage) -> Tagged:
     codes = _codes(versions, batch.keys)
     leaves[codes[winners[winners >= stored.num_rows]]] = True
     if batch.context.config.is_partial_update:
-        # An older row may say the partition column of one that does not: the path tells.
+        # An older row may have the partition column of one that lacks it: the path is enough.
         leaves[batch.place_codes[elsewhere]] = True
     moved_from = elsewhere & leaves[batch.place_codes]
     # A row that moves goes to its target; the others stay where they are.
@@ -202,7 +204,7 @@ def _with_moves(batch: _Batch, staying: Mask, storage: Storage) -> Tagged:
 def _stored(
     context: WriteContext, chosen: pa.Table, storage: Storage, names: Sequence[str]
 ) -> pa.Table:
-    """The rows that stand at these places, as if they had been prepared with these columns."""
+    """Read the rows at these places, as if they had been prepared with these columns."""
     columns = [*names, RECORD_KEY]
     stored_rows = []
     for place in chosen.group_by([PARTITION_PATH, SLOT]).aggregate([]).to_pylist():
@@ -229,8 +231,8 @@ def _versions(stored: pa.Table, incoming: pa.Table) -> pa.Table:
 
 
 def _whole(batch: _Batch, versions: pa.Table, leaves: Mask) -> pa.Table:
-    """The batch's rows. Where rows are folded, one that leaves its partition takes with it what it
-    does not say itself.
+    """Return the batch's rows. Where rows are folded, a row that leaves its partition gets the
+    stored values of the columns that it lacks.
     """
     if not batch.context.rule.is_folding:
         return _marked(batch.rows)
@@ -239,7 +241,7 @@ def _whole(batch: _Batch, versions: pa.Table, leaves: Mask) -> pa.Table:
     targets = moved.column(PARTITION_PATH), moved.column(SLOT)
     keys = Keys.of(moved)
     last = np.zeros(len(keys.distinct), np.int64)
-    last[keys.codes] = np.arange(len(keys.codes))  # Incoming rows stand behind stored ones.
+    last[keys.codes] = np.arange(len(keys.codes))  # Incoming rows come after stored ones.
     merged = merge(moved.drop_columns([PARTITION_PATH, SLOT]), batch.context.rule)
     for name, column in zip((PARTITION_PATH, SLOT), targets, strict=True):
         merged = merged.append_column(versions.schema.field(name), column.take(last))
@@ -254,7 +256,7 @@ def _deletes(batch: _Batch, moved_from: Mask) -> pa.Table:
     rows = with_places(rows, batch.places.filter(pa.array(moved_from)))
     kind = DELETE_NOW
     if IS_DELETED in batch.context.columns:
-        # The table keeps deletes as rows that say so; this one is as old as the row that moves.
+        # The table keeps deletes as marked rows; this one is as old as the row that moves.
         kind = DELETE
         rows = with_column(rows, IS_DELETED, pa.repeat(pa.scalar(True), rows.num_rows))
     marks = pa.repeat(pa.scalar(kind, pa.int8()), rows.num_rows)
@@ -273,7 +275,7 @@ def _ordering(context: WriteContext, rows: pa.Table) -> str | None:
 
 
 def _at_targets(rows: pa.Table, keys: Keys, winners: npt.NDArray[np.int64]) -> pa.Table:
-    """All rows of a key in the partition of its greatest version."""
+    """Return all rows of a key in the partition of its greatest version."""
     if keys.are_unique:
         return rows
     paths = rows.column(PARTITION_PATH).take(winners[keys.codes])
@@ -283,7 +285,9 @@ def _at_targets(rows: pa.Table, keys: Keys, winners: npt.NDArray[np.int64]) -> p
 def _refuse_doubling(
     context: WriteContext, prepared: pa.Table, targeted: pa.Table, places: pa.Table
 ) -> None:
-    """An overwrite replaces the partitions that its rows end in, and nothing else."""
+    """Check that an overwrite replaces the partitions that its rows end in, and nothing else.
+    Raises InvalidInput.
+    """
     if context.operation == "insert_overwrite_table":
         return
     differs: Any = pc.not_equal(prepared.column(PARTITION_PATH), targeted.column(PARTITION_PATH))

@@ -15,11 +15,11 @@ from workers.storage.base import Storage
 from workers.table.file_group import FileSlice
 
 Values = frozenset[tuple[object, ...]]
-"""Of the partition columns in their order: null, empty, or `*` for a value that the path has."""
+"""The partition columns in their order: null, empty, or `*` for a value that the path has."""
 
 
 def is_shared(path: str) -> bool:
-    """Check whether rows of several values may lie in the partition."""
+    """Check whether the partition may hold rows of several values."""
     return DEFAULT_PARTITION in path
 
 

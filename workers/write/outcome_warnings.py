@@ -35,7 +35,7 @@ def with_warnings(
 
 def _with_silence(outcome: CommitOutcome, written: Sequence[WriteStatus]) -> CommitOutcome:
     """Return `outcome` with a warning, if rows of it have no ordering value of the one column group
-    that it brings, or of any: they say nothing, and readers show nothing of them. Rows that lack
+    that it brings, or of any: they have no values, and readers show nothing of them. Rows that lack
     one of several groups are as usual as the groups are many.
     """
     facts = added(status.stat.groups for status in written)

@@ -1,20 +1,18 @@
-"""The rows of a write that other engines would see behind those that overtook it.
+"""The rows of a write that other engines would merge in another order.
 
 Logs of one file group are merged here in the order in which their writers completed, by Apache Hudi
-and hudi-rs in the order in which they were requested. Where a writer was overtaken, and a key that
-both wrote comes out differently, the overtaken one's row or delete is written once more, by an
-instant that was requested after both. To merge a row twice is to merge it once, so that for Sluice
-nothing changes.
+and hudi-rs in the order in which they were requested. If a commit is out of order, and a key that
+both wrote comes out differently, its row or delete is republished by an instant that was requested
+after both. To merge a row twice is to merge it once, so that for Sluice nothing changes.
 
 It comes out the same, and nothing is written, where two rows compete by ordering values of their
-own, or bring no column in common. Of two rows with one ordering value, of rows that go by commit
-time and of deletes by key the later one counts.
+own, or bring no column in common. For two rows with one ordering value, for rows that go by commit
+time and for deletes by key the later one counts.
 
-A whole row also says null in the columns that it does not know, because others added them since its
-write began. hudi-rs keeps the value that the row before has there, so such rows are written again
-with these columns, whoever was requested first. Where the one that brings such a column was
-requested first, completes last and loses, the row that stands is the other's: that one is written
-again.
+A whole row also has null in the columns that it does not know, because others added them since its
+write began. hudi-rs keeps the value that the row before has there. So such rows are written again
+with these columns, in any order of request. If the commit with such a column was requested first,
+completes last and loses, the row that counts is the other's: that one is written again.
 """
 
 from __future__ import annotations
@@ -56,7 +54,7 @@ from workers.write.status import TaskIds
 _SOURCE = "_sluice_source"
 GroupKey = tuple[str, str]
 _Ages = dict[str, set[tuple[bool, Any]]]
-"""Of each key, whether its versions erase all before them, and their ordering values."""
+"""Key -> whether its versions erase all before them, and their ordering values."""
 _KeysByLog = Mapping[str, Set[str]]
 """Keys by the log file that has their rows."""
 _Rivals = Sequence[tuple[InstantTime, CommitMetadata]]
@@ -74,7 +72,7 @@ class _Written:
 
 @dataclass(frozen=True, slots=True)
 class _Met:
-    """One commit beside ours, in one file group."""
+    """The overlap with one concurrent commit, in one file group."""
 
     again: set[str]
     """Keys whose row of ours other engines would miss."""
@@ -91,13 +89,13 @@ class RowsAgain:
 
     @property
     def keys(self) -> int:
-        """How many keys are written again, each once per file group."""
+        """The count of keys that are written again, each once per file group."""
         return sum(len(keys) for logs in self.by_group.values() for keys in logs.values())
 
 
 class OvertakenRows:
-    """The log rows of one write, beside commits that overtook it. Commits never change, so each is
-    read once.
+    """The log rows of one write, compared with commits that overtook it. Commits never change, so
+    each is read once.
     """
 
     def __init__(self, context: WriteContext, storage: Storage, stats: Iterable[WriteStat]) -> None:
@@ -114,7 +112,9 @@ class OvertakenRows:
         return bool(self._ours) and config.groups is None and config.merger is None
 
     def among(self, rivals: _Rivals) -> RowsAgain | None:
-        """What is to be written again behind these commits. Raises MalformedTable, NotFound."""
+        """Return what is to be written again behind these commits, or None. Raises MalformedTable,
+        NotFound.
+        """
         if not self.is_compared:
             return None
         again: dict[GroupKey, set[str]] = {}
@@ -160,21 +160,23 @@ class OvertakenRows:
     def _base(
         self, stat: WriteStat, metadata: CommitMetadata, columns: Set[str]
     ) -> _Written | None:
-        """None for what a service rewrote: others wrote that, who are met themselves."""
+        """Read the rows of a base file; None for what a service rewrote: its rows are those of
+        other commits, which are compared themselves.
+        """
         if is_service_commit(metadata):
             return None
         rows = read_base_file(self._storage, stat.path, [RECORD_KEY, *sorted(columns)])
         return _Written(rows, columns & {*rows.column_names})
 
     def _lacks(self, theirs: _Written, ours: _Written) -> bool:
-        """Whether a row of theirs that is greater is seen with values of ours."""
+        """Check whether a row of theirs that is greater is seen with values of ours."""
         is_ordered = self._context.config.ordering_field is not None
         return is_ordered and self._is_whole and bool(ours.columns - theirs.columns)
 
     def _winning_there(
         self, group: GroupKey, keys: Set[str], rivals: _Rivals
     ) -> dict[str, set[str]]:
-        """Log file -> those of `keys` whose row stands in this log of a rival, which lacks a column
+        """Return, by log file of a rival, those of `keys` whose row there wins and lacks a column
         that ours has. What completed before we began may be greater still; then this changes
         nothing.
         """
@@ -258,7 +260,7 @@ class OvertakenRows:
     def _brought(self, block: ParquetData | AvroData) -> list[str]:
         if not self._context.config.is_partial_update:
             return block.field_names
-        rows = block.table()  # A null says nothing there.
+        rows = block.table()  # A null is not a value there.
         return [name for name in rows.column_names if rows.column(name).null_count < rows.num_rows]
 
     def _differing(self, ours: _Written, theirs: _Written) -> set[str]:
@@ -312,8 +314,8 @@ class OvertakenRows:
     def _rows_of(
         self, context: WriteContext, group: GroupKey, path: str, keys: Set[str]
     ) -> pa.Table:
-        """The rows of a log under these keys; without deletes where the log is another's, for the
-        row stands that came after them.
+        """Read the rows of a log under these keys. Without deletes if the log is another writer's,
+        because the row that came after them counts.
         """
         slice_, reader = self._opened(context, group, path)
         versions = reader.versions(slice_)
@@ -350,7 +352,7 @@ def _matters(
     is_apart: bool,
 ) -> bool:
     is_delete = any(is_deleting for is_deleting, _ in (*ours, *theirs))
-    if is_partial and is_delete:  # What a delete erased would fill up the row beside it.
+    if is_partial and is_delete:  # What a delete erased would fill up the row next to it.
         return True
     if is_apart:
         return False

@@ -1,4 +1,6 @@
-"""Rows of partial updates as other engines fold them, beside ours: some keys of a file group."""
+"""Rows of partial updates as other engines fold them, compared with ours, for some keys of a file
+group.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ class PartialRows:
     def read_otherwise(
         self, requested: Sequence[str], again: _Again, *, null_is_zero: bool
     ) -> set[str]:
-        """Keys whose row is another one there. `requested` are the logs by the time of request."""
+        """Return the keys whose row is another one there. `requested` are the logs by the time of
+        request.
+        """
         ours = self._rows(self._slice)
         bases = self._rows(
             FileSlice(
@@ -86,8 +90,8 @@ class PartialRows:
     def _fold(
         self, base: PartialVersion | None, versions: list[PartialVersion], null_is_zero: bool
     ) -> list[PartialVersion | None]:
-        """Return the rows that others show. With one column besides those that every row says, no
-        block of a row that says it can lack a column (`log_rows`), so hudi-rs may drop the row.
+        """Return the rows that others show. If only one column is optional, no block of a row with
+        a value for it can lack a column (`log_rows`), so hudi-rs may drop the row.
         """
         shown = [folded_as_others(base, versions, null_is_zero=null_is_zero)]
         if len(own_columns(self._config, self._schema, self._names)) == 1:
@@ -106,7 +110,7 @@ class PartialRows:
         slice_ = FileSlice(partition, file_id, None, None, (path,))
         try:
             versions = LogReader(self._storage, self._config, self._schema).versions(slice_)
-        except NotFound:  # Its commit was rolled back meanwhile.
+        except NotFound:  # Its commit was rolled back since.
             return
         if versions is not None:
             yield from self._as_versions(versions)
@@ -126,7 +130,9 @@ class PartialRows:
 
 
 def has_older(in_turn: Iterable[Mapping[str, Sequence[Version]]]) -> bool:
-    """Whether a version stands behind a newer one of its key; none has an age that erases all."""
+    """Check whether a version comes after a newer one of its key; versions that erase all do not
+    count.
+    """
     newest: dict[str, Any] = {}
     for versions in in_turn:
         for key, some in versions.items():

@@ -1,8 +1,8 @@
 """From prepared rows to the file groups that take them.
 
-Under the bucket index a row brings its slot. Under the others keys are looked up; what is known
-goes where it stands. Inserts are dealt out: into small files of their partition, then into new
-file groups.
+Under the bucket index a row brings its slot. Under the others keys are looked up, and the rows of
+known keys go to their file groups. Inserts are assigned to small files of their partition, then to
+new file groups.
 """
 
 from __future__ import annotations
@@ -42,12 +42,14 @@ class Placed:
     """These rows, where keys of other partitions were looked for."""
 
     def groups(self, threads: int | None = 1) -> Iterable[RowGroup]:
-        """The rows by file group, each file group once; `threads` as `row_groups` takes them."""
+        """Return the rows by file group, each file group once; `threads` as `row_groups` takes
+        them.
+        """
         return row_groups(self.rows, threads) if self.settled is None else self.settled
 
 
 def placed(context: WriteContext, prepared: pa.Table, storage: Storage) -> Placed:
-    """`prepared` are all rows of the write. Raises InvalidInput for keys that an insert may not
+    """Place all rows of the write, `prepared`. Raises InvalidInput for keys that an insert may not
     bring, NotFound, MalformedTable.
     """
     if context.config.keeps_keys_single:
@@ -66,14 +68,16 @@ def placed(context: WriteContext, prepared: pa.Table, storage: Storage) -> Place
 
 
 def tag(context: WriteContext, prepared: pa.Table, places: pa.Table, storage: Storage) -> Tagged:
-    """`prepared`: all rows of some keys, and `places` all places of these. Raises InvalidInput."""
+    """Split `prepared`, all rows of some keys, into updates and inserts by `places`, all places of
+    these. Raises InvalidInput.
+    """
     if context.config.is_global:
         return tagged_globally(context, prepared, places, storage)
     return tagged(context, prepared, places)
 
 
 def insert_counts(inserts: pa.Table) -> dict[str, int]:
-    """Partition -> how many rows of `inserts` it gets."""
+    """Return the count of rows of `inserts` by partition."""
     counts = inserts.column(PARTITION_PATH).value_counts()
     paths: list[Any]
     rows: list[Any]
@@ -82,7 +86,7 @@ def insert_counts(inserts: pa.Table) -> dict[str, int]:
 
 
 def deal_out(context: WriteContext, counts: Mapping[str, int], storage: Storage) -> Shares:
-    """The slots that take the inserts of each partition, in their order."""
+    """Return the slots that take the inserts of each partition, in their order."""
     small = _small_files(context, counts, storage)
     new = _first_new(context)
     return {
@@ -92,7 +96,7 @@ def deal_out(context: WriteContext, counts: Mapping[str, int], storage: Storage)
 
 
 def padding(context: WriteContext, shares: Shares) -> WriteContext:
-    """The context that names the current file groups which `shares` let grow
+    """Return the context that names the current file groups which `shares` let grow
     (`WriteContext.padded`).
     """
     padded = {
@@ -102,9 +106,7 @@ def padding(context: WriteContext, shares: Shares) -> WriteContext:
 
 
 def in_order(context: WriteContext, inserts: pa.Table) -> pa.Table:
-    """The inserts as a bulk insert sorts them, so that its files hold ranges that do not
-    overlap.
-    """
+    """Sort the inserts of a bulk insert, so that its files hold ranges that do not overlap."""
     options = context.options
     if context.operation != "bulk_insert" or options.sort_mode is SortMode.NONE:
         return inserts
@@ -113,7 +115,9 @@ def in_order(context: WriteContext, inserts: pa.Table) -> pa.Table:
 
 
 def with_slots(inserts: pa.Table, shares: Shares) -> pa.Table:
-    """The inserts of each partition, as many as its shares say, with the slots of these."""
+    """Return the inserts of each partition with the slots of its shares, as many rows as each share
+    has.
+    """
     paths = inserts.column(PARTITION_PATH).combine_chunks().dictionary_encode()
     codes = paths.indices.to_numpy()
     order = np.argsort(codes, kind="stable")
@@ -127,7 +131,7 @@ def with_slots(inserts: pa.Table, shares: Shares) -> pa.Table:
 def _small_files(
     context: WriteContext, partitions: Collection[str], storage: Storage
 ) -> dict[str, list[SmallFile]]:
-    """Base files that are merged with nothing and may grow."""
+    """Return base files without logs that may grow, by partition."""
     sizing = context.sizing
     if context.operation in (*REPLACING, "bulk_insert") or sizing.small_file_bytes == 0:
         return {}
@@ -153,7 +157,7 @@ def _small_files(
 
 
 def _first_new(context: WriteContext) -> dict[str, int]:
-    """Partition -> the first slot after those of its file groups."""
+    """Return the first slot after those of its file groups, by partition."""
     first_slots: dict[str, int] = {}
     for path, slot in context.slices:
         first_slots[path] = max(first_slots.get(path, 0), slot + 1)

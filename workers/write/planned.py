@@ -1,7 +1,7 @@
 """The file groups that a write is sure to change, known before its first marker.
 
-The driver of a job looks for rivals with them while its tasks are still to come. Where a file group
-may turn out unchanged nothing is said of it: its markers will.
+The driver of a job uses them to find rivals before its tasks begin. File groups that may turn out
+unchanged are left out: their markers are enough.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from workers.write.context import WriteContext
 
 
 def planned_claims(context: WriteContext, groups: Iterable[tuple[str, int]]) -> WriteSet:
-    """`groups`: (partition, slot) of all rows of the write."""
+    """Build the claims of the write. `groups`: (partition, slot) of all its rows."""
     if not _changes_all(context):
         return WriteSet(context.instant, frozenset())
     keys = {(partition, slot): context.file_id(partition, slot) for partition, slot in groups}

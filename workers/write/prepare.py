@@ -37,7 +37,7 @@ from workers.write.context import WriteContext
 
 SLOT = "_sluice_slot"
 SHARES = 64
-"""Under an index that looks keys up a prepared row has no slot yet: it has the share of its key, so
+"""Under an index that looks up keys a prepared row has no slot yet: it has the share of its key, so
 that all rows of a key meet wherever they come from.
 """
 ANYWHERE = "*"
@@ -51,7 +51,7 @@ def prepare(
     batch: pa.Table | pa.RecordBatch,
     located: Callable[[pa.Table], Located] | None = None,
 ) -> pa.Table:
-    """The context's columns plus record key, partition path and slot. `located` finds keys
+    """Return the context's columns plus record key, partition path and slot. `located` finds keys
     and slots of the conformed rows for a caller who knows a shorter way. Raises InvalidInput.
     """
     table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
@@ -86,7 +86,7 @@ def prepare(
 
 
 def prepared_schema(context: WriteContext) -> pa.Schema:
-    """What `prepare` answers with."""
+    """Build the schema of the rows that `prepare` returns."""
     arrow = context.schema.arrow
     return pa.schema(
         [
@@ -100,7 +100,9 @@ def prepared_schema(context: WriteContext) -> pa.Schema:
 
 
 def _kinds(context: WriteContext, table: pa.Table) -> pa.Array[Any]:
-    """Which rows are deletes, in the merge's terms; one that competes needs an ordering value."""
+    """Return which rows are deletes, in the merge's terms; one that competes needs an ordering
+    value.
+    """
     flags: Any = _combined(table.column(IS_DELETED))
     is_delete: Any = pc.fill_null(flags, False)
     ordering = context.config.ordering_field
@@ -147,7 +149,7 @@ def keys_and_slots(context: WriteContext, rows: pa.Table) -> Located:
     keys = composite_keys(fields, texts)
     if context.looks_up:
         return keys, shares_of_keys(keys, SHARES)
-    if context.operation != "delete":  # Rows that came before this was looked at can be taken away.
+    if context.operation != "delete":  # Rows that came before this check can be deleted.
         _refuse_endless(config, keys, texts)
     slots = bucket_of_composite_keys(
         keys, texts, buckets=config.buckets, fields=fields, index_fields=config.index_fields
@@ -156,7 +158,9 @@ def keys_and_slots(context: WriteContext, rows: pa.Table) -> Located:
 
 
 def _refuse_endless(config: TableConfig, keys: pa.Array[Any], texts: Sequence[Any]) -> None:
-    """A key that Hudi's parser hangs on stops every writer and reader that looks for it there."""
+    """Check that Hudi can parse the keys: a key on which its parser hangs stops every writer and
+    reader that searches for it. Raises BadRows.
+    """
     endless = endless_keys(keys, texts, fields=config.record_key, index_fields=config.index_fields)
     if len(endless):
         raise bad_rows(
@@ -185,7 +189,7 @@ def _refuse_nan(rows: pa.Table, field: str) -> None:
 
 
 def partition_paths_of(config: TableConfig, schema: TableSchema, rows: pa.Table) -> frozenset[str]:
-    """The partitions that these rows belong to; for plans, before a write begins."""
+    """Return the partitions that these rows belong to; for plans, before a write begins."""
     fields = list(config.partition_by)
     if not fields:
         return frozenset({""})
@@ -204,7 +208,9 @@ def _partition_paths(config: TableConfig, rows: pa.Table, *, is_new: bool = Fals
 
 
 def _refuse_nested(context: WriteContext, paths: pa.Array[Any]) -> None:
-    """Name the rows of one partition that nests; what other tasks write is not seen here."""
+    """Check that no partitions of the rows nest. Raises BadRows for the rows of one of them. Rows
+    of other tasks are not checked here.
+    """
     brought: Any = paths.unique()
     if (pair := context.partitions.find_nested(brought.to_pylist())) is not None:
         outer, inner = pair

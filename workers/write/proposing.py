@@ -1,4 +1,4 @@
-"""What a write proposes to commit: the commit's metadata, and what its conflicts are judged by."""
+"""The proposal of a write: the commit's metadata, and the facts for its conflict checks."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def proposal_of(
     letters: Sequence[DeadLetterFile] = (),
     reads: ReadSet,
 ) -> Proposal:
-    """What `written` brings, under which names it is told of in the commit's metadata, and what is
-    to be compared with the commits of others. `begun_from` is the timeline that the write saw.
+    """Build the proposal: what `written` brings, its entries in the commit's metadata, and what to
+    compare with the commits of others. `begun_from` is the timeline that the write started from.
     """
     rows = sum(status.rows for status in written)
     mode = options.mode.value
@@ -85,7 +85,7 @@ def proposal_of(
 def _brought_columns(
     context: WriteContext, statuses: Sequence[WriteStatus]
 ) -> frozenset[str] | None:
-    """Columns into which the files bring values; None without files."""
+    """Return the columns into which the files bring values; None without files."""
     if not statuses:
         return None
     is_moving = any(status.moved for status in statuses)  # And takes all columns along.

@@ -1,12 +1,14 @@
-"""How many keys of a write's file groups other engines read otherwise (`merge.as_others`).
+"""The count of divergent keys of a write's file groups: those for which other engines show another
+row (`merge.as_others`).
 
-Nearly all writes read nothing for it but the metadata of the commits whose logs their file groups
-have. The logs of a file group are read, keys and ordering values alone, where it has deletes, where
-a commit told of such keys before, and where rows without an ordering value may meet others. Not for
-tables whose logs other engines do not merge.
+For nearly all writes only the metadata of the commits of the file groups' logs is read. The logs of
+a file group are read, only keys and ordering values, if it has deletes, if an earlier commit
+counted such keys, or if rows without an ordering value may meet others. Tables whose logs other
+engines do not merge are left out.
 
-Partial rows differ by what they say, so they are read whole then; and where one stands behind a
-newer one of its key, for which all logs of the file group and its base file tell keys and ages.
+Partial rows differ by their columns, so they are read whole then. They are also read whole if one
+comes after a newer one of its key, which is found by the keys and ordering values of all logs and
+of the base file.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ _ByKey = dict[str, list[Version]]
 
 @dataclass(frozen=True, slots=True)
 class _Commit:
-    """What its metadata says; which never changes."""
+    """The metadata of a commit, which never changes."""
 
     requested_at: InstantTime
     completed_at: InstantTime
@@ -127,8 +129,8 @@ class KeysReadOtherwise:
         return field in known.field_names and takes_null_for_zero(known.arrow.field(field).type)
 
     def _looks_everywhere(self) -> bool:
-        """Whether rows without an ordering value may stand in any base file, and matter beside
-        whatever comes.
+        """Check whether any base file may hold rows without an ordering value that matter next to
+        other rows.
         """
         config, storage = self._context.config, self._table.storage
         if not config.is_merge_on_read or config.ordering_field is None or self._null_is_zero:
@@ -138,8 +140,8 @@ class KeysReadOtherwise:
         return self._is_unordered or has_unordered(storage)
 
     def counted(self, timeline: Timeline, again: RowsAgain | None) -> KeyCounts:
-        """See `ReadOtherwise`. A file group that cannot be read is left out: its commit stands, and
-        whoever reads it is told.
+        """Count the divergent keys by file group. A file group that cannot be read is left out: its
+        commit is not affected, and its readers get the error.
         """
         self._met_everywhere = self._looks_everywhere()
         if not self._is_compared:
@@ -167,7 +169,7 @@ class KeysReadOtherwise:
         return counts
 
     def _read_ahead(self, timeline: Timeline) -> None:
-        """Every commit that is asked below, at once."""
+        """Read every commit that is needed below, at once."""
         paths = [path for group in self._ours for path in self._log_files(group)]
         instants = {instant for path in paths if (instant := self._instant_of(path)) is not None}
         instants.update(self._later(timeline))
@@ -186,7 +188,9 @@ class KeysReadOtherwise:
         return [commit for commit in read if commit is not None]
 
     def _at_start_of(self, group: GroupKey) -> list[_Commit | None]:
-        """The commits whose logs the file group had; None for one that cannot be asked."""
+        """Return the commits of the logs that the file group had; None for one that
+        cannot be read.
+        """
         instants = (self._instant_of(path) for path in self._log_files(group))
         return [None if instant is None else self._commits[instant] for instant in instants]
 
@@ -200,7 +204,7 @@ class KeysReadOtherwise:
         return instant if isinstance(instant, CompletedInstant) else None
 
     def _read_commit(self, instant: CompletedInstant) -> _Commit | None:
-        """None for one that was archived meanwhile."""
+        """Read the metadata of a commit; None for one that was archived since it was listed."""
         try:
             metadata = read_instant(self._table, instant)
         except MalformedTable as error:
@@ -224,8 +228,8 @@ class KeysReadOtherwise:
         )
 
     def _has_late_rows(self, group: GroupKey, rivals: Sequence[_Commit]) -> bool:
-        """Whether a partial row stands behind one of its key that is newer, in the logs or in the
-        base file: there what it says may count for more, or for less.
+        """Check whether a partial row comes after a newer one of its key, in the logs or in the
+        base file: its values may count for more there, or for less.
         """
         config = self._context.config
         if not config.is_partial_update or config.ordering_field is None:
@@ -240,8 +244,8 @@ class KeysReadOtherwise:
         return has_older([{key: [base] for key, base in bases.items()}, *logs])
 
     def _schema_then(self, timeline: Timeline) -> TableSchema:
-        """With the columns that others added since. Where the two do not go together, the commit is
-        refused for it.
+        """Return the schema with the columns that others added since. If the two do not match, the
+        commit is rejected for it.
         """
         schema = with_widest(self._context.schema, self._context.config.ordering_columns)
         if not self._context.config.is_partial_update:
@@ -289,7 +293,7 @@ class KeysReadOtherwise:
         requested: tuple[str, ...],
         again: Mapping[str, Set[str]],
     ) -> int:
-        """As counted before the lock, where nothing has changed since."""
+        """Return the count from before the lock, if nothing has changed since."""
         logs = tuple(log.path for log in group_now.logs)
         slice_ = FileSlice(*group, group_now.base_instant, group_now.base, logs)
         restated = frozenset((path, key) for path, some in again.items() for key in some)
@@ -322,8 +326,8 @@ class KeysReadOtherwise:
         return _Log(path, name.instant, completed_at)
 
     def _candidates(self, group_now: _Group, completed: _ByKey) -> frozenset[str]:
-        """Where other engines can come to another row: keys that were deleted, and those of which a
-        version has no ordering value.
+        """Return the keys for which other engines may show another row: those that were deleted,
+        and those of which a version has no ordering value.
         """
         if self._context.config.is_partial_update:
             return frozenset(key for key, versions in completed.items() if len(versions) > 1)
@@ -355,7 +359,7 @@ class KeysReadOtherwise:
         reader = LogReader(self._table.storage, context.config, schema, columns)
         try:
             versions = reader.versions(replace(slice_, log_files=(path,)))
-        except NotFound:  # Its commit was rolled back meanwhile.
+        except NotFound:  # Its commit was rolled back since.
             return {}
         return {} if versions is None else _by_key(versions, field)
 

@@ -51,8 +51,8 @@ def _find_slices(
 
 
 def _reads_own_slices(context: WriteContext) -> bool:
-    """Check whether the rows of a file group are compared with, or merged into, what it holds.
-    Under the bucket index a log is written without a look.
+    """Check whether the rows of a file group are compared with, or merged into, its content. Under
+    the bucket index a log is written without reading anything.
     """
     is_insert = context.operation in ("insert", "bulk_insert")
     asks_for_keys = is_insert and context.options.duplicate_policy is not DuplicatePolicy.NONE

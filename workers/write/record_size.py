@@ -1,4 +1,4 @@
-"""How large a record of the table is, as its newest commits tell it; what inserts are sized by."""
+"""The size of a record of the table, from its newest commits; inserts are sized by it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Rows of column groups that go to another partition, whole: what is stored of them is read as
-states, deleted where it stood and written where the batch brings it, with the batch's own rows.
+"""Rows of column groups that go to another partition as a whole: the stored row is read as states,
+deleted there and written where the batch brings it, together with the batch's own rows.
 
-A row moves when something of what the batch says of it counts. A batch that is late for all that it
-says, or only deletes, finds the row where it stands. Deletes that are remembered of a key without a
-row come along, so that what is older stays away in every partition.
+A row moves when at least one value of the batch counts. If all values of the batch are late, or it
+only deletes, the row stays in its partition. Stored deletes of a key without a row move along, so
+that older rows do not come back in any partition.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from workers.write.rows import conform_states
 
 _NO_KEYS: Any = pa.array([], pa.string())
 States = Mapping[str, pa.Table]
-"""By the partition where they stand."""
+"""States by the partition of the stored rows."""
 
 
 def relocated(
     context: WriteContext, groups: Sequence[RowGroup], stored_rows: States, remembered: States
 ) -> list[RowGroup]:
-    """`groups` are all rows of one slot, each key in one of them. Of those keys, `standing` are the
-    rows in other partitions, and `remembered` what other partitions know of deleted ones.
+    """Return the groups with the rows that move. `groups` are all rows of one slot, each key in one
+    of them. `stored_rows` are the rows of those keys in other partitions, and `remembered` the
+    deletes that are stored there.
     """
     moving = _moving(context, groups, stored_rows)
     moved = {path: states.filter(_has(states, moving)) for path, states in stored_rows.items()}
@@ -44,7 +45,7 @@ def relocated(
     }
     listed = (single(stored.column(RECORD_KEY)) for stored in stored_rows.values())
     alive = pa.concat_arrays([_NO_KEYS, *listed])
-    # A row that stands somewhere knows all that is remembered of its key.
+    # A row has all stored deletes of its key.
     kept_deletes = {
         path: states.filter(
             pc.and_(pa.array(_keep_older_away(states)), pc.invert(_has(states, alive)))
@@ -63,8 +64,8 @@ def relocated(
 
 
 def rerouted(groups: Sequence[RowGroup], stored_rows: States) -> list[RowGroup]:
-    """The rows of these keys in the partition where the key stands, with its partition columns
-    where `standing` has them; of several partitions the first.
+    """Move the rows of these keys into the partition of the stored row, with its partition columns
+    if `stored_rows` have them; of several partitions the first.
     """
     groups, (empty, *_) = list(groups), [group.rows.slice(0, 0) for group in groups]
     for path, stored in stored_rows.items():
@@ -88,7 +89,7 @@ def rerouted(groups: Sequence[RowGroup], stored_rows: States) -> list[RowGroup]:
 
 
 def numbered(groups: Iterable[RowGroup]) -> list[RowGroup]:
-    """The groups with something to write, their rows counted on."""
+    """Return the groups with something to write, and number their rows."""
     numbered_groups, first_row = [], 0
     for group in groups:
         if group.rows.num_rows or group.leaving is not None:
@@ -98,7 +99,7 @@ def numbered(groups: Iterable[RowGroup]) -> list[RowGroup]:
 
 
 def _moving(context: WriteContext, groups: Sequence[RowGroup], stored_rows: States) -> Any:
-    """The keys of which something that the batch says counts beside what stands."""
+    """Return the keys for which a value of the batch counts next to the stored ones."""
     rule = context.rule.groups
     assert rule is not None, context.config.name
     if not stored_rows:
@@ -116,7 +117,7 @@ def _moving(context: WriteContext, groups: Sequence[RowGroup], stored_rows: Stat
 
 
 def _keep_older_away(states: pa.Table) -> Mask:
-    """Which states of deleted keys keep older versions away."""
+    """Return which states of deleted keys outrank older versions."""
     keeps_away: Mask = bits(states, SET) != 0
     if ROW_GONE in states.column_names:
         keeps_away |= np.asarray(states.column(ROW_GONE).is_valid().to_numpy())
@@ -124,7 +125,7 @@ def _keep_older_away(states: pa.Table) -> Mask:
 
 
 def _arriving(context: WriteContext, states: Sequence[pa.Table], rows: pa.Table) -> pa.Table | None:
-    """The states of those keys that `rows` have too, in the partition columns of these."""
+    """Return the states of those keys that `rows` have too, in the partition columns of these."""
     keys = single(rows.column(RECORD_KEY))
     mine = pa.concat_tables(states_here.filter(_has(states_here, keys)) for states_here in states)
     located = rows.select([RECORD_KEY, *context.config.partition_by])
@@ -149,7 +150,7 @@ def _with_leaving(groups: Sequence[RowGroup], leaving: States) -> list[RowGroup]
 
 
 def _located(rows: pa.Table, stored: pa.Table) -> pa.Table:
-    """The rows with the partition columns that `stored` has of each key."""
+    """Return the rows with the partition columns that `stored` has of each key."""
     at = pc.index_in(rows.column(RECORD_KEY), value_set=single(stored.column(RECORD_KEY)))
     for name in set(rows.column_names) & set(stored.column_names) - {RECORD_KEY}:
         place = rows.schema.get_field_index(name)
@@ -158,5 +159,5 @@ def _located(rows: pa.Table, stored: pa.Table) -> pa.Table:
 
 
 def _has(rows: pa.Table, keys: Any) -> Any:
-    """Which rows have one of these keys."""
+    """Return which rows have one of these keys."""
     return pc.is_in(rows.column(RECORD_KEY), value_set=keys)

@@ -1,4 +1,4 @@
-"""A renamed column: every reader projects by name, so the whole table is written anew under the new
+"""A renamed column: every reader projects by name, so the whole table is rewritten under the new
 one.
 """
 
@@ -29,7 +29,7 @@ from workers.write.status import TaskIds, WriteStatus
 
 
 def altered_by(table: Table, known: TableSchema, changes: Sequence[SchemaChange]) -> TableSchema:
-    """`known` with `changes`, which leave the columns alone that the table's configuration names.
+    """Apply `changes`, which must leave the columns alone that the table's configuration names.
 
     Raises InvalidInput.
     """
@@ -40,11 +40,10 @@ def altered_by(table: Table, known: TableSchema, changes: Sequence[SchemaChange]
 def rewrite_renamed(
     table: Table, options: WriteOptions, changes: Sequence[SchemaChange]
 ) -> CommitOutcome:
-    """Write every file group anew, one at a time, under the schema with `changes`: one
-    replacecommit.
+    """Rewrite every file group, one at a time, under the schema with `changes`: one replacecommit.
 
-    Raises InvalidInput before anything is written, LockTimeout; whatever fails later, with
-    everything rolled back.
+    Raises InvalidInput before anything is written, LockTimeout; any later error, with everything
+    rolled back.
     """
     known = current_schema(table)
     assert known is not None
@@ -52,7 +51,7 @@ def rewrite_renamed(
     attempt = WriteClient(table, options).begin(known.arrow, request)
     try:
         old = attempt.context.schema
-        # No file that a reader sees holds dropped columns any more.
+        # No file that a reader sees holds dropped columns now.
         new = altered_by(table, old.without_dropped(old.dropped), changes)
         new = new.without_dropped(new.dropped)
         attempt.context = replace(attempt.context, schema=new, columns=new.field_names)

@@ -1,4 +1,4 @@
-"""What a write that replaces would take away, as one short text: the same files, the same text."""
+"""A digest of the files that a replacing write would replace: the same files, the same text."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _DIGEST_CHARS = 16
 
 
 def digest_of_slices(slices: Iterable[FileSlice]) -> str:
-    """One digest of all files of these slices, whatever their order."""
+    """Return one digest of all files of these slices, whatever their order."""
     paths = sorted(path for file_slice in slices for path in file_slice.files)
     return hashlib.sha256("\n".join(paths).encode()).hexdigest()[:_DIGEST_CHARS]
 
 
 def check_replaced(slices: Iterable[FileSlice], planned: str) -> None:
-    """Refuses what was planned otherwise. Raises PlanChanged where the snapshot that a
-    write starts from is not the planned one.
+    """Check that the slices are the planned ones. Raises PlanChanged if the snapshot that a write
+    starts from is another one.
     """
     if digest_of_slices(slices) != planned:
         raise PlanChanged("the table changed since what is overwritten was planned")

@@ -1,6 +1,6 @@
-"""Which file groups a replacing write takes away, as of the snapshot that it started from.
+"""The file groups that a replacing write removes, as of the snapshot that it started from.
 
-What joins them meanwhile is no less theirs: the transaction refuses to commit then.
+If a file group joins them later, the transaction rejects the commit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def warn_of_no_rows(operation: str, config: TableConfig, rows: int) -> tuple[str
 def replacement(
     context: WriteContext, request: WriteRequest, written: Iterable[WriteStatus]
 ) -> Replacement:
-    """What `request` takes away beside the files `written`; empty where it does not replace."""
+    """Return what `request` replaces by the files `written`; empty if it does not replace."""
     is_whole_table = request.operation == "insert_overwrite_table"
     touched = {status.stat.partition_path for status in written} | set(request.partitions)
     if not request.replaces:

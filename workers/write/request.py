@@ -1,4 +1,4 @@
-"""What a caller asks of one write, and what is refused of it before anything happens."""
+"""The request of one write, and its checks before anything is written."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from workers.write.null_partitions import check_replaced_alike, is_shared, named
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """One write as its caller asks for it; `check_request` says whether the table can follow."""
+    """One write as its caller requests it; `check_request` checks it against the table."""
 
     operation: Operation = "upsert"
     stream: str | None = None
@@ -46,8 +46,8 @@ class WriteRequest:
     """The sink that this is a transaction of, and the epoch of its coordinator."""
 
     is_inferred: bool = False
-    """What the batch's schema says of nulls follows from a query: it counts where it makes the
-    table's schema, and declares nothing beside one that is there.
+    """The nullability in the batch's schema was inferred by a query: it counts for a new table's
+    schema, and changes nothing of an existing one.
     """
 
     only_updates: bool = False
@@ -56,13 +56,13 @@ class WriteRequest:
     """
 
     takes_along: bool = False
-    """Some values are those that the rows had when they were read, so a non-blocking writer, which
-    else never loses, loses to whoever changed or deleted one of these rows meanwhile.
+    """Some values are those that the rows had when they were read. So a non-blocking writer, which
+    else never loses, loses to any writer that changed or deleted one of these rows since.
     """
 
     needs_rows: bool = False
-    """A row that is gone must not come back with these columns alone, so a non-blocking writer
-    loses to whoever deleted something of one of these rows since it read them.
+    """A deleted row must not come back with these columns alone. So a non-blocking writer loses to
+    any writer that deleted something of one of these rows since it read them.
     """
 
     reads_rows: bool = False
@@ -74,11 +74,11 @@ class WriteRequest:
     """A batch with too many is refused; a stream has no batch that could be bad as a whole."""
 
     attempts_max: int | None = None
-    """How often the caller tries at most; None for as often as the options say."""
+    """How often the caller tries at most; None for the limit of the options."""
 
     def of_attempt(self, number: int) -> WriteRequest:
-        """This request for attempt `number`, counted from 1; the commit's metadata tells of later
-        ones.
+        """Return this request for attempt `number`, counted from 1; the commit's metadata contains
+        later numbers.
         """
         if number == 1:
             return self
@@ -86,12 +86,13 @@ class WriteRequest:
 
     @property
     def replaces(self) -> bool:
-        """Whether it takes whole file groups away, as a replacecommit."""
+        """True if it replaces whole file groups, as a replacecommit."""
         return self.operation in REPLACING
 
 
 def partition_paths(table: Table, given: Iterable[str | Mapping[str, Any]]) -> tuple[str, ...]:
-    """Paths as they are; values of the partition columns as Hudi spells them.
+    """Return the paths of partitions. A path is returned as it is, values of the partition columns
+    as Hudi spells them.
 
     Raises InvalidInput.
     """

@@ -32,10 +32,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """What is tried again besides conflicts, and how often."""
+    """The outcomes and errors besides conflicts after which a write is retried, and how often."""
 
     attempts_max: int | None = None
-    """None: as often as `hoodie.write.num.retries.on.conflict.failures` says."""
+    """None: the limit of `hoodie.write.num.retries.on.conflict.failures`."""
     outcomes: tuple[type[object], ...] = ()
     """Outcomes after which another attempt may follow."""
     errors: tuple[type[LakehouseError], ...] = ()
@@ -48,10 +48,10 @@ def with_retries(
     attempt: Callable[[int], CommitOutcome | _Other],
     again: Again | None = None,
 ) -> CommitOutcome | _Other:
-    """Call `attempt` with its number, from 1, until its outcome stands or none is left.
+    """Call `attempt` with its number, from 1, until its outcome is final or no attempt is left.
 
-    A batch that is refused only now does not go with what the rival made of the table: it lost to
-    him. Raises as `attempt`.
+    A batch that is rejected only now does not match the table after the rival's commit: that counts
+    as a conflict with the rival. Raises as `attempt`.
     """
     again = again or Again()
     last = again.attempts_max or options.conflict_retries + 1
@@ -85,8 +85,8 @@ def with_retries(
 
 
 def pause_s(ports: Ports, attempts: int) -> float:
-    """After so many lost attempts: at random, so that two who met do not meet again, and longer
-    each time.
+    """Return the pause after this many lost attempts, in seconds. It is random, so that two rivals
+    do not meet again, and longer each time.
     """
     share = zlib.crc32(ports.ids.token().encode()) / 2**32
     return share * min(PAUSE_MAX_S, PAUSE_FIRST_S * 2.0**attempts)
@@ -118,7 +118,7 @@ def _named(conflict: Conflict) -> str:
 
 
 def await_rival(table: Table, conflict: Conflict, *, wait_ms: int) -> None:
-    """After an early conflict the rival may still write, and win again: let it end, or die.
+    """Wait until the rival of an early conflict ends or dies: it may still write, and win again.
 
     Waits at most as long as for the table lock (`hoodie.write.lock.wait_time_ms`).
     """

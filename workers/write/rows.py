@@ -32,8 +32,9 @@ from workers.write.status import OrderingText, TaskIds
 
 
 def new_rows(context: WriteContext, group: RowGroup, task: TaskIds, file_name: str) -> pa.Table:
-    """The group's rows, settled among themselves, as rows of this instant; `DELETED` last where
-    the batch says so. Keys repeat only where rows of different ages stand apart.
+    """Return the group's rows, merged among themselves, as rows of this instant, with `DELETED` as
+    the last column if the batch has it. Keys repeat only where rows of different ordering values
+    stay apart.
     """
     rows = group.rows if group.keys_differ else settled(group.rows, context.rule)
     marks = [name for name in rows.column_names if name == DELETED or is_hidden(name)]
@@ -54,7 +55,9 @@ def new_rows(context: WriteContext, group: RowGroup, task: TaskIds, file_name: s
 def arriving_states(
     context: WriteContext, group: RowGroup, task: TaskIds, file_name: str
 ) -> pa.Table | None:
-    """Whole states that come from other partitions, as rows of this instant; None without such."""
+    """Return whole states that come from other partitions, as rows of this instant; None without
+    such.
+    """
     if group.arriving is None:
         return None
     return with_meta_columns(
@@ -69,17 +72,17 @@ def arriving_states(
 
 
 def moved_rows(group: RowGroup) -> int:
-    """How many rows come from another partition."""
+    """Count the rows that come from another partition."""
     return 0 if group.arriving is None else int(np.count_nonzero(is_alive(group.arriving)))
 
 
 def leaving_keys(group: RowGroup) -> int:
-    """How many keys leave for another partition, of rows or of remembered deletes."""
+    """Count the keys that leave for another partition, of rows or of stored deletes."""
     return 0 if group.leaving is None else group.leaving.num_rows
 
 
 def conform_states(rows: pa.Table, context: WriteContext) -> pa.Table:
-    """What `conform_with_meta` does, for a table with column groups."""
+    """Conform the rows as `conform_with_meta` does, for a table with column groups."""
     rule = context.rule.groups
     assert rule is not None, context.config.name
     states = conformed_states(rows, rule, context.schema, None)
@@ -87,7 +90,7 @@ def conform_states(rows: pa.Table, context: WriteContext) -> pa.Table:
 
 
 def current_states(storage: Storage, current_slice: FileSlice, context: WriteContext) -> pa.Table:
-    """The rows that `base_rows` gives, as states, with the deleted keys that the file remembers."""
+    """Return the rows of `base_rows`, as states, with the deleted keys that the file stores."""
     rule = context.rule.groups
     assert rule is not None, context.config.name
     assert current_slice.base_file is not None, current_slice
@@ -96,8 +99,8 @@ def current_states(storage: Storage, current_slice: FileSlice, context: WriteCon
 
 
 def base_rows(storage: Storage, current_slice: FileSlice, context: WriteContext) -> pa.Table:
-    """The rows of the standing base file under the writer schema, meta columns first; without the
-    file's name, which the next one replaces, unless a merger is shown whole rows.
+    """Read the rows of the current base file under the writer schema, meta columns first; without
+    the file's name, which the next one replaces, unless a merger gets whole rows.
     """
     assert current_slice.base_file is not None, current_slice
     assert not current_slice.log_files, current_slice
@@ -108,9 +111,9 @@ def base_rows(storage: Storage, current_slice: FileSlice, context: WriteContext)
 
 
 def conform_with_meta(rows: pa.Table, context: WriteContext) -> pa.Table:
-    """Stored or new rows, which have meta columns, under the writer schema: meta columns as text
-    first, the file's name where they have it, then all columns of the schema, `DELETED` last where
-    `rows` have it. Raises InvalidInput, UnsupportedTable.
+    """Conform stored or new rows, which have meta columns, to the writer schema: meta columns as
+    text first, the file's name where they have it, then all columns of the schema, `DELETED` last
+    where `rows` have it. Raises InvalidInput, UnsupportedTable.
     """
     marks = [name for name in rows.column_names if name == DELETED]
     meta = [name for name in META_COLUMNS if name != FILE_NAME or name in rows.column_names]
@@ -123,12 +126,12 @@ def conform_with_meta(rows: pa.Table, context: WriteContext) -> pa.Table:
 
 
 def empty_columns(context: WriteContext, rows: pa.Table) -> tuple[str, ...]:
-    """Columns of this write without a single value in `rows`."""
+    """Return the columns of this write without a single value in `rows`."""
     return tuple(name for name in context.columns if rows.column(name).null_count == rows.num_rows)
 
 
 def key_count(context: WriteContext, rows: pa.Table) -> int:
-    """How many keys `rows` hold, which come from `new_rows`."""
+    """Count the keys of `rows`, which come from `new_rows`."""
     if not context.rule.is_folding:
         return rows.num_rows
     keys: int = pc.count_distinct(rows.column(RECORD_KEY)).as_py()
@@ -136,14 +139,14 @@ def key_count(context: WriteContext, rows: pa.Table) -> int:
 
 
 def counted_keys(context: WriteContext, group: RowGroup, rows: pa.Table) -> int:
-    """How many keys of `rows`, which `new_rows` made of the group, the write counts here: not those
-    that are only deleted here because their rows move to another partition.
+    """Count the keys of `rows`, which `new_rows` made of the group, that the write counts here: not
+    those that are only deleted here because their rows move to another partition.
     """
     return key_count(context, rows) - context.left.get((group.partition, group.slot), 0)
 
 
 def max_ordering(context: WriteContext, rows: pa.Table) -> OrderingText | None:
-    """The greatest value in `rows` of the column that shows how far the write has come; None
+    """Return the greatest value in `rows` of the column that shows the progress of the write; None
     without such a column or value. Times are texts in ISO 8601.
     """
     field = _shown_ordering(context)
@@ -153,7 +156,7 @@ def max_ordering(context: WriteContext, rows: pa.Table) -> OrderingText | None:
 
 
 def has_low_ordering(context: WriteContext, rows: pa.Table) -> bool:
-    """See `WriteStatus.has_low_ordering`."""
+    """Check the rows for `WriteStatus.has_low_ordering`."""
     field = context.config.ordering_field
     if field is None or field not in rows.column_names:
         return False
@@ -166,7 +169,7 @@ def has_low_ordering(context: WriteContext, rows: pa.Table) -> bool:
 
 
 def brought(context: WriteContext, rows: pa.Table) -> FactsByGroup:
-    """What `rows`, which come from `new_rows`, bring to each column group."""
+    """Measure what `rows`, which come from `new_rows`, bring to each column group."""
     if context.rule.groups is None:
         return {}
     groups, columns = context.rule.groups.groups(context.columns), set(context.columns)
@@ -216,8 +219,8 @@ def _as_text(scalar: Any) -> OrderingText | None:
 
 
 def _shown_ordering(context: WriteContext) -> str | None:
-    """The column whose greatest value tells how far this write has come: that of the first group
-    that it brings.
+    """Return the column whose greatest value shows the progress of this write: that of the first
+    group that it brings.
     """
     groups = context.rule.groups
     if groups is None:

@@ -1,7 +1,7 @@
-"""Rows made ready for placement; those that the table cannot hold are sifted out when asked for.
+"""Rows prepared for placement, without those that the table cannot hold if dead letters are on.
 
-A task sifts its own rows: it needs nothing but its context, and answers with what it put aside.
-Without a dead-letter path this is `prepare` and refuses the batch as a whole.
+A task checks its own rows: it needs nothing but its context, and returns the dead letters. Without
+a dead-letter path this is `prepare` and rejects the batch as a whole.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from workers.write.status import DeadLetterFile, TaskIds
 
 @dataclass(frozen=True, slots=True)
 class Sifted:
-    """A batch divided into rows that the table takes and rows that it cannot hold."""
+    """A batch split into rows that the table takes and rows that it cannot hold."""
 
     prepared: pa.Table
     letters: pa.Table | None = None
@@ -34,11 +34,11 @@ class Sifted:
     def put_letters(
         self, context: WriteContext, task: TaskIds, storage: Storage, *, part: int = 0
     ) -> list[DeadLetterFile]:
-        """The file that was written, durable; none when every row was taken.
+        """Write the dead letters. Return the file, which is durable; none when every row was taken.
 
-        `part` tells several batches of one attempt apart. `storage` is the table's. Raises
-        InstantRolledBack when the instant is decided already, so that nobody would look after the
-        file: another attempt's was taken, or nobody's.
+        `part` is different for several batches of one attempt. `storage` is the table's. Raises
+        InstantRolledBack when the instant is decided already: then no process would delete the
+        file.
         """
         if self.letters is None:
             return []
@@ -60,10 +60,10 @@ def sift(
     is_numbered: bool = False,
     prepared_by: Prepare | None = None,
 ) -> Sifted:
-    """`is_numbered` says that the batch is all that the caller gave.
+    """Split the batch. `is_numbered` is true if the batch has all rows of the caller.
 
-    Raises InvalidInput when the batch as such is refused, when too many rows are, and for any row
-    when no dead letters are asked for.
+    Raises InvalidInput when the batch as such is rejected, when too many rows are, and for any row
+    when dead letters are off.
     """
     make = prepared_by or prepare
     if not context.options.dead_letter_path:
@@ -95,10 +95,10 @@ def sift(
 def _reasons(
     error: InvalidInput, batch: pa.Table, taken: Callable[[pa.Table], pa.Table]
 ) -> dict[int, str]:
-    """Why rows of the batch that `error` refused are refused; some of them at least."""
+    """Return why rows of the batch that `error` rejected are rejected; some of them at least."""
     if isinstance(error, BadRows):
         return dict.fromkeys(error.positions, str(error.message))
-    # Refused for a value which is not said to be in this or that row.
+    # Rejected for a value whose row is unknown.
     bad_positions = failing_rows(
         batch.num_rows,
         lambda start, rows: _refusal(batch.slice(start, rows), taken) is not None,

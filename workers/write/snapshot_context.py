@@ -1,7 +1,7 @@
 """The context of a write, made from the snapshot that it starts from.
 
-Whoever knows the snapshot makes the same one: the driver when it begins the write, and a process
-that takes part in it without having been sent the context.
+Every process that knows the snapshot builds the same one: the driver when it begins the write, and
+a process that takes part in it without having received the context.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def snapshot_context(
     batch_schema: pa.Schema | None,
     begun_in: ProcessName | None = None,
 ) -> WriteContext:
-    """What tasks need to write files of this instant, from a view of the table. Raises InvalidInput
-    for file groups that no bucket of the table has.
+    """Build the context that tasks need to write files of this instant, from a view of the table.
+    Raises InvalidInput for file groups that no bucket of the table has.
     """
     table = view.table
     appends_only = options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
@@ -82,7 +82,7 @@ class _OfLookup(TypedDict, total=False):
 
 
 def _of_lookup(view: FileSystemView, options: WriteOptions) -> _OfLookup:
-    """What only an index that looks keys up asks for."""
+    """Build the fields that only an index that looks up keys needs."""
     if not view.table.config.looks_up:
         return {}
     busy = pending_file_groups(view.table.storage, view.timeline)
@@ -126,8 +126,8 @@ def _slices(table: Table, view: FileSystemView) -> dict[tuple[str, int], FileSli
 
 
 def _counted(view: FileSystemView) -> dict[tuple[str, int], FileSlice]:
-    """The file groups of each partition numbered in the order of their ids, as all who know the
-    snapshot number them.
+    """Number the file groups of each partition in the order of their ids, the same in every process
+    that knows the snapshot.
     """
     numbered: dict[tuple[str, int], FileSlice] = {}
     for partition, slices in groupby(view.slices, lambda file_slice: file_slice.partition):

@@ -1,5 +1,5 @@
-"""The keys that a write looks for to delete them, or of rows that it read and writes back in part,
-for who validates its commit.
+"""The keys that a write searches to delete them, or of rows that it read and writes back in part,
+for the validation of its commit.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from workers.write.staging import StagedFile, StagingPlace, by_file_group, read_
 def sought_by(
     context: WriteContext, prepared: pa.Table, staged: Sequence[StagedFile], storage: StagingPlace
 ) -> Sought | None:
-    """`prepared` and `staged` are all rows of the write. None where every key that is to be deleted
-    leaves a trace in a file.
+    """Return the keys to compare with later commits. `prepared` and `staged` are all rows of the
+    write. None if every key that is to be deleted leaves a trace in a file.
     """
     if not _is_sifting(context):
         return None
@@ -36,7 +36,7 @@ def sought_by(
 
 
 def _is_sifting(context: WriteContext) -> bool:
-    """Whether keys to delete that are not found are passed over. A bucket takes marked rows."""
+    """Check whether keys to delete that are not found are skipped. A bucket takes marked rows."""
     if _has_read(context):
         return True
     return context.operation == "delete" or (context.marks_deletes and context.looks_up)

@@ -1,9 +1,9 @@
 """Rows on their way from the task that has them to the task that writes their file group.
 
-A staged file is an Arrow stream with a record batch per file group, and where each begins is told
-beside it: of an Arrow file the footer would be read on one of Arrow's threads. It lies beside the
-instant's markers, so whoever takes these away takes it away too, after a commit, a rollback or a
-crash. Nothing of it need outlive a power loss.
+A staged file is an Arrow stream with a record batch per file group, and the offset of each is
+reported with it: the footer of an Arrow file would be read on one of Arrow's threads. The file is
+next to the instant's markers, so it is deleted with them, after a commit, a rollback or a crash. It
+need not survive a power loss.
 
 Before keys were looked up rows have no file group yet: they are staged by shares of their keys
 (`groups.rows_by_share`), in batches that keep their partition paths.
@@ -52,7 +52,7 @@ class StagedRows:
     """In memory."""
     rows: int
     begins: int
-    """Of its bytes in the file, where it ends too."""
+    """The offset of its bytes in the file, or where it ends."""
     ends: int
 
 
@@ -76,7 +76,7 @@ class StagedFile:
 
     @classmethod
     def from_json(cls, text: str) -> StagedFile:
-        """What `to_json` wrote, by a task of our own: damage raises KeyError, TypeError or
+        """Parse what `to_json` wrote, by a task of our own: damage raises KeyError, TypeError or
         ValueError.
         """
         body = json.loads(text)
@@ -114,7 +114,7 @@ class StagedGroup:
 
     @property
     def rows(self) -> int:
-        """How many rows its pieces hold, without those that arrive."""
+        """The count of rows in its pieces, without those that arrive."""
         return sum(piece.rows for piece in self.pieces)
 
 
@@ -150,7 +150,7 @@ def stage(
 
 
 def by_file_group(files: Iterable[StagedFile]) -> list[StagedGroup]:
-    """Each file group, or share, once, with what all files hold of it."""
+    """Return each file group, or share, once, with its pieces of all files."""
     pieces_by_group: dict[tuple[str, int], list[tuple[Piece, int]]] = {}
     for file in files:
         for batch in file.batches:
@@ -172,7 +172,9 @@ def by_file_group(files: Iterable[StagedFile]) -> list[StagedGroup]:
 
 
 def cut(group: StagedGroup, rows: Sequence[int]) -> list[StagedGroup]:
-    """The group's rows in their order, so many in each part, under the group's own slot."""
+    """Cut the group's rows in their order into parts of so many rows, under the group's
+    own slot.
+    """
     assert sum(rows) == group.rows, (rows, group.rows)
     row_bytes = group.bytes / max(1, group.rows)
     left, parts = list(group.pieces), []
@@ -194,8 +196,8 @@ def cut(group: StagedGroup, rows: Sequence[int]) -> list[StagedGroup]:
 def read_staged(
     groups: Sequence[StagedGroup], storage: StagingPlace, columns: Collection[str] | None = None
 ) -> Iterator[RowGroup]:
-    """The rows that were staged, one group after the other. Raises NotFound when the instant was
-    rolled back meanwhile, MalformedTable.
+    """Yield the rows that were staged, one group after the other. Raises NotFound when the instant
+    was rolled back in between, MalformedTable.
     """
     with ExitStack() as stack:
         files: dict[str, IO[bytes]] = {}

@@ -1,4 +1,4 @@
-"""What one task reports of one file it wrote; travels from executors as JSON."""
+"""The report of one task about one file that it wrote; sent from executors as JSON."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WriteStatus:
     for.
     """
     may_exhaust_lists: bool = False
-    """They take something out of lists of the n greatest, maybe more than the slack of some."""
+    """They remove something from top-N lists, maybe more than the slack of some."""
 
     def to_json(self) -> str:
         """Text for `from_json` in another process."""
@@ -36,7 +36,7 @@ class WriteStatus:
 
     @classmethod
     def from_json(cls, text: str) -> WriteStatus:
-        """What `to_json` wrote. Raises MalformedTable."""
+        """Parse what `to_json` wrote. Raises MalformedTable."""
         try:
             body = json.loads(text)
             empty = tuple(body.pop("empty_columns"))
@@ -47,7 +47,7 @@ class WriteStatus:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterFile:
-    """What one task reports of the rows that it put beside the table."""
+    """The report of one task about its dead letters."""
 
     name: str
     rows: int
@@ -58,7 +58,7 @@ class DeadLetterFile:
 
     @classmethod
     def from_json(cls, text: str) -> DeadLetterFile:
-        """What `to_json` wrote. Raises MalformedTable."""
+        """Parse what `to_json` wrote. Raises MalformedTable."""
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError) as error:

@@ -1,7 +1,7 @@
-"""Whether stored rows hold null in a column, or lack it: what a column that becomes required must
-not.
+"""A check for stored rows that hold null in a column, or lack it, before the column becomes
+required.
 
-All versions that the current file slices hold are looked at, also those that a merge hides: other
+All versions that the current file slices hold are read, also those that a merge hides: other
 engines decode each of them under the schema of the table. Older slices, which only time travel
 reads, keep the schema of their time.
 """
@@ -44,12 +44,12 @@ class _Lacking:
 
 
 class NullCheck:
-    """The columns that an alter makes required, looked for in stored rows. A slice is read once,
-    whoever asks: first outside the table lock, then under it what came since.
+    """A check of the columns that an alter makes required. A slice is read once: first outside the
+    table lock, then under it what came since.
     """
 
     def __init__(self, table: Table, schema: TableSchema, refusals: Mapping[str, str]) -> None:
-        """`refusals`: column -> what to say when stored rows lack it."""
+        """Create the check. `refusals`: column -> the message if stored rows lack it."""
         self._table = table
         self._reader = LogReader(table.storage, table.config, schema)
         self._refusals = refusals
@@ -75,7 +75,7 @@ class NullCheck:
         self._passed.update(new)
 
     def under_lock(self, timeline: Timeline) -> Conflict | dict[str, str]:
-        """`check` as the condition of a commit: it adds nothing to the metadata."""
+        """Run `check` as the condition of a commit: it adds nothing to the metadata."""
         self.check(timeline)
         return {}
 

@@ -1,7 +1,7 @@
-"""Rows of a batch told apart: those whose keys stand in file groups, and inserts.
+"""Rows of a batch split into updates of existing file groups, and inserts.
 
-All rows of a key are handed in together, so what becomes of it is decided once. A row whose key
-stands in several file groups, as other engines' inserts may leave it, goes to each of them.
+All rows of a key come together, so they are decided once. A row whose key is in several file
+groups, as other engines' inserts may leave it, goes to each of them.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Tagged:
     inserts: pa.Table
     """One row per key, and no deletes. They have no slot yet."""
     revived: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    """(partition, slot) -> how many keys of the updates were deleted there. Others may have brought
-    them to other file groups meanwhile, so they count as inserts.
+    """(partition, slot) -> how many keys of the updates were deleted there. Other writers may have
+    written them to other file groups since, so they count as inserts.
     """
     left: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """(partition, slot) -> how many keys of the updates are there only to be deleted, because their
@@ -46,9 +46,10 @@ class Tagged:
 
 
 def tagged(context: WriteContext, prepared: pa.Table, places: pa.Table) -> Tagged:
-    """Updates and inserts under an index that looks keys up in the row's own partition.
+    """Split the rows into updates and inserts under an index that looks up keys in the row's own
+    partition.
 
-    Raises InvalidInput for keys that an insert doubles under policy `fail`.
+    Raises InvalidInput for keys that an insert duplicates under policy `fail`.
     """
     rows, held = identities(prepared, places)
     at, place = joined(rows, held)
@@ -86,7 +87,9 @@ def count_by_place(rows: pa.Table) -> dict[tuple[str, int], int]:
 
 
 def inserts_of(context: WriteContext, rows: pa.Table) -> pa.Table:
-    """Rows without a standing one, made into one per key; nothing of keys that end deleted."""
+    """Build the inserts: rows without a stored one, merged into one per key; none for keys that end
+    deleted.
+    """
     if context.operation == "delete":
         return rows.slice(0, 0)
     if DELETED not in rows.column_names and Keys.of(rows).are_unique:
@@ -101,7 +104,9 @@ def inserts_of(context: WriteContext, rows: pa.Table) -> pa.Table:
 
 
 def at_place(rows: pa.Table, partition: str, slot: int) -> pa.Table:
-    """The rows with this partition path and slot as last columns, which they do not have yet."""
+    """Return the rows with this partition path and slot as last columns, which they do not have
+    yet.
+    """
     count = rows.num_rows
     path = pa.repeat(pa.scalar(partition, pa.string()), count)
     return rows.append_column(pa.field(PARTITION_PATH, pa.string()), path).append_column(
@@ -110,7 +115,7 @@ def at_place(rows: pa.Table, partition: str, slot: int) -> pa.Table:
 
 
 def with_places(rows: pa.Table, places: pa.Table) -> pa.Table:
-    """The rows with partition path and slot of `places`, row by row."""
+    """Return the rows with partition path and slot of `places`, row by row."""
     for name in (PARTITION_PATH, SLOT):
         rows = with_column(rows, name, places.column(name))
     return rows
@@ -123,7 +128,9 @@ def with_column(rows: pa.Table, name: str, values: Any) -> pa.Table:
 
 
 def joined(left: Codes, right: Codes) -> tuple[Codes, Codes]:
-    """Pairs of positions with equal codes, in the order of `left`; each with all that match it."""
+    """Return pairs of positions with equal codes, in the order of `left`; each with all that match
+    it.
+    """
     order = np.argsort(right, kind="stable")
     ordered = right[order]
     first = np.searchsorted(ordered, left, side="left")
@@ -134,7 +141,7 @@ def joined(left: Codes, right: Codes) -> tuple[Codes, Codes]:
 
 
 def identities(prepared: pa.Table, places: pa.Table) -> tuple[Codes, Codes]:
-    """A number per row of each, equal where partition and key are."""
+    """Return a number per row of each, equal where partition and key are."""
     keys, paths = _codes(prepared, places, RECORD_KEY), _codes(prepared, places, PARTITION_PATH)
     many = max((int(path.max()) for path in paths if len(path)), default=0) + 1
     return keys[0] * many + paths[0], keys[1] * many + paths[1]
@@ -149,5 +156,5 @@ def _codes(prepared: pa.Table, places: pa.Table, name: str) -> tuple[Codes, Code
 
 
 def _in_one_slot(rows: pa.Table) -> pa.Table:
-    """Shares of keys matter no more; partitions do."""
+    """Return the rows in one slot: only partitions matter now, not shares of keys."""
     return with_column(rows, SLOT, pa.array(np.zeros(rows.num_rows, "i4")))

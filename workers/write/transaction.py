@@ -1,4 +1,4 @@
-"""One write from its start to its outcome: committed, lost, or taken back."""
+"""A write from its start to its outcome: committed, lost, or rolled back."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Transaction:
 
     @property
     def is_over(self) -> bool:
-        """An outcome was told or it was aborted; `commit` is not to be called again."""
+        """True after an outcome or an abort; `commit` must not be called again."""
         return self._is_over
 
     @property
@@ -93,12 +93,12 @@ class Transaction:
 
     @property
     def is_fenced(self) -> bool:
-        """Somebody decided to roll this instant back: what is still being written is in vain."""
+        """Another process decided to roll this instant back: its remaining work is wasted."""
         return self._started.heartbeat.is_fenced
 
     def declare_reads(self, reads: ReadSet) -> None:
         """Declare what decided about the rows of the write. A write that declares nothing counts as
-        one that read the whole table, and so does one whose request says so (`reads_rows`).
+        one that read the whole table, and so does one whose request has `reads_rows`.
         """
         self._reads = reads
 
@@ -110,12 +110,12 @@ class Transaction:
         *,
         keeps_on_timeout: bool = False,
     ) -> CommitOutcome:
-        """Drop strays, validate, publish, tidy up. Of the dead letters those of the attempts that
-        were taken stay. `condition` is asked under the table lock before anything else.
+        """Delete unreferenced files, validate, publish, tidy up. Only the dead letters of
+        successful attempts stay. `condition` is checked first under the table lock.
 
         Raises LockTimeout, or InvalidInput for too many dead letters, with the instant rolled back.
-        With `keeps_on_timeout` nothing is, as long as the lock was not had (`is_over` tells): the
-        heart beats on, and the caller tries the same commit again or aborts.
+        With `keeps_on_timeout` it is not rolled back if the lock was not acquired (`is_over` is
+        false): the heartbeat continues, and the caller tries the same commit again or aborts.
         """
         written = list(statuses)
         self._committing_since_s = self._table.ports.clock.monotonic_s()
@@ -147,7 +147,9 @@ class Transaction:
         storage = self._table.storage
         self._started.heartbeat.stop()
         conflict = read_doom(storage, self._instant)
-        if conflict is None:  # Somebody rolled this back, and the verdict went with the markers.
+        if (
+            conflict is None
+        ):  # Another process rolled this back, and its decision was deleted with the markers.
             return self.end_undone()
         files = files_of(self._table, self._instant)
         conflict = replace(conflict, writer=self._writer)
@@ -179,11 +181,11 @@ class Transaction:
         return written_in_vain(self._options, self._request, self._instant, conflict, groups)
 
     def fail(self, error: Exception) -> None:
-        """End a write that `error` cut off, which is for the caller to raise, and roll it back.
+        """End a write that `error` cut off, which the caller raises, and roll it back.
 
-        Raises InstantRolledBack where others had done that before: what they archived and cleaned
-        since is no fault of the table. Raises SnapshotChanged if a commit that the write started
-        from was rolled back meanwhile.
+        Raises InstantRolledBack if another process had done that before: files that it archived and
+        cleaned since are not a fault of the table. Raises SnapshotChanged if a commit that the
+        write started from was rolled back in between.
         """
         was_gone = self.abort(f"{type(error).__name__}: {error}")
         if was_gone and isinstance(error, NotFound | MalformedTable):
@@ -201,11 +203,11 @@ class Transaction:
             ) from error
 
     def abort(self, reason: str) -> bool:
-        """Roll this instant back; its tasks are refused their next marker. True where others had
-        rolled it back before.
+        """Roll this instant back; its tasks are refused their next marker. Return True if another
+        process had rolled it back before.
 
-        When the table lock cannot be had, the next writer does it: nothing beats for this instant
-        any more.
+        When the table lock cannot be acquired, the next writer does it: this instant has no
+        heartbeat then.
         """
         self._is_over = True
         self._started.heartbeat.stop()
@@ -234,7 +236,9 @@ class Transaction:
                 _log.warning("outcome unknown: instant=%s", self._instant)
 
     def _tidy_committed(self, written: list[WriteStatus], again: InstantTime | None) -> None:
-        """The commit stands whatever happens here; what is left over goes with the next writer."""
+        """Delete the remains of a commit, which is not affected by errors here; the next writer
+        deletes the rest.
+        """
         try:
             # A straggler may have opened its file between the first look and the decision.
             self._left.drop_strays(written, self._letters)
