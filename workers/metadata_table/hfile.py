@@ -99,7 +99,9 @@ class HFile:
             count += len(entries)
             yield from entries
         if count != self.entry_count:
-            raise MalformedTable("HFile has another number of entries than it says", entries=count)
+            raise MalformedTable(
+                "HFile has another number of entries than its trailer", entries=count
+            )
 
 
 def _block(content: bytes, codec: HFileCodec, offset: int, kind: bytes) -> bytes:
@@ -110,7 +112,7 @@ def _block(content: bytes, codec: HFileCodec, offset: int, kind: bytes) -> bytes
     stored = content[offset + _BLOCK_HEAD.size : offset + whole]
     payload = _gunzipped(stored, length) if codec is HFileCodec.GZ else stored
     if len(payload) != length:
-        raise ValueError(f"block at {offset} has another length than it says")
+        raise ValueError(f"block at {offset} has another length than its header")
     return payload
 
 

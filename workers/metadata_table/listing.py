@@ -47,9 +47,12 @@ class MetadataListing:
         records = _SliceReader(below, pending).read(slices[0])
         if ALL_PARTITIONS not in records:
             raise MalformedTable("the metadata table does not list the table's partitions")
-        known = records.pop(ALL_PARTITIONS).sizes()
+        partition_sizes = records.pop(ALL_PARTITIONS).sizes()
         return cls(
-            {"" if path == UNPARTITIONED else path: _sizes(records, path) for path in sorted(known)}
+            {
+                "" if path == UNPARTITIONED else path: _sizes(records, path)
+                for path in sorted(partition_sizes)
+            }
         )
 
 
@@ -99,14 +102,14 @@ def _decoded(content: bytes, avro_schema: str | None) -> _Records:
     file = HFile.parse(content)
     schema = avro_schema or file.schema
     if schema is None:
-        raise MalformedTable("HFile does not say the schema of its values")
+        raise MalformedTable("HFile does not contain the schema of its values")
     return {key: FilesRecord.decode(value, schema) for key, value in file.entries()}
 
 
 def _merge(records: _Records, newer: _Records) -> None:
     for key, record in newer.items():
-        known = records.get(key)
-        records[key] = known.under(record) if known else record
+        older = records.get(key)
+        records[key] = older.under(record) if older else record
 
 
 def _located(error: LakehouseError, path: str) -> LakehouseError:

@@ -63,11 +63,11 @@ class FilesRecord:
         """
         listed = dict(self.listed)
         for name, file in newer.listed.items():
-            known = listed.get(name)
-            if file.is_deleted and known is not None and not known.is_deleted:
+            older = listed.get(name)
+            if file.is_deleted and older is not None and not older.is_deleted:
                 del listed[name]
-            elif known is not None and not known.is_deleted:
-                listed[name] = replace(file, size=max(file.size, known.size))
+            elif older is not None and not older.is_deleted:
+                listed[name] = replace(file, size=max(file.size, older.size))
             else:
                 listed[name] = file
         return FilesRecord(newer.kind, listed)

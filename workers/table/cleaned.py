@@ -29,15 +29,17 @@ def lost_files(table: Table, timeline: Timeline, as_of: InstantTime) -> list[str
     MalformedTable.
     """
     cleans = [instant for instant in timeline.instants if _is_later_clean(instant, as_of)]
-    gone = sorted({path for clean in cleans for path in _cleaned(table, clean)})
-    if not gone:
+    deleted = sorted({path for clean in cleans for path in _cleaned(table, clean)})
+    if not deleted:
         return []
     view = FileSystemView.load(table, timeline=timeline, as_of=as_of)
     bases = {(slice_.partition, slice_.file_id): slice_.base_instant for slice_ in view.slices}
     read_files = {path for slice_ in view.slices for path in slice_.files}
     then = VisibleFiles(table, timeline, as_of)
     replaced = then.replaced_groups()
-    return [path for path in gone if path in read_files or _was_read(path, then, bases, replaced)]
+    return [
+        path for path in deleted if path in read_files or _was_read(path, then, bases, replaced)
+    ]
 
 
 def _is_later_clean(instant: Instant, as_of: InstantTime) -> bool:

@@ -172,8 +172,8 @@ def _commit_schema(table: Table, schema: TableSchema) -> InstantTime:
     requested = transitions.request(storage, requested_at, table.data_action, b"")
     inflight = transitions.start(storage, requested)
     extra = {SCHEMA_KEY: schema.avro_json}
-    made = commit_metadata([], extra=extra, operation_type=CREATION_OPERATION)
-    content = made.encode(table.data_action)
+    metadata = commit_metadata([], extra=extra, operation_type=CREATION_OPERATION)
+    content = metadata.encode(table.data_action)
     done = inflight.completed(next_instant(ports.clock, requested_at))
     transitions.complete(storage, transitions.Completion(done, content, ports.ids.token()))
     return requested_at

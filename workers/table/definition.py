@@ -45,9 +45,14 @@ def check_definition(definition: TableDefinition, values: Mapping[str, str]) -> 
     if not definition.record_key:
         raise InvalidInput("a table needs a record key", table=definition.name)
     hashed = listed(values[HASH_FIELD_KEY])
-    for given in (definition.record_key, definition.partition_by, definition.ordering, hashed):
-        if len(set(given)) < len(given):
-            raise InvalidInput("a column is named twice", given=given)
+    for field_names in (
+        definition.record_key,
+        definition.partition_by,
+        definition.ordering,
+        hashed,
+    ):
+        if len(set(field_names)) < len(field_names):
+            raise InvalidInput("a column is named twice", given=field_names)
     if not set(hashed) <= set(definition.record_key):
         raise InvalidInput(
             "only fields of the record key choose the bucket",
@@ -123,7 +128,7 @@ def _check_partial_updates(definition: TableDefinition, values: Mapping[str, str
         )
     if not definition.ordering:
         raise InvalidInput(
-            "partial updates by event time need an ordering field; without one say "
+            "partial updates by event time need an ordering field; without one set "
             f"{MERGE_MODE_KEY}={MergeMode.COMMIT_TIME_ORDERING}"
         )
 

@@ -118,7 +118,7 @@ def generator_refusal(properties: Mapping[str, str], config: TableConfig) -> str
         return refusal
     fields = typed_fields(properties.get(PARTITION_FIELDS_KEY, ""))
     if kind == _CUSTOM and any(field_kind is None for _, field_kind in fields):
-        return "the properties do not tell the types of the partition fields"
+        return "the properties do not contain the types of the partition fields"
     if config.time_fields:
         try:
             time_rule(properties)

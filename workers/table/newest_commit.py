@@ -53,12 +53,12 @@ class NewestCommit(Generic[Said]):
             if instant not in self._read:
                 extra = read_instant(self._table, instant).extra_metadata
                 self._read[instant] = self._reading(extra, instant.requested_at)
-            said = self._read[instant]
+            value = self._read[instant]
             # Decided to go, though its file may still be there.
-            if said is not None and not decisions.is_undone(
+            if value is not None and not decisions.is_undone(
                 self._table.storage, instant.requested_at
             ):
-                return instant.completed_at, said
+                return instant.completed_at, value
         return "", None
 
     def _newest_archived(self, since: InstantTime) -> Said | None:
@@ -90,7 +90,7 @@ class NewestCommit(Generic[Said]):
             if archived.metadata is None or not archived.instant.action.writes_data:
                 continue
             extra = read_commit_metadata(archived.metadata).extra_metadata
-            said = self._reading(extra, archived.instant.requested_at)
-            if said is not None:
-                by_completion[archived.instant.completed_at] = said
+            value = self._reading(extra, archived.instant.requested_at)
+            if value is not None:
+                by_completion[archived.instant.completed_at] = value
         return by_completion

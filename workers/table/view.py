@@ -293,7 +293,7 @@ class VisibleFiles:
             instant, path = min(doubtful)
             raise HistoryLost(
                 "a log file's instant is neither on the timeline nor in its history, so nothing"
-                " tells whether it was committed; put the lost files of the history back from a"
+                " shows whether it was committed; put the lost files of the history back from a"
                 " copy, or delete the log file if its writer never committed",
                 instant=instant,
                 file=path,
@@ -378,15 +378,15 @@ class VisibleFiles:
         their instant committed. A stalled attempt leaves them that resumed after its successor's
         commit and was killed. Empty without a proof.
         """
-        met = self._attempts.setdefault(key, [])
-        met.append((token, path))
-        if len({twin_token for twin_token, _ in met}) == 1:
+        attempts = self._attempts.setdefault(key, [])
+        attempts.append((token, path))
+        if len({twin_token for twin_token, _ in attempts}) == 1:
             return set()
         named = self._paths_of(key[2]) or frozenset()
-        twins = {twin_path for _, twin_path in met if twin_path not in named}
-        if len(twins) == len(met):
+        twins = {twin_path for _, twin_path in attempts if twin_path not in named}
+        if len(twins) == len(attempts):
             return set()
-        met[:] = [(token, twin_path) for token, twin_path in met if twin_path in named]
+        attempts[:] = [(token, twin_path) for token, twin_path in attempts if twin_path in named]
         self.uncommitted += [(key[2], twin_path) for twin_path in twins]
         self.twins += [(key[2], twin_path) for twin_path in twins]
         return twins
@@ -447,10 +447,10 @@ class VisibleFiles:
         """Return the writes that became visible after this time; none for the current time."""
         if at is None:
             return frozenset()
-        known = self._timeline.completed()
+        completed = self._timeline.completed()
         if self._first is None or at < self._first:
-            known = chain(known, self._table.archived_times())
-        return frozenset(instant.requested_at for instant in known if instant.completed_at > at)
+            completed = chain(completed, self._table.archived_times())
+        return frozenset(instant.requested_at for instant in completed if instant.completed_at > at)
 
     def replaced_groups(self) -> dict[GroupKey, InstantTime]:
         """Return the replaced file groups, and when they were replaced."""

@@ -59,7 +59,7 @@ _SAME_BUCKETS: Final = (
 )
 _SAME_INDEX: Final = (
     "other engines must keep their metadata table off and write with the same index: what they "
-    "insert without looking keys up may stand twice"
+    "insert without looking keys up may exist twice"
 )
 
 
@@ -123,10 +123,10 @@ class Adopt:
 
 
 def _checked(table: Table, parameters: Mapping[str, str]) -> _Adoption:
-    known = (BUCKETS_KEY, HASH_FIELD_KEY, *INDEX_OPTIONS, *TIME_KEYS)
+    valid_keys = (BUCKETS_KEY, HASH_FIELD_KEY, *INDEX_OPTIONS, *TIME_KEYS)
     for key in parameters:
-        if key not in known:
-            raise InvalidInput("unknown parameter", key=key, known=known)
+        if key not in valid_keys:
+            raise InvalidInput("unknown parameter", key=key, known=valid_keys)
     fields = listed(parameters.get(HASH_FIELD_KEY))
     if not set(fields) <= set(table.config.record_key):
         raise InvalidInput(
@@ -211,7 +211,7 @@ def _blockers(table: Table, timeline: Timeline, properties: Mapping[str, str]) -
     now = format_instant(table.ports.clock.now_ms())
     if timeline.last_time is not None and timeline.last_time > now:
         blockers.append(
-            f"the newest instant, {timeline.last_time}, lies in the future of UTC ({now}): the "
+            f"the newest instant, {timeline.last_time}, is in the future of UTC ({now}): the "
             "timeline is in a time zone that is ahead; adopt the table when UTC has passed it"
         )
     if table.storage.list_tree(BUCKET_INDEX.path):

@@ -90,11 +90,13 @@ def active_start(table: Table, timeline: Timeline, settings: ArchiveSettings) ->
     commits = sorted(timeline.completed_writes(), key=lambda write: write.requested_at)
     if len(commits) <= settings.max_commits:
         return Start("", len(commits))
-    wanted = commits[-settings.min_commits].requested_at
+    start_limit = commits[-settings.min_commits].requested_at
     holds = [
-        (limit, why) for limit, why in _limits(table, timeline, commits, settings) if limit < wanted
+        (limit, why)
+        for limit, why in _limits(table, timeline, commits, settings)
+        if limit < start_limit
     ]
-    at = min((limit for limit, _ in holds), default=wanted)
+    at = min((limit for limit, _ in holds), default=start_limit)
     return Start(at, len(commits), tuple(f"{why} keeps {limit} active" for limit, why in holds))
 
 
@@ -120,7 +122,7 @@ def _limits(
     if limit := _clean_limit(table, timeline):
         yield limit, "the newest clean"
     if limit := _replaced_limit(table, commits):
-        yield limit, "a replacement whose old files still stand"
+        yield limit, "a replacement whose old files still exist"
     if not settings.takes_uncompacted_logs and (limit := _log_limit(table, timeline)):
         yield limit, "a log that is not compacted"
 
@@ -173,8 +175,8 @@ def _oldest_since(commits: list[CompletedInstant], since: InstantTime) -> Instan
     """Return the oldest instant that a snapshot or a checkpoint from `since` on needs."""
     young = [commit.requested_at for commit in commits if commit.completed_at > since]
     before = [commit for commit in commits if commit.completed_at <= since]
-    shown = max(before, key=lambda write: write.completed_at, default=None)
-    return min([*young, *([shown.requested_at] if shown else [])])
+    visible = max(before, key=lambda write: write.completed_at, default=None)
+    return min([*young, *([visible.requested_at] if visible else [])])
 
 
 def _clean_limit(table: Table, timeline: Timeline) -> InstantTime | None:

@@ -43,8 +43,8 @@ class AttemptHeartbeat:
         self._storage = storage
         self._ports = ports
         self._instant = instant
-        said = HeartbeatContent(options, options.writer or service, service, None)
-        body = read_json(said.encode(ports.processes.here())) | {"attempt": self.attempt}
+        heartbeat = HeartbeatContent(options, options.writer or service, service, None)
+        body = read_json(heartbeat.encode(ports.processes.here())) | {"attempt": self.attempt}
         self._content = json.dumps(body).encode()
         self._interval_s = options.heartbeat_interval_ms / 1000
         self._bound_s = self._interval_s * options.heartbeat_misses

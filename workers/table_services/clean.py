@@ -120,7 +120,7 @@ def _carry_out(
     with claimed(table, options, requested_at, Action.CLEAN, service=Clean.name) as claim:
         plan = read_clean_plan(claim.plan)
         if plan is None:
-            raise ServiceBusy("another process took the plan back", instant=requested_at)
+            raise ServiceBusy("another process discarded the plan", instant=requested_at)
         step = table.storage.deletes_at_once
         for start in range(0, len(plan.paths), step):
             if step > 1 or start % _CONFIRM_EVERY == 0:
@@ -173,8 +173,8 @@ def _shown(table: Table, proposal: _Proposal) -> ServicePlan:
     summary = f"delete {len(items)} files in {len(partitions)} partitions"
     warnings = []
     if proposal.held:
-        kept = len(proposal.held)
-        warnings.append(f"{kept} old files stay: savepoints or pending plans need them")
+        held_count = len(proposal.held)
+        warnings.append(f"{held_count} old files stay: savepoints or pending plans need them")
     if bound.earliest is not None and items:
         since = bound.earliest.requested_at
         warnings.append(f"snapshots from before commit {since} cannot be read any more")

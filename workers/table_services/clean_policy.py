@@ -110,8 +110,8 @@ def _completed_writes(
         return active
     # With a part of them lost fewer commits count, and the clean keeps more.
     archived = archived_times(table.storage, is_partial=True)
-    known = {instant.requested_at: instant for instant in (*archived, *active)}
-    writes = [instant for instant in known.values() if instant.action.writes_data]
+    by_time = {instant.requested_at: instant for instant in (*archived, *active)}
+    writes = [instant for instant in by_time.values() if instant.action.writes_data]
     return sorted(writes, key=lambda write: (write.completed_at, write.requested_at))
 
 
@@ -187,13 +187,13 @@ def _late_files(
 ) -> Iterator[Unneeded]:
     pending = {other.requested_at for other in timeline.pending()}
     strangers = {instant for instant, _ in visible.uncommitted} - pending
-    gone = {
+    rolled_back = {
         instant
         for instant in strangers
         if is_gone(table.storage, instant) or decisions.is_undone(table.storage, instant)
     }
     for instant, path in sorted(visible.uncommitted):
-        if instant in gone:
+        if instant in rolled_back:
             partition = path.rpartition("/")[0]
             yield Unneeded(files[path], partition, "written after it was rolled back")
 

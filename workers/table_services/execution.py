@@ -104,7 +104,7 @@ def schedule(
             lease.confirm()  # Others may have gone on between that look and the file.
     except LeaseLost:
         if planned is not None:
-            reason = "whoever planned it slept past the table lock"
+            reason = "the process that planned it lost the table lock"
             take_back(table, options, planned, reason=reason)
         raise
     return planned
@@ -120,14 +120,14 @@ def taken_up(
     Raises LockTimeout.
     """
     finish_decided(table, options)
-    met: set[InstantTime] = set()
+    yielded: set[InstantTime] = set()
     while pending := [
         plan_instant
         for plan_instant in table.timeline().pending()
-        if plan_instant.action is action and plan_instant.requested_at not in met
+        if plan_instant.action is action and plan_instant.requested_at not in yielded
     ]:
         instant = pending[0]
-        met.add(instant.requested_at)
+        yielded.add(instant.requested_at)
         plan = read_plan(plan_content(table.storage, instant))
         if plan is None:
             take_back(table, options, instant, reason="its plan is empty or torn")
@@ -200,7 +200,7 @@ class Claim:
             self.confirm()
             instant = timeline.find(requested_at)
             if instant is None:
-                raise InstantRolledBack("another engine took the plan back", instant=requested_at)
+                raise InstantRolledBack("another engine discarded the plan", instant=requested_at)
             if instant.is_completed:
                 raise ServiceBusy("another process carried the plan out", instant=requested_at)
             self._refuse_after_silence(timeline, files)
@@ -242,9 +242,9 @@ class Claim:
         if not (self.instant.action.is_rewrite and self._heartbeat.has_lapsed):
             return
         requested_at = self.instant.requested_at
-        gone = rolled_back_in_silence(self.table, requested_at, timeline, files)
-        if gone is not None:
-            raise PlanOvertaken(gone.reason, instant=requested_at)
+        rolled_back = rolled_back_in_silence(self.table, requested_at, timeline, files)
+        if rolled_back is not None:
+            raise PlanOvertaken(rolled_back.reason, instant=requested_at)
 
     def _tidy(self, files: Collection[str]) -> None:
         """The instant is complete whatever happens here; the next writer sweeps the rest."""
@@ -368,7 +368,7 @@ def confirm_attempt(storage: Storage, requested_at: InstantTime, attempt: str) -
 
 
 def _strays(table: Table, requested_at: InstantTime, kept: Collection[str]) -> list[str]:
-    """Data files of the instant but `kept`: by its markers, and by listing."""
+    """Return the data files of the instant that are not referenced: by markers, and by listing."""
     marked = {marker.data_path for marker in read_markers(table.storage, requested_at)}
     listed = {file.path for file in files_of(table, requested_at)}
     return sorted((marked | listed) - set(kept))

@@ -54,8 +54,8 @@ def _distribute(batch: pa.RecordBatch, here: _Places, ranges: list[_Range], rows
     range_numbers, starts = np.unique(numbers[by_range], return_index=True)
     ends = np.append(starts[1:], len(by_range))
     for number, begin, end in zip(range_numbers, starts, ends, strict=True):
-        taken = by_range[begin:end]
-        ranges[number].add(batch.take(taken), here[taken])
+        positions = by_range[begin:end]
+        ranges[number].add(batch.take(positions), here[positions])
 
 
 @dataclass(slots=True)

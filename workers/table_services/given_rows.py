@@ -86,7 +86,7 @@ def rows_of_text(text: str, known: pa.Schema, *, single: Sequence[str]) -> pa.Ta
     try:
         keys = json.loads(text)
     except ValueError as error:
-        raise InvalidInput("keys are no JSON list", text=text[:80]) from error
+        raise InvalidInput("keys must be a JSON list", text=text[:80]) from error
     if not isinstance(keys, list) or not keys:
         raise InvalidInput("keys are a list that is not empty", text=text[:80])
     rows = [key if isinstance(key, dict) else _single(key, single) for key in keys]

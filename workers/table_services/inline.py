@@ -157,8 +157,10 @@ def _parameters(inline: _Inline, options: Mapping[str, str]) -> dict[str, str] |
     """
     runs = _is_set(options, inline.run_key)
     only_schedules = inline.schedule_key is not None and _is_set(options, inline.schedule_key)
-    given = {key: options[key] for key in inline.keys & set(inline.parameters) if key in options}
-    parameters = {**inline.due, **given}
+    service_options = {
+        key: options[key] for key in inline.keys & set(inline.parameters) if key in options
+    }
+    parameters = {**inline.due, **service_options}
     if inline.schedule_key is not None:
         parameters[SCHEDULE_ONLY] = "false" if runs else "true"
     inline.check(parameters)

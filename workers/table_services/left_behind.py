@@ -57,10 +57,10 @@ def strangers(table: Table) -> Strangers:
     """
     view = FileSystemView.load(table)
     # Read after the files were listed: who put one of them had its instant here before.
-    known = {listed.requested_at for listed in table.timeline().instants}
+    known_times = {listed.requested_at for listed in table.timeline().instants}
     paths: dict[InstantTime, list[str]] = defaultdict(list)
     for instant, path in view.uncommitted:
-        if instant not in known:
+        if instant not in known_times:
             paths[instant].append(path)
     evidence = {
         path: f"{at} was committed with another file in its place" for at, path in view.twins
@@ -160,12 +160,12 @@ def _doubt(table: Table, instant: InstantTime, living: set[InstantTime]) -> str 
     """Return why files of an unknown instant may still be needed; None if they cannot be."""
     since = table.config.history_since
     if since is None:
-        return "nobody completed it or rolled it back, and another engine kept the history"
+        return "it was neither completed nor rolled back, and another engine kept the history"
     if instant < since:
-        return f"nobody completed it or rolled it back, and the history is whole from {since} on"
+        return f"it was neither completed nor rolled back, and the history is whole from {since} on"
     history = ArchivedTimeline(table.storage, table.layout)
     if history.is_lost(instant):
-        return "the part of the history that would tell whether it was committed is lost"
+        return "the part of the history that would show whether it was committed is lost"
     if isinstance(decisions.read(table.storage, instant), CommitDecision):
         return "it was decided to be committed, and is not on the timeline"
     if instant in living:
@@ -180,5 +180,5 @@ def _files(paths: Sequence[str]) -> str:
 
 def _first_of(warnings: Sequence[str]) -> list[str]:
     hidden = len(warnings) - WARNINGS_MAX
-    shown = list(warnings[:WARNINGS_MAX])
-    return [*shown, f"files of {hidden} more instants stay"] if hidden > 0 else shown
+    first = list(warnings[:WARNINGS_MAX])
+    return [*first, f"files of {hidden} more instants stay"] if hidden > 0 else first

@@ -65,11 +65,13 @@ class Overwrite:
         """Parameters: `path` of a file with the rows, and the options of its load, as `manage.py
         write` has them.
         """
-        known = current_schema(table)
-        incoming = _incoming(table, parameters, known)
+        table_schema = current_schema(table)
+        incoming = _incoming(table, parameters, table_schema)
         request = WriteRequest(self._operation)
         check_request(table, write_options({}), request)
-        schema = writer_schema(table, write_options({}), request, incoming.rows.schema, known)
+        schema = writer_schema(
+            table, write_options({}), request, incoming.rows.schema, table_schema
+        )
         touched = partition_paths_of(table.config, schema, incoming.rows)
         slices = FileSystemView.load(table).slices
         replaced = [slice_ for slice_ in slices if self._replaces(slice_, touched)]
@@ -140,13 +142,13 @@ class Overwrite:
         touched: Collection[str],
         slices: Iterable[FileSlice],
     ) -> ServicePlan:
-        gone = sorted(
+        replaced = sorted(
             (slice_ for slice_ in slices if self._replaces(slice_, touched)),
             key=lambda file_slice: (file_slice.partition, file_slice.file_id),
         )
         files = tuple(
             PlanItem(path, "delete", size_of(table.storage, path))
-            for slice_ in gone
+            for slice_ in replaced
             for path in slice_.files
         )
         rows = incoming.rows.num_rows
@@ -160,7 +162,7 @@ class Overwrite:
         figures = {
             "rows": rows,
             "partitions": len(touched),
-            "file_groups": len(gone),
+            "file_groups": len(replaced),
             "files": len(files),
             "bytes": sum(item.bytes for item in files),
         }
@@ -174,10 +176,12 @@ class Overwrite:
         )
 
 
-def _incoming(table: Table, parameters: Mapping[str, str], known: TableSchema | None) -> _Incoming:
+def _incoming(
+    table: Table, parameters: Mapping[str, str], table_schema: TableSchema | None
+) -> _Incoming:
     if unknown := sorted(set(parameters) - set(FILE_KEYS)):
         raise InvalidInput("unknown parameter", keys=unknown, known=FILE_KEYS)
-    schema = known.arrow if known is not None else None
+    schema = table_schema.arrow if table_schema is not None else None
     rows = rows_of_file(parameters, schema, keys=table.config.record_key)
     if rows.num_rows == 0:
         raise InvalidInput(
@@ -190,8 +194,8 @@ def _incoming(table: Table, parameters: Mapping[str, str], known: TableSchema | 
 
 def _summary(figures: Mapping[str, int], *, is_whole_table: bool) -> str:
     what = "the whole table" if is_whole_table else _many(figures["partitions"], "partition")
-    gone, coming = _many(figures["file_groups"], "file group"), _many(figures["rows"], "row")
-    return f"replace {what}: out with {gone}, in with {coming}"
+    groups, coming = _many(figures["file_groups"], "file group"), _many(figures["rows"], "row")
+    return f"replace {what}: out with {groups}, in with {coming}"
 
 
 def _many(count: int, what: str) -> str:

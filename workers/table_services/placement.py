@@ -53,26 +53,26 @@ class Placement:
     rows: int = 0
     slices: int = 0
 
-    def buckets(self, given: int | None) -> int:
-        """Return the number of buckets, which is `given` if the rows leave a choice. Raises
+    def buckets(self, requested: int | None) -> int:
+        """Return the number of buckets, which is `requested` if the rows leave a choice. Raises
         PlacementMismatch.
         """
-        if given is not None:
-            if given <= self.highest or self.divisor % given:
-                raise NotPlaced(f"the rows do not lie in {given} buckets")
-            return given
+        if requested is not None:
+            if requested <= self.highest or self.divisor % requested:
+                raise NotPlaced(f"the rows do not lie in {requested} buckets")
+            return requested
         left = [n for n in _divisors(self.divisor) if n > self.highest]
         if len(left) == 1:
             return left[0]
         if self.divisor and not left:
             raise NotPlaced(
-                "keys do not lie where a bucket index puts them; if only some fields of the key "
-                "are hashed, say which (hoodie.bucket.index.hash.field)"
+                "keys are not where a bucket index puts them; if only some fields of the key "
+                "are hashed, name them (hoodie.bucket.index.hash.field)"
             )
         raise NotPlaced(
-            "the rows do not tell the number of buckets"
+            "the rows do not determine the number of buckets"
             + (f", which may be {', '.join(map(str, left[:_SHOWN_MAX]))}" if left else "")
-            + "; say it (hoodie.bucket.index.num.buckets)"
+            + "; set it (hoodie.bucket.index.num.buckets)"
         )
 
 
@@ -125,7 +125,7 @@ def _by_bucket(slices: Sequence[FileSlice]) -> list[tuple[int, FileSlice]]:
         if bucket is None:
             raise NotPlaced(
                 f"file group {slice_.partition}/{slice_.file_id} is of another index than the "
-                "simple bucket index: say which one the table is written with, such as "
+                "simple bucket index: set the one that the table is written with, such as "
                 "hoodie.index.type=BLOOM or SIMPLE"
             )
         if (other := seen.setdefault((slice_.partition, bucket), slice_.file_id)) != slice_.file_id:
@@ -139,8 +139,8 @@ def _by_bucket(slices: Sequence[FileSlice]) -> list[tuple[int, FileSlice]]:
 
 def _slice_rows(table: Table, schema: TableSchema, slice_: FileSlice) -> pa.Table:
     config = table.config
-    wanted = {RECORD_KEY, *config.record_key, *config.partition_by}
-    return read_slice(table.storage, config, schema, slice_, columns=wanted)
+    columns = {RECORD_KEY, *config.record_key, *config.partition_by}
+    return read_slice(table.storage, config, schema, slice_, columns=columns)
 
 
 def _hashes(

@@ -111,7 +111,9 @@ def _proposal(table: Table) -> _Proposal:
     ]
     locks, warnings = _lock_items(table, now_ms)
     items += locks
-    summary = f"delete {len(items)} files that nobody misses" if items else "nothing is left behind"
+    summary = (
+        f"delete {len(items)} files that no process needs" if items else "nothing is left behind"
+    )
     if unmarked := sorted(strange_files.unmarked):
         summary += f"; restore the metadata of {len(unmarked)} partitions"
         items += [PlanItem(metadata_path(partition), _LAY, 0, _UNMARKED) for partition in unmarked]
@@ -147,7 +149,7 @@ def _fence(table: Table, strange_files: Strangers, by: str) -> None:
         if not decisions.decide(table.storage, instant, decision):
             former_decision = decisions.read(table.storage, instant)
             if not isinstance(former_decision, RollbackDecision):
-                raise PlanChanged("an instant of the plan was decided meanwhile", instant=instant)
+                raise PlanChanged("an instant of the plan was decided since", instant=instant)
 
 
 def _restore(storage: Storage, partition: str) -> None:

@@ -153,11 +153,11 @@ def _carry_out(
     with claimed(table, options, requested_at, Action.RESTORE, service=Restore.name) as claim:
         plan = read_restore_plan(claim.plan)
         if plan is None:
-            raise ServiceBusy("another process took the plan back", instant=requested_at)
+            raise ServiceBusy("another process discarded the plan", instant=requested_at)
 
         def content(timeline: Timeline) -> bytes:
             if _undone(table, timeline, plan.target):
-                raise _MoreToUndo("more was written meanwhile", instant=requested_at)
+                raise _MoreToUndo("more was written since", instant=requested_at)
             took_ms = max(0, table.ports.clock.now_ms() - started_ms)
             done = list(_rollbacks(table, timeline, since=requested_at))
             return encode_restore_metadata(started_at=requested_at, took_ms=took_ms, rollbacks=done)
@@ -170,10 +170,10 @@ def _carry_out(
             except _MoreToUndo:
                 continue
             count = undo.count
-            summary = f"restored to {plan.target}: {count} instants taken back"
+            summary = f"restored to {plan.target}: {count} instants undone"
             figures = {"instants": count}
             return ServiceOutcome(Restore.name, requested_at, summary, figures, claim.warnings)
-    raise ServiceRefused("others go on writing; stop them first", instant=requested_at)
+    raise ServiceRefused("other writers are active; stop them first", instant=requested_at)
 
 
 @dataclass(slots=True)
@@ -237,7 +237,7 @@ def _shown(
     live = _live_writers(table, undone)
     warnings = [f"live writers are stopped and lose their work: {', '.join(live)}"] if live else []
     if plans := [instant.requested_at for instant in undone if instant.action.is_rewrite]:
-        warnings.append(f"pending plans are taken back: {', '.join(plans)}")
+        warnings.append(f"pending plans are discarded: {', '.join(plans)}")
     return ServicePlan(
         service=Restore.name,
         summary=f"take {len(undone)} instants back to {target}, deleting {len(files)} files",

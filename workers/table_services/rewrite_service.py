@@ -150,9 +150,9 @@ class RewriteService(ABC, Generic[S]):
     ) -> Instant | None:
         def make_plan(timeline: Timeline, _: str) -> bytes | None:
             proposed = self.proposed(table, timeline, settings)
-            shown = proposed.show()
-            shown.check(request)
-            if shown.is_empty:
+            service_plan = proposed.show()
+            service_plan.check(request)
+            if service_plan.is_empty:
                 return None
             return proposed.encode(operation_extra(request, options))
 

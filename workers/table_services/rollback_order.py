@@ -86,13 +86,15 @@ def order_of(table: Table, parameters: Mapping[str, str]) -> Order:
 
 
 def _chosen(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -> _Chosen:
-    known = (INSTANTS_KEY, AFTER_KEY)
-    if unknown := set(parameters) - set(known):
-        raise InvalidInput("unknown parameter", key=min(unknown), known=list(known))
+    valid_keys = (INSTANTS_KEY, AFTER_KEY)
+    if unknown := set(parameters) - set(valid_keys):
+        raise InvalidInput("unknown parameter", key=min(unknown), known=list(valid_keys))
     names = listed(parameters.get(INSTANTS_KEY, ""))
     after = parameters.get(AFTER_KEY, "").strip()
     if bool(names) == bool(after):
-        raise InvalidInput("name the instants, or the one after which all go", known=list(known))
+        raise InvalidInput(
+            "name the instants, or the one after which all go", known=list(valid_keys)
+        )
     for name in (*names, *([after] if after else [])):
         if not _INSTANT.fullmatch(name):
             raise InvalidInput("instant time has not 17 digits", instant=name[:32])
@@ -102,11 +104,11 @@ def _chosen(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -> 
         return _Chosen(_all_after(table, timeline, after), {})
     instants = {name: timeline.find(name) for name in names}
     off = [name for name, instant in instants.items() if instant is None]
-    gone = {name: by for name in off if (by := gone_by(table, name)) is not None}
+    rollbacks = {name: by for name in off if (by := gone_by(table, name)) is not None}
     return _Chosen(
         [found for found in instants.values() if found is not None],
-        gone,
-        [name for name in off if name not in gone],
+        rollbacks,
+        [name for name in off if name not in rollbacks],
     )
 
 
@@ -116,7 +118,7 @@ def _all_after(table: Table, timeline: Timeline, after: InstantTime) -> list[Ins
     """
     goal = timeline.find(after)
     if not isinstance(goal, CompletedInstant) or not goal.action.writes_data:
-        raise InvalidInput("this is no completed commit of the active timeline", instant=after)
+        raise InvalidInput("this is not a completed commit of the active timeline", instant=after)
     later = [
         write for write in timeline.completed_writes() if write.completed_at > goal.completed_at
     ]
@@ -222,4 +224,4 @@ def _warnings(chosen: _Chosen, steps: Sequence[RollbackStep]) -> Iterator[str]:
         for step in steps
         if step.instant.action.is_rewrite and not step.instant.is_completed
     ]:
-        yield f"pending plans are taken back: {', '.join(plans)}"
+        yield f"pending plans are discarded: {', '.join(plans)}"

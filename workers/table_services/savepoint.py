@@ -125,10 +125,10 @@ class DeleteSavepoint:
 
 
 def _checked(parameters: Mapping[str, str]) -> Mapping[str, str]:
-    known = (INSTANT_KEY, COMMENT_KEY)
+    valid_keys = (INSTANT_KEY, COMMENT_KEY)
     for key, value in parameters.items():
-        if key not in known:
-            raise InvalidInput("unknown parameter", key=key, known=known)
+        if key not in valid_keys:
+            raise InvalidInput("unknown parameter", key=key, known=valid_keys)
         if len(value) > _COMMENT_CHARS_MAX:
             raise InvalidInput("parameter is too long", key=key, chars_max=_COMMENT_CHARS_MAX)
     return parameters
@@ -156,8 +156,8 @@ def _proposal(table: Table, timeline: Timeline, parameters: Mapping[str, str]) -
     lost = lost_files(table, timeline, commit.completed_at)
     lost += [path for _, path in files if path not in sizes]
     if lost:
-        shown = ", ".join(lost[:_SHOWN_MAX])
-        blockers.append(f"{len(lost)} of its files are cleaned away already: {shown}")
+        first_lost = ", ".join(lost[:_SHOWN_MAX])
+        blockers.append(f"{len(lost)} of its files are cleaned away already: {first_lost}")
     by_partition: dict[str, list[str]] = {}
     for partition, path in files:
         by_partition.setdefault(partition, []).append(path.rpartition("/")[2])

@@ -76,8 +76,8 @@ class ServicePlan:
     def plan_hash(self) -> str:
         """Changes with anything that a person was shown and that matters."""
         items = [[item.what, item.effect, item.bytes, item.digest] for item in self.items]
-        shown = [self.service, self.instant, items, list(self.blockers)]
-        return hashlib.sha256(json.dumps(shown).encode()).hexdigest()[:16]
+        hashed = [self.service, self.instant, items, list(self.blockers)]
+        return hashlib.sha256(json.dumps(hashed).encode()).hexdigest()[:16]
 
     def check(self, request: ServiceRequest) -> None:
         """Compare with what was confirmed, and look whether it may run. Raises PlanChanged when it

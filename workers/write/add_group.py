@@ -64,8 +64,10 @@ def add_group(
                 changed[JOIN_KEY] = named_join(properties[JOIN_KEY], grown.required)
             store_properties(table.storage, changed, read=properties)
     opened = open_table(table.storage, table.ports)
-    known = _field_names(opened)
-    changes = [AddColumn(name, types[name]) for name in group.all_columns if name not in known]
+    existing_names = _field_names(opened)
+    changes = [
+        AddColumn(name, types[name]) for name in group.all_columns if name not in existing_names
+    ]
     return alter_schema(opened, options, changes) if changes else None
 
 

@@ -66,8 +66,8 @@ def alter_schema(
     table.check_writable()
     check_strategy(options.schema_strategy)
     timeline = table.timeline()
-    known = current_schema(table, timeline)
-    check_deletes_compare(table, known, _altered_now(table, timeline, known, changes))
+    schema = current_schema(table, timeline)
+    check_deletes_compare(table, schema, _altered_now(table, timeline, schema, changes))
     if renamed(changes):
         if required := sorted(_refusals(changes)):
             raise InvalidInput(
@@ -97,9 +97,9 @@ class _Alteration(Transaction):
     def decide_on(self, changes: Sequence[SchemaChange]) -> None:
         """Build the schema to commit from the one that this started from. Raises InvalidInput."""
         table, started = self._table, self._started
-        known = _known(table, started)
-        self._schema = _altered_now(table, started.timeline, known, changes)
-        check_deletes_compare(table, known, self._schema)
+        start_schema = _known(table, started)
+        self._schema = _altered_now(table, started.timeline, start_schema, changes)
+        check_deletes_compare(table, start_schema, self._schema)
         self.nulls = NullCheck(table, self._schema, _refusals(changes))
         self.nulls.check(started.timeline)
 
@@ -117,20 +117,20 @@ def _known(table: Table, started: Started) -> TableSchema | None:
 
 
 def _altered_now(
-    table: Table, timeline: Timeline, known: TableSchema | None, changes: Sequence[SchemaChange]
+    table: Table, timeline: Timeline, current: TableSchema | None, changes: Sequence[SchemaChange]
 ) -> TableSchema:
     """Apply the changes to the table's schema. A dropped name is free again if no visible file
     holds it; only then are files read. Raises InvalidInput.
     """
-    if known is None:
+    if current is None:
         raise InvalidInput("the table has no schema yet; the first write decides it")
     added = {change.name.lower() for change in changes if isinstance(change, AddColumn)}
-    if reused_names := added & set(known.dropped):
+    if reused_names := added & set(current.dropped):
         held = held_names(table, timeline)
-        known = known.without_dropped(reused_names - held)
+        current = current.without_dropped(reused_names - held)
     _check_grouped(table, changes)
     _check_narrow(table, changes)
-    schema = altered_by(table, known, changes)
+    schema = altered_by(table, current, changes)
     if table.config.is_portable:
         check_portable(schema)
     return schema

@@ -109,12 +109,12 @@ class BaseWrite:
         states = newer = conform_states(fresh, context)
         if (arrived := arriving_states(context, self.group, task, self.file_name)) is not None:
             newer = pa.concat_tables([arrived, newer], promote_options="default")
-        merged, known, facts = merge(newer, context.rule), 0, MergeFacts()
+        merged, merged_count, facts = merge(newer, context.rule), 0, MergeFacts()
         base: pa.Table | None = None
         if self.current_slice is not None:
             base = current_states(storage, self.current_slice, context)
             there = base.filter(pa.array(is_alive(base)))
-            known = there.num_rows
+            merged_count = there.num_rows
             if self.group.leaving is not None:
                 base = base.filter(pa.array(~_is_held(base, self.group.leaving)))
             into = merge_into(base, newer, context.rule, facts)
@@ -123,7 +123,7 @@ class BaseWrite:
         else:
             updates = 0
         inserts = states.num_rows - updates
-        file, kept = _write_states(context, storage, self.path, merged)
+        file, state_facts = _write_states(context, storage, self.path, merged)
         stat = WriteStat(
             file_id=self.file_id,
             path=self.path,
@@ -132,10 +132,10 @@ class BaseWrite:
             num_writes=file.rows,
             num_inserts=inserts,
             num_updates=updates,
-            num_deletes=known + inserts - file.rows,
+            num_deletes=merged_count + inserts - file.rows,
             bytes=file.bytes,
             prev_base_file=_base_name(self.current_slice),
-            groups=added([brought(context, fresh), facts.by_group(), kept]),
+            groups=added([brought(context, fresh), facts.by_group(), state_facts]),
         )
         return WriteStatus(
             stat,
@@ -179,18 +179,18 @@ class BaseDelete:
         grouped = context.rule.groups
         base = (current_states if grouped else base_rows)(storage, self.current_slice, context)
         goes = _is_held(base, self.group.rows)
-        kept = base.filter(pa.array(~goes))
+        rows_left = base.filter(pa.array(~goes))
         if grouped is not None and self.group.leaving is None:
             left = tombstones(base.filter(pa.array(goes)), grouped.groups(base.column_names))
-            kept = pa.concat_tables([kept, left])
-        kept = with_file_name(kept, self.file_name)
+            rows_left = pa.concat_tables([rows_left, left])
+        rows_left = with_file_name(rows_left, self.file_name)
         path = join(self.group.partition, self.file_name)
         before = int(np.count_nonzero(is_alive(base))) if grouped else base.num_rows
         group_facts: FactsByGroup = {}
         if grouped:
-            file, group_facts = _write_states(context, storage, path, kept)
+            file, group_facts = _write_states(context, storage, path, rows_left)
         else:
-            file = _write(context, storage, path, kept)
+            file = _write(context, storage, path, rows_left)
         deleted = before - file.rows
         stat = WriteStat(
             file_id=self.file_id,
@@ -210,12 +210,12 @@ def _is_held(rows: pa.Table, by: pa.Table) -> np.ndarray[tuple[int], np.dtype[np
     """Return which of `rows` have a key that `by` has too. The smaller side is hashed."""
     if rows.num_rows < by.num_rows:
         keys = Keys.of(rows)
-        met = np.zeros(len(keys.distinct), np.bool_)
+        is_in_both = np.zeros(len(keys.distinct), np.bool_)
         numbers = pc.index_in(by.column(RECORD_KEY), value_set=keys.distinct)
-        met[numbers.drop_null().to_numpy()] = True
-        return met[keys.codes]
-    known = by.column(RECORD_KEY).combine_chunks()
-    return np.asarray(pc.is_in(rows.column(RECORD_KEY), value_set=known).to_numpy())
+        is_in_both[numbers.drop_null().to_numpy()] = True
+        return is_in_both[keys.codes]
+    by_keys = by.column(RECORD_KEY).combine_chunks()
+    return np.asarray(pc.is_in(rows.column(RECORD_KEY), value_set=by_keys).to_numpy())
 
 
 def _is_one_each(newer: pa.Table, context: WriteContext) -> bool:

@@ -93,8 +93,8 @@ def context_at_start(
     Raises InvalidInput for a batch that does not match the table's current schema.
     """
     at_start = started.schema
-    known = at_start.schema if at_start else current_schema(table, started.timeline)
-    schema = writer_schema(table, options, request, batch_schema, known)
+    schema_at_start = at_start.schema if at_start else current_schema(table, started.timeline)
+    schema = writer_schema(table, options, request, batch_schema, schema_at_start)
     view = FileSystemView.load(table, timeline=started.timeline)
     delete_late_files(table, view)
     return snapshot_context(

@@ -144,7 +144,7 @@ def marks_deletes(request: WriteRequest, batch: pa.Schema | None) -> bool:
 
 
 def _without_delete_mark(
-    table: Table, request: WriteRequest, batch: pa.Schema, known: TableSchema | None
+    table: Table, request: WriteRequest, batch: pa.Schema, table_schema: TableSchema | None
 ) -> pa.Schema:
     """Drop the mark of deletes, which is not a column of the table unless the table was created
     with it.
@@ -159,7 +159,7 @@ def _without_delete_mark(
         )
     if table.config.ordering_field is not None:
         ordering_wrapper(batch.field(table.config.ordering_field).type)
-    if known is not None and IS_DELETED in known.field_names:
+    if table_schema is not None and IS_DELETED in table_schema.field_names:
         return batch
     return batch.remove(batch.get_field_index(IS_DELETED))
 
@@ -190,19 +190,19 @@ def check_written_groups(rule: GroupRule, brought_names: Sequence[str]) -> None:
     check_ages_of(rule, columns)
     if not is_deleting and not set(columns) - rule.apart:
         raise InvalidInput(
-            "the batch brings keys only, so its rows would say nothing and not be shown: bring a "
+            "the batch brings keys only, so its rows would have no values and be hidden: bring a "
             "column of a group or of no group",
             brought=columns,
         )
     for group in rule.groups(columns):
-        brought = [name for name in group.all_columns if name in names]
-        if not brought:
+        group_columns = [name for name in group.all_columns if name in names]
+        if not group_columns:
             continue
         if missing := [name for name in group.ordering if name not in names]:
             raise InvalidInput(
                 "the batch brings columns of a group without what orders them",
                 group=group.name,
-                brought=brought,
+                brought=group_columns,
                 missing=missing,
             )
         missing = [] if is_deleting else [n for n in group.columns if n not in names]

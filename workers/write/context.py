@@ -74,9 +74,9 @@ class WriteContext:
     padded: frozenset[tuple[str, int]] = frozenset()
     """Standing file groups that take inserts, so that a new base file is written of them."""
     revived: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    """See `Tagged.revived`."""
+    """See `TaggedRows.revived`."""
     left: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    """See `Tagged.left`."""
+    """See `TaggedRows.left`."""
     kept_apart: frozenset[tuple[str, int]] = frozenset()
     """Standing file groups that a pending plan holds: they take no inserts."""
     emptied: tuple[str, ...] = ()

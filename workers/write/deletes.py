@@ -19,7 +19,7 @@ from workers.schema.bad_rows import refuse_rows
 def ordering_wrapper(ordering_type: pa.DataType) -> str:
     """Hudi's wrapper of an ordering value of this type. Raises InvalidInput."""
     types = pa.types
-    known = {
+    names = {
         "IntWrapper": types.is_int8(ordering_type)
         or types.is_int16(ordering_type)
         or types.is_int32(ordering_type),
@@ -30,7 +30,7 @@ def ordering_wrapper(ordering_type: pa.DataType) -> str:
         "DateWrapper": types.is_date32(ordering_type),
         "TimestampMicrosWrapper": types.is_timestamp(ordering_type) and ordering_type.unit == "us",
     }
-    for wrapper, matches in known.items():
+    for wrapper, matches in names.items():
         if matches:
             return wrapper
     raise InvalidInput(
@@ -45,7 +45,7 @@ def check_ordered_deletes(config: TableConfig, schema: pa.Schema) -> None:
     """
     if config.ordering_field is None or config.merger is not None:
         raise InvalidInput(
-            "a non-blocking writer does not see what others change while it looks for rows: on a "
+            "a non-blocking writer does not see what others change while it reads rows: on a "
             "table whose rows have no ordering field, or a merger of their own, it deletes by key "
             "only; use OPTIMISTIC_CONCURRENCY_CONTROL for predicates",
             table=config.name,

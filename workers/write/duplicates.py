@@ -35,7 +35,7 @@ def without_known_keys(
     refuse_doubled(context, group)
     if current_slice is None:
         return group
-    known = read_slice(
+    stored = read_slice(
         storage,
         context.config.showing_unmatched,
         context.schema,
@@ -43,7 +43,7 @@ def without_known_keys(
         columns=[RECORD_KEY],
         rule=context.rule,
     )
-    keys = known.column(RECORD_KEY).combine_chunks()
+    keys = stored.column(RECORD_KEY).combine_chunks()
     is_known: Any = pc.is_in(group.rows.column(RECORD_KEY), value_set=keys)
     if is_failing and pc.any(is_known).as_py():
         _refuse("keys to insert are in the table already", group.rows.filter(is_known))

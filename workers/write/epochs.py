@@ -50,8 +50,8 @@ class Epoch:
     @property
     def extra(self) -> tuple[tuple[str, str], ...]:
         """The metadata of the commit for it."""
-        said = json.dumps({self.stream: str(self.number)})
-        return ((EPOCHS_KEY, said), (QUERY_KEY, self.query))
+        numbers = json.dumps({self.stream: str(self.number)})
+        return ((EPOCHS_KEY, numbers), (QUERY_KEY, self.query))
 
     def is_written(self, newest: Epoch | None) -> bool:
         """Check whether `newest`, the stream's newest epoch that the table holds, is this one.
@@ -74,7 +74,7 @@ class Epoch:
             raise InvalidInput(
                 "the table holds later epochs of this stream, so its checkpoint was put back to an"
                 " older state; put the newest one there, or give the stream another name and have"
-                " all its rows written anew",
+                " all its rows written again",
                 stream=self.stream,
                 epoch=self.number,
                 newest=newest.number,
@@ -119,7 +119,7 @@ def epoch_of(extra: Mapping[str, str], stream: str, instant: InstantTime) -> Epo
         return Epoch(stream, int(numbers[stream]), extra.get(QUERY_KEY, ""))
     except (ValueError, TypeError) as error:
         raise MalformedTable(
-            "a commit does not say which epoch of its stream it is", instant=instant, key=EPOCHS_KEY
+            "a commit does not contain the epoch of its stream", instant=instant, key=EPOCHS_KEY
         ) from error
 
 

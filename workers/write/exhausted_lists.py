@@ -63,7 +63,7 @@ def with_exhausted(
     try:
         before, after = undisturbed(table, lambda seen: _named_around(table, seen, outcome, groups))
     except (LakehouseError, OSError) as error:
-        _log.warning("lists were not looked at: instant=%s error=%s", outcome.instant, error)
+        _log.warning("lists were not checked: instant=%s error=%s", outcome.instant, error)
         warning = f"committed, but whether lists may miss elements since could not be seen: {error}"
         return replace(outcome, warnings=(*outcome.warnings, warning))
     exhausted = sorted(after - before)

@@ -29,20 +29,20 @@ def drop_strays(
     Every file that was written had its marker first. Where one of `statuses` has none, markers were
     lost, and the partitions are listed instead.
     """
-    kept = {status.stat.path: status.stat.partition_path for status in statuses}
+    referenced = {status.stat.path: status.stat.partition_path for status in statuses}
     markers = [
         marker
         for marker in read_markers(storage, instant)
         if instant_of(marker.data_file_name) == instant  # A wrong marker costs no data.
     ]
     named = {marker.data_path for marker in markers}
-    if not kept.keys() <= named:
+    if not referenced.keys() <= named:
         _log.warning("markers were lost, listing instead: instant=%s", instant)
-        touched = {*kept.values(), *(marker.partition for marker in markers)}
+        touched = {*referenced.values(), *(marker.partition for marker in markers)}
         for listed in files_by_partition(storage, sorted(touched)).values():
             for info in listed:
                 if instant_of(info.name) == instant:
                     named.add(info.path)
-    strays = sorted(named - kept.keys())
+    strays = sorted(named - referenced.keys())
     storage.delete_many(strays)
     return strays

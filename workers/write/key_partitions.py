@@ -153,7 +153,7 @@ class _Slot:
         doubled = counts.field("values").filter(is_doubled)
         if len(doubled):
             raise InvalidInput(
-                "the batch brings a key for several partitions, and a key stands in one; split the "
+                "the batch brings a key for several partitions, but a key has one; split the "
                 "batch, or bring it for one of them",
                 key=doubled[0].as_py(),
                 partitions=sorted(self._partitions_of(doubled[0])),
@@ -191,8 +191,10 @@ class _Slot:
     def _not_at_home(self) -> dict[str, Any]:
         """Return, by partition of the batch, those of its keys that have no row there."""
         home = {path: keys for path, keys in self._keys.items() if path in self._slices}
-        known = {path: keys.array.take(found.alive) for path, keys, found in self._looked_up(home)}
-        everywhere = pa.concat_arrays([_NO_KEYS, *known.values()])
+        at_home = {
+            path: keys.array.take(found.alive) for path, keys, found in self._looked_up(home)
+        }
+        everywhere = pa.concat_arrays([_NO_KEYS, *at_home.values()])
         return {
             path: keys.array.filter(pc.invert(pc.is_in(keys.array, value_set=everywhere)))
             for path, keys in self._keys.items()

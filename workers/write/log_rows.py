@@ -61,8 +61,8 @@ def _by_columns_said(rows: pa.Table) -> list[pa.Table] | None:
     parts = []
     for number in turns:
         pattern_of_part = patterns[number % len(patterns)]
-        said = [name for name, is_said in zip(names, pattern_of_part, strict=True) if is_said]
-        parts.append(rows.filter(pa.array(turn == number)).select([*META_COLUMNS, *said]))
+        part_names = [name for name, is_said in zip(names, pattern_of_part, strict=True) if is_said]
+        parts.append(rows.filter(pa.array(turn == number)).select([*META_COLUMNS, *part_names]))
     return parts
 
 

@@ -124,19 +124,19 @@ def _places(
 ) -> pa.Table:
     slice_ = candidate.slice
     in_logs, deleted = _in_logs(context, slice_, keys.sorted, storage)
-    known = in_logs
+    positions = in_logs
     if slice_.base_file is not None:
-        known = np.union1d(_in_base_file(context, slice_.base_file, keys, storage), in_logs)
-    alive = known
-    if len(known) and slice_.log_files and (context.config.is_global or len(deleted)):
-        alive = np.intersect1d(known, _merged_keys(context, slice_, keys.sorted, storage))
-    count = len(known)
+        positions = np.union1d(_in_base_file(context, slice_.base_file, keys, storage), in_logs)
+    alive = positions
+    if len(positions) and slice_.log_files and (context.config.is_global or len(deleted)):
+        alive = np.intersect1d(positions, _merged_keys(context, slice_, keys.sorted, storage))
+    count = len(positions)
     return pa.table(
         [
-            keys.sorted.array.take(known),
+            keys.sorted.array.take(positions),
             pa.repeat(pa.scalar(candidate.partition, pa.string()), count),
             pa.repeat(pa.scalar(candidate.slot, pa.int32()), count),
-            pa.array(np.isin(known, alive)),
+            pa.array(np.isin(positions, alive)),
         ],
         schema=PLACES,
     )

@@ -44,15 +44,15 @@ def delete_matching(table: Table, predicate: object, options: Mapping[str, str])
 
 
 def _attempt(table: Table, predicate: object, options: WriteOptions, number: int) -> CommitOutcome:
-    known = current_schema(table)
-    if known is None:
+    schema = current_schema(table)
+    if schema is None:
         raise InvalidInput("the table has no schema yet, so there is nothing to delete")
-    predicate_of(predicate, known.arrow)  # Refused before the first effect.
+    predicate_of(predicate, schema.arrow)  # Refused before the first effect.
     is_ordered = options.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
     if is_ordered:
-        check_ordered_deletes(table.config, known.arrow)
+        check_ordered_deletes(table.config, schema.arrow)
     request = WriteRequest("delete", is_ordered=is_ordered, reads_rows=True).of_attempt(number)
-    transaction = WriteClient(table, options).begin(known.arrow, request)
+    transaction = WriteClient(table, options).begin(schema.arrow, request)
     context = transaction.context
     try:
         condition = predicate_of(predicate, context.schema.arrow)

@@ -99,16 +99,16 @@ def _with_said_paths(
     keys = rows.filter(pc.or_(silent, is_elsewhere)).column(RECORD_KEY).unique()
     if len(keys) == 0:
         return rows
-    known = places.filter(pc.is_in(places.column(RECORD_KEY), value_set=keys))
+    known_places = places.filter(pc.is_in(places.column(RECORD_KEY), value_set=keys))
     incoming = rows.filter(pc.is_in(rows.column(RECORD_KEY), value_set=keys))
     versions = _marked(incoming)
-    if known.num_rows:
-        versions = _versions(_stored(context, known, storage, context.columns), incoming)
+    if known_places.num_rows:
+        versions = _versions(_stored(context, known_places, storage, context.columns), incoming)
     merged = merge(versions.drop_columns([PARTITION_PATH, SLOT]), context.rule)
     merged = merged.filter(pa.array(kinds(merged) == ROW))
     at = pc.index_in(rows.column(RECORD_KEY), value_set=_single(merged.column(RECORD_KEY)))
-    said = row_partition_paths(context.config, merged).take(_single(at))
-    return with_column(rows, PARTITION_PATH, pc.coalesce(said, rows.column(PARTITION_PATH)))
+    merged_paths = row_partition_paths(context.config, merged).take(_single(at))
+    return with_column(rows, PARTITION_PATH, pc.coalesce(merged_paths, rows.column(PARTITION_PATH)))
 
 
 class _Batch:
@@ -302,7 +302,7 @@ def _refuse_doubling(
     alive = places.filter(places.column(ALIVE))
     if alive.num_rows:
         raise InvalidInput(
-            "keys of the batch stand in partitions that are not overwritten, and the index is "
+            "keys of the batch are in partitions that are not overwritten, and the index is "
             "global; delete them there first, or upsert",
             index=context.config.index,
             keys=alive.num_rows,

@@ -44,13 +44,17 @@ def _with_silence(outcome: CommitOutcome, written: Sequence[WriteStatus]) -> Com
         for name, group_facts in facts.items()
         if group_facts.get("skipped")
     }
-    said = [name for name, group_facts in facts.items() if group_facts.get("rows")]
-    if not skipped or not isinstance(outcome, Committed) or said not in ([], list(skipped)):
+    groups_with_rows = [name for name, group_facts in facts.items() if group_facts.get("rows")]
+    if (
+        not skipped
+        or not isinstance(outcome, Committed)
+        or groups_with_rows not in ([], list(skipped))
+    ):
         return outcome
     rows = max(map(int, skipped.values()))
     warning = (
-        f"rows without an ordering value of their column group say nothing, and are not shown: "
+        f"rows without an ordering value of their column group are not shown: "
         f"groups={','.join(sorted(skipped))} rows={rows}"
     )
-    left = outcome.rows if said else 0
+    left = outcome.rows if groups_with_rows else 0
     return replace(outcome, rows=left, warnings=(*outcome.warnings, warning))

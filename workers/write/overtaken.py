@@ -122,9 +122,9 @@ class OvertakenRows:
         for instant, metadata in rivals:
             if instant not in self._met:
                 self._met[instant] = self._meets(instant, metadata)
-            for group, met in self._met[instant].items():
-                again.setdefault(group, set()).update(met.again)
-                lacking.setdefault(group, set()).update(met.lacking)
+            for group, overlap in self._met[instant].items():
+                again.setdefault(group, set()).update(overlap.again)
+                lacking.setdefault(group, set()).update(overlap.lacking)
         by_group: dict[GroupKey, _KeysByLog] = {}
         for group, keys in again.items():
             theirs = self._winning_there(group, lacking[group], rivals)
@@ -189,11 +189,13 @@ class OvertakenRows:
             if stat.is_log and (stat.partition_path, stat.file_id) == group
         ]
         written = [self._read(stat) for stat, _ in sources] + [self._mine(group)]
-        wanted = pa.array(sorted(keys), pa.string())
+        sorted_keys = pa.array(sorted(keys), pa.string())
         tables = []
         for number, source in enumerate(written):
             if source is not None:
-                rows = source.versions.filter(pc.is_in(source.versions.column(RECORD_KEY), wanted))
+                rows = source.versions.filter(
+                    pc.is_in(source.versions.column(RECORD_KEY), sorted_keys)
+                )
                 tables.append(rows.append_column(_SOURCE, pa.repeat(number, rows.num_rows)))
         versions = pa.concat_tables(tables, promote_options="default")
         winners = taken(greatest(versions, self._context.config.ordering_field))
@@ -203,8 +205,8 @@ class OvertakenRows:
         numbers: list[Any] = winning_rows.column(_SOURCE).to_pylist()
         for key, number in zip(winning_keys, numbers, strict=True):
             if number < len(sources):
-                stat, met = sources[number]
-                if key in met[group].lacking:
+                stat, overlaps = sources[number]
+                if key in overlaps[group].lacking:
                     keys_by_log.setdefault(stat.path, set()).add(key)
         return keys_by_log
 
@@ -219,8 +221,8 @@ class OvertakenRows:
         # Of many rivals nearly all carry the schema that ours began with: it is not parsed again.
         if not schema_text or schema_text == self._context.schema.avro_json or not self._is_whole:
             return frozenset()
-        known = TableSchema.from_avro_json(schema_text).field_names
-        return frozenset(known).difference(self._context.schema.field_names)
+        their_names = TableSchema.from_avro_json(schema_text).field_names
+        return frozenset(their_names).difference(self._context.schema.field_names)
 
     def _mine(self, group: GroupKey) -> _Written | None:
         if group not in self._own:
@@ -320,8 +322,8 @@ class OvertakenRows:
         slice_, reader = self._opened(context, group, path)
         versions = reader.versions(slice_)
         assert versions is not None, path
-        wanted = pa.array(sorted(keys), pa.string())
-        rows = versions.filter(pc.is_in(versions.column(RECORD_KEY), value_set=wanted))
+        sorted_keys = pa.array(sorted(keys), pa.string())
+        rows = versions.filter(pc.is_in(versions.column(RECORD_KEY), value_set=sorted_keys))
         if path != self._ours[group].path:
             rows = without_deletes(rows)
         names = [RECORD_KEY]

@@ -83,7 +83,9 @@ class PartialRows:
             except NotCompared:
                 differing.add(key)
                 continue
-            if any((shown and shown.cells) != (row and row.cells) for shown in shown_rows):
+            if any(
+                (their_row and their_row.cells) != (row and row.cells) for their_row in shown_rows
+            ):
                 differing.add(key)
         return differing
 
@@ -93,11 +95,11 @@ class PartialRows:
         """Return the rows that others show. If only one column is optional, no block of a row with
         a value for it can lack a column (`log_rows`), so hudi-rs may drop the row.
         """
-        shown = [folded_as_others(base, versions, null_is_zero=null_is_zero)]
+        their_rows = [folded_as_others(base, versions, null_is_zero=null_is_zero)]
         if len(own_columns(self._config, self._schema, self._names)) == 1:
-            kept = without_dropped(versions, self._names, null_is_zero=null_is_zero)
-            shown.append(folded_as_others(base, kept, null_is_zero=null_is_zero))
-        return shown
+            versions_left = without_dropped(versions, self._names, null_is_zero=null_is_zero)
+            their_rows.append(folded_as_others(base, versions_left, null_is_zero=null_is_zero))
+        return their_rows
 
     def _rows(self, slice_: FileSlice) -> dict[str, PartialVersion]:
         if slice_.base_file is None and not slice_.log_files:
@@ -139,8 +141,10 @@ def has_older(in_turn: Iterable[Mapping[str, Sequence[Version]]]) -> bool:
             for version in some:
                 if version.kind == DELETE_NOW:
                     continue
-                known = newest.get(key)
-                if known is not None and (version.order is None or version.order < known):
+                newest_order = newest.get(key)
+                if newest_order is not None and (
+                    version.order is None or version.order < newest_order
+                ):
                     return True
                 newest[key] = version.order
     return False

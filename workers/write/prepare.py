@@ -211,8 +211,8 @@ def _refuse_nested(context: WriteContext, paths: pa.Array[Any]) -> None:
     """Check that no partitions of the rows nest. Raises BadRows for the rows of one of them. Rows
     of other tasks are not checked here.
     """
-    brought: Any = paths.unique()
-    if (pair := context.partitions.find_nested(brought.to_pylist())) is not None:
+    batch_paths: Any = paths.unique()
+    if (pair := context.partitions.find_nested(batch_paths.to_pylist())) is not None:
         outer, inner = pair
         is_bad: Any = pc.equal(paths, pa.scalar(inner))
         if not pc.any(is_bad).as_py():

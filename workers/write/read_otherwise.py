@@ -125,8 +125,8 @@ class KeysReadOtherwise:
     @property
     def _null_is_zero(self) -> bool:
         field = self._context.config.ordering_field
-        known = self._context.schema
-        return field in known.field_names and takes_null_for_zero(known.arrow.field(field).type)
+        schema = self._context.schema
+        return field in schema.field_names and takes_null_for_zero(schema.arrow.field(field).type)
 
     def _looks_everywhere(self) -> bool:
         """Check whether any base file may hold rows without an ordering value that matter next to
@@ -151,13 +151,13 @@ class KeysReadOtherwise:
         self._schema = self._schema_then(timeline)
         counts: dict[GroupKey, int] = {}
         for group in sorted(self._ours):
-            known = [*self._at_start_of(group), *rivals]
+            commits = [*self._at_start_of(group), *rivals]
             was_counted = any(
-                commit is not None and group in commit.keys_read_otherwise for commit in known
+                commit is not None and group in commit.keys_read_otherwise for commit in commits
             )
             try:
                 is_late = self._has_late_rows(group, rivals)
-                if not (was_counted or is_late or self._is_suspect(group, known)):
+                if not (was_counted or is_late or self._is_suspect(group, commits)):
                     continue
                 keys = self._count(group, rivals, again)
             except (MalformedTable, NotFound, UnsupportedTable) as error:
@@ -178,8 +178,12 @@ class KeysReadOtherwise:
         self._commits.update(zip(missing, read, strict=True))
 
     def _later(self, timeline: Timeline) -> list[CompletedInstant]:
-        known = {instant.requested_at for instant in self._at_start.completed()}
-        return [write for write in timeline.completed_writes() if write.requested_at not in known]
+        times_at_start = {instant.requested_at for instant in self._at_start.completed()}
+        return [
+            write
+            for write in timeline.completed_writes()
+            if write.requested_at not in times_at_start
+        ]
 
     def _since(self, timeline: Timeline) -> list[_Commit]:
         """Commits that completed since the write began, in the order in which they did."""
@@ -217,14 +221,14 @@ class KeysReadOtherwise:
         counts = decoded_counts(metadata.extra_metadata)
         return _Commit(instant.requested_at, completed_at, stats, counts)
 
-    def _is_suspect(self, group: GroupKey, known: Sequence[_Commit | None]) -> bool:
+    def _is_suspect(self, group: GroupKey, commits: Sequence[_Commit | None]) -> bool:
         if self._met_everywhere:
             return True
         if any(status.stat.num_deletes or status.has_low_ordering for status in self._ours[group]):
             return True
         return any(
             commit is None or any(stat.num_deletes for stat in commit.stats.get(group, ()))
-            for commit in known
+            for commit in commits
         )
 
     def _has_late_rows(self, group: GroupKey, rivals: Sequence[_Commit]) -> bool:
@@ -373,8 +377,8 @@ class KeysReadOtherwise:
     def _read_base(self, path: str, keys: frozenset[str]) -> dict[str, Version]:
         field = str(self._context.config.ordering_field)
         rows = read_base_file(self._table.storage, path, [RECORD_KEY, field])
-        wanted = pa.array(sorted(keys), pa.string())
-        rows = rows.filter(pc.is_in(rows.column(RECORD_KEY), value_set=wanted))
+        sorted_keys = pa.array(sorted(keys), pa.string())
+        rows = rows.filter(pc.is_in(rows.column(RECORD_KEY), value_set=sorted_keys))
         return {key: versions[-1] for key, versions in _by_key(rows, field).items()}
 
 

@@ -39,7 +39,7 @@ def relocated(
     moving = _moving(context, groups, stored_rows)
     moved = {path: states.filter(_has(states, moving)) for path, states in stored_rows.items()}
     located = [RECORD_KEY, *context.config.partition_by]
-    kept = {
+    staying = {
         path: states.filter(pc.invert(_has(states, moving))).select(located)
         for path, states in stored_rows.items()
     }
@@ -52,7 +52,7 @@ def relocated(
         )
         for path, states in remembered.items()
     }
-    new_groups = rerouted(groups, kept)
+    new_groups = rerouted(groups, staying)
     arriving = [*moved.values(), *kept_deletes.values()]
     if any(rows.num_rows for rows in arriving):
         new_groups = [
@@ -70,8 +70,8 @@ def rerouted(groups: Sequence[RowGroup], stored_rows: States) -> list[RowGroup]:
     groups, (empty, *_) = list(groups), [group.rows.slice(0, 0) for group in groups]
     for path, stored in stored_rows.items():
         stored_keys = single(stored.column(RECORD_KEY))
-        taken = [group.rows.filter(_has(group.rows, stored_keys)) for group in groups]
-        coming = _located(pa.concat_tables(taken), stored)
+        rerouted_rows = [group.rows.filter(_has(group.rows, stored_keys)) for group in groups]
+        coming = _located(pa.concat_tables(rerouted_rows), stored)
         if coming.num_rows == 0:
             continue
         keys = single(coming.column(RECORD_KEY))

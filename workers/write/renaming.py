@@ -45,10 +45,10 @@ def rewrite_renamed(
     Raises InvalidInput before anything is written, LockTimeout; any later error, with everything
     rolled back.
     """
-    known = current_schema(table)
-    assert known is not None
+    schema = current_schema(table)
+    assert schema is not None
     request = WriteRequest("insert_overwrite_table", reads_rows=True)
-    attempt = WriteClient(table, options).begin(known.arrow, request)
+    attempt = WriteClient(table, options).begin(schema.arrow, request)
     try:
         old = attempt.context.schema
         # No file that a reader sees holds dropped columns now.
@@ -71,6 +71,6 @@ def _rewritten(
     for number, ((partition, slot), slice_) in enumerate(context.slices.items()):
         rows = read_slice(table.storage, table.config, old, slice_).drop_columns(list(META_COLUMNS))
         rows = rows.rename_columns([names.get(name, name) for name in rows.column_names])
-        kept = [name for name in context.schema.field_names if name in rows.column_names]
-        group = rows_at(prepare(context, rows.select(kept)), partition, slot)
+        shared_names = [name for name in context.schema.field_names if name in rows.column_names]
+        group = rows_at(prepare(context, rows.select(shared_names)), partition, slot)
         yield from write_row_groups(context, [group], TaskIds(partition=number), table.storage)

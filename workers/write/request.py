@@ -101,17 +101,17 @@ def partition_paths(table: Table, given: Iterable[str | Mapping[str, Any]]) -> t
     return tuple(dict.fromkeys(_partition_path(table, partition) for partition in given))
 
 
-def _partition_path(table: Table, given: str | Mapping[str, Any]) -> str:
+def _partition_path(table: Table, partition: str | Mapping[str, Any]) -> str:
     config = table.config
-    if isinstance(given, str):
-        return given
-    if set(given) != set(config.partition_by):
+    if isinstance(partition, str):
+        return partition
+    if set(partition) != set(config.partition_by):
         raise InvalidInput(
             "a partition is its path, or a value for each of its columns",
-            given=sorted(given),
+            given=sorted(partition),
             columns=config.partition_by,
         )
-    values = [_path_value(config, field, given[field]) for field in config.partition_by]
+    values = [_path_value(config, field, partition[field]) for field in config.partition_by]
     check_distinct(config, values)
     path = partition_path(
         config.partition_by, values, hive_style=config.hive_style, url_encode=config.url_encode
@@ -121,7 +121,7 @@ def _partition_path(table: Table, given: str | Mapping[str, Any]) -> str:
         slices = [
             slice_ for slice_ in FileSystemView.load(table).slices if slice_.partition == path
         ]
-        named = frozenset({named_values(config, given)})
+        named = frozenset({named_values(config, partition)})
         check_replaced_alike(config, schema, table.storage, slices, named)
     return path
 
@@ -190,12 +190,12 @@ def _check_stream_known(table: Table, stream: str) -> None:
     """Streams of column groups are named as their groups; elsewhere any name will do."""
     if table.config.groups is None:
         return
-    known = [group.name for group in table.config.groups.groups(())]
-    if stream not in known:
+    streams = [group.name for group in table.config.groups.groups(())]
+    if stream not in streams:
         raise InvalidInput(
             "the table has no such stream: name one of its column groups, or leave `stream` out",
             stream=stream,
-            known=known,
+            known=streams,
         )
 
 

@@ -173,10 +173,10 @@ def brought(context: WriteContext, rows: pa.Table) -> FactsByGroup:
     if context.rule.groups is None:
         return {}
     groups, columns = context.rule.groups.groups(context.columns), set(context.columns)
-    is_set, gone = bits(rows, SET), bits(rows, GONE)
+    is_set, is_deleted = bits(rows, SET), bits(rows, GONE)
     return known_facts(
         {
-            group.name: _brought(group, rows, has_bit(is_set, number), has_bit(gone, number))
+            group.name: _brought(group, rows, has_bit(is_set, number), has_bit(is_deleted, number))
             for number, group in enumerate(groups)
             if not columns.isdisjoint(group.all_columns)
         }

@@ -73,17 +73,17 @@ def sift(
             if not is_numbered:
                 error.values.pop("first_rows", None)
             raise
-    taken = partial(make, context)
-    taken(batch.slice(0, 0))
+    prepare_rows = partial(make, context)
+    prepare_rows(batch.slice(0, 0))
     bad: dict[int, str] = {}
     positions, good = np.arange(batch.num_rows), batch
     prepared: pa.Table | None = None
     while prepared is None:
         try:
-            prepared = taken(good)
+            prepared = prepare_rows(good)
             continue
         except InvalidInput as error:
-            reasons = _reasons(error, good, taken)
+            reasons = _reasons(error, good, prepare_rows)
         bad |= {int(positions[at]): why for at, why in reasons.items()}
         check_bad_rows(len(bad))
         positions = np.delete(positions, list(reasons))
@@ -93,7 +93,7 @@ def sift(
 
 
 def _reasons(
-    error: InvalidInput, batch: pa.Table, taken: Callable[[pa.Table], pa.Table]
+    error: InvalidInput, batch: pa.Table, prepare_rows: Callable[[pa.Table], pa.Table]
 ) -> dict[int, str]:
     """Return why rows of the batch that `error` rejected are rejected; some of them at least."""
     if isinstance(error, BadRows):
@@ -101,16 +101,16 @@ def _reasons(
     # Rejected for a value whose row is unknown.
     bad_positions = failing_rows(
         batch.num_rows,
-        lambda start, rows: _refusal(batch.slice(start, rows), taken) is not None,
+        lambda start, rows: _refusal(batch.slice(start, rows), prepare_rows) is not None,
         most=BAD_ROWS_MAX + 1,
     )
     assert bad_positions, "rows that are refused together only"
-    return {at: str(_refusal(batch.slice(at, 1), taken)) for at in bad_positions}
+    return {at: str(_refusal(batch.slice(at, 1), prepare_rows)) for at in bad_positions}
 
 
-def _refusal(batch: pa.Table, taken: Callable[[pa.Table], pa.Table]) -> InvalidInput | None:
+def _refusal(batch: pa.Table, prepare_rows: Callable[[pa.Table], pa.Table]) -> InvalidInput | None:
     try:
-        taken(batch)
+        prepare_rows(batch)
     except InvalidInput as error:
         return error
     return None

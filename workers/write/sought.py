@@ -27,12 +27,12 @@ def sought_by(
     if not _is_sifting(context):
         return None
 
-    def sought() -> Iterable[SoughtKeys]:
+    def collect() -> Iterable[SoughtKeys]:
         yield from _of_rows(context, prepared)
         for file in staged:
             yield from _of_file(context, file, storage)
 
-    return sought
+    return collect
 
 
 def _is_sifting(context: WriteContext) -> bool:

@@ -66,9 +66,9 @@ class StagedFile:
     partitions: tuple[str, ...] = ()
     """Of rows that are staged by shares."""
     revived: tuple[tuple[str, int, int], ...] = ()
-    """Of rows that were tagged: partition, slot and count of `Tagged.revived`."""
+    """Of rows that were tagged: partition, slot and count of `TaggedRows.revived`."""
     left: tuple[tuple[str, int, int], ...] = ()
-    """The same of `Tagged.left`."""
+    """The same of `TaggedRows.left`."""
 
     def to_json(self) -> str:
         """Text for `from_json` in another process."""
@@ -178,18 +178,18 @@ def cut(group: StagedGroup, rows: Sequence[int]) -> list[StagedGroup]:
     assert sum(rows) == group.rows, (rows, group.rows)
     row_bytes = group.bytes / max(1, group.rows)
     left, parts = list(group.pieces), []
-    for wanted in rows:
-        taken: list[Piece] = []
-        missing = wanted
+    for row_count in rows:
+        part_pieces: list[Piece] = []
+        missing = row_count
         while missing:
             piece = left.pop(0)
             here = min(missing, piece.rows)
-            taken.append(piece._replace(rows=here))
+            part_pieces.append(piece._replace(rows=here))
             if here < piece.rows:
                 left.insert(0, piece._replace(start=piece.start + here, rows=piece.rows - here))
             missing -= here
-        size = int(row_bytes * wanted)
-        parts.append(StagedGroup(group.partition, group.slot, tuple(taken), size))
+        size = int(row_bytes * row_count)
+        parts.append(StagedGroup(group.partition, group.slot, tuple(part_pieces), size))
     return parts
 
 
@@ -202,23 +202,23 @@ def read_staged(
     with ExitStack() as stack:
         files: dict[str, IO[bytes]] = {}
 
-        def rows_of(pieces: Iterable[Piece], wanted: Collection[str] | None = None) -> pa.Table:
+        def read_pieces(pieces: Iterable[Piece], names: Collection[str] | None = None) -> pa.Table:
             batches = []
             for piece in pieces:
                 if piece.path not in files:
                     files[piece.path] = stack.enter_context(storage.open_data(piece.path))
-                batch = _batch(files[piece.path], piece, wanted)
+                batch = _batch(files[piece.path], piece, names)
                 batches.append(batch.slice(piece.start, piece.rows))
             return pa.Table.from_batches(batches).combine_chunks()
 
         first_row = 0
         for group in groups:
-            arriving = rows_of(group.arriving) if group.arriving else None
-            leaving = rows_of(group.leaving) if group.leaving else None
+            arriving = read_pieces(group.arriving) if group.arriving else None
+            leaving = read_pieces(group.leaving) if group.leaving else None
             if leaving is not None and not group.pieces:
                 rows = leaving.slice(0, 0)
             else:
-                rows = rows_of(group.pieces, columns)
+                rows = read_pieces(group.pieces, columns)
             row_group = RowGroup(
                 group.partition, group.slot, rows, first_row, arriving=arriving, leaving=leaving
             )

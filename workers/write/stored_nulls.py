@@ -95,13 +95,13 @@ def _base_keys(storage: Storage, path: str, column: str) -> Iterator[str]:
             is_there = column in parquet_schema(stream).names
         except UNREADABLE as error:
             raise MalformedTable("base file is not readable", path=path) from error
-    wanted = [column] if is_there else []
+    names = [column] if is_there else []
     # Keys are larger than most columns, and mostly nothing is missing.
     if is_there and not any(
-        batch.column(column).null_count for batch in iterate_base_file(storage, path, wanted)
+        batch.column(column).null_count for batch in iterate_base_file(storage, path, names)
     ):
         return
-    for part in iterate_base_file(storage, path, [RECORD_KEY, *wanted]):
+    for part in iterate_base_file(storage, path, [RECORD_KEY, *names]):
         yield from _keys_without(part, column)
 
 

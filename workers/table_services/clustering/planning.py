@@ -88,8 +88,8 @@ def _clusterings(table: Table, timeline: Timeline) -> dict[InstantTime, CommitMe
 
 
 def _is_so_ordered(metadata: CommitMetadata, settings: ClusteringSettings) -> bool:
-    wanted = strategy_of(settings.order)
-    return all(metadata.extra_metadata.get(key) == value for key, value in wanted.items())
+    strategy = strategy_of(settings.order)
+    return all(metadata.extra_metadata.get(key) == value for key, value in strategy.items())
 
 
 def _commits_since(timeline: Timeline, since: InstantTime | None) -> int:

@@ -57,11 +57,11 @@ def _within(candidates: list[Candidate], io_bytes_max: int) -> list[Candidate]:
     """Return as many as the bound pays for, and one more that reaches it: the bound never makes a
     plan empty.
     """
-    taken: list[Candidate] = []
+    chosen_candidates: list[Candidate] = []
     spent = 0
     for candidate in candidates:
         if spent >= io_bytes_max:
             break
-        taken.append(candidate)
+        chosen_candidates.append(candidate)
         spent += candidate.io_bytes
-    return taken
+    return chosen_candidates

@@ -73,7 +73,7 @@ def _shown(table: Table, proposal: Proposal) -> ServicePlan:
 
 def _why_nothing(backlog: Backlog) -> str:
     if backlog.file_groups == 0:
-        return "there are no logs to merge"
+        return "no logs to merge"
     if backlog.pending_groups == backlog.file_groups:
         return "every file group with logs is in a pending plan"
     return f"nothing is due: {backlog.delta_commits} delta commits since the last compaction"

@@ -74,25 +74,25 @@ class DeletePartition:
 
 
 def _plan(table: Table, paths: tuple[str, ...], slices: Iterable[FileSlice]) -> ServicePlan:
-    gone = sorted(
+    replaced = sorted(
         (slice_ for slice_ in slices if slice_.partition in paths),
         key=lambda file_slice: (file_slice.partition, file_slice.file_id),
     )
     items = tuple(
         PlanItem(path, "delete", size_of(table.storage, path))
-        for slice_ in gone
+        for slice_ in replaced
         for path in slice_.files
     )
     return ServicePlan(
         service=_NAME,
-        summary=f"empty {_count(paths, 'partition')}: {_count(gone, 'file group')}, "
+        summary=f"empty {_count(paths, 'partition')}: {_count(replaced, 'file group')}, "
         f"{_count(items, 'file')}",
         items=items,
         blockers=() if table.write_refusal is None else (table.write_refusal,),
         warnings=("readers of older snapshots keep the files until they are cleaned",),
         figures={
             "partitions": len(paths),
-            "file_groups": len(gone),
+            "file_groups": len(replaced),
             "files": len(items),
             "bytes": sum(item.bytes for item in items),
         },
@@ -107,8 +107,8 @@ def _paths(parameters: Mapping[str, str]) -> tuple[str, ...]:
     if unknown := sorted(set(parameters) - {PARTITIONS_KEY}):
         raise InvalidInput("unknown parameter", keys=unknown, known=[PARTITIONS_KEY])
     text = parameters.get(PARTITIONS_KEY, "").strip()
-    given = _from_json(text) if text.startswith("[") else text.split(",")
-    paths = tuple(sorted({path.strip().strip("/") for path in given} - {""}))
+    listed_paths = _from_json(text) if text.startswith("[") else text.split(",")
+    paths = tuple(sorted({path.strip().strip("/") for path in listed_paths} - {""}))
     if not paths:
         raise InvalidInput("delete_partition needs the partitions to delete", key=PARTITIONS_KEY)
     return paths
@@ -118,7 +118,7 @@ def _from_json(text: str) -> list[str]:
     try:
         paths = json.loads(text)
     except ValueError as error:
-        raise InvalidInput("partitions are no JSON list", text=text[:80]) from error
+        raise InvalidInput("partitions must be a JSON list", text=text[:80]) from error
     if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
         raise InvalidInput("partitions are a list of texts", text=text[:80])
     return paths

@@ -53,7 +53,7 @@ class Delete:
     name = _NAME
 
     def plan(self, table: Table, parameters: Mapping[str, str]) -> ServicePlan:
-        """Parameters: see `selection_of`."""
+        """Parameters: see `parse_selection`."""
         schema = _schema(table)
         selection = selection_of(table.config, schema, parameters)
         view = FileSystemView.load(table)
@@ -128,8 +128,8 @@ def _attempt(
         ]
         if selection.listed is not None:
             places = {_key(slice_): rows for slice_, rows in matching_rows}
-            sought = sought_by_list(context, selection.listed, places)
-            transaction.declare_reads(ReadSet(sought=sought))
+            read_keys = sought_by_list(context, selection.listed, places)
+            transaction.declare_reads(ReadSet(sought=read_keys))
         statuses = write_row_groups(context, groups, TaskIds(), table.storage)
     except EarlyConflict:
         return plan, transaction.lose_early()
@@ -152,15 +152,15 @@ def _matching(
     columns: tuple[str, ...] = (),
 ) -> Iterator[tuple[FileSlice, pa.Table]]:
     """`columns` (key and partition when empty) of the rows to delete, per slice that has any."""
-    kept = columns or _key_columns(table)
-    wanted = None if selection.columns is None else {*kept, *selection.columns}
+    result_columns = columns or _key_columns(table)
+    read_columns = None if selection.columns is None else {*result_columns, *selection.columns}
     ordered = sorted(slices, key=lambda file_slice: (file_slice.partition, file_slice.file_id))
     for done, slice_ in enumerate(ordered, start=1):
         rows = read_slice(
-            table.storage, table.config.showing_unmatched, schema, slice_, columns=wanted
+            table.storage, table.config.showing_unmatched, schema, slice_, columns=read_columns
         )
         rows = rows.drop_columns([name for name in META_COLUMNS if name in rows.column_names])
-        matching = selection.of(rows).select(list(kept))
+        matching = selection.of(rows).select(list(result_columns))
         if matching.num_rows:
             yield slice_, matching
         if on_progress is not None:

@@ -20,7 +20,7 @@ _KNOWN = frozenset({PREDICATE_KEY, KEYS_KEY, *FILE_KEYS})
 
 
 class Selection(Protocol):
-    """The rows that a delete takes: made by `selection_of`."""
+    """The rows that a delete takes: made by `parse_selection`."""
 
     @property
     def columns(self) -> frozenset[str] | None:
@@ -81,8 +81,10 @@ def selection_of(
     """
     if unknown := sorted(set(parameters) - _KNOWN):
         raise InvalidInput("unknown parameter", keys=unknown, known=sorted(_KNOWN))
-    given = [key for key in (PREDICATE_KEY, KEYS_KEY, PATH_KEY) if parameters.get(key, "").strip()]
-    match given:
+    present_keys = [
+        key for key in (PREDICATE_KEY, KEYS_KEY, PATH_KEY) if parameters.get(key, "").strip()
+    ]
+    match present_keys:
         case [key] if key == PREDICATE_KEY:
             return _ByPredicate(predicate_of(parameters[key], schema.arrow))
         case [key] if key == KEYS_KEY:
@@ -95,7 +97,8 @@ def selection_of(
             return _by_keys(config, schema, rows)
         case _:
             raise InvalidInput(
-                "a delete needs a predicate, or keys, or a file of keys; one of them", given=given
+                "a delete needs a predicate, or keys, or a file of keys; one of them",
+                given=present_keys,
             )
 
 
@@ -104,9 +107,9 @@ def _by_keys(config: TableConfig, schema: TableSchema, rows: pa.Table) -> Select
     if missing := [name for name in config.record_key if name not in rows.column_names]:
         raise InvalidInput("a key has a value for each key column", missing=missing)
     located = dict.fromkeys((*config.record_key, *config.partition_by))
-    wanted = [name for name in located if name in rows.column_names]
-    typed = pa.schema([schema.arrow.field(name).with_nullable(True) for name in wanted])
+    key_columns = [name for name in located if name in rows.column_names]
+    typed = pa.schema([schema.arrow.field(name).with_nullable(True) for name in key_columns])
     try:
-        return _ByKeys(rows.select(wanted).cast(typed))
+        return _ByKeys(rows.select(key_columns).cast(typed))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidInput("keys are not of the table's types", why=error) from error

@@ -41,12 +41,12 @@ def sought_by_list(
         for key in held:
             places.setdefault(key, set()).add(group)
 
-    def sought() -> Iterable[SoughtKeys]:
+    def collect() -> Iterable[SoughtKeys]:
         for bucket, partition, some in _apart(context, keys):
             for besides, named in _by_places(some, places):
                 yield SoughtKeys(partition, bucket, SortedKeys.of(named), besides)
 
-    return sought
+    return collect
 
 
 def _whole(context: WriteContext, listed: pa.Table) -> pa.Table:

@@ -62,8 +62,10 @@ class CarriedTimeline:
     @property
     def completed_at(self) -> dict[InstantTime, InstantTime]:
         """The completion times of writes, by their request times; archived ones as well."""
-        known = (*self.archived, *self.completed)
-        return {instant.requested_at: instant.completed_at for instant in known if _counts(instant)}
+        instants = (*self.archived, *self.completed)
+        return {
+            instant.requested_at: instant.completed_at for instant in instants if _counts(instant)
+        }
 
 
 def _counts(instant: Instant) -> bool:
@@ -171,11 +173,11 @@ def strangers(table: Table) -> list[InstantTime]:
         for instant in there
         if instant is not None
     }
-    known = (*table.timeline().instants, *table.archived_times())
+    old_instants = (*table.timeline().instants, *table.archived_times())
     return sorted(
         requested_at
         for requested_at, _ in laid
-        - {(instant.requested_at, instant.action.completes_as) for instant in known}
+        - {(instant.requested_at, instant.action.completes_as) for instant in old_instants}
     )
 
 

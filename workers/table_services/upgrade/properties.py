@@ -35,8 +35,8 @@ class PropertyChanges:
 
     def applied(self, properties: Mapping[str, str]) -> dict[str, str]:
         """Return all properties of the table after the change."""
-        kept = {key: value for key, value in properties.items() if key not in self.remove}
-        return {**kept, **self.write}
+        unchanged = {key: value for key, value in properties.items() if key not in self.remove}
+        return {**unchanged, **self.write}
 
 
 def property_changes(
@@ -64,8 +64,8 @@ def property_changes(
         new_properties[LEGACY_PAYLOAD_KEY] = payload
     if partition_fields:
         new_properties[PARTITION_KEY] = partition_fields
-    gone = (*STRATEGY_KEYS, TABLE_PAYLOAD_KEY, _PRECOMBINE_KEY)
+    obsolete = (*STRATEGY_KEYS, TABLE_PAYLOAD_KEY, _PRECOMBINE_KEY)
     return PropertyChanges(
         {key: value for key, value in new_properties.items() if properties.get(key) != value},
-        tuple(key for key in gone if key in properties),
+        tuple(key for key in obsolete if key in properties),
     )

@@ -166,7 +166,7 @@ def _blockers(table: Table, properties: Mapping[str, str], fields: str) -> list[
     typed_fields = fields or properties.get(PARTITION_KEY, "")
     if table.config.key_generator.startswith("CUSTOM") and not _are_typed(typed_fields):
         blockers.append(
-            f"the properties do not tell the types of the partition fields; give {_FIELDS_KEY}, "
+            f"the properties do not contain the types of the partition fields; give {_FIELDS_KEY}, "
             "such as place:SIMPLE,ts:TIMESTAMP"
         )
     names = tuple(field.partition(":")[0] for field in listed(fields))
@@ -195,8 +195,8 @@ def _timeline_items(carried: CarriedTimeline | None) -> list[PlanItem]:
         PlanItem(file.path, "lay", file.old.size, f"from {file.old.path}", file.old.path)
         for file in carried.files
     ]
-    gone = [PlanItem(file.old.path, "delete", file.old.size) for file in carried.files]
-    return moved + (archived if carried.archived else []) + gone
+    deleted = [PlanItem(file.old.path, "delete", file.old.size) for file in carried.files]
+    return moved + (archived if carried.archived else []) + deleted
 
 
 def _tidying(files: list[FileInfo]) -> ServicePlan:
