@@ -1,4 +1,5 @@
-"""The exactly-once Kafka sink: coordinator and participants; files and commits are as everywhere.
+"""The exactly-once Kafka sink: coordinator and participants.
 
-The state machines are pure; whatever touches Kafka stands in `workers.sink.kafka`.
+Its files and commits are those of any write. The state machines are pure. All code that connects
+to Kafka is in `workers.sink.kafka`.
 """

@@ -1,7 +1,7 @@
-"""Append mode: each record is a row under the key of where it came from.
+"""Append mode: each record is a row whose key is the record's coordinates.
 
-Topic and partition are the same for all rows of a participant, so the bucket is known once, keys
-differ in their end only, and no two are equal.
+All rows of a participant have the same topic and partition. So they share one bucket, their keys
+differ only in the offset, and no two keys are equal.
 """
 
 from __future__ import annotations
@@ -30,28 +30,29 @@ from workers.write.prepare import Located, prepare
 
 
 class AppendedRows:
-    """A tombstone is a row without a value, as every record is a row."""
+    """Preparer in append mode: every record is a row, a tombstone a row without a value."""
 
     def __init__(self, context: WriteContext, source: Source) -> None:
         self._context, self._source = context, source
         self._prefix = append_key_prefix(source, context.config.record_key)
         self._bucket = append_bucket(source.topic, source.partition, context.config.buckets)
 
-    def prepared(self, held: PendingRows) -> PreparedRows:
-        """The rows by file group, no key twice, tombstones among them in the order of offsets.
+    def prepared(self, pending: PendingRows) -> PreparedRows:
+        """Return the rows by file group in the order of offsets, tombstones included. No key occurs
+        twice.
 
-        Raises BadRows, InvalidInput where there are no dead letters.
+        Raises BadRows, InvalidInput without dead letters.
         """
-        arrived = _with_tombstones(held)
+        arrived = _with_tombstones(pending)
         rows = with_coordinates(self._context, arrived, self._source)
         sifted = sift_rows(
             self._context, replace(arrived, rows=rows), partial(prepare, located=self._located)
         )
-        groups = (replace(one, keys_differ=True) for one in row_groups(sifted.prepared))
+        groups = (replace(group, keys_differ=True) for group in row_groups(sifted.prepared))
         return PreparedRows(groups, sifted.bad)
 
     def tombstones(self) -> TombstoneCounts:
-        """Here they are rows."""
+        """Return no counts, because tombstones are rows in this mode."""
         return NO_TOMBSTONES
 
     def _located(self, rows: pa.Table) -> Located:
@@ -60,15 +61,19 @@ class AppendedRows:
         return keys, np.full(rows.num_rows, self._bucket, np.int32)
 
 
-def _with_tombstones(held: PendingRows) -> Arrived:
-    arrived, tombstones = held.arrived, held.tombstones
+def _with_tombstones(pending: PendingRows) -> Arrived:
+    arrived, tombstones = pending.arrived, pending.tombstones
     if not tombstones:
         return arrived
     empty = pa.table(
         {field.name: pa.nulls(len(tombstones), field.type) for field in arrived.rows.schema}
     )
-    moments = [-1 if one.timestamp_ms is None else one.timestamp_ms for one in tombstones]
-    offsets = np.concatenate([arrived.offsets, np.array([one.offset for one in tombstones])])
+    moments = [
+        -1 if tombstone.timestamp_ms is None else tombstone.timestamp_ms for tombstone in tombstones
+    ]
+    offsets = np.concatenate(
+        [arrived.offsets, np.array([tombstone.offset for tombstone in tombstones])]
+    )
     joined = Arrived(
         pa.concat_tables([arrived.rows, empty.cast(arrived.rows.schema)]),
         offsets,

@@ -1,4 +1,4 @@
-"""What a participant reads of its partition: raw records, then rows."""
+"""Batches of a participant's partition: raw records, then decoded rows."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ import pyarrow as pa
 
 Offsets = npt.NDArray[np.int64]
 MOMENTS_END_MS = 253_402_300_800_000
-"""Kafka keeps any number as a record's time; from here on it is no time that a table can hold."""
+"""First time that a table cannot store. Kafka stores any number as a record's time."""
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class RecordParts(Protocol):
-    """What of a record is looked at only where it is bad."""
+    """Parts of a record that are read only for a dead letter."""
 
     def key(self) -> bytes | None:
-        """None for a record without one."""
+        """Return the key, or None for a record without a key."""
         ...
 
     def headers(self) -> Any:
-        """Pairs of a name and bytes; None for none."""
+        """Return pairs of name and bytes, or None for a record without headers."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawBatch:
-    """Records of one partition in the order of their offsets, as the consumer gave them."""
+    """Records of one partition in the order of their offsets, as the consumer returned them."""
 
     values: Sequence[bytes | None]
     """None is a tombstone."""
     keys: Sequence[bytes | None]
-    """Empty where the sink does not look at keys."""
+    """Empty if the sink does not read keys."""
     offsets: Offsets
     timestamps_ms: Offsets
     next_offset: int
-    """Where the consumer goes on: past the last record, and past what the broker left out."""
+    """Where the consumer continues: past the last record and past offsets without a record."""
     seeks: int
-    """How often the consumer had been sent to an offset when it read these."""
+    """Number of seeks of the consumer before it read these records."""
     records: Sequence[RecordParts] = ()
-    """The records themselves; what is no letter needs no more of them than stands above."""
+    """The records themselves. Only dead letters need more of them than the fields above."""
 
     def __len__(self) -> int:
         return len(self.values)
@@ -50,7 +50,7 @@ class RawBatch:
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:
-    """A record that the table cannot take, as a dead letter will hold it, and why it cannot."""
+    """A record that the table rejects, with the content of its dead letter and the cause."""
 
     offset: int
     key: bytes | None
@@ -59,7 +59,7 @@ class BadRecord:
     timestamp_ms: int | None = None
     headers: Headers = ()
     is_decoded: bool = False
-    """Then the value is the JSON of the row that was decoded, not what the record had."""
+    """Whether the value is the JSON of the decoded row instead of the record's value."""
 
 
 class Tombstone(NamedTuple):
@@ -73,19 +73,19 @@ class Tombstone(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DecodedBatch:
-    """What a decoder made of a `RawBatch`. `rows`, `offsets` and `timestamps_ms` go together, in
-    the order of offsets; bad records and tombstones stand apart, each with its own offset.
+    """Result of decoding a `RawBatch`. `rows`, `offsets` and `timestamps_ms` have the same length
+    and the order of offsets. Bad records and tombstones are separate, each with its own offset.
     """
 
     rows: pa.Table
-    """Payload columns only, under the types of the schema that was asked for."""
+    """Payload columns only, with the types of the requested schema."""
     offsets: Offsets
-    """Of each row."""
+    """Offset of each row."""
     timestamps_ms: Offsets
     bad: tuple[BadRecord, ...] = ()
     tombstones: Sequence[Tombstone] = ()
-    """They are not among the rows."""
+    """Not included in the rows."""
     new_fields: pa.Schema = field(default_factory=lambda: pa.schema([]))
-    """Fields that records bring and the schema has not; found only where they are asked for."""
+    """Fields of records that the schema lacks. Empty unless the decoder infers fields."""
     left_out: int = 0
-    """Records that brought fields which are in no column."""
+    """Number of records with fields that are in no column."""

@@ -1,7 +1,7 @@
-"""From where a transaction reads: the standing offsets held against what the topic still has.
+"""Start offsets of a transaction: the committed offsets, compared with the offsets of the topic.
 
-Pure. Nothing is ever taken for 0: where nobody says from where to read, or the topic is not the one
-that the offsets are of, it is an error for a person.
+Pure. A missing offset is never replaced by 0. If no option gives the start, or the offsets belong
+to another topic, an error asks the user to decide.
 """
 
 from __future__ import annotations
@@ -23,63 +23,71 @@ RESET = (
 
 
 class TopicRange(Protocol):
-    """What the broker says of the topic."""
+    """Identity and offsets of a topic, as the broker reports them."""
 
     @property
     def topic_id(self) -> str:
-        """The broker's id: a topic that was deleted and made again has another."""
+        """The broker's id: a topic that was deleted and created again has another."""
         ...
 
     @property
     def cluster_id(self) -> str:
-        """Empty where the brokers say none."""
+        """Empty if the brokers do not report one."""
         ...
 
     @property
     def watermarks(self) -> Mapping[int, tuple[int, int]]:
-        """Partition to the first offset that is left, and where its records end."""
+        """Partition to its first remaining offset and its end offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """Where a transaction reads from; `starts` has every partition of the topic."""
+    """First offsets of a transaction; `starts` has every partition of the topic."""
 
     bases: OffsetMap
-    """The standing offsets; partitions that have none are not in it."""
+    """The committed offsets, without partitions that have none."""
     starts: OffsetMap
     lost: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    """Partition to the offsets, the last one exclusive, that the topic lost before the sink read
-    them: since the standing offset, or since the topic was made where all of it is to be read.
+    """Partition to the range of offsets (end exclusive) that the topic lost before the sink read
+    them. The range begins at the committed offset, or at 0 if the whole topic is to be read.
     """
 
     def without_bases(self) -> Beginning:
-        """Return what holds of partitions without a standing offset. A restore may take a standing
-        offset away; then the partition does not go on where that offset was.
+        """Return the starts of partitions without a committed offset. A restore may remove a
+        committed offset. Then the partition does not continue at that offset.
         """
-        starts = {one: at for one, at in self.starts.items() if one not in self.bases}
-        return Beginning({}, starts, {one: self.lost[one] for one in starts if one in self.lost})
+        starts = {
+            partition: at for partition, at in self.starts.items() if partition not in self.bases
+        }
+        return Beginning(
+            {},
+            starts,
+            {partition: self.lost[partition] for partition in starts if partition in self.lost},
+        )
 
     def reads_something(self, topic: TopicRange) -> bool:
-        """Whether any partition has records at or above its start."""
-        return any(topic.watermarks[one][1] > start for one, start in self.starts.items())
+        """Check whether any partition has records at or above its start."""
+        return any(
+            topic.watermarks[partition][1] > start for partition, start in self.starts.items()
+        )
 
 
 def chosen_offsets(config: SinkConfig, topic: TopicRange) -> OffsetMap:
-    """Return where `latest`, or offsets that were given, begin in each partition of the topic.
+    """Return the first offset of each partition for `latest` or configured offsets.
 
-    Raises OffsetsMissing for a partition that no offset was given of.
+    Raises OffsetsMissing for a partition without a configured offset.
     """
-    given = config.start_offsets
-    if isinstance(given, str):
-        return {one: high for one, (_, high) in topic.watermarks.items()}
+    offsets = config.start_offsets
+    if isinstance(offsets, str):
+        return {partition: high for partition, (_, high) in topic.watermarks.items()}
     for partition in topic.watermarks:
-        if partition not in given:
+        if partition not in offsets:
             raise OffsetsMissing(
                 "hoodie.kafka.start.offsets names no offset of a partition",
                 partition=partition,
-                given=dict(given),
+                given=dict(offsets),
             )
-    return {one: given[one] for one in topic.watermarks}
+    return {partition: offsets[partition] for partition in topic.watermarks}
 
 
 def beginning(
@@ -90,8 +98,12 @@ def beginning(
     agreed: Beginning | None,
     has_rows: bool,
 ) -> Beginning:
-    """`agreed`: the beginning of an earlier transaction, or what the first look chose, so that both
-    hold until the first commit; None while nothing is. `has_rows`: of the table.
+    """Choose the start offsets of a transaction.
+
+    Args:
+        agreed: start offsets of an earlier transaction, or the initial offsets, which are valid
+            until the first commit. None if there are none.
+        has_rows: whether the table has rows.
 
     Raises OffsetsMissing, TopicReplaced, OffsetExpired, InvalidInput.
     """
@@ -104,27 +116,31 @@ def beginning(
     starts: dict[int, int] = {}
     lost: dict[int, tuple[int, int]] = {}
     for partition, (low, high) in sorted(topic.watermarks.items()):
-        wanted = last_commit.offsets.get(partition, agreed.starts.get(partition))
-        if wanted is None:
-            wanted = first_lost = 0  # All of it is new to the sink.
+        next_offset = last_commit.offsets.get(partition, agreed.starts.get(partition))
+        if next_offset is None:
+            next_offset = first_lost = 0  # All of it is new to the sink.
         elif partition in last_commit.offsets:
-            first_lost = wanted
+            first_lost = next_offset
         else:
-            first_lost, _ = agreed.lost.get(partition, (wanted, wanted))
-        if wanted > high:
+            first_lost, _ = agreed.lost.get(partition, (next_offset, next_offset))
+        if next_offset > high:
             raise TopicReplaced(
                 "the topic ends before the next offset; " + RESET,
                 topic=config.topic,
                 partition=partition,
-                next=wanted,
+                next=next_offset,
                 end=high,
             )
-        if wanted < low and (partition in last_commit.offsets or partition in agreed.starts):
-            _check_expired(config, partition, wanted, low)
-        starts[partition] = max(wanted, low)
+        if next_offset < low and (partition in last_commit.offsets or partition in agreed.starts):
+            _check_expired(config, partition, next_offset, low)
+        starts[partition] = max(next_offset, low)
         if first_lost < starts[partition]:
             lost[partition] = (first_lost, starts[partition])
-    bases = {one: last_commit.offsets[one] for one in starts if one in last_commit.offsets}
+    bases = {
+        partition: last_commit.offsets[partition]
+        for partition in starts
+        if partition in last_commit.offsets
+    }
     return Beginning(bases, starts, lost)
 
 
@@ -145,14 +161,14 @@ def _check_topic(config: SinkConfig, last_commit: SinkCommit, topic: TopicRange)
             committed=last_commit.topic_id,
             id=topic.topic_id,
         )
-    if gone := sorted(last_commit.offsets.keys() - topic.watermarks.keys()):
+    if missing := sorted(last_commit.offsets.keys() - topic.watermarks.keys()):
         raise TopicReplaced(
-            "the topic has lost partitions; " + RESET, topic=config.topic, partitions=gone
+            "the topic has lost partitions; " + RESET, topic=config.topic, partitions=missing
         )
 
 
 def _check_start(config: SinkConfig, *, has_rows: bool) -> None:
-    """Raises OffsetsMissing where no option says from where to read beside rows that stand."""
+    """Check that an option gives the start if the table has rows. Raises OffsetsMissing."""
     if not config.start_offsets and has_rows:
         raise OffsetsMissing(
             "the table has rows and no offsets of this sink: set hoodie.kafka.start.offsets to "
@@ -161,14 +177,14 @@ def _check_start(config: SinkConfig, *, has_rows: bool) -> None:
         )
 
 
-def _check_expired(config: SinkConfig, partition: int, wanted: int, low: int) -> None:
+def _check_expired(config: SinkConfig, partition: int, next_offset: int, low: int) -> None:
     if config.on_expired is OnExpired.FAIL:
         raise OffsetExpired(
             "the topic no longer has the next records; set hoodie.kafka.on.expired=earliest to "
             "go on without them",
             topic=config.topic,
             partition=partition,
-            next=wanted,
+            next=next_offset,
             first=low,
-            lost=low - wanted,
+            lost=low - next_offset,
         )

@@ -1,7 +1,7 @@
-"""A bounded read of a topic, as a job names it: which records, from where to where, and how the
-broker is reached. Typed fields only; no map of client settings passes through (threat T5).
+"""A bounded read of a topic, as specified by a job: topic, offsets, format and broker.
 
-Settled once, the offsets of a read never change: what is written later is another read's.
+Typed fields only: no map of client settings is passed to the client (threat T5). Resolved offsets
+of a read never change. Records that are written later belong to another read.
 """
 
 from __future__ import annotations
@@ -43,25 +43,25 @@ _TIME_MS_MAX = 253_402_300_800_000
 
 @dataclass(frozen=True, slots=True)
 class OffsetRanges:
-    """The first offset of each partition, and the one behind the last."""
+    """Range of offsets of each partition, end exclusive."""
 
     topic_id: str
-    """The broker's: a topic that was deleted and made again has another."""
+    """The broker's id: a topic that was deleted and created again has another."""
     of_partition: Mapping[int, tuple[int, int]]
 
     @property
     def records_max(self) -> int:
-        """As many at most; fewer where a topic was compacted or has transactions."""
+        """Upper bound of the records; fewer if the topic is compacted or has transactions."""
         return sum(max(0, end - start) for start, end in self.of_partition.values())
 
     def encode(self) -> str:
-        """As text, which `decode` reads."""
+        """Encode the ranges as text for `decode`."""
         ranges = {str(at): list(span) for at, span in sorted(self.of_partition.items())}
         return json.dumps({"topic_id": self.topic_id, "partitions": ranges})
 
     @classmethod
     def decode(cls, text: str) -> OffsetRanges:
-        """What `encode` wrote. Raises InvalidInput."""
+        """Decode the text of `encode`. Raises InvalidInput."""
         try:
             body = json.loads(text)
             ranges = {int(at): (start, end) for at, (start, end) in body["partitions"].items()}
@@ -76,44 +76,45 @@ class OffsetRanges:
 
 @dataclass(frozen=True, slots=True)
 class BoundedRead:
-    """What `bounded_read` has checked."""
+    """A bounded read whose options were checked by `parse_bounded_read`."""
 
     config: SinkConfig
-    """Of which the read uses the topic, the brokers, the format and the first offsets."""
+    """Topic, brokers, format and first offsets. The read ignores the other options."""
     start_at_ms: int | None
-    """From the first record of this time on, in each partition."""
+    """Time in milliseconds since 1970 of the first record of each partition."""
     settled: OffsetRanges | None
-    """Those of the attempt that this one comes in the place of."""
+    """Resolved offsets of the earlier attempt that this one replaces."""
 
 
 def bounded_read(source: Mapping[str, Any]) -> BoundedRead:
-    """The read that a job's source names: `topic`, `bootstrap` or
-    `connection`, `format` (json, csv with
-    `csv_columns`), `start` (earliest, or offsets by partition) or `start_at_ms`; it ends where the
-    topic ends when it begins.
+    """Parse the source of a job. The read ends at the topic's end offsets when it starts.
 
-    Raises InvalidInput for another field, and for a value that is none.
+    Args:
+        source: `topic`; `bootstrap` or `connection`; `format` (json, or csv with `csv_columns`);
+            `start` (earliest, or offsets by partition) or `start_at_ms`.
+
+    Raises InvalidInput for an unknown field or an invalid value.
     """
     if unknown := sorted(set(source) - {"kind", *FIELDS}):
         raise InvalidInput("source has unknown keys", keys=unknown, known=sorted(FIELDS))
     if wrong := sorted(n for n in _OPTIONS if not isinstance(source.get(n, ""), str)):
         raise InvalidInput("source wants a text", keys=wrong)
-    given = {option: str(source[name]) for name, option in _OPTIONS.items() if source.get(name)}
+    options = {option: str(source[name]) for name, option in _OPTIONS.items() if source.get(name)}
     start_at_ms = source.get("start_at_ms")
     if start_at_ms is not None and (
         type(start_at_ms) is not int or not 0 <= start_at_ms < _TIME_MS_MAX
     ):
         raise InvalidInput("source wants a time in milliseconds", key="start_at_ms")
-    if (start_at_ms is None) == (START_KEY not in given):
+    if (start_at_ms is None) == (START_KEY not in options):
         raise InvalidInput("a read of a topic begins at start or at start_at_ms, one of the two")
-    config = sink_config(given)
+    config = sink_config(options)
     if config.start_offsets == "latest":
         raise InvalidInput("a read that ends where the topic ends does not begin there")
     if config.value_format is ValueFormat.AVRO:
         raise InvalidInput("a bounded read takes json and csv values", format=config.value_format)
     offsets = source.get(OFFSETS)
-    settled = None if offsets is None else OffsetRanges.decode(str(offsets))
-    return BoundedRead(config, start_at_ms, settled)
+    resolved = None if offsets is None else OffsetRanges.decode(str(offsets))
+    return BoundedRead(config, start_at_ms, resolved)
 
 
 def _is_span(span: tuple[object, object]) -> bool:

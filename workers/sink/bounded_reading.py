@@ -1,5 +1,6 @@
-"""Carries a bounded read out: its offsets are settled with the broker, then its records are decoded
-as the sink does, into a file that Spark's tasks read. Nothing is committed to the broker.
+"""Execute a bounded read: resolve its offsets, and decode its records into a file for Spark.
+
+Records are decoded as in the sink. Nothing is committed to the broker.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ _POLL_S = 0.5
 
 
 def settled_offsets(read: BoundedRead, environment: Mapping[str, str]) -> OffsetRanges:
-    """From where to where each partition is read, from now on: the offsets that an earlier attempt
-    had settled, else from the read's start to the end that the topic has now.
+    """Return the offsets to read: those of an earlier attempt, else from the read's start to the
+    topic's current end.
 
-    Raises InvalidInput for a partition that there is not and for a topic that was made anew,
-    OffsetExpired for offsets that are gone, NotFound, KafkaFailed.
+    Raises InvalidInput for an unknown partition and for a topic that was created again,
+    OffsetExpired for offsets that the topic no longer has, NotFound, KafkaFailed.
     """
     topics = Topics(connection(read.config, environment))
     topic = read.config.topic
@@ -53,7 +54,7 @@ def settled_offsets(read: BoundedRead, environment: Mapping[str, str]) -> Offset
 
 @dataclass(frozen=True, slots=True)
 class TopicReader:
-    """Reads settled offsets, one partition after the other."""
+    """Reader of resolved offsets, one partition after the other."""
 
     read: BoundedRead
     environment: Mapping[str, str]
@@ -62,11 +63,12 @@ class TopicReader:
     def spool(
         self, ranges: OffsetRanges, schema: pa.Schema, required: Collection[str], path: Path
     ) -> int:
-        """Write every record of the ranges to a Parquet file at `path`, as rows of `schema`, whose
-        `required` columns are not null; how many. Memory holds a batch at a time.
+        """Write every record of the ranges to a Parquet file at `path`, and return the number of
+        rows. They have `schema`, and their `required` columns are not null. Memory is bounded by
+        one batch.
 
-        Raises InvalidInput, which names the record, for one that is no row of the table or has no
-        value; OffsetExpired, KafkaFailed.
+        Raises InvalidInput, with the record's offset, for a record without a value or one that
+        does not fit the table. Raises OffsetExpired, KafkaFailed.
         """
         decode = decoder(self.read.config, schema, required=required)
         rows = 0
@@ -86,13 +88,13 @@ class TopicReader:
         try:
             consumer.seek(start)
             consumer.resume()
-            heard_at_s = self.clock.monotonic_s()
+            received_at_s = self.clock.monotonic_s()
             while consumer.next_offset < end:
                 batch = consumer.poll(POLLED_MAX, _POLL_S)
                 if batch is not None:
-                    heard_at_s = self.clock.monotonic_s()
+                    received_at_s = self.clock.monotonic_s()
                     yield _before(batch, end)
-                elif self.clock.monotonic_s() - heard_at_s > IDLE_S_MAX:
+                elif self.clock.monotonic_s() - received_at_s > IDLE_S_MAX:
                     raise KafkaFailed(
                         "the broker sends nothing more of a partition that has not ended",
                         topic=self.read.config.topic,
@@ -155,7 +157,7 @@ def _check_there(topic: str, facts: TopicFacts, ranges: OffsetRanges) -> None:
 
 
 def _before(batch: RawBatch, end: int) -> RawBatch:
-    """The records below the end: what came since is another read's."""
+    """Return the records below the end. Later records belong to another read."""
     if batch.next_offset <= end:
         return batch
     count = int(np.searchsorted(batch.offsets, end))

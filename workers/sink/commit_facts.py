@@ -1,4 +1,4 @@
-"""What a commit of a sink carries: its keys, and the files that its participants reported."""
+"""Content of a sink's commit: its metadata keys, and the files that participants reported."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from workers.write.status import DeadLetterFile, WriteStatus
 
 
 def place_keys(config: SinkConfig, attempt: Attempt, offsets: OffsetMap) -> dict[str, str]:
-    """Which sink stands where; `offsets` is the full map."""
+    """Return the keys for the sink's identity and position. `offsets` is the full map."""
     return {
         OFFSETS_KEY: format_offsets(offsets),
         ID_KEY: config.sink_id,
@@ -45,22 +45,24 @@ def place_keys(config: SinkConfig, attempt: Attempt, offsets: OffsetMap) -> dict
 
 
 def count_keys(began: Beginning, reports: Sequence[Report]) -> dict[str, str]:
-    """What came of the records."""
+    """Return the keys that count records, dead letters, tombstones and gaps."""
     lost = sum(end - first for first, end in began.lost.values())
     counts = {
-        GAPS_KEY: str(lost + sum(one.gaps for one in reports)),
-        LETTERS_KEY: str(sum(one.bad_records for one in reports)),
-        LEFT_OUT_KEY: str(sum(one.left_out for one in reports)),
+        GAPS_KEY: str(lost + sum(report.gaps for report in reports)),
+        LETTERS_KEY: str(sum(report.bad_records for report in reports)),
+        LEFT_OUT_KEY: str(sum(report.left_out for report in reports)),
     }
-    if newest := [one.max_timestamp_ms for one in reports if one.max_timestamp_ms]:
+    if newest := [report.max_timestamp_ms for report in reports if report.max_timestamp_ms]:
         counts[VALID_THROUGH_KEY] = str(min(newest))
-    if tombstones := sum(one.tombstones for one in reports):
+    if tombstones := sum(report.tombstones for report in reports):
         counts[TOMBSTONES_KEY] = str(tombstones)
-        counts[UNMET_KEY] = str(sum(one.tombstones_unmet for one in reports))
-        counts[NOT_LOOKED_FOR_KEY] = str(sum(one.tombstones_not_looked_for for one in reports))
+        counts[UNMET_KEY] = str(sum(report.tombstones_unmet for report in reports))
+        counts[NOT_LOOKED_FOR_KEY] = str(
+            sum(report.tombstones_not_looked_for for report in reports)
+        )
     if began.lost:
         counts[LOST_KEY] = ",".join(
-            f"{one}={first}-{end}" for one, (first, end) in sorted(began.lost.items())
+            f"{partition}={first}-{end}" for partition, (first, end) in sorted(began.lost.items())
         )
     return counts
 
@@ -68,12 +70,12 @@ def count_keys(began: Beginning, reports: Sequence[Report]) -> dict[str, str]:
 def reported_files(
     instant: InstantTime, reports: Sequence[Report]
 ) -> tuple[list[WriteStatus], list[DeadLetterFile]]:
-    """The files that participants report: what was written, and dead letters.
+    """Parse the files that participants reported: written files and dead letters.
 
-    Raises MalformedTable, and InvalidInput for files that are not the transaction's.
+    Raises MalformedTable, and InvalidInput for files of another transaction.
     """
-    statuses = [WriteStatus.from_json(text) for one in reports for text in one.statuses]
-    letters = [DeadLetterFile.from_json(text) for one in reports for text in one.letters]
+    statuses = [WriteStatus.from_json(text) for report in reports for text in report.statuses]
+    letters = [DeadLetterFile.from_json(text) for report in reports for text in report.letters]
     for status in statuses:
         if instant_of(status.stat.file_name) != instant:
             raise InvalidInput(

@@ -1,7 +1,7 @@
-"""What a sink is told, under Hudi's own names where Hudi has one.
+"""The options of a sink, under Hudi's own names where Hudi has one.
 
-Every key that Sluice understands stands in the table below with its default. A key that does not is
-refused, because a misspelt option that is silently ignored loses data hours later.
+SINK_OPTIONS lists every key that Sluice understands, with its default. Any other key is rejected,
+because a misspelt option that is silently ignored loses data hours later.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ _OFFSET_MAX = 2**63 - 2
 
 @dataclass(frozen=True, slots=True)
 class SinkConfig:
-    """The options of a sink, typed and checked; `sink_config` makes it, and SINK_OPTIONS has their
-    meaning, bounds and defaults.
+    """The options of a sink, typed and checked. `sink_config` builds it; SINK_OPTIONS documents
+    their meaning, bounds and defaults.
     """
 
     sink_id: str
@@ -67,7 +67,7 @@ class SinkConfig:
     write_timeout_s: int
     commits_empty: bool
     start_offsets: str | Mapping[int, int]
-    """earliest, latest, an offset for each partition, or nothing."""
+    """earliest, latest, an offset for each partition, or an empty text."""
     on_expired: OnExpired
     buffer_bytes_max: int
     partitions_per_task: int
@@ -94,16 +94,16 @@ class SinkConfig:
 
     @property
     def chooses_offsets(self) -> bool:
-        """Whether the start offsets may pass over records that the topic has."""
+        """True if the start offsets may skip records that the topic has."""
         return self.start_offsets not in ("", "earliest")
 
 
-def sink_config(given: Mapping[str, str]) -> SinkConfig:
-    """The checked settings of a sink, from options as they were given. Raises InvalidInput naming
-    the first key or value that is wrong.
+def sink_config(options: Mapping[str, str]) -> SinkConfig:
+    """Build the checked settings of a sink from its options. Raises InvalidInput, which names the
+    first key or value that is wrong.
     """
     keys = SINK_OPTIONS
-    values = keys.filled(given)
+    values = keys.filled(options)
     topic = _matching(values, TOPIC_KEY, _TOPIC)
     values[ID_KEY] = values[ID_KEY] or topic[:100]
     source = keys.choice(values, SOURCE_KEY, SchemaSource)
@@ -117,7 +117,7 @@ def sink_config(given: Mapping[str, str]) -> SinkConfig:
     )
     connection = values[CONNECTION_KEY]
     if connection:
-        _check_connection(connection, given, client)
+        _check_connection(connection, options, client)
     return SinkConfig(
         sink_id=_matching(values, ID_KEY, _ID),
         topic=topic,
@@ -151,11 +151,11 @@ _CLIENT = ("security.", "sasl.", "ssl.")
 
 
 def _check_connection(
-    name: str, given: Mapping[str, str], client: tuple[tuple[str, str], ...]
+    name: str, options: Mapping[str, str], client: tuple[tuple[str, str], ...]
 ) -> None:
     if not _CONNECTION.fullmatch(name):
         raise InvalidInput("invalid name of a connection", key=CONNECTION_KEY)
-    own = [BOOTSTRAP_KEY] if given.get(BOOTSTRAP_KEY) else []
+    own = [BOOTSTRAP_KEY] if options.get(BOOTSTRAP_KEY) else []
     if own := [*own, *(key for key, _ in client)]:
         raise InvalidInput(
             "a connection says where the brokers are and who connects; name it without these",
@@ -174,11 +174,11 @@ def _start_offsets(text: str) -> str | Mapping[int, int]:
     if text in ("", "earliest", "latest"):
         return text
     try:
-        given = read_json(text)
-        offsets = {int(partition): offset for partition, offset in given.items()}
+        body = read_json(text)
+        offsets = {int(partition): offset for partition, offset in body.items()}
     except (ValueError, AttributeError) as error:
         raise _not_offsets(text) from error
-    if not all(type(one) is int and 0 <= one <= _OFFSET_MAX for one in offsets.values()):
+    if not all(type(offset) is int and 0 <= offset <= _OFFSET_MAX for offset in offsets.values()):
         raise _not_offsets(text)
     return offsets
 

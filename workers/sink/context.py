@@ -1,9 +1,9 @@
-"""How a sink writes: the options and the request that coordinator and participants share, and the
-context that a participant in another process makes for itself.
+"""Write options, write request and write context of a sink.
 
-A START_COMMIT says instant, schema and the completion time of the newest commit that the
-transaction builds on. From these and the table everybody makes the context that the coordinator
-has, so that all writers of a transaction pick the same file groups.
+Coordinator and participants share the options and the request. Each process builds the context
+itself. START_COMMIT contains instant, schema and the completion time of the newest commit that the
+transaction builds on. From these and the table each participant builds the coordinator's context,
+so all writers of a transaction choose the same file groups.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _OWN = {
 
 
 def sink_write_options(
-    config: SinkConfig, location: str, given: Mapping[str, str] | None = None
+    config: SinkConfig, location: str, options: Mapping[str, str] | None = None
 ) -> WriteOptions:
-    """How the sink writes to the table at `location`; `given` are further write options, such as
-    those of the lock.
+    """Build the options for writes of the sink to the table at `location`. `options` are further
+    write options, such as those of the lock.
 
     Raises InvalidInput.
     """
@@ -56,13 +56,13 @@ def sink_write_options(
     if config.on_bad_record is OnBadRecord.DEAD_LETTER:
         letters = config.dead_letter_path or f"{location}{LETTERS_SUFFIX}"
     own = {"sluice.writer.name": f"sink-{config.sink_id}", "sluice.dead.letter.path": letters}
-    return write_options({**(given or {}), **_OWN, **own})
+    return write_options({**(options or {}), **_OWN, **own})
 
 
 def begin_transaction(
     table: Table, config: SinkConfig, options: WriteOptions, epoch: int
 ) -> Transaction:
-    """An instant of the sink, for the coordinator of this epoch.
+    """Begin an instant of the sink for the coordinator of this epoch.
 
     Raises InvalidInput for a table without a schema, and as `WriteClient.begin`.
     """
@@ -77,22 +77,22 @@ def begin_transaction(
 
 
 def sink_request(sink: tuple[str, int] | None = None) -> WriteRequest:
-    """`sink` is its id and the coordinator's epoch."""
+    """Build the write request. `sink` is the sink's id and the coordinator's epoch."""
     return WriteRequest("upsert", sink=sink, bounds_bad_rows=False)
 
 
 def batch_schema(config: SinkConfig, schema: pa.Schema) -> pa.Schema:
-    """What the batches of a transaction bring for a table with this schema."""
+    """Return the schema of a transaction's batches for a table with this schema."""
     if config.mode is SinkMode.APPEND or IS_DELETED in schema.names:
         return schema
     return schema.append(pa.field(IS_DELETED, pa.bool_()))
 
 
 def payload_schema(config: SinkConfig, schema: pa.Schema) -> pa.Schema:
-    """What a decoder makes of the records for a table with this schema: all columns but the
-    coordinates, and the op column even where the table has none.
+    """Return the schema of decoded records for a table with this schema: all columns but the
+    coordinates, and the op column even if the table does not have it.
     """
-    fields = [one for one in schema if one.name not in COORDINATES.names]
+    fields = [field for field in schema if field.name not in COORDINATES.names]
     op = config.op_column
     if config.mode is SinkMode.UPSERT and op and op not in schema.names:
         fields.append(pa.field(op, pa.string()))
@@ -100,7 +100,9 @@ def payload_schema(config: SinkConfig, schema: pa.Schema) -> pa.Schema:
 
 
 def required_columns(config: TableConfig) -> tuple[str, ...]:
-    """Columns without which a record finds no row; a key of several fields may lack some."""
+    """Return the columns that a record needs to find its row. None are needed if the key names its
+    fields, because such a key may lack some.
+    """
     return () if config.names_key_fields else config.record_key
 
 
@@ -115,7 +117,9 @@ class SinkContexts:
         self._made: OrderedDict[InstantTime, WriteContext] = OrderedDict()
 
     def of(self, instant: InstantTime, schema_json: str, read_at: InstantTime) -> WriteContext:
-        """As the coordinator has it. Raises SnapshotExpired, MalformedTable, InvalidInput."""
+        """Return the context that the coordinator has. Raises SnapshotExpired, MalformedTable,
+        InvalidInput.
+        """
         with self._lock:
             if instant not in self._made:
                 self._made[instant] = participant_context(
@@ -140,15 +144,15 @@ def participant_context(
     schema: TableSchema,
     read_at: InstantTime,
 ) -> WriteContext:
-    """What a participant needs to write, of the table as the transaction saw it at `read_at`.
+    """Build a participant's context from the table as of `read_at`.
 
-    Raises SnapshotExpired when what the transaction builds on was taken back, so that it cannot
-    commit either.
+    Raises SnapshotExpired if that commit was rolled back, so that the transaction cannot commit
+    either.
     """
     timeline = table.timeline()
-    if read_at and all(one.completed_at != read_at for one in timeline.completed()):
+    if read_at and all(commit.completed_at != read_at for commit in timeline.completed()):
         archived = archived_instants(table.storage, completed_until=read_at)
-        if all(one.instant.completed_at != read_at for one in archived):
+        if all(each.instant.completed_at != read_at for each in archived):
             raise SnapshotExpired("what the transaction builds on is gone", completed_at=read_at)
     return snapshot_context(
         FileSystemView.load(table, timeline=timeline, as_of=read_at),

@@ -1,15 +1,16 @@
 """The coordinator of a sink: a pure state machine that begins, ends and commits transactions.
 
-One transaction at a time. START goes out when every partition has a participant, and names them;
-only they may write, so every file of a committed instant is in somebody's report. A transaction
-that cannot be committed any more is aborted at once: a participant failed, or another took its
-place. What a commit ended with is known before the next one begins.
+There is one transaction at a time. START is sent when every partition has a participant, and names
+the participants. Only they may write, so every file of a committed instant is in a report. A
+transaction that can no longer be committed is aborted at once: a participant failed or was
+replaced. The outcome of a commit is known before the next transaction begins.
 
-A runtime feeds `step` with one event after the other, `Started` first and `Tick` several times a
-second, and performs the effects in their order. `Begin`, `Commit`, `Settle`, `Abort` and
-`EvolveSchema` are answered by an event each, at once or later, and at most one of them is under
-way (`CoordinatorState.work`). `Stopped` is the last effect. Losing what is published, or this
-coordinator at any point, loses nothing: the next one has a higher epoch and reads the table.
+A runtime passes events to `step`, `Started` first and `Tick` several times a second, and performs
+the effects in their order. `Begin`, `Commit`, `Settle`, `Abort` and `EvolveSchema` are each
+answered by an event, at once or later. At most one of them is in progress
+(`CoordinatorState.work`). `Stopped` is the last effect. The loss of a published message, or of the
+coordinator at any point, loses no data: the next coordinator has a higher epoch and reads the
+table.
 """
 
 from __future__ import annotations
@@ -77,9 +78,9 @@ from workers.sink.messages import (
 
 
 def step(state: CoordinatorState, event: CoordinatorEvent) -> Step:
-    """The next state, and the effects that a runtime performs in this order. Pure.
+    """Return the next state, and the effects that the runtime performs in this order. Pure.
 
-    An answer to work that is not under way is a mistake of the runtime, and fails an assertion.
+    An answer to work that is not in progress is an error of the runtime, and fails an assertion.
     """
     if state.is_over:
         return state, []
@@ -155,14 +156,14 @@ def _heard(state: CoordinatorState, message: Message, now_ms: int) -> Step:
 
 
 def _seen(state: CoordinatorState, ready: Ready, now_ms: int) -> Step:
-    known = state.participants.get(ready.partition)
+    current = state.participants.get(ready.partition)
     silence_ms = state.settings.silence_ms
-    if known and not known.gives_way_to(ready, now_ms=now_ms, silence_ms=silence_ms):
+    if current and not current.gives_way_to(ready, now_ms=now_ms, silence_ms=silence_ms):
         return _ignored(state, Ignored.SENDER)
-    seen = Seen(
+    status = Seen(
         ready.sender, ready.since_ms, ready.state, ready.instant, ready.offset, at_ms=now_ms
     )
-    state = replace(state, participants={**state.participants, ready.partition: seen})
+    state = replace(state, participants={**state.participants, ready.partition: status})
     if state.is_leaving:
         return left_or_repeated(state, now_ms)
     if state.work is not Work.NOTHING or state.transaction is None:
@@ -188,7 +189,7 @@ def _reported(state: CoordinatorState, report: Report, now_ms: int) -> Step:
         return _ignored(state, Ignored.OFFSETS)
     is_early = state.name is CoordinatorName.STARTED_COMMIT
     if is_early and report.outcome is Outcome.PREPARED:
-        return _ignored(state, Ignored.STATE)  # Nobody was told to end.
+        return _ignored(state, Ignored.STATE)  # END was not sent.
     if not (is_early or state.name is CoordinatorName.ENDED_COMMIT) or state.work is Work.ABORT:
         return _ignored(state, Ignored.STATE)
     if report.outcome is Outcome.FAILED:
@@ -239,7 +240,9 @@ def _start_if_all_present(state: CoordinatorState, now_ms: int) -> Step:
     assert transaction is not None, state
     if state.absent(now_ms):
         return state, []
-    members = {one: state.participants[one].participant_id for one in transaction.offsets}
+    members = {
+        partition: state.participants[partition].participant_id for partition in transaction.offsets
+    }
     state = replace(
         state,
         transaction=replace(transaction, members=members),
@@ -260,7 +263,7 @@ def _end(state: CoordinatorState, now_ms: int) -> Step:
 
 
 def _repeated(state: CoordinatorState, transaction: Transaction, now_ms: int) -> Step:
-    """START for whoever seems not to have got it; END for whoever has not reported."""
+    """Repeat START for participants that have not joined, and END for those without a report."""
     if now_ms - state.sent_ms < state.settings.resend_ms:
         return state, []
     messages: list[Message] = []
@@ -270,14 +273,15 @@ def _repeated(state: CoordinatorState, transaction: Transaction, now_ms: int) ->
         messages.append(_end_message(state))
     if state.name is CoordinatorName.STARTED_COMMIT and _has_reported_unheard(state, transaction):
         messages = [_start_message(state)]  # Answered with the report.
-    return replace(state, sent_ms=now_ms), [Send(one) for one in messages]
+    return replace(state, sent_ms=now_ms), [Send(message) for message in messages]
 
 
 def _has_reported_unheard(state: CoordinatorState, transaction: Transaction) -> bool:
-    """Somebody has reported before END, which can only be a failure, and the report got lost."""
+    """Check whether a participant reported a failure before END and the report was lost."""
     return any(
-        state.has_joined(one) and state.participants[one].state is ParticipantName.PREPARED
-        for one in transaction.offsets
+        state.has_joined(partition)
+        and state.participants[partition].state is ParticipantName.PREPARED
+        for partition in transaction.offsets
     )
 
 
@@ -298,7 +302,7 @@ def _stop_requested(state: CoordinatorState, stop: StopRequested) -> Step:
         return state, []
     state = replace(state, stopping=Stopping(stop.is_graceful, stop.reason))
     if state.work is not Work.NOTHING or state.is_leaving:
-        return state, []  # What is under way ends first; then comes the end.
+        return state, []  # Work in progress ends first.
     transaction = state.transaction
     if transaction is None or (transaction.is_unknown and not stop.is_graceful):
         return left(state, stop.now_ms)
@@ -336,5 +340,5 @@ def _listed(partitions: Sequence[int]) -> str:
 
 
 def _ignored(state: CoordinatorState, cause: Ignored) -> Step:
-    counted = {**state.ignored, cause: state.ignored.get(cause, 0) + 1}
-    return replace(state, ignored=counted), []
+    counts = {**state.ignored, cause: state.ignored.get(cause, 0) + 1}
+    return replace(state, ignored=counts), []

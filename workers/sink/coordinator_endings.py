@@ -1,7 +1,7 @@
-"""How a transaction of the coordinator ends, and how the coordinator does; pure, see `coordinator`.
+"""Transitions at the end of a transaction and of the coordinator. Pure, see `coordinator`.
 
-Whatever ends, the same order holds: what became of the instant is settled, the instant is rolled
-back where it is not committed, and only then comes the next transaction, or the end.
+The order is always the same. The outcome of the instant is settled first. The instant is rolled
+back unless it is committed. Only then comes the next transaction, or the end.
 """
 
 from __future__ import annotations
@@ -34,19 +34,21 @@ Step = tuple[CoordinatorState, list[CoordinatorEffect]]
 
 
 def requested(state: CoordinatorState, work: Work, effect: CoordinatorEffect) -> Step:
-    """The state with this work under way, and the one effect that asks for it. No other may be."""
+    """Return the state with this work in progress, and the effect that requests it. No other work
+    may be in progress.
+    """
     assert state.work is Work.NOTHING, (state, effect)
     return replace(state, work=work), [effect]
 
 
 def answered(state: CoordinatorState, work: Work) -> CoordinatorState:
-    """The state without the work that was under way, which is this."""
+    """Return the state without this work, which must be in progress."""
     assert state.work is work, (state, work)
     return replace(state, work=Work.NOTHING)
 
 
 def scheduled(state: CoordinatorState, now_ms: int, delay_ms: int) -> Step:
-    """The next transaction, or the end where somebody asked for it."""
+    """Schedule the next transaction, or stop if that was requested."""
     if state.name is CoordinatorName.FENCED:
         return over(state, state.reason)
     if state.stopping:
@@ -55,45 +57,47 @@ def scheduled(state: CoordinatorState, now_ms: int, delay_ms: int) -> Step:
 
 
 def backoff_ms(state: CoordinatorState) -> int:
-    """Nothing is gained by waiting for a participant that was replaced: START waits for all."""
+    """Return the delay before the next attempt. Failures of replaced participants do not count,
+    because START waits for all participants anyway.
+    """
     doubled = state.settings.restart_delay_ms << min(max(state.failures - state.deaths - 1, 0), 20)
     return min(doubled, state.settings.restart_delay_max_ms)
 
 
-def begin_failed(state: CoordinatorState, failed: BeginFailed) -> Step:
-    """After a growing pause comes the next `Begin`; the sink stops where the failure is final."""
+def begin_failed(state: CoordinatorState, failure: BeginFailed) -> Step:
+    """Schedule the next `Begin` after a growing delay. Stop the sink if the failure is final."""
     state = replace(state, failures=state.failures + 1)
     if state.name is not CoordinatorName.FENCED:
-        state = replace(state, name=CoordinatorName.FAILED_COMMIT, reason=failed.reason)
-    if failed.is_final:
-        state = _stopping_for(state, failed.reason)
-    return scheduled(state, failed.now_ms, backoff_ms(state))
+        state = replace(state, name=CoordinatorName.FAILED_COMMIT, reason=failure.reason)
+    if failure.is_final:
+        state = _stopping_for(state, failure.reason)
+    return scheduled(state, failure.now_ms, backoff_ms(state))
 
 
 def timed_out(state: CoordinatorState, reason: str) -> Step:
-    """Abort the transaction: somebody did not come, or did not report, in time. Counts as a
-    failure.
+    """Abort the transaction because a participant did not join or report in time. This counts as
+    a failure.
     """
     state = replace(state, failures=state.failures + 1)
     return aborted(state, CoordinatorName.WRITE_STATUS_TIMEDOUT, reason)
 
 
 def failed(state: CoordinatorState, reason: str) -> Step:
-    """Abort the transaction, and count a failure: the next one begins after a pause, and is
-    shorter.
+    """Abort the transaction, and count a failure. The next transaction begins after a delay, and
+    is shorter.
     """
     state = replace(state, failures=state.failures + 1)
     return aborted(state, CoordinatorName.FAILED_COMMIT, reason)
 
 
 def died(state: CoordinatorState, reason: str) -> Step:
-    """A participant of the transaction will never report."""
+    """Abort the transaction because a participant will never report."""
     return failed(replace(state, deaths=state.deaths + 1), reason)
 
 
 def aborted(state: CoordinatorState, name: CoordinatorName, reason: str) -> Step:
-    """Ask for the transaction's rollback. Its fate must not be unknown; `abort_ended` goes on from
-    there.
+    """Request the transaction's rollback. Its outcome must not be unknown. `handle_abort_end`
+    continues from there.
     """
     transaction = state.transaction
     assert transaction is not None, state
@@ -103,40 +107,38 @@ def aborted(state: CoordinatorState, name: CoordinatorName, reason: str) -> Step
 
 
 def abort_ended(state: CoordinatorState, now_ms: int) -> Step:
-    """The transaction is over: next come columns that it lacked, a new one, or the end."""
+    """Continue after a rollback: add missing columns, schedule the next transaction, or stop."""
     state = replace(state, transaction=None)
-    goes_on = state.name is not CoordinatorName.FENCED and state.stopping is None
-    if state.needed_fields and goes_on:
+    continues = state.name is not CoordinatorName.FENCED and state.stopping is None
+    if state.needed_fields and continues:
         return requested(state, Work.EVOLVE, EvolveSchema(state.needed_fields))
     delay_ms = backoff_ms(state) if state.failures else state.settings.init_delay_ms
     return scheduled(state, now_ms, delay_ms)
 
 
-def schema_refused(state: CoordinatorState, refused: SchemaRefused) -> Step:
-    """Fields that can never become columns are left out from now on: one bad record must not stop
-    the sink. Anything else is tried again, because records will ask again.
+def schema_refused(state: CoordinatorState, refusal: SchemaRefused) -> Step:
+    """Leave out fields that can never become columns from now on: one bad record must not stop the
+    sink. Other failures are retried, because later records request the fields again.
     """
-    fields = tuple(dict.fromkeys((*state.refused_fields, *refused.fields)))
+    fields = tuple(dict.fromkeys((*state.refused_fields, *refusal.fields)))
     state = replace(
         state,
         needed_fields="",
         refused_fields=fields,
-        failures=state.failures + (not refused.fields),
-        reason=refused.reason if state.name is not CoordinatorName.FENCED else state.reason,
+        failures=state.failures + (not refusal.fields),
+        reason=refusal.reason if state.name is not CoordinatorName.FENCED else state.reason,
     )
     if len(fields) > REFUSED_FIELDS_MAX:
         state = _stopping_for(state, "records bring too many fields that the table cannot take")
-    delay_ms = state.settings.init_delay_ms if refused.fields else backoff_ms(state)
-    return scheduled(state, refused.now_ms, delay_ms)
+    delay_ms = state.settings.init_delay_ms if refusal.fields else backoff_ms(state)
+    return scheduled(state, refusal.now_ms, delay_ms)
 
 
 # Commits --------------------------------------------------------------------------------------
 
 
 def commit_or_settle(state: CoordinatorState) -> Step:
-    """Ask for the commit of what was reported; where it was tried and its fate is unknown, for
-    that.
-    """
+    """Request the commit of the reports, or the outcome of an earlier commit if it is unknown."""
     transaction = state.transaction
     assert transaction is not None, state
     if transaction.is_unknown:
@@ -147,7 +149,7 @@ def commit_or_settle(state: CoordinatorState) -> Step:
 
 
 def commit_ended(state: CoordinatorState, ended: CommitEnded) -> Step:
-    """What follows from a commit: ACK and the next one, a new try, settling, or a rollback."""
+    """Continue after a commit: send ACK, retry, settle or roll back."""
     match ended.result:
         case Committed(offsets):
             return _committed(state, offsets, ended.now_ms)
@@ -162,14 +164,14 @@ def commit_ended(state: CoordinatorState, ended: CommitEnded) -> Step:
 
 
 def settled(state: CoordinatorState, ended: Settled) -> Step:
-    """As `commit_ended`, once it was looked up what became of the commit."""
+    """Continue after the outcome of a commit was determined, as `handle_commit_end` does."""
     assert state.transaction is not None, state
     match ended.result:
         case Committed(offsets):
             return _committed(state, offsets, ended.now_ms)
         case CommitFailed(reason):
-            known = replace(state.transaction, is_unknown=False)
-            return _lost(replace(state, transaction=known), reason)
+            transaction = replace(state.transaction, is_unknown=False)
+            return _lost(replace(state, transaction=transaction), reason)
         case CommitUnknown(reason):
             return _unknown(state, reason, ended.now_ms)
         case _:
@@ -216,7 +218,7 @@ def _lost(state: CoordinatorState, reason: str) -> Step:
 
 
 def _unknown(state: CoordinatorState, reason: str, now_ms: int) -> Step:
-    """Settle at once, then again and again: whatever came next could be built on sand."""
+    """Settle at once, then repeatedly. No transaction may begin on an unknown outcome."""
     assert state.transaction is not None, state
     if state.name is CoordinatorName.FENCED:
         return over(state, state.reason)
@@ -238,7 +240,7 @@ def _unknown(state: CoordinatorState, reason: str, now_ms: int) -> Step:
 
 
 def fenced(state: CoordinatorState, reason: str) -> Step:
-    """Publish nothing more. The instant that is open is rolled back, whoever comes first."""
+    """Stop publishing. This or the next coordinator rolls the open instant back."""
     if state.name is CoordinatorName.FENCED:
         return state, []
     state = replace(state, name=CoordinatorName.FENCED, reason=reason)
@@ -250,8 +252,8 @@ def fenced(state: CoordinatorState, reason: str) -> Step:
 
 
 def left(state: CoordinatorState, now_ms: int) -> Step:
-    """Tell participants, until they have stopped too, that there will be no other transaction.
-    An instant whose fate is unknown stays as it is, for the next coordinator.
+    """Send the last ACK repeatedly until all participants have stopped. An instant with unknown
+    outcome is left for the next coordinator.
     """
     deadline_ms = now_ms + state.settings.farewell_ms
     state = replace(state, is_leaving=True, deadline_ms=deadline_ms, sent_ms=now_ms)
@@ -261,8 +263,10 @@ def left(state: CoordinatorState, now_ms: int) -> Step:
 
 
 def left_or_repeated(state: CoordinatorState, now_ms: int) -> Step:
-    """Over when all have stopped; participants that are only starting get their chance to hear."""
-    are_here = [state.present(one, now_ms) is not None for one in state.participants]
+    """Stop when all participants have stopped or the time is over. Otherwise repeat the last ACK,
+    also for participants that are only starting.
+    """
+    are_here = [state.present(partition, now_ms) is not None for partition in state.participants]
     if (are_here and not any(are_here)) or now_ms >= state.deadline_ms:
         assert state.stopping is not None, state
         return over(state, state.stopping.reason)
@@ -272,7 +276,7 @@ def left_or_repeated(state: CoordinatorState, now_ms: int) -> Step:
 
 
 def over(state: CoordinatorState, reason: str) -> Step:
-    """The last state, STOPPED unless it is FENCED, and the last effect."""
+    """Return the last state, STOPPED or FENCED, and the last effect."""
     is_error = state.stopping is not None and state.stopping.is_error
     if state.name is not CoordinatorName.FENCED:
         state = replace(state, name=CoordinatorName.STOPPED)

@@ -1,4 +1,4 @@
-"""What the coordinator is told and what it asks for; `coordinator` says when."""
+"""Events and effects of the coordinator; see `coordinator`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workers.sink.offsets import Stale
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The epoch is acquired and the control topic is being listened to. The first event."""
+    """First event: the epoch is acquired and the control topic is being read."""
 
     now_ms: int
 
@@ -23,7 +23,7 @@ class Begun:
 
     instant: InstantTime
     offsets: Mapping[int, int]
-    """Where each partition of the transaction begins."""
+    """First offset of each partition of the transaction."""
     schema: str
     read_at: InstantTime | str
     now_ms: int
@@ -33,19 +33,19 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class NothingToRead:
-    """Answer to `Begin`: the topic ends where the table does. No instant was begun."""
+    """Answer to `Begin`: the topic has no new records. No instant was begun."""
 
     now_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class BeginFailed:
-    """Answer to `Begin`. No instant was begun, or nobody will commit it."""
+    """Answer to `Begin`. No instant was begun, or it will not be committed."""
 
     reason: str
     now_ms: int
     is_final: bool = False
-    """A person must do something first: the sink stops with this reason."""
+    """A user must act first: the sink stops with this reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Committed:
     """The instant is completed."""
 
     offsets: Mapping[int, int]
-    """The full map, as it stands in the commit."""
+    """The full map, as in the commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class CommitFailed:
 
     reason: str
     may_retry: bool = False
-    """The same commit may be tried again; otherwise the transaction is lost."""
+    """Whether the same commit can be retried. Otherwise the transaction is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class AbortEnded:
-    """Answer to `Abort`. Where it failed, the next `Begin` tries again: nobody commits it."""
+    """Answer to `Abort`. If the rollback failed, the next `Begin` retries it."""
 
     now_ms: int
 
@@ -110,19 +110,17 @@ class SchemaRefused:
     """Answer to `EvolveSchema`."""
 
     fields: tuple[str, ...]
-    """Names that the table will never take; none when it may be tried again."""
+    """Names that the table will always reject; empty if another attempt may succeed."""
     reason: str
     now_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class StopRequested:
-    """Somebody wants the sink to stop. A hard stop may follow a graceful one, and not the other
-    way.
-    """
+    """Request to stop the sink. A hard stop may follow a graceful one, but not the reverse."""
 
     is_graceful: bool
-    """Commit what was read, at once. Otherwise the transaction is aborted."""
+    """Commit the records that were read, at once. Otherwise the transaction is aborted."""
     reason: str
     now_ms: int
 
@@ -154,21 +152,21 @@ CoordinatorEvent = (
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Find out where the table stands and begin an instant there."""
+    """Find the position of the table and begin an instant there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Commit the files that these reports name, and the offsets where they end."""
+    """Commit the files in these reports, and their end offsets."""
 
     instant: InstantTime
     reports: tuple[Report, ...]
-    """One of each partition, by partition."""
+    """One report of each partition, sorted by partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Find out whether the instant is completed; if not, see to it that it never will be."""
+    """Find out whether the instant is completed. If not, ensure that it never will be."""
 
     instant: InstantTime
 
@@ -191,7 +189,7 @@ class EvolveSchema:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The last effect: no further event matters, and nothing more is published."""
+    """Last effect: further events are ignored, and nothing more is published."""
 
     reason: str
     is_error: bool = False

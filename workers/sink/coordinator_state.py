@@ -1,4 +1,4 @@
-"""What the coordinator knows: a value that a page can show."""
+"""State of the coordinator, as a value that pages can show."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class CoordinatorSettings:
     write_timeout_ms: int = 300_000
     init_delay_ms: int = 100
     restart_delay_ms: int = 500
-    """After a failure; doubles with each one in a row."""
+    """Delay after a failure. It doubles with each consecutive failure."""
     restart_delay_max_ms: int = 30_000
     interval_least_ms: int = 1_000
-    """Transactions become shorter with each failure in a row, down to this."""
+    """Transactions become shorter with each consecutive failure, down to this minimum."""
     idle_delay_ms: int = 1_000
-    """Between looks at a topic that has nothing new."""
+    """Between checks of a topic without new records."""
     resend_ms: int = 2_000
-    """Between repetitions of START or END while somebody has not followed."""
+    """Between repetitions of START or END while a participant has not answered."""
     silence_ms: int = 15_000
-    """A participant that was not heard for so long is not counted on."""
+    """A participant without a message for this time counts as absent."""
     commit_tries: int = 3
     farewell_ms: int = 5_000
     """How long the last ACK is repeated while participants have not stopped."""
@@ -49,7 +49,7 @@ class CoordinatorName(StrEnum):
 
 
 class Work(StrEnum):
-    """What the runtime was asked for and has not answered yet; one thing at a time."""
+    """Work that the runtime was asked for and has not completed, one at a time."""
 
     NOTHING = "nothing"
     BEGIN = "begin"
@@ -61,7 +61,7 @@ class Work(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The participant of one partition, as it last reported itself."""
+    """Last reported status of the participant of one partition."""
 
     participant_id: str
     since_ms: int
@@ -71,7 +71,9 @@ class Seen:
     at_ms: int
 
     def gives_way_to(self, ready: Ready, *, now_ms: int, silence_ms: int) -> bool:
-        """A younger one has replaced it; an older one is heard only when this has fallen silent."""
+        """Check whether the participant of `ready` replaces this one. A younger one always does, an
+        older one only if this one has been silent for `silence_ms`.
+        """
         if ready.sender == self.participant_id:
             return True
         is_younger = (ready.since_ms, ready.sender) > (self.since_ms, self.participant_id)
@@ -80,9 +82,9 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """The open transaction. `offsets` is partition to where it begins, `schema` Avro JSON,
-    `read_at` the completion time of the newest commit that it builds on, `commits` how often a
-    commit was tried.
+    """The open transaction. `offsets` is partition to first offset, `schema` Avro JSON, `read_at`
+    the completion time of the newest commit that it builds on, `commits` the number of attempts to
+    commit.
     """
 
     instant: InstantTime
@@ -100,18 +102,18 @@ class Transaction:
 
     @property
     def ordered_reports(self) -> tuple[Report, ...]:
-        """By partition, each once; only those that have come so far."""
-        return tuple(self.reports[one] for one in sorted(self.reports))
+        """The reports received so far, sorted by partition."""
+        return tuple(self.reports[partition] for partition in sorted(self.reports))
 
     @property
     def is_empty(self) -> bool:
-        """Whether no report so far brings a file or moves an offset."""
-        return all(one.is_empty for one in self.reports.values())
+        """True if no report so far has a file or a higher offset."""
+        return all(report.is_empty for report in self.reports.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """Why the coordinator begins nothing more, and whether it still commits what was read."""
+    """Reason of a stop, and whether the records that were read are still committed."""
 
     is_graceful: bool
     reason: str
@@ -120,41 +122,41 @@ class Stopping:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorState:
-    """All that one coordinator knows; `coordinator.step` makes the next state from it."""
+    """Complete state of one coordinator; `coordinator.step` returns the next one."""
 
     coordinator_id: str
     epoch: int
     run_id: str
-    """Which launch of the sink it belongs to; when it stops, so do the participants of that."""
+    """Launch of the sink that it belongs to. The participants of the launch stop with it."""
     settings: CoordinatorSettings = field(default_factory=CoordinatorSettings)
     name: CoordinatorName = CoordinatorName.INIT
     work: Work = Work.NOTHING
     transaction: Transaction | None = None
     deadline_ms: int = 0
-    """When this state ends by itself; without a transaction, when the next one begins."""
+    """When this state times out; without a transaction, when the next one begins."""
     sent_ms: int = 0
-    """When START, END or the last ACK was published, last."""
+    """When START, END or the last ACK was last published."""
     failures: int = 0
-    """In a row."""
+    """Number of consecutive failures."""
     deaths: int = 0
-    """Of these failures, those because a participant was replaced or stopped."""
+    """Number of these failures that were caused by a replaced or stopped participant."""
     reason: str = ""
-    """Of the last failure."""
+    """Reason of the last failure."""
     participants: Mapping[int, Seen] = field(default_factory=dict)
     last_instant: InstantTime | str = ""
     offsets: Mapping[int, int] = field(default_factory=dict)
-    """Of the last commit of this coordinator."""
+    """Offsets in the last commit of this coordinator."""
     needed_fields: str = ""
-    """To be added once the transaction that asked for them is aborted."""
+    """Fields to add once the transaction that requested them is aborted."""
     refused_fields: tuple[str, ...] = ()
     stopping: Stopping | None = None
     is_leaving: bool = False
-    """The last ACK is out."""
+    """Whether the last ACK was sent."""
     ignored: Mapping[Ignored, int] = field(default_factory=dict)
 
     @property
     def is_over(self) -> bool:
-        """`Stopped` was the last effect."""
+        """True if `Stopped` was the last effect."""
         return (
             self.name in (CoordinatorName.STOPPED, CoordinatorName.FENCED)
             and self.work is Work.NOTHING
@@ -162,36 +164,38 @@ class CoordinatorState:
 
     @property
     def interval_ms(self) -> int:
-        """How long the next transaction reads. Where something fails again and again, a transaction
-        of full length may never come to its end; a shorter one may.
+        """Duration of the next transaction's reading. If transactions fail repeatedly, one of full
+        length may never complete, but a shorter one may.
         """
         shorter = self.settings.interval_ms >> min(self.failures, 20)
         return max(shorter, min(self.settings.interval_ms, self.settings.interval_least_ms))
 
     def present(self, partition: int, now_ms: int) -> Seen | None:
-        """The participant that can be counted on."""
-        seen = self.participants.get(partition)
-        if seen is None or seen.state is ParticipantName.STOPPED:
+        """Return the status of the partition's participant, or None if it is absent."""
+        status = self.participants.get(partition)
+        if status is None or status.state is ParticipantName.STOPPED:
             return None
-        return seen if now_ms - seen.at_ms <= self.settings.silence_ms else None
+        return status if now_ms - status.at_ms <= self.settings.silence_ms else None
 
     def absent(self, now_ms: int) -> list[int]:
-        """Partitions of the transaction for which START waits."""
+        """Return the partitions of the transaction without a participant, for which START waits."""
         partitions = self.transaction.offsets if self.transaction else ()
-        return [one for one in sorted(partitions) if self.present(one, now_ms) is None]
+        return [
+            partition for partition in sorted(partitions) if self.present(partition, now_ms) is None
+        ]
 
     def missing(self) -> list[int]:
-        """Partitions of the transaction that have not reported."""
+        """Return the partitions of the transaction without a report."""
         if self.transaction is None:
             return []
         return sorted(self.transaction.offsets.keys() - self.transaction.reports.keys())
 
     def has_joined(self, partition: int) -> bool:
-        """Whether the partition's member says that it got START."""
-        seen, transaction = self.participants.get(partition), self.transaction
+        """Check whether the partition's member has confirmed START."""
+        status, transaction = self.participants.get(partition), self.transaction
         return (
-            seen is not None
+            status is not None
             and transaction is not None
-            and seen.participant_id == transaction.members.get(partition)
-            and seen.instant == transaction.instant
+            and status.participant_id == transaction.members.get(partition)
+            and status.instant == transaction.instant
         )

@@ -1,7 +1,7 @@
 """The epoch of a sink: a number that each coordinator raises by one conditional write (KS3).
 
-Whoever raised it last is the coordinator; all others are fenced, by participants that ignore lower
-epochs and by the commit, which looks under the table lock.
+The process that raised it last is the coordinator. All others are fenced: participants ignore lower
+epochs, and the commit checks the epoch under the table lock.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Epoch:
 
 
 def acquire_epoch(storage: Storage, sink_id: str, ports: Ports, *, owner: str) -> Epoch:
-    """One more than ever before, and nobody else's.
+    """Raise the epoch by one and return it. No other process gets the same number.
 
-    Raises WriteOutcomeUnknown, after which the number may be taken and the next try gets another;
-    StorageFailed when others raise it all the time.
+    Raises WriteOutcomeUnknown, after which the number may be in use and the next attempt returns a
+    higher one. Raises StorageFailed if other processes raise the epoch all the time.
     """
     path = SinkPlaces(sink_id).epoch
     for _ in range(_TRIES_MAX):
@@ -53,7 +53,7 @@ def acquire_epoch(storage: Storage, sink_id: str, ports: Ports, *, owner: str) -
 
 
 def read_epoch(storage: Storage, sink_id: str) -> Epoch | None:
-    """None before the first coordinator. Raises MalformedTable."""
+    """Return the current epoch, or None before the first coordinator. Raises MalformedTable."""
     path = SinkPlaces(sink_id).epoch
     try:
         return _decode(storage.read(path), path)

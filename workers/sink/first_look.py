@@ -1,9 +1,8 @@
-"""Where a sink began when it first looked at its topic: what `latest`, and offsets that were given,
-mean until the first commit.
+"""Initial offsets of a sink: the result of `latest` or configured offsets until the first commit.
 
-From the first commit on the table knows. Before that, each coordinator reads it here. So records
-that came after the sink was started are read, even if no coordinator lived until a commit. A topic
-that was deleted and made again in between is new to the sink: all of it is read.
+After the first commit the offsets are in the table. Before that, each coordinator reads them here.
+So records that came after the start of the sink are read, even if no coordinator reached a commit.
+A topic that was deleted and created again in between is new to the sink, and all of it is read.
 """
 
 from __future__ import annotations
@@ -30,51 +29,53 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class _Look:
     start: str | Mapping[int, int]
-    """`hoodie.kafka.start.offsets` of the launch that looked."""
+    """`hoodie.kafka.start.offsets` of the launch that stored the offsets."""
     topic_id: str
     offsets: OffsetMap
-    """Partitions that are not in it are read from their first offset."""
+    """Partitions without an entry are read from their first offset."""
 
     def encode(self) -> bytes:
         body = {"topic_id": self.topic_id, "offsets": format_offsets(self.offsets)}
-        # What has no start is `latest`, as in files of versions that kept nothing else.
-        given = {} if self.start == _LATEST else {"start": self.start}
-        return json.dumps(body | given).encode()
+        # A file without start is `latest`: older versions stored nothing else.
+        start = {} if self.start == _LATEST else {"start": self.start}
+        return json.dumps(body | start).encode()
 
 
 def first_look(storage: Storage, config: SinkConfig, topic: TopicRange) -> OffsetMap:
-    """Return where to begin in the partitions that the first look chose an offset for; the others
-    are new to the sink. The first caller stores its look. A launch with other start offsets chooses
-    anew. A topic that was made anew since the look has no partition in the result.
+    """Return the initial offset of each partition that has one. The other partitions are new to
+    the sink.
+
+    The first caller stores its offsets. A launch with other start offsets replaces them. The result
+    is empty for a topic that was created again since.
 
     Raises OffsetsMissing, MalformedTable; StorageFailed and WriteOutcomeUnknown, after which the
-    caller may ask again.
+    caller may retry.
     """
     path = SinkPlaces(config.sink_id).first_look
     start = config.start_offsets
     for _ in range(_TRIES_MAX):
         try:
-            kept = storage.read_tagged(path)
+            stored = storage.read_tagged(path)
         except NotFound:
-            seen = _Look(start, topic.topic_id, chosen_offsets(config, topic))
-            if storage.put_if_absent(path, seen.encode()):
-                return seen.offsets
+            chosen = _Look(start, topic.topic_id, chosen_offsets(config, topic))
+            if storage.put_if_absent(path, chosen.encode()):
+                return chosen.offsets
             continue
-        look = _decode(kept.content, path)
-        if (look.start, look.topic_id) == (start, topic.topic_id):
-            return look.offsets
-        is_new = look.start == start
-        seen = _Look(start, topic.topic_id, {} if is_new else chosen_offsets(config, topic))
-        if storage.replace_if_match(path, seen.encode(), kept.tag) is not None:
+        initial = _decode(stored.content, path)
+        if (initial.start, initial.topic_id) == (start, topic.topic_id):
+            return initial.offsets
+        is_new = initial.start == start
+        chosen = _Look(start, topic.topic_id, {} if is_new else chosen_offsets(config, topic))
+        if storage.replace_if_match(path, chosen.encode(), stored.tag) is not None:
             if is_new:
                 _log.warning(
                     "the topic was made anew before the first commit, and is read from its first "
                     "offsets: topic=%s before=%s id=%s",
                     config.topic,
-                    look.topic_id,
+                    initial.topic_id,
                     topic.topic_id,
                 )
-            return seen.offsets
+            return chosen.offsets
     raise StorageFailed("others change it all the time", path=path, tries=_TRIES_MAX)
 
 
@@ -87,7 +88,7 @@ def _decode(content: bytes, path: str) -> _Look:
         raise MalformedTable("where the sink first looked is damaged", path=path) from error
 
 
-def _start(given: Any) -> str | Mapping[int, int]:
-    if isinstance(given, str):
-        return given
-    return {int(partition): int(offset) for partition, offset in given.items()}
+def _start(value: Any) -> str | Mapping[int, int]:
+    if isinstance(value, str):
+        return value
+    return {int(partition): int(offset) for partition, offset in value.items()}

@@ -1,7 +1,7 @@
-"""Keyed mode: a record is a version of the table's row of its key, or takes that row away.
+"""Upsert mode: a record is a new version of the row with its key, or deletes that row.
 
-A tombstone names its row by the record's key and deletes it at once, whatever the ordering values;
-a row whose op column says so deletes as old as its ordering value is, where the table has one.
+A tombstone names its row by the record's key and deletes it regardless of ordering values. A row
+whose op column contains a delete is a delete with the row's ordering value, if the table has one.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from workers.write.groups import row_groups
 from workers.write.prepare import prepare
 
 _SHARE_REMEMBERED = 8
-"""Of the buffer: keys of the transaction, for tombstones that follow."""
+"""Share of the buffer for keys of the transaction, which later tombstones are compared with."""
 _DELETES = pa.array(["d", "delete"])
 
 
 class KeyedRows:
-    """Makes versions of rows from the batches of one participant in one transaction; not for
-    several threads, and `tombstones` counts over all calls.
+    """Preparer in upsert mode, for one participant in one transaction. Not thread-safe. Its
+    tombstone counts cover all calls.
     """
 
     def __init__(
@@ -64,49 +64,49 @@ class KeyedRows:
         ordered = located | ({self._ordering} if self._ordering else set())
         names = context.schema.field_names
         self._tombstones = replace(
-            self._context, columns=tuple(one for one in names if one in located)
+            self._context, columns=tuple(name for name in names if name in located)
         )
         located_by = pa.schema([context.schema.arrow.field(n) for n in self._tombstones.columns])
         self._keys = TombstoneKeys(config, located_by)
         self._deletes = replace(
             context,
-            columns=tuple(one for one in names if one in ordered),
+            columns=tuple(name for name in names if name in ordered),
             marks_deletes=True,
         )
 
-    def prepared(self, held: PendingRows) -> PreparedRows:
-        """Rows and deletes by file group, in the order of offsets, a key as often as records name
-        it.
+    def prepared(self, pending: PendingRows) -> PreparedRows:
+        """Return rows and deletes by file group, in the order of offsets. A key may occur several
+        times.
 
-        Raises BadRows, InvalidInput where there are no dead letters.
+        Raises BadRows, InvalidInput without dead letters.
         """
-        arrived = held.arrived
+        arrived = pending.arrived
         rows = with_coordinates(self._context, arrived, self._source)
         arrived = replace(arrived, rows=rows)
         upserts, deletes = self._split(arrived)
         parts = [
             sift_rows(self._context, upserts, prepare),
             self._deleted(deletes),
-            self._buried(held.tombstones),
+            self._buried(pending.tombstones),
         ]
-        bad = tuple(one for part in parts for one in part.bad)
+        bad = tuple(record for part in parts for record in part.bad)
         for part, kind in zip(parts, (ROW, DELETE, TOMBSTONE), strict=True):
             self._lookout.take(part.prepared, part.offsets, kind)
         return PreparedRows(row_groups(self._joined(parts)), bad)
 
     def tombstones(self) -> TombstoneCounts:
-        """Counts of the tombstones of all calls of `prepared`. It reads the keys of file
-        groups, so it is called once, at the end.
+        """Return the counts of the tombstones of all calls of `prepare_rows`. It reads the keys of
+        file groups, so it is called once, at the end.
         """
         return self._lookout.counts()
 
     def _split(self, arrived: Arrived) -> tuple[Arrived, Arrived]:
-        """Rows that stand, and rows that delete."""
+        """Split the rows into upserts and deletes, by the op column."""
         op = self._config.op_column
         if not op or op not in arrived.rows.column_names:
             return arrived, arrived.take(np.zeros(0, np.int64))
-        said: Any = pc.utf8_lower(arrived.rows.column(op).cast(pa.string()))
-        is_delete = pc.fill_null(pc.is_in(said, value_set=_DELETES), False).to_numpy()
+        operations: Any = pc.utf8_lower(arrived.rows.column(op).cast(pa.string()))
+        is_delete = pc.fill_null(pc.is_in(operations, value_set=_DELETES), False).to_numpy()
         if op not in self._context.schema.field_names:
             arrived = replace(arrived, rows=arrived.rows.drop_columns([op]))
         if not is_delete.any():
@@ -115,22 +115,27 @@ class KeyedRows:
 
     def _deleted(self, arrived: Arrived) -> SiftedRows:
         rows = arrived.rows
-        kept = rows.select([one for one in self._deletes.columns if one in rows.column_names])
+        selected = rows.select(
+            [name for name in self._deletes.columns if name in rows.column_names]
+        )
         marks: Any = pa.repeat(pa.scalar(True), rows.num_rows)
         return sift_rows(
-            self._deletes, replace(arrived, rows=kept.append_column(IS_DELETED, marks)), prepare
+            self._deletes, replace(arrived, rows=selected.append_column(IS_DELETED, marks)), prepare
         )
 
     def _buried(self, tombstones: Sequence[Tombstone]) -> SiftedRows:
-        read_keys = self._keys.read([one.key for one in tombstones])
+        read_keys = self._keys.read([tombstone.key for tombstone in tombstones])
         bad = [_letter(tombstones[at], why) for at, why in sorted(read_keys.bad.items())]
         if bad and self._config.on_bad_record is OnBadRecord.FAIL:
             return SiftedRows(pa.table({}), np.zeros(0, np.int64), tuple(bad))
         good = [tombstones[at] for at in read_keys.positions.tolist()]
         arrived = Arrived(
             read_keys.columns,
-            np.array([one.offset for one in good], np.int64),
-            np.array([-1 if (at := one.timestamp_ms) is None else at for one in good], np.int64),
+            np.array([tombstone.offset for tombstone in good], np.int64),
+            np.array(
+                [-1 if (at := tombstone.timestamp_ms) is None else at for tombstone in good],
+                np.int64,
+            ),
         )
         sifted = sift_rows(self._tombstones, arrived, prepare)
         kinds: Any = pa.repeat(pa.scalar(DELETE_NOW, pa.int8()), sifted.prepared.num_rows)
@@ -138,7 +143,7 @@ class KeyedRows:
         return replace(sifted, prepared=marked, bad=(*bad, *sifted.bad))
 
     def _joined(self, parts: Sequence[SiftedRows]) -> pa.Table:
-        """All of them by offset. Deletes say nothing of the columns that they lack."""
+        """Return the rows of all parts by offset. Columns that deletes lack are null."""
         rows, *deletes = parts
         if not any(part.prepared.num_rows for part in deletes):
             return rows.prepared
@@ -152,14 +157,14 @@ class KeyedRows:
         if IS_DELETED not in self._context.columns:
             return joined
         at = joined.column_names.index(IS_DELETED)
-        said: Any = pc.or_kleene(
+        is_deleted: Any = pc.or_kleene(
             joined.column(IS_DELETED), pc.not_equal(kinds, pa.scalar(ROW_KIND, pa.int8()))
         )
-        return joined.set_column(at, joined.schema.field(IS_DELETED), said)
+        return joined.set_column(at, joined.schema.field(IS_DELETED), is_deleted)
 
 
 def _nullable(table: pa.Table) -> pa.Table:
-    """A delete has no value for columns that every row has."""
+    """Make all columns nullable, because a delete has no value for required columns."""
     return table.cast(pa.schema([field.with_nullable(True) for field in table.schema]))
 
 

@@ -1,9 +1,9 @@
-"""The table as the coordinator's ledger: where the sink stands, and its transactions on the table.
+"""The table as the coordinator's ledger: position and transactions of the sink.
 
-A commit is a compare-and-set on the offset map: under the table lock it looks once more where the
-sink stands, and which epoch is the newest. So any number of coordinators may be alive, and none of
-them writes a record twice or passes one over (KS3, KS4). A transaction lives in the process that
-began it; who comes after it takes it back, and reads the records again.
+A commit is a compare-and-set on the offset map. Under the table lock it checks the position of the
+sink and the newest epoch again. So several coordinators may run at once, and none of them writes a
+record twice or skips one (KS3, KS4). A transaction lives in the process that began it. The next
+coordinator rolls it back and reads its records again.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SinkTransaction:
-    """What START_COMMIT tells of it, and the transaction on the table."""
+    """A transaction on the table, and the values for START_COMMIT."""
 
     began: Beginning
     topic_id: str
@@ -81,12 +81,12 @@ class SinkTransaction:
 
     @property
     def offsets(self) -> Mapping[int, int]:
-        """Where each partition of the transaction begins."""
+        """First offset of each partition of the transaction."""
         return self.began.starts
 
     @property
     def schema(self) -> str:
-        """Avro JSON of the schema that everybody writes under."""
+        """Avro JSON of the schema that all participants write with."""
         return self.transaction.context.schema.avro_json
 
     @property
@@ -97,9 +97,9 @@ class SinkTransaction:
 
 @dataclass(slots=True)
 class SinkLedger:
-    """One coordinator's ledger; one thread uses it. `options` are those of `sink_write_options`.
+    """Ledger of one coordinator, for one thread. `options` are those of `sink_write_options`.
 
-    Making one raises InvalidInput, UnsupportedTable for a table that the sink cannot write.
+    The constructor raises InvalidInput, UnsupportedTable for a table that the sink cannot write.
     """
 
     table: Table
@@ -107,14 +107,14 @@ class SinkLedger:
     epoch: Epoch
     options: WriteOptions
     _agreed: Beginning | None = None
-    """Where partitions without a standing offset begin, until a commit has one."""
+    """Start offsets of partitions without a committed offset, until a commit has one."""
     _agreed_of: tuple[str, bool] = ("", False)
     """The topic's id, and whether the sink had committed. What was agreed of one topic does not
     hold for another. After a restore that undid every commit, the sink begins as at first.
     """
     _sink_commits: SinkCommits = field(init=False)
     _origins: CommittedOrigins | None = field(init=False)
-    """None where keys tell topics of one name apart."""
+    """None if keys contain the ids of topic and cluster."""
 
     def __post_init__(self) -> None:
         check_sink_table(self.table, self.config)
@@ -123,7 +123,7 @@ class SinkLedger:
         self._origins = CommittedOrigins(self.table, self.config.topic) if by_name else None
 
     def last_commit(self) -> SinkCommit:
-        """What the newest completed commit of this sink says.
+        """Return the newest completed commit of this sink, or an empty one.
 
         Raises LockTimeout, MalformedTable.
         """
@@ -131,11 +131,11 @@ class SinkLedger:
         return self._sink_commits.newest(self.table.timeline())
 
     def begin(self, topic: TopicRange) -> SinkTransaction | None:
-        """Take back what this sink left pending, and begin an instant where the table stands; None
-        when the topic ends there.
+        """Roll back the sink's pending transactions, and begin an instant at the table's position.
+        Return None if the topic has no records after it.
 
-        Raises SinkFenced; OffsetsMissing, TopicReplaced, OffsetExpired, InvalidInput and
-        UnsupportedTable, which are for a person; LockTimeout, StorageFailed.
+        Raises SinkFenced, LockTimeout, StorageFailed. Raises OffsetsMissing, TopicReplaced,
+        OffsetExpired, InvalidInput and UnsupportedTable, which need a user's decision.
         """
         self.prepare()
         last_commit = self.last_commit()
@@ -159,7 +159,7 @@ class SinkLedger:
         return SinkTransaction(began, topic.topic_id, topic.cluster_id, self.opened())
 
     def prepare(self) -> None:
-        """See to it that nobody else's transaction of this sink is open.
+        """Check the epoch, and roll back all open transactions of this sink.
 
         Raises SinkFenced, LockTimeout, StorageFailed.
         """
@@ -170,12 +170,12 @@ class SinkLedger:
         self._take_back_pending()
 
     def opened(self) -> Transaction:
-        """An instant of this sink and epoch."""
+        """Begin an instant of this sink and epoch."""
         return begin_transaction(self.table, self.config, self.options, self.epoch.number)
 
     def commit(self, begun: SinkTransaction, reports: Sequence[Report]) -> CommitResult:
-        """Commit what all participants reported, one report of each partition. Anything but
-        `CommitUnknown`, and a failure that may be tried again, has ended the transaction.
+        """Commit the files in these reports, one report of each partition. The transaction has
+        ended, except after `CommitUnknown` and after a failure that can be retried.
         """
         try:
             condition = _Condition(self, _attempt(self, begun, reports), begun.began, reports)
@@ -187,7 +187,7 @@ class SinkLedger:
             outcome = begun.transaction.commit(statuses, letters, condition, keeps_on_timeout=True)
         except LakehouseError as error:
             if isinstance(error, LockTimeout) and not begun.transaction.is_over:
-                # Nobody has decided anything, so there is no need to read the records again.
+                # Nothing is decided, so the records need not be read again.
                 return CommitFailed(str(error), may_retry=True)
             return self._after(begun.instant, str(error))
         match outcome:
@@ -203,7 +203,7 @@ class SinkLedger:
                 return CommitUnknown(reason)
 
     def settle(self, begun: SinkTransaction) -> SinkCommitted | CommitFailed | CommitUnknown:
-        """Find out whether it was committed; if not, see to it that it never will be (KS7)."""
+        """Find out whether the transaction was committed. If not, rule out a later commit (KS7)."""
         instant = begun.instant
         try:
             if settled_decision(self.table.storage, instant) is None:
@@ -221,15 +221,15 @@ class SinkLedger:
             return CommitUnknown(str(error))
 
     def abort(self, begun: SinkTransaction, reason: str) -> None:
-        """Roll it back. Where that fails, the next `begin` does it, by whichever coordinator."""
+        """Roll the transaction back. If that fails, the next `begin` of any coordinator does it."""
         begun.transaction.abort(reason)
 
     def evolve(self, new_fields: str) -> None:
-        """Add the fields of this Avro record as nullable columns, and to structs those that they
-        lack; what the table has by now is passed over.
+        """Add the fields of this Avro record as nullable columns, and missing fields to structs.
+        Fields that the table has by now are skipped.
 
-        Raises InvalidInput for fields that the table cannot have, LakehouseError for what may work
-        the next time.
+        Raises InvalidInput for fields that the table cannot have, LakehouseError if another attempt
+        may succeed.
         """
         add_fields(self.table, self.options, new_fields)
 
@@ -238,22 +238,22 @@ class SinkLedger:
         return self.table.config.name
 
     def _newer_epoch(self) -> Epoch | None:
-        """Not None when this coordinator is not the one whose epoch stands."""
+        """Return the newest epoch if it is not this coordinator's, else None."""
         newest = read_epoch(self.table.storage, self.config.sink_id)
         if newest is None:
             raise SinkFenced("the sink's epoch is gone: the table was made anew", table=self._name)
         return None if newest.number == self.epoch.number else newest
 
     def _take_back_pending(self) -> None:
-        """What this sink began and nobody will commit: older coordinators' at once, whether their
-        hearts beat or not, and our own.
+        """Roll back the pending transactions of this coordinator and of older ones, even if their
+        heartbeats have not expired.
         """
         take_back_pending(
             self.table, self.options, sink_id=self.config.sink_id, epoch=self.epoch.number
         )
 
     def _after(self, instant: InstantTime, reason: str) -> CommitResult:
-        """A commit raised: what stands?"""
+        """Return the result of a commit that raised an error, from its decision."""
         try:
             decision = settled_decision(self.table.storage, instant)
         except LakehouseError as error:
@@ -263,7 +263,7 @@ class SinkLedger:
         return CommitFailed(reason)
 
     def check(self, timeline: Timeline, attempt: Attempt) -> Stale | SinkCommit:
-        """Under the table lock: why the attempt must not be committed, or what it stands on."""
+        """Check the attempt under the table lock. Return why it is stale, or the newest commit."""
         last_commit = self.stands(timeline)
         if isinstance(last_commit, Stale):
             return last_commit
@@ -277,7 +277,7 @@ class SinkLedger:
         return last_commit
 
     def stands(self, timeline: Timeline) -> Stale | SinkCommit:
-        """Where the sink stands; Stale when it is another coordinator's to say."""
+        """Return the sink's newest commit, or Stale if another coordinator has a newer epoch."""
         if (newest := self._newer_epoch()) is not None:
             reason = f"epoch {self.epoch.number} was followed by epoch {newest.number}"
             return Stale(StaleCause.EPOCH, reason)
@@ -286,7 +286,7 @@ class SinkLedger:
 
 @dataclass(slots=True)
 class _Condition:
-    """Asked under the table lock: whether the commit may stand, and what it tells of the sink."""
+    """Check of a commit under the table lock. It returns a conflict or the commit's metadata."""
 
     ledger: SinkLedger
     attempt: Attempt
@@ -312,8 +312,8 @@ class _Condition:
 
 
 def _attempt(ledger: SinkLedger, begun: SinkTransaction, reports: Sequence[Report]) -> Attempt:
-    """Raises InvalidInput for reports that are not those of the transaction (KS5)."""
-    starts = {one.partition: one.start for one in reports}
+    """Build the attempt. Raises InvalidInput for reports of another transaction (KS5)."""
+    starts = {report.partition: report.start for report in reports}
     if len(starts) < len(reports) or starts != dict(begun.offsets):
         raise InvalidInput(
             "the reports are not one of each partition, from where it began",
@@ -328,7 +328,7 @@ def _attempt(ledger: SinkLedger, begun: SinkTransaction, reports: Sequence[Repor
         cluster_id=begun.cluster_id,
         bases=begun.began.bases,
         starts=starts,
-        ends={one.partition: one.end for one in reports},
+        ends={report.partition: report.end for report in reports},
     )
 
 

@@ -1,6 +1,4 @@
-"""Which dead letters a person means: some of one commit by where they came from, all of a cause, or
-all that there are.
-"""
+"""Selection of dead letters: some by their coordinates, all of one cause, or all."""
 
 from __future__ import annotations
 
@@ -18,47 +16,47 @@ from workers.sink.tables import OFFSET, PARTITION, TOPIC, TOPIC_ID
 from workers.write.dead_letters import ERROR_COLUMN
 
 LETTERS_MAX = 10_000
-"""Letters that are sent at once; what is left is sent by asking again."""
+"""Most dead letters of one replay. Another replay sends the rest."""
 NAMED_MAX = 1_000
 _PLACE = re.compile(r"([0-9]{1,9}):([0-9]{1,18})\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class LetterChoice:
-    """What is empty chooses nothing away."""
+    """Conditions on dead letters. An empty condition matches all."""
 
     places: frozenset[tuple[int, int]] = frozenset()
     """(partition, offset)."""
     cause: str = ""
 
     def has(self, letter: LetterId, cause: str | None) -> bool:
-        """Whether this letter is meant, which was put aside for `cause`."""
+        """Check whether the selection has this dead letter, which was rejected for `cause`."""
         is_named = not self.places or (letter.partition, letter.offset) in self.places
         return is_named and (not self.cause or cause == self.cause)
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenLetters:
-    """The letters that a replay is to send, and how many it passes over."""
+    """Dead letters that a replay is to send, and how many it skips."""
 
     letters: pa.Table
-    """At most LETTERS_MAX, oldest first, as `letters_in` gives them."""
+    """At most LETTERS_MAX, oldest first, in the columns of READ_SCHEMA."""
     already: int
-    """How many more were chosen and are in the topic again already."""
+    """Number of selected dead letters that were sent before."""
 
 
 def letter_choice(*, places: Iterable[str] = (), cause: str = "") -> LetterChoice:
-    """Places are written `partition:offset`. Raises InvalidInput."""
-    given = list(places)
-    if len(given) > NAMED_MAX:
+    """Parse a selection. Places have the form `partition:offset`. Raises InvalidInput."""
+    texts = list(places)
+    if len(texts) > NAMED_MAX:
         raise InvalidInput("too many letters are named at once", most=NAMED_MAX)
-    return LetterChoice(frozenset(map(_place, given)), cause)
+    return LetterChoice(frozenset(map(_place, texts)), cause)
 
 
 def chosen_letters(
     directory: str, names: Iterable[str], choice: LetterChoice, sent: Collection[LetterId]
 ) -> ChosenLetters:
-    """The letters of the choice in the sink's files `names`, oldest first, without those that were
+    """Return the selected dead letters in the sink's files `names`, oldest first, without those in
     `sent`.
 
     Raises MalformedTable.
@@ -75,7 +73,7 @@ def chosen_letters(
             if letter in sent:
                 already += 1
             elif letter not in seen and len(seen) < LETTERS_MAX:
-                # A table that was restored reads a record anew, and leaves it out anew.
+                # After a restore of the table, a record may be read and rejected again.
                 seen.add(letter)
                 chosen.append(at)
         parts.append(letters.take(pa.array(chosen, pa.int64())))
@@ -83,13 +81,13 @@ def chosen_letters(
 
 
 def letter_id(row: dict[str, Any]) -> LetterId:
-    """Which record the letter holds; `row` has the columns of `letters.READ_SCHEMA`."""
+    """Return the id of the dead letter in `row`, which has the columns of READ_SCHEMA."""
     return LetterId(row[TOPIC], row[PARTITION], row[OFFSET], row[TOPIC_ID] or "")
 
 
 def _ids(letters: pa.Table) -> Iterator[tuple[LetterId, str | None]]:
-    wanted = letters.select([TOPIC, PARTITION, OFFSET, TOPIC_ID, ERROR_COLUMN])
-    for row in wanted.to_pylist():
+    id_columns = letters.select([TOPIC, PARTITION, OFFSET, TOPIC_ID, ERROR_COLUMN])
+    for row in id_columns.to_pylist():
         yield letter_id(row), row[ERROR_COLUMN]
 
 

@@ -1,6 +1,6 @@
-"""Dead letters of a sink: records that the table cannot take, beside it, with their coordinates.
+"""Dead letters of a sink: files of records that the table rejected, with their coordinates.
 
-A file is kept only by the commit that names it; what other attempts left goes with their rollback.
+A file is valid only if a commit names it. Rollback deletes the files of failed attempts.
 """
 
 from __future__ import annotations
@@ -54,24 +54,24 @@ READ_SCHEMA = pa.schema([*LETTERS, pa.field(INSTANT_COLUMN, pa.string())])
 
 
 def letters_table(source: Source, bad: Sequence[BadRecord]) -> pa.Table:
-    """Sorted by offset."""
+    """Return the dead letters of these records as a table, sorted by offset."""
     bad = sorted(bad, key=lambda record: record.offset)
-    moments = [_held(one.timestamp_ms) for one in bad]
+    moments = [_held(record.timestamp_ms) for record in bad]
     columns: dict[str, pa.Array[Any]] = {
-        ERROR_COLUMN: pa.array([one.cause for one in bad], pa.string()),
+        ERROR_COLUMN: pa.array([record.cause for record in bad], pa.string()),
         CLUSTER: pa.array([source.cluster_id] * len(bad), pa.string()),
         TOPIC: pa.array([source.topic] * len(bad), pa.string()),
         TOPIC_ID: pa.array([source.topic_id] * len(bad), pa.string()),
         PARTITION: pa.array([source.partition] * len(bad), pa.int32()),
-        OFFSET: pa.array([one.offset for one in bad], pa.int64()),
+        OFFSET: pa.array([record.offset for record in bad], pa.int64()),
         TIMESTAMP: pa.array(moments, pa.int64()).cast(LETTERS.field(TIMESTAMP).type),
-        KEY: pa.array([one.key for one in bad], pa.binary()),
-        VALUE: pa.array([one.value for one in bad], pa.binary()),
+        KEY: pa.array([record.key for record in bad], pa.binary()),
+        VALUE: pa.array([record.value for record in bad], pa.binary()),
         HEADERS: pa.array(
-            [[{"name": name, "value": value} for name, value in one.headers] for one in bad],
+            [[{"name": name, "value": value} for name, value in record.headers] for record in bad],
             LETTERS.field(HEADERS).type,
         ),
-        DECODED: pa.array([one.is_decoded for one in bad], pa.bool_()),
+        DECODED: pa.array([record.is_decoded for record in bad], pa.bool_()),
     }
     return pa.table(columns, schema=LETTERS)
 
@@ -79,7 +79,9 @@ def letters_table(source: Source, bad: Sequence[BadRecord]) -> pa.Table:
 def refused_rows(
     rows: pa.Table, offsets: Iterable[int], timestamps: Iterable[int], causes: Iterable[str]
 ) -> list[BadRecord]:
-    """Rows that were decoded and that the table's rules refuse; the value is their JSON."""
+    """Convert decoded rows that the table rejects to bad records. Their value is the row
+    as JSON.
+    """
     return [
         BadRecord(
             int(offset),
@@ -96,7 +98,7 @@ def refused_rows(
 
 
 def _held(timestamp_ms: int | None) -> int | None:
-    """In microseconds; None for what is no time, or none that a column can hold."""
+    """Return the time in microseconds, or None if a column cannot store it."""
     is_time = timestamp_ms is not None and 0 <= timestamp_ms < MOMENTS_END_MS
     return timestamp_ms * 1000 if timestamp_ms is not None and is_time else None
 
@@ -108,8 +110,8 @@ def _moment(timestamp_ms: int) -> int | None:
 def committed_letters(
     table: Table, *, sink_key: str, sink_id: str, instant: InstantTime = ""
 ) -> list[str]:
-    """Names of the dead-letter files that commits of this sink keep, oldest first, archived commits
-    among them; with `instant` those of that commit alone.
+    """List the names of the dead-letter files of this sink's commits, oldest first. Archived
+    commits are included. With `instant`, list the files of that commit only.
     """
     by_completion: dict[str, CommitMetadata] = {}
     timeline = table.timeline()
@@ -133,9 +135,9 @@ def committed_letters(
 
 
 def read_letters(path: str, names: Iterable[str], *, most: int = 10_000) -> pa.Table:
-    """The newest `most` letters of these files of the dead-letter directory, oldest first.
+    """Return the newest `most` dead letters in these files of the directory `path`, oldest first.
 
-    A file that somebody took away is passed over. Raises MalformedTable.
+    A missing file is skipped. Raises MalformedTable.
     """
     parts, count = [], 0
     for name in reversed(list(names)):
@@ -149,8 +151,8 @@ def read_letters(path: str, names: Iterable[str], *, most: int = 10_000) -> pa.T
 
 
 def letters_in(path: str, name: str) -> pa.Table:
-    """The letters of one file; none where somebody took it away. Columns that an older file lacks
-    are null.
+    """Return the dead letters of one file, or an empty table if the file is missing. Columns that
+    an older file lacks are null.
 
     Raises MalformedTable.
     """
@@ -158,10 +160,10 @@ def letters_in(path: str, name: str) -> pa.Table:
         with open_storage(path).open_data(name) as stream:
             stored = parquet_file(stream).read(use_threads=False)
         columns = [
-            stored.column(one.name).cast(one.type)
-            if one.name in stored.column_names
-            else pa.nulls(stored.num_rows, one.type)
-            for one in READ_SCHEMA
+            stored.column(field.name).cast(field.type)
+            if field.name in stored.column_names
+            else pa.nulls(stored.num_rows, field.type)
+            for field in READ_SCHEMA
         ]
     except NotFound:
         return READ_SCHEMA.empty_table()

@@ -1,9 +1,9 @@
-"""What coordinator and participants tell each other; pure values and their JSON.
+"""Messages between coordinator and participants: pure values and their JSON.
 
-Each message names the epoch of the coordinator and the instant of the transaction that it is about,
-so that whoever reads it can tell at any later time whether it still matters. Losing, repeating,
-delaying or reordering messages is allowed: see `coordinator` and `participant`. `signing` makes
-records of the control topic from them, and adds which sink of which table they belong to.
+Each message names the epoch of the coordinator and the instant of its transaction. So a reader can
+decide at any later time whether it still matters. Messages may be lost, repeated, delayed or
+reordered: see `coordinator` and `participant`. `control_codec` turns them into records of the
+control topic, and adds the sink and the table that they belong to.
 """
 
 from __future__ import annotations
@@ -32,38 +32,38 @@ class Outcome(StrEnum):
 
 
 class ParticipantName(StrEnum):
-    """States of a participant, by RFC-32's names and two of ours."""
+    """States of a participant: RFC-32's names and two of our own."""
 
     IDLE = "IDLE"
     """In no transaction; its partition is paused."""
     OPEN = "OPEN"
     CLOSING = "CLOSING"
-    """Told to end; its writer makes its files durable."""
+    """Received END; its writer makes its files durable."""
     PREPARED = "PREPARED"
-    """Has reported, whatever the outcome, and waits for what becomes of it."""
+    """Has reported, whatever the outcome, and waits for the decision."""
     STOPPED = "STOPPED"
 
 
 @dataclass(frozen=True, slots=True)
 class StartCommit:
-    """Begin to read and write. Also ends whatever older transaction a participant is in."""
+    """Begin to read and write. Also ends any older transaction of a participant."""
 
     epoch: int
     instant: InstantTime
     sender: str
     offsets: Mapping[int, int]
-    """Where each partition begins; these partitions are the transaction's, and no others."""
+    """First offset of each partition. The transaction has these partitions and no others."""
     members: Mapping[int, str]
     """The one participant of each partition that may write in this transaction."""
     schema: str
-    """Avro JSON of what is written."""
+    """Avro JSON of the rows that are written."""
     read_at: InstantTime | str
     """Completion time of the newest commit that the transaction builds on; empty if none."""
     refused_fields: tuple[str, ...] = ()
-    """Fields of records that the table will not take; to be left out, not asked for again."""
+    """Fields of records that the table rejects. They are left out and not requested again."""
     topic_id: str = ""
     cluster_id: str = ""
-    """Which topic the offsets are of: rows and letters are told by it."""
+    """Ids of the topic and its cluster. Rows and dead letters record them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +84,14 @@ class AckCommit:
     sender: str
     offsets: Mapping[int, int]
     ends_run: str = ""
-    """The coordinator stops: there will be no other transaction, so the participants of this run
-    end too. Those of a run that was launched meanwhile do not.
+    """Set to the run's id when the coordinator stops. No other transaction follows, so the
+    participants of this run end too. Those of a run that was launched since do not.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Hudi's WRITE_STATUS: what one participant did in one transaction."""
+    """Hudi's WRITE_STATUS: the result of one participant in one transaction."""
 
     epoch: int
     instant: InstantTime
@@ -107,7 +107,7 @@ class Report:
     """Offsets between start and end that the broker had no record for."""
     bad_records: int = 0
     left_out: int = 0
-    """Records that brought fields which are in no column."""
+    """Records with fields for which the table has no column."""
     statuses: tuple[str, ...] = ()
     """A `WriteStatus` for each file, as JSON."""
     letters: tuple[str, ...] = ()
@@ -116,9 +116,9 @@ class Report:
     tombstones: int = 0
     """Deletes by the key of a record without a value."""
     tombstones_unmet: int = 0
-    """That met no row."""
+    """Tombstones whose key has no row."""
     tombstones_not_looked_for: int = 0
-    """Of which nobody knows whether they did."""
+    """Tombstones that were not checked for a row."""
     reason: str = ""
     """Why, when it failed."""
     new_fields: str = ""
@@ -126,16 +126,16 @@ class Report:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing to commit, not even an offset."""
+        """True if there is nothing to commit, not even an offset."""
         return self.start == self.end and not (self.statuses or self.letters)
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Ours: where a participant stands, every few seconds and after each transition."""
+    """Our own: the state of a participant, sent every few seconds and after each transition."""
 
     epoch: int
-    """The newest that it has heard of."""
+    """The newest epoch that it has received."""
     instant: InstantTime | str
     """The transaction it is in or was in last; empty if none."""
     sender: str
@@ -144,7 +144,7 @@ class Ready:
     offset: int
     """The next offset it would write: the local one."""
     since_ms: int
-    """When it came to be; where a partition has two, the younger one counts."""
+    """Creation time. If a partition has two participants, the younger one counts."""
 
 
 CoordinatorMessage = StartCommit | EndCommit | AckCommit
@@ -178,7 +178,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """An effect of both machines: publish, to everybody. It may get lost."""
+    """An effect of both machines: publish to all workers. The message may get lost."""
 
     message: Message
 
@@ -200,11 +200,11 @@ class Ignored(StrEnum):
     INSTANT = "instant"
     """About another transaction."""
     SENDER = "sender"
-    """From somebody who is not the transaction's participant of this partition, or to another."""
+    """Not from or not to the transaction's participant of this partition."""
     OFFSETS = "offsets"
     """A report that does not begin where the transaction began, or goes back."""
     STATE = "state"
-    """Came when it could not matter any more, or not yet."""
+    """Came when it no longer mattered, or too early."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,13 +216,13 @@ class NotAMessage:
 
 
 def type_name(message: Message) -> str:
-    """RFC-32's name, as it stands in the JSON; READY is ours."""
+    """Return RFC-32's name of the message, as in the JSON. READY is our own."""
     return _NAMES[type(message)]
 
 
 def to_json(message: Message, *, sink_id: str, table_id: str) -> bytes:
-    """The fields of the message and of whose it is, as compact JSON; `from_json` reads it."""
-    body = {one.name: getattr(message, one.name) for one in fields(message)}
+    """Encode the message, its sink and its table as compact JSON, which `from_json` reads."""
+    body = {field_.name: getattr(message, field_.name) for field_ in fields(message)}
     header = {
         "protocol_version": PROTOCOL_VERSION,
         "type": type_name(message),
@@ -233,8 +233,9 @@ def to_json(message: Message, *, sink_id: str, table_id: str) -> bytes:
 
 
 def from_json(content: bytes, *, sink_id: str, table_id: str) -> Message | NotAMessage:
-    """The message, or why these bytes are none for this sink. Every field must be there, with a
-    value of its own type: what is guessed here would be committed later.
+    """Decode a message. Return NotAMessage with the cause if the bytes are not a message for this
+    sink. Every field must be present, with a value of its own type: a guessed value would be
+    committed later.
     """
     try:
         body = read_json(content)
@@ -278,14 +279,14 @@ def _claim(value: Any) -> bool:
 def _texts(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise ValueError(f"not a list: {value!r}")
-    return tuple(_text(one) for one in value)
+    return tuple(_text(item) for item in value)
 
 
 def _by_partition(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def by_partition(value: Any) -> dict[int, Any]:
         if not isinstance(value, dict):
             raise ValueError(f"not by partition: {value!r}")
-        return {_integer(int(key)): read(one) for key, one in value.items()}
+        return {_integer(int(key)): read(item) for key, item in value.items()}
 
     return by_partition
 
@@ -303,5 +304,6 @@ _BY_TYPE: dict[str, Callable[[Any], Any]] = {
     "ParticipantName": ParticipantName,
 }
 _READERS = {
-    kind: [(one.name, _BY_TYPE[str(one.type)]) for one in fields(kind)] for kind in TYPES.values()
+    kind: [(field_.name, _BY_TYPE[str(field_.type)]) for field_ in fields(kind)]
+    for kind in TYPES.values()
 }

@@ -1,4 +1,4 @@
-"""Columns that records bring and the table does not have yet."""
+"""Add columns for new fields of records."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from workers.write.alter import alter_schema
 
 
 def add_fields(table: Table, options: WriteOptions, new_fields: str) -> None:
-    """Add the fields of the Avro record `new_fields` (JSON) as nullable columns, and to structs
-    those that they lack; what the table has by now is passed over.
+    """Add the fields of the Avro record `new_fields` (JSON) as nullable columns, and missing fields
+    to structs. Fields that the table has by now are skipped.
 
-    Raises InvalidInput for fields that the table cannot have, LakehouseError for what may work the
-    next time.
+    Raises InvalidInput for fields that the table cannot have, LakehouseError if another attempt
+    may succeed.
     """
-    known = current_schema(table)
-    known_types = {one.name: one.type for one in known.arrow} if known else {}
+    schema = current_schema(table)
+    types_by_name = {column.name: column.type for column in schema.arrow} if schema else {}
     changes: list[SchemaChange] = []
     for new_field in TableSchema.from_avro_json(new_fields).arrow:
-        if (before := known_types.get(new_field.name)) is None:
+        if (before := types_by_name.get(new_field.name)) is None:
             changes.append(AddColumn(new_field.name, new_field.type))
         elif (wider := with_fields_of(before, new_field.type)) != before:
             changes.append(WidenColumn(new_field.name, wider))

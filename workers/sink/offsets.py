@@ -1,8 +1,8 @@
-"""Offsets of a sink: their text in commit metadata, and the rule by which a commit may stand.
+"""Offsets of a sink: their text in commit metadata, and the check of a commit against them.
 
-Pure. The next offset to read is what counts everywhere: a partition at 12 has its records 0 to 11
-in the table. The rule is a compare-and-set: a commit stands only on the offsets that its
-transaction began from. That alone keeps any number of coordinators from writing a record twice.
+Pure. An offset is always the next one to read: a partition at 12 has its records 0 to 11 in the
+table. The check is a compare-and-set: a commit is valid only on the offsets that its transaction
+began from. That alone keeps any number of coordinators from writing a record twice.
 """
 
 from __future__ import annotations
@@ -23,59 +23,65 @@ _PAIR = re.compile(r"(0|[1-9][0-9]{0,9})=(0|[1-9][0-9]{0,18})")
 
 @dataclass(frozen=True, slots=True)
 class SinkCommit:
-    """What the newest completed commit of this sink says; the empty one when there is none."""
+    """Position in the newest completed commit of this sink; empty if there is none."""
 
     offsets: OffsetMap = field(default_factory=dict)
-    """Of every partition that the sink ever committed."""
+    """Next offset of every partition that the sink ever committed."""
     epoch: int = 0
     instant: InstantTime = ""
     topic: str = ""
     topic_id: str = ""
-    """The broker's id: a topic that was deleted and made again has another."""
+    """The broker's id: a topic that was deleted and created again has another."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What a transaction wants to commit."""
+    """Offsets that a transaction is about to commit."""
 
     epoch: int
     topic: str
     topic_id: str
     bases: OffsetMap
-    """The standing offsets it began from; partitions that had none then are not in it."""
+    """Committed offsets that it began from, without partitions that had none."""
     starts: OffsetMap
-    """Where reading began: at the base, or above it where the topic had lost records by then."""
+    """First offsets read: the base, or a higher one if the topic had lost records by then."""
     ends: OffsetMap
-    """Where the next transaction goes on."""
+    """Where the next transaction continues."""
     cluster_id: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
         assert self.starts.keys() == self.ends.keys() >= self.bases.keys(), self
-        assert all(self.bases[one] <= self.starts[one] for one in self.bases), self
-        assert all(self.starts[one] <= self.ends[one] for one in self.starts), self
+        assert all(self.bases[partition] <= self.starts[partition] for partition in self.bases), (
+            self
+        )
+        assert all(self.starts[partition] <= self.ends[partition] for partition in self.starts), (
+            self
+        )
 
 
 class StaleCause(StrEnum):
-    """What an attempt no longer agrees with, and so what its coordinator does."""
+    """The value that no longer matches, which decides what the coordinator does."""
 
     EPOCH = "epoch"
     """Another coordinator has taken over: stop."""
     TOPIC = "topic"
-    """The topic is not the one whose offsets stand: a person must look."""
+    """The topic is not the one of the committed offsets: a user must decide."""
     OFFSETS = "offsets"
     """The offsets are not those that the transaction began from: begin again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """Why an attempt must not be committed."""
+    """The cause and reason why an attempt must not be committed."""
 
     cause: StaleCause
     reason: str
 
 
 def check_commit(last_commit: SinkCommit, attempt: Attempt) -> Stale | None:
-    """Whether `attempt` may stand on `last_commit`; to be asked under the table lock."""
+    """Check `attempt` against `last_commit`, under the table lock. Return why it is stale, or None
+    if it may be committed.
+    """
     if attempt.epoch < last_commit.epoch:
         return Stale(
             StaleCause.EPOCH, f"epoch {attempt.epoch} is older than epoch {last_commit.epoch}"
@@ -89,28 +95,30 @@ def check_commit(last_commit: SinkCommit, attempt: Attempt) -> Stale | None:
             f"topic {attempt.topic} with id {attempt.topic_id} is not topic {last_commit.topic} "
             f"with id {last_commit.topic_id}",
         )
-    moved = [one for one in sorted(attempt.starts) if _moved(one, last_commit, attempt)]
+    moved = [
+        partition for partition in sorted(attempt.starts) if _moved(partition, last_commit, attempt)
+    ]
     if moved:
-        began = ", ".join(_offset_words(one, attempt.bases) for one in moved)
-        stands = ", ".join(_offset_words(one, last_commit.offsets) for one in moved)
+        began = ", ".join(_offset_words(partition, attempt.bases) for partition in moved)
+        stands = ", ".join(_offset_words(partition, last_commit.offsets) for partition in moved)
         return Stale(StaleCause.OFFSETS, f"began from {began}, but now stands {stands}")
     return None
 
 
 def merged_offsets(last_commit: SinkCommit, attempt: Attempt) -> dict[int, int]:
-    """The full map to commit: partitions that the attempt did not read keep their offset."""
+    """Return the full map to commit. Partitions that the attempt did not read keep their offset."""
     assert check_commit(last_commit, attempt) is None, (last_commit, attempt)
     return dict(sorted({**last_commit.offsets, **attempt.ends}.items()))
 
 
 def format_offsets(offsets: OffsetMap) -> str:
-    """Hudi's text: `0=12,1=5`, by partition."""
+    """Format offsets as Hudi's text `0=12,1=5`, sorted by partition."""
     return ",".join(f"{partition}={offset}" for partition, offset in sorted(offsets.items()))
 
 
 def parse_offsets(text: str) -> dict[int, int]:
-    """Partition to offset, from the text that Hudi's sink keeps in a commit. Raises MalformedTable
-    for anything that is not Hudi's text.
+    """Parse the text that Hudi's sink stores in a commit into offsets by partition. Raises
+    MalformedTable for anything else.
     """
     offsets: dict[int, int] = {}
     for pair in text.split(",") if text else []:

@@ -1,8 +1,8 @@
-"""Which topics of one name have rows in a table whose keys tell topics by their name alone.
+"""Identity of the topics whose rows are in a table with keys by topic name.
 
-Such a table was made before keys held the ids of topic and cluster. A second topic of the name, on
-another cluster or made anew, has other records under the same keys: its rows would take the place
-of those that stand, so it is not read into that table, whichever sink asks.
+Such a table was created before keys contained the ids of topic and cluster. A second topic of the
+name, on another cluster or created again, has other records under the same keys. Its rows would
+overwrite the existing ones. So no sink may read it into that table.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from workers.timeline.timeline import Timeline
 
 
 class Origin(NamedTuple):
-    """Which topic of a name the rows of a commit came from."""
+    """Ids of the topic whose records a commit contains."""
 
     topic_id: str
     cluster_id: str
-    """Empty where a commit does not say."""
+    """Empty if the commit does not record it."""
 
     def is_that_of(self, other: Origin) -> bool:
-        """Whether both may be the same topic: a cluster that is not known is no difference."""
+        """Check whether both can be the same topic. An unknown cluster matches any."""
         if self.cluster_id and other.cluster_id and self.cluster_id != other.cluster_id:
             return False
         return self.topic_id == other.topic_id
 
 
 class CommittedOrigins:
-    """Looks up which topics of one name have rows in a table, for one coordinator."""
+    """Reader of the topics of one name that have rows in a table, for one coordinator."""
 
     def __init__(self, table: Table, topic: str) -> None:
         self._table, self._topic = table, topic
@@ -44,11 +44,11 @@ class CommittedOrigins:
         self._archived: set[Origin] = set()
 
     def check(self, timeline: Timeline, topic_id: str, cluster_id: str) -> None:
-        """Compare the topic with those that the table's rows came from. Raises TopicReplaced where
-        rows of another topic of the name may stand in the table.
+        """Compare the topic with the topics of the table's rows. Raises TopicReplaced if the table
+        may have rows of another topic with this name.
         """
         ours = Origin(topic_id, cluster_id)
-        others = sorted(one for one in self._origins(timeline) if not one.is_that_of(ours))
+        others = sorted(origin for origin in self._origins(timeline) if not origin.is_that_of(ours))
         if others:
             raise TopicReplaced(
                 "the table has rows of another topic of this name, and its keys tell topics by "
@@ -64,14 +64,15 @@ class CommittedOrigins:
     def _origins(self, timeline: Timeline) -> set[Origin]:
         writes = timeline.completed_writes()
         self._read = {
-            one: self._read[one] if one in self._read else self._active(one) for one in writes
+            instant: self._read[instant] if instant in self._read else self._active(instant)
+            for instant in writes
         }
-        # Read after the active ones: what an archiver moves meanwhile is here or there.
+        # Read after the active instants: one that is archived in between is then in either place.
         number = self._table.archive_mark()
         if number != self._manifest:
             self._archived = self._read_archived()
             self._manifest = number
-        return self._archived | {one for one in self._read.values() if one is not None}
+        return self._archived | {origin for origin in self._read.values() if origin is not None}
 
     def _active(self, instant: Instant) -> Origin | None:
         return self._of(read_instant(self._table, instant).extra_metadata)
@@ -79,11 +80,11 @@ class CommittedOrigins:
     def _read_archived(self) -> set[Origin]:
         archived = archived_instants(self._table.storage, with_content=True)
         origins = [
-            self._of(read_commit_metadata(one.metadata).extra_metadata)
-            for one in archived
-            if one.metadata is not None and one.instant.action.writes_data
+            self._of(read_commit_metadata(entry.metadata).extra_metadata)
+            for entry in archived
+            if entry.metadata is not None and entry.instant.action.writes_data
         ]
-        return {one for one in origins if one is not None}
+        return {origin for origin in origins if origin is not None}
 
     def _of(self, extra: Mapping[str, str]) -> Origin | None:
         if extra.get(TOPIC_KEY) != self._topic:

@@ -1,16 +1,15 @@
-"""The participant of one partition: a pure state machine that says when to read and what to write.
+"""The participant of one partition: a pure state machine for reads and writes.
 
-It joins a transaction only when START names it, once, and only one that is newer than any it heard
-of; so no file is ever written into a transaction that may be over. It has no timeout: the next
-START puts everything right. Records are taken only from batches read after the last seek, in the
-order of the consumer, so an offset that is not there was left out by the broker and is no reason to
-go back.
+It joins a transaction only when START names it, and only a transaction that is newer than all it
+has received. So no file is written into a transaction that may be over. It has no timeout: the
+next START repairs its state. Records are taken only from batches that were read after the last
+seek, in the order of the consumer. So the broker has no record for a missing offset, and the
+participant does not seek back.
 
-A runtime feeds `step` with one event after the other and performs the effects in their order,
-before the next event. `OpenWriter`, `Write` and `CloseWriter` may be done elsewhere; what becomes
-of them comes back as an event that names the instant, and is ignored when that is over. Each
-batch that the consumer gave comes as `Polled`, whatever the state, or as the event that says why it
-cannot: where the next one begins is known from that.
+A runtime passes events to `step`, and performs the effects in their order before the next event.
+`OpenWriter`, `Write` and `CloseWriter` may run elsewhere. Their result is an event that names the
+instant, and is ignored when the transaction is over. Each batch of the consumer arrives as
+`Polled` in any state, or as the event of its failure. The next batch begins where it ends.
 """
 
 from __future__ import annotations
@@ -60,29 +59,29 @@ _UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True)
 class ParticipantState:
-    """All that one participant knows; `step` makes the next state from it."""
+    """Complete state of one participant; `step` returns the next one."""
 
     partition: int
     participant_id: str
-    """Unique for ever: a partition that is assigned again has a new participant."""
+    """Always unique: a partition that is assigned again has a new participant."""
     since_ms: int
     run_id: str
-    """Which launch of the sink it belongs to."""
+    """Launch of the sink that it belongs to."""
     name: ParticipantName = ParticipantName.IDLE
     newest: tuple[int, InstantTime | str] = (0, "")
-    """Epoch and instant of the newest transaction heard of, joined or not."""
+    """Epoch and instant of the newest transaction received, joined or not."""
     joined: StartCommit | None = None
     """The transaction it is in, or was in last."""
     offset: int = 0
     """The next one to write: RFC-32's local offset."""
     gaps: int = 0
-    """Offsets of this transaction that the broker left out."""
+    """Number of offsets of this transaction without a record."""
     report: Report | None = None
     seeks: int = 0
     position: int = _UNKNOWN
-    """Where the consumer goes on, if that is sure: it is after a transaction that ended well."""
+    """Next offset of the consumer. It is known only after a transaction that ended normally."""
     ready_at_ms: int = 0
-    """When to tell again where it stands."""
+    """When to send the next READY."""
     ignored: Mapping[Ignored, int] = field(default_factory=dict)
 
 
@@ -90,7 +89,7 @@ Step = tuple[ParticipantState, list[ParticipantEffect]]
 
 
 def step(state: ParticipantState, event: ParticipantEvent) -> Step:
-    """The next state, and the effects that a runtime performs in this order. Pure."""
+    """Return the next state, and the effects that the runtime performs in this order. Pure."""
     if state.name is ParticipantName.STOPPED:
         return _when_stopped(state, event)
     match event:
@@ -103,7 +102,7 @@ def step(state: ParticipantState, event: ParticipantEvent) -> Step:
             return _announced(replace(state, ready_at_ms=event.now_ms + READY_MS))
         case MessageReceived():
             if isinstance(event.message, Report | Ready):
-                return state, []  # Other participants' business, and the echo of its own.
+                return state, []  # Messages of other participants, and its own.
             return _heard(state, event.message)
         case Polled():
             return _polled(state, event)
@@ -120,7 +119,7 @@ def step(state: ParticipantState, event: ParticipantEvent) -> Step:
 
 
 def _when_stopped(state: ParticipantState, event: ParticipantEvent) -> Step:
-    """Only tells whoever still counts on it that it is gone."""
+    """Answer only START and ACK, so that the coordinator receives the stop."""
     if isinstance(event, MessageReceived) and isinstance(event.message, StartCommit | AckCommit):
         return _announced(state)
     return state, []
@@ -130,8 +129,8 @@ def _heard(state: ParticipantState, message: CoordinatorMessage) -> Step:
     if message.epoch < state.newest[0]:
         return _ignored(state, Ignored.EPOCH)
     if message.epoch > state.newest[0]:
-        # From now on the older coordinator is not listened to. What it had opened stays open until
-        # the new one's START: an END or ACK of a transaction that we are not in says nothing of it.
+        # From now on messages of the older coordinator are ignored. Its transaction stays open
+        # until the START of the new one: END and ACK of other transactions do not affect it.
         state = replace(state, newest=(message.epoch, ""))
     match message:
         case StartCommit():
@@ -162,17 +161,17 @@ def _started(state: ParticipantState, start: StartCommit) -> Step:
         gaps=0,
         report=None,
     )
-    sought: list[ParticipantEffect] = []
+    seek: list[ParticipantEffect] = []
     if dropped or state.position != offset:
         opened = replace(opened, seeks=state.seeks + 1, position=offset)
-        sought = [Seek(offset, opened.seeks)]
+        seek = [Seek(offset, opened.seeks)]
     ready, effects = _announced(opened)
-    return ready, [*dropped, *sought, OpenWriter(start), Resume(), *effects]
+    return ready, [*dropped, *seek, OpenWriter(start), Resume(), *effects]
 
 
 def _started_again(state: ParticipantState, start: StartCommit) -> Step:
-    """A repetition, or one that was overtaken. It opens nothing, and is answered where it is about
-    the transaction that we are in: the coordinator may have missed the first answer.
+    """Handle a repeated or outdated START. It opens nothing. It is answered if it names the joined
+    transaction: the coordinator may have missed the first answer.
     """
     if not _is_joined(state, start):
         return _ignored(state, Ignored.INSTANT)
@@ -191,7 +190,7 @@ def _ended(state: ParticipantState, end: EndCommit) -> Step:
 def _acknowledged(state: ParticipantState, ack: AckCommit) -> Step:
     effects: list[ParticipantEffect] = []
     if state.name is ParticipantName.PREPARED and _is_joined(state, ack):
-        # Should it differ from ours, the coordinator's is what stands in the table.
+        # If it differs from ours, the coordinator's offset is the one in the table.
         offset = ack.offsets.get(state.partition, state.offset)
         state = replace(state, name=ParticipantName.IDLE, offset=offset)
         effects.append(StoreOffset(offset))
@@ -209,13 +208,13 @@ def _polled(state: ParticipantState, batch: Polled) -> Step:
         return state, []  # Fetched before the consumer was sent elsewhere.
     if state.name is not ParticipantName.OPEN or batch.next_offset <= state.offset:
         return replace(state, position=batch.next_offset), []
-    given = 0
+    records = 0
     if batch.first_offset is not None:
-        given = batch.records - max(0, state.offset - batch.first_offset)
-    gaps = state.gaps + batch.next_offset - state.offset - max(0, given)
+        records = batch.records - max(0, state.offset - batch.first_offset)
+    gaps = state.gaps + batch.next_offset - state.offset - max(0, records)
     at = batch.next_offset
-    taken = replace(state, position=at, offset=at, gaps=gaps)
-    return taken, [] if batch.first_offset is None else [Write(state.offset)]
+    advanced = replace(state, position=at, offset=at, gaps=gaps)
+    return advanced, [] if batch.first_offset is None else [Write(state.offset)]
 
 
 def _closed(state: ParticipantState, closed: Closed) -> Step:
@@ -244,7 +243,7 @@ def _failed(
     reason: str = "",
     new_fields: str = "",
 ) -> Step:
-    # What failed may be a batch that we were never told of, which the consumer has left behind.
+    # The failed batch may not have arrived as an event, though the consumer is past it.
     state = replace(state, position=_UNKNOWN)
     dropped = _dropped(state)
     if not dropped or not _is_in(state, instant):
@@ -255,7 +254,7 @@ def _failed(
 
 
 def _left(state: ParticipantState, reason: str) -> Step:
-    """Says so where a transaction waits for it, so that nobody waits for a timeout."""
+    """Leave the sink. Report a failure to an open transaction, so that it need not time out."""
     failed: list[ParticipantEffect] = []
     if _dropped(state):
         failed = [Send(replace(_report(state, Outcome.FAILED), reason=reason))]
@@ -302,7 +301,7 @@ def _report(state: ParticipantState, outcome: Outcome) -> Report:
 
 
 def _dropped(state: ParticipantState) -> list[ParticipantEffect]:
-    """The writer that is open, if one is."""
+    """Return the effect that drops the open writer, if there is one."""
     if state.name not in (ParticipantName.OPEN, ParticipantName.CLOSING):
         return []
     assert state.joined is not None, state

@@ -1,4 +1,4 @@
-"""What a participant is told and what it asks for; `participant` says when."""
+"""Events and effects of a participant; see `participant`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from workers.sink.messages import MessageReceived, Send, StartCommit, Tick
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """The consumer has the partition. The first event."""
+    """First event: the consumer has the partition."""
 
     now_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """The consumer read a batch. `Write` among the effects is about this batch."""
+    """The consumer read a batch. A `Write` among the effects refers to this batch."""
 
     first_offset: int | None
-    """None when there was no record, only offsets without any."""
+    """None for offsets without a record."""
     next_offset: int
     records: int
     seeks: int
-    """How often the consumer had been sent to an offset when it read this."""
+    """Number of seeks of the consumer before it read the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,7 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class WriteFailed:
-    """Opening, reading, writing or closing failed: the participant reports it, and drops its
-    writer.
-    """
+    """A failure to open, read, write or close. The participant reports it and drops its writer."""
 
     instant: InstantTime
     reason: str
@@ -55,7 +53,7 @@ class WriteFailed:
 
 @dataclass(frozen=True, slots=True)
 class NeedsSchema:
-    """Records bring fields without a column."""
+    """Records have fields for which the table has no column."""
 
     instant: InstantTime
     new_fields: str
@@ -64,7 +62,7 @@ class NeedsSchema:
 
 @dataclass(frozen=True, slots=True)
 class LeaveRequested:
-    """The task ends, or the partition goes elsewhere."""
+    """The task ends, or another worker takes the partition."""
 
     reason: str
 
@@ -76,40 +74,40 @@ ParticipantEvent = (
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Read no more."""
+    """Stop reading."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Read on."""
+    """Continue to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seek:
-    """Send the consumer here; whatever it fetched before is void."""
+    """Move the consumer to this offset. Batches that it fetched before are invalid."""
 
     offset: int
     seeks: int
-    """What batches carry from now on."""
+    """Number of seeks, which later batches contain."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenWriter:
-    """Make a writer and a decoder for the transaction of this START."""
+    """Create a writer and a decoder for the transaction of this START."""
 
     start: StartCommit
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """The records of the batch that lie at this offset or above it."""
+    """Write the records of the batch from this offset on."""
 
     from_offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class CloseWriter:
-    """Make the files durable, then say `Closed`."""
+    """Make the files durable, then send `Closed`."""
 
     instant: InstantTime
 
@@ -123,14 +121,14 @@ class DropWriter:
 
 @dataclass(frozen=True, slots=True)
 class StoreOffset:
-    """Tell the consumer group, for those who watch it. Nobody reads it back."""
+    """Store the offset in the consumer group, for monitoring only. The sink does not read it."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Nothing more will come; the task may end."""
+    """Last effect; the task may end."""
 
     reason: str
 

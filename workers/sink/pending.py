@@ -1,4 +1,4 @@
-"""Rows of a participant that wait to be written, and what it takes to make files of them."""
+"""Pending rows of a participant, and their preparation for the files of a flush."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from workers.write.groups import RowGroup
 from workers.write.sifting import Prepare, sift
 
 _ROW_BYTES = 16
-"""Offset and time of a row."""
+"""Memory for the offset and the time of a row."""
 _TOMBSTONE_BYTES = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """Rows in the order of their offsets."""
+    """Rows in the order of their offsets, with the times of their records."""
 
     rows: pa.Table
     offsets: Offsets
     timestamps_ms: Offsets
 
     def take(self, positions: Offsets) -> Arrived:
-        """The rows at these positions, in the order of the positions."""
+        """Return the rows at these positions, in the order of the positions."""
         return Arrived(
             self.rows.take(positions),
             self.offsets[positions],
@@ -44,73 +44,75 @@ class Arrived:
 
 @dataclass(slots=True)
 class PendingRows:
-    """Decoded batches since the last flush, and about how many bytes of memory they hold."""
+    """Decoded batches since the last flush, and the approximate bytes of memory that they use."""
 
     batches: list[DecodedBatch] = field(default_factory=list)
     bytes: int = 0
 
     def add(self, batch: DecodedBatch) -> None:
-        """Keep the batch's rows and tombstones; its bad records are the caller's."""
+        """Add the batch's rows and tombstones. The caller handles its bad records."""
         if not (len(batch.offsets) or batch.tombstones):
             return
         assert batch.rows.num_rows == len(batch.offsets) == len(batch.timestamps_ms), batch
         self.batches.append(batch)
         self.bytes += batch.rows.nbytes + _ROW_BYTES * len(batch.offsets)
-        self.bytes += sum(_TOMBSTONE_BYTES + len(one.key or b"") for one in batch.tombstones)
+        self.bytes += sum(
+            _TOMBSTONE_BYTES + len(tombstone.key or b"") for tombstone in batch.tombstones
+        )
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is neither a row nor a tombstone."""
+        """True if there is neither a row nor a tombstone."""
         return not self.batches
 
     @property
     def arrived(self) -> Arrived:
-        """Rows of all batches; where one batch has a column that others lack it is null there."""
-        rows = pa.concat_tables([one.rows for one in self.batches], promote_options="default")
+        """Rows of all batches. A column that a batch lacks is null in its rows."""
+        rows = pa.concat_tables([batch.rows for batch in self.batches], promote_options="default")
         return Arrived(
             rows,
-            np.concatenate([one.offsets for one in self.batches]),
-            np.concatenate([one.timestamps_ms for one in self.batches]),
+            np.concatenate([batch.offsets for batch in self.batches]),
+            np.concatenate([batch.timestamps_ms for batch in self.batches]),
         )
 
     @property
     def tombstones(self) -> list[Tombstone]:
         """The tombstones of all batches, in the order of their offsets."""
-        return [one for batch in self.batches for one in batch.tombstones]
+        return [tombstone for batch in self.batches for tombstone in batch.tombstones]
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedRows:
-    """Rows ready to be written, by file group, and those that the table cannot hold."""
+    """Rows ready to be written, by file group, and the rows that the table rejects."""
 
     groups: Iterator[RowGroup]
     bad: tuple[BadRecord, ...] = ()
 
 
 class Preparer(Protocol):
-    """Makes rows to write from pending ones, for one participant in one transaction."""
+    """Converter of pending rows to rows to write, for one participant in one transaction."""
 
-    def prepared(self, held: PendingRows) -> PreparedRows:
-        """The rows to write, by file group. Raises BadRows where there are no dead letters."""
+    def prepared(self, pending: PendingRows) -> PreparedRows:
+        """Return the rows to write, by file group. Raises BadRows without dead letters."""
 
     def tombstones(self) -> TombstoneCounts:
-        """Counts of all tombstones that were prepared."""
+        """Return the counts of all tombstones that were prepared."""
 
 
 @dataclass(frozen=True, slots=True)
 class SiftedRows:
-    """Rows as `prepare` made them, in the order of their offsets, and those that it refused."""
+    """Prepared rows in the order of their offsets, and the rows that `prepare` rejected."""
 
     prepared: pa.Table
     offsets: Offsets
-    """Of the prepared rows."""
+    """Offset of each prepared row."""
     bad: tuple[BadRecord, ...]
 
 
 def sift_rows(context: WriteContext, arrived: Arrived, prepare: Prepare) -> SiftedRows:
-    """Prepare the rows; those that the table cannot hold are told apart, however many.
+    """Prepare the rows, and separate any number of rows that the table rejects.
 
-    Raises InvalidInput where there are no dead letters, and for what is wrong with all rows.
+    Raises InvalidInput without dead letters, or if all rows are invalid.
     """
     parts, causes = _sifted(context, arrived.rows, prepare)
     if not causes:
@@ -132,7 +134,7 @@ def _sifted(
     except InvalidInput:
         if not context.options.dead_letter_path or rows.num_rows <= BAD_ROWS_MAX:
             raise
-    # Perhaps more bad rows than a batch may have; what is wrong as such is refused again here.
+    # There may be more bad rows than a batch allows. Invalid input is rejected again here.
     parts: list[pa.Table] = []
     causes: dict[int, str] = {}
     for start in range(0, rows.num_rows, BAD_ROWS_MAX):
@@ -154,7 +156,7 @@ def _sift_once(
 
 
 def with_coordinates(context: WriteContext, arrived: Arrived, source: Source) -> pa.Table:
-    """With the coordinates that the table has columns for."""
+    """Return the rows with the coordinates for which the table has columns."""
     rows = arrived.rows
     for column, values in _coordinates(arrived, source):
         if column.name in context.schema.field_names and column.name not in rows.column_names:

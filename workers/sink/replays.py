@@ -1,9 +1,8 @@
-"""Which dead letters were sent to their topic again: written down beside the table before they are
-sent, and once more when it is known how that ended.
+"""Replays of dead letters: a claim is stored before they are sent, and an end afterwards.
 
-A replay is a claim on its letters, put under the next number by one conditional write. It is over
-when its end stands beside it. One that has no end was cut off, and whoever comes next finds out
-from the topic what became of it (`workers.sink.kafka.replay`).
+A replay is a claim on its dead letters, stored under the next number by one conditional write. It
+is over when its end is stored too. A claim without an end was interrupted. The next replay finds
+its outcome in the topic (`workers.sink.kafka.replay`).
 """
 
 from __future__ import annotations
@@ -24,30 +23,30 @@ _CLAIM, _END = ".json", ".end"
 
 @dataclass(frozen=True, slots=True, order=True)
 class LetterId:
-    """A record of the sink's topic; it is a dead letter at most once."""
+    """Coordinates of a record in the sink's topic, which has at most one dead letter."""
 
     topic: str
     partition: int
     offset: int
     topic_id: str = ""
-    """A topic that was made anew has other records at these offsets. Letters from before it was
-    kept have none.
+    """Empty in dead letters of older versions. A topic that was created again has other records at
+    the same offsets.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """Where the letters of a replay stand in the topic again: what keys of rows are made of."""
+    """New coordinates of the records of a replay, from which row keys are built."""
 
     topic_id: str
     cluster_id: str
     offsets: tuple[tuple[int, int, int], ...]
-    """(partition, offset of the letter, offset of what was sent)."""
+    """(partition, offset of the dead letter, new offset)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A claim on letters, and its end where one stands; `at_ms` is when it was made, UTC."""
+    """A claim on dead letters, and its end if it has one. `at_ms` is ms since 1970, UTC."""
 
     number: int
     token: str
@@ -56,17 +55,17 @@ class Replay:
     at_ms: int
     letters: tuple[LetterId, ...]
     ends: tuple[tuple[int, int], ...]
-    """(partition, offset): where the partitions ended, so that what it sent comes behind."""
+    """(partition, end offset) before sending. New records have these offsets or higher ones."""
     is_sent: bool | None = None
-    """None while nobody knows."""
+    """None while the outcome is unknown."""
     until: tuple[tuple[int, int], ...] = ()
-    """As `ends`, once all was sent: what it sent lies before. Empty where nobody looked."""
+    """(partition, end offset) after sending. New records have lower offsets. Empty if unknown."""
     landed: Landed | None = None
-    """None where whoever sent it did not come to write that down."""
+    """None if the sender ended before it stored them."""
 
 
 def read_replays(storage: Storage, sink_id: str) -> list[Replay]:
-    """By number. Raises MalformedTable."""
+    """Return all replays of the sink, by number. Raises MalformedTable."""
     directory = SinkPlaces(sink_id).replays
     names = set(storage.list_names(directory))
     return [
@@ -77,23 +76,23 @@ def read_replays(storage: Storage, sink_id: str) -> list[Replay]:
 
 
 def sent_letters(replays: Iterable[Replay]) -> dict[LetterId, Replay]:
-    """The letters that are in the topic again, with the newest replay that sent each."""
-    return {letter: one for one in replays if one.is_sent for letter in one.letters}
+    """Return the dead letters that were sent, with the newest replay that sent each."""
+    return {letter: replay for replay in replays if replay.is_sent for letter in replay.letters}
 
 
 def claims_of(replays: Iterable[Replay], token: str) -> list[Replay]:
-    """What was claimed under this token and was sent, or may have been. A claim that was cut off
-    before it sent anything is none: who went on with its work has claimed the letters again.
+    """Return the claims with this token that were sent or may have been. A claim that was
+    interrupted before it sent anything is left out: the next replay claimed its dead letters again.
     """
-    return [one for one in replays if one.token == token and one.is_sent is not False]
+    return [replay for replay in replays if replay.token == token and replay.is_sent is not False]
 
 
 def claim(storage: Storage, sink_id: str, replay: Replay) -> bool:
-    """False when another replay has this number."""
+    """Store the claim. Return False if another replay has this number."""
     path = f"{SinkPlaces(sink_id).replays}/{replay.number:0{_DIGITS}d}{_CLAIM}"
     body = asdict(replay)
     del body["number"], body["is_sent"], body["until"], body["landed"]
-    body["letters"] = [[*astuple(one)] for one in replay.letters]
+    body["letters"] = [[*astuple(letter)] for letter in replay.letters]
     return storage.put_if_absent(path, json.dumps(body).encode())
 
 
@@ -106,7 +105,7 @@ def put_end(
     until: tuple[tuple[int, int], ...] = (),
     landed: Landed | None = None,
 ) -> Replay:
-    """Whoever says it first is right; all who may say it know the same."""
+    """Store the end of the replay, unless it has one. All processes that store it agree on it."""
     path = f"{SinkPlaces(sink_id).replays}/{replay.number:0{_DIGITS}d}{_END}"
     body = {"is_sent": is_sent, "until": until, "landed": asdict(landed) if landed else None}
     storage.put_if_absent(path, json.dumps(body).encode())
@@ -122,7 +121,7 @@ def _read(storage: Storage, path: str, *, has_end: bool) -> Replay:
             token=str(body["token"]),
             by=str(body["by"]),
             at_ms=int(body["at_ms"]),
-            letters=tuple(_letter(*one) for one in body["letters"]),
+            letters=tuple(_letter(*values) for values in body["letters"]),
             ends=_pairs(body["ends"]),
             is_sent=end["is_sent"] if has_end else None,
             until=_pairs(end.get("until") or ()),
@@ -137,10 +136,10 @@ def _pairs(pairs: Iterable[Iterable[object]]) -> tuple[tuple[int, int], ...]:
 
 
 def _landed(body: Mapping[str, Any] | None) -> Landed | None:
-    """Raises ValueError, TypeError, KeyError for what is none."""
+    """Parse the offsets. Raises ValueError, TypeError, KeyError for an invalid body."""
     if body is None:
         return None
-    offsets = tuple((int(one), int(was), int(now)) for one, was, now in body["offsets"])
+    offsets = tuple((int(partition), int(old), int(new)) for partition, old, new in body["offsets"])
     return Landed(str(body["topic_id"]), str(body["cluster_id"]), offsets)
 
 
@@ -153,5 +152,5 @@ def _end_of(name: str) -> str:
 
 
 def ends_of(watermarks: Mapping[int, tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """The claim's `ends`, from the watermarks of `Topics.facts`."""
+    """Return the `ends` of a claim, from the watermarks of `Topics.facts`."""
     return tuple((partition, end) for partition, (_, end) in sorted(watermarks.items()))

@@ -1,9 +1,9 @@
-"""Where a sink goes on, set by a person: shown first, then one commit without rows.
+"""Reset of a sink's offsets by a user: a plan first, then one commit without rows.
 
-The commit carries the offsets like those of any transaction, so whoever runs the sink next begins
-there, and a restore of the table takes it back. Rows that stand are left alone: in an append-only
-table a record that is read again is the same row again, and one of a topic that took the name of
-another is a row of its own. A coordinator that runs meanwhile is fenced by the epoch.
+The commit contains the offsets like any transaction. So the next coordinator begins there, and a
+restore of the table undoes the reset. Existing rows do not change. In an append-only table a record
+that is read again is the same row, and a record of another topic with the same name is a separate
+row. The epoch fences a coordinator that runs at the same time.
 """
 
 from __future__ import annotations
@@ -31,72 +31,77 @@ from workers.table.table import Table
 from workers.timeline.timeline import Timeline
 
 RESET_KEY = "hoodie.sink.reset.by"
-"""Whose reset a commit is; those that rows came with have none."""
+"""User of the reset. Commits with rows do not have this key."""
 _START = "hoodie.kafka.start.offsets"
 RUNS_WITHIN_MS = 15_000
-"""A coordinator says every two seconds that it is there."""
+"""Age of the state after which the coordinator has stopped. It reports every two seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionReset:
-    """One partition of a reset: where the table stands, where it is to go on, and what the topic
-    has.
-    """
+    """One partition of a reset: the committed offset, the new one, and the topic's range."""
 
     partition: int
     stands: int | None
-    """Of the table now; None where it has none of this partition."""
+    """Committed next offset; None if the partition has none."""
     next: int
     first: int
-    """That the topic still has."""
+    """First offset that the topic still has."""
     end: int
 
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
-    """What a reset would do, for a person to look at; `partitions` are the topic's, sorted."""
+    """Effect of a reset, for review. `partitions` are those of the topic, sorted."""
 
     last_commit: SinkCommit
     topic_id: str
     cluster_id: str
     partitions: tuple[PartitionReset, ...]
     gone: tuple[int, ...]
-    """Partitions that the table has offsets of and the topic has not."""
+    """Partitions that have a committed offset and are not in the topic."""
 
     @property
     def is_same_topic(self) -> bool:
-        """Whether the table's offsets are of the topic that has the name now."""
+        """True if the committed offsets belong to the topic that has the name now."""
         return self.last_commit.topic_id == self.topic_id
 
     @property
     def offsets(self) -> dict[int, int]:
         """Partition to the next offset to read, as the reset commits it."""
-        return {one.partition: one.next for one in self.partitions}
+        return {partition.partition: partition.next for partition in self.partitions}
 
     @property
     def read_again(self) -> int:
-        """Records that are in the table already."""
+        """Number of records that are in the table and will be read again."""
         if not self.is_same_topic:
             return 0
         return sum(
-            max(0, min(one.stands, one.end) - one.next)
-            for one in self.partitions
-            if one.stands is not None
+            max(0, min(partition.stands, partition.end) - partition.next)
+            for partition in self.partitions
+            if partition.stands is not None
         )
 
     @property
     def passed_over(self) -> int:
-        """Records that the topic has, the table has not, and nobody will read."""
-        return sum(max(0, one.next - self._unread_from(one)) for one in self.partitions)
+        """Number of records of the topic that are not in the table and will not be read."""
+        return sum(
+            max(0, partition.next - self._unread_from(partition)) for partition in self.partitions
+        )
 
     @property
     def lost(self) -> dict[int, tuple[int, int]]:
-        """Partition to the offsets, the last one exclusive, that the topic lost unread."""
+        """Partition to the range of offsets (end exclusive) that the topic lost unread."""
         since = {
-            one.partition: one.stands or 0 if self.is_same_topic else 0 for one in self.partitions
+            each.partition: each.stands or 0 if self.is_same_topic else 0
+            for each in self.partitions
         }
-        firsts = {one.partition: one.first for one in self.partitions}
-        return {one: (at, firsts[one]) for one, at in since.items() if at < firsts[one]}
+        firsts = {each.partition: each.first for each in self.partitions}
+        return {
+            partition: (at, firsts[partition])
+            for partition, at in since.items()
+            if at < firsts[partition]
+        }
 
     def _unread_from(self, partition: PartitionReset) -> int:
         stands = (
@@ -110,11 +115,11 @@ class ResetPlan:
 def plan_reset(
     table: Table, config: SinkConfig, topic: TopicRange, to: str | Mapping[int, int]
 ) -> ResetPlan:
-    """`to` is earliest, latest or the next offset of each partition; nothing is changed.
+    """Plan a reset to `to`: earliest, latest or the next offset of each partition. Nothing changes.
 
-    Raises InvalidInput for offsets that the topic does not have, and while the sink runs;
-    OffsetsMissing where it has committed nothing; TopicReplaced where the topic's records would
-    take the place of rows.
+    Raises InvalidInput for offsets that the topic does not have, and while the sink runs. Raises
+    OffsetsMissing if it has committed nothing, TopicReplaced if the topic's records would overwrite
+    rows.
     """
     check_sink_table(table, config)
     _check_stopped(table, config)
@@ -131,19 +136,19 @@ def plan_reset(
     if isinstance(to, Mapping) and (strange := sorted(to.keys() - topic.watermarks.keys())):
         raise InvalidInput("the topic has no such partitions", partitions=strange)
     partitions = tuple(
-        PartitionReset(one, last_commit.offsets.get(one), _next(to, one, ends), *ends)
-        for one, ends in sorted(topic.watermarks.items())
+        PartitionReset(at, last_commit.offsets.get(at), _next(to, at, ends), *ends)
+        for at, ends in sorted(topic.watermarks.items())
     )
-    gone = tuple(sorted(last_commit.offsets.keys() - topic.watermarks.keys()))
-    return ResetPlan(last_commit, topic.topic_id, topic.cluster_id, partitions, gone)
+    missing = tuple(sorted(last_commit.offsets.keys() - topic.watermarks.keys()))
+    return ResetPlan(last_commit, topic.topic_id, topic.cluster_id, partitions, missing)
 
 
 def reset_offsets(table: Table, config: SinkConfig, plan: ResetPlan, *, by: str) -> InstantTime:
-    """Commit the plan; the commit's instant.
+    """Commit the plan, and return the commit's instant.
 
-    Raises PlanChanged where the sink stands elsewhere than when the plan was made, InvalidInput
-    while it runs, SinkFenced, LockTimeout; LakehouseError where it is not certain whether it was
-    committed: the next plan tells.
+    Raises PlanChanged if the sink's position changed since the plan was made, InvalidInput while
+    the sink runs, SinkFenced, LockTimeout. Raises LakehouseError if the outcome is unknown: the
+    next plan shows it.
     """
     _check_stopped(table, config)
     epoch = acquire_epoch(table.storage, config.sink_id, table.ports, owner=f"reset by {by}")
@@ -166,17 +171,17 @@ def reset_offsets(table: Table, config: SinkConfig, plan: ResetPlan, *, by: str)
 
 @dataclass(frozen=True, slots=True)
 class _Condition:
-    """Asked under the table lock: the plan holds only where the sink stands as it says."""
+    """Check under the table lock: the plan is valid only at the position that it was made for."""
 
     ledger: SinkLedger
     plan: ResetPlan
     by: str
 
     def __call__(self, timeline: Timeline) -> Conflict | Mapping[str, str]:
-        stands = self.ledger.stands(timeline)
-        if isinstance(stands, Stale):
-            return self._refused(stands.reason)
-        if stands != self.plan.last_commit:
+        position = self.ledger.stands(timeline)
+        if isinstance(position, Stale):
+            return self._refused(position.reason)
+        if position != self.plan.last_commit:
             return self._refused("the sink has committed since the plan was made; look again")
         config, offsets = self.ledger.config, self.plan.offsets
         attempt = Attempt(
@@ -199,7 +204,7 @@ class _Condition:
 
 
 def reset_target(text: str) -> str | Mapping[int, int]:
-    """What is written for `to`. Raises InvalidInput."""
+    """Parse the text of a reset's target. Raises InvalidInput."""
     if not text.startswith("{"):
         return text
     return sink_config({"hoodie.kafka.topic": "any", _START: text}).start_offsets
@@ -227,8 +232,8 @@ def _next(to: str | Mapping[int, int], partition: int, ends: tuple[int, int]) ->
 
 
 def _check_stopped(table: Table, config: SinkConfig) -> None:
-    shown = read_state(table.storage, config.sink_id)
-    if shown is None or shown.state in (CoordinatorName.STOPPED, CoordinatorName.FENCED):
+    state = read_state(table.storage, config.sink_id)
+    if state is None or state.state in (CoordinatorName.STOPPED, CoordinatorName.FENCED):
         return
-    if table.ports.clock.now_ms() - shown.updated_ms < RUNS_WITHIN_MS:
-        raise InvalidInput("the sink runs; stop it first", sink=config.sink_id, owner=shown.owner)
+    if table.ports.clock.now_ms() - state.updated_ms < RUNS_WITHIN_MS:
+        raise InvalidInput("the sink runs; stop it first", sink=config.sink_id, owner=state.owner)

@@ -1,10 +1,10 @@
-"""Records of the control topic: signed, and in chunks where a message is large.
+"""Codec of the control topic's records: signed messages, large ones in chunks.
 
 A record is one line of header and a part of the message's JSON:
 `sluice1 <HMAC-SHA256> <message id> <index> <count>`. The signature covers everything after it. The
-message id is the digest of the content, so that chunks of two messages cannot be mixed, and a
-message that is sent again completes what is missing of the first. Whoever cannot sign can neither
-start, end nor commit anything; what does not fit is ignored and counted by its cause.
+message id is the digest of the content. So chunks of two messages cannot be mixed, and a repeated
+message fills the gaps of the first. A process without the secret can neither start, end nor commit
+anything. Invalid records are ignored, and counted by cause.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FRAME = re.compile(
 
 
 class ControlCodec:
-    """Messages to records and back, for one sink of one table. Only one thread may decode."""
+    """Encoder and decoder of messages for one sink of one table. Only one thread may decode."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class ControlCodec:
         chunk_bytes_max: int = CHUNK_BYTES_MAX,
         message_bytes_max: int = MESSAGE_BYTES_MAX,
     ) -> None:
-        """Raises InvalidInput for a secret that can be guessed."""
+        """Raises InvalidInput for a secret that is too short."""
         if len(secret) < SECRET_BYTES_LEAST:
             raise InvalidInput(
                 "the secret of the control topic is too short", bytes_least=SECRET_BYTES_LEAST
@@ -56,13 +56,13 @@ class ControlCodec:
 
     @property
     def ignored(self) -> Mapping[Ignored, int]:
-        """How many records were ignored so far, by cause; a copy."""
+        """Number of ignored records by cause, as a copy."""
         return dict(self._ignored)
 
     def encode(self, message: Message) -> tuple[bytes, ...]:
-        """One record, or several in an order that does not matter.
+        """Return the records of the message. Their order does not matter.
 
-        Raises InvalidInput for a message that nobody would take.
+        Raises InvalidInput for a message that is too large for the control topic.
         """
         content = to_json(message, sink_id=self._sink_id, table_id=self._table_id)
         if len(content) > self._message_bytes_max:
@@ -80,7 +80,7 @@ class ControlCodec:
         )
 
     def decode(self, record: bytes) -> Message | None:
-        """The message that is complete with this record."""
+        """Return the message that this record completes, or None."""
         decoded = self._decoded(record)
         if isinstance(decoded, NotAMessage):
             self._ignored[decoded.cause] += 1
@@ -120,7 +120,7 @@ class ControlCodec:
 
 @dataclass(slots=True)
 class _PartialMessages:
-    """Messages of which some chunks have come; the oldest give way, so that this stays bounded."""
+    """Incomplete messages. The oldest are dropped to bound the memory."""
 
     bytes_max: int
     _by_id: dict[tuple[bytes, int], dict[int, bytes]] = field(default_factory=dict)
@@ -138,7 +138,7 @@ class _PartialMessages:
         self._bytes += len(part)
         if len(parts) == count:
             self._forget(key)
-            return b"".join(parts[one] for one in range(count))
+            return b"".join(parts[at] for at in range(count))
         while len(self._by_id) > _PARTIAL_MAX or self._bytes > self.bytes_max:
             ignored[Ignored.CHUNK] += len(self._forget(next(iter(self._by_id))))
         return None

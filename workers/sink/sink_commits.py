@@ -1,4 +1,4 @@
-"""Where a sink stands: the newest completed commit of the table that carries its keys."""
+"""Position of a sink: the newest completed commit of the table that contains its keys."""
 
 from __future__ import annotations
 
@@ -20,26 +20,28 @@ EPOCH_KEY = "hoodie.sink.epoch"
 TOPIC_KEY = "hoodie.sink.topic"
 TOPIC_ID_KEY = "hoodie.sink.topic.id"
 CLUSTER_ID_KEY = "hoodie.sink.cluster.id"
-"""Of the brokers, where they say one; commits from before it was kept have none."""
+"""Id of the brokers' cluster, if they report one. Older commits do not have it."""
 START_KEY = "hoodie.sink.start.offsets"
-"""Where the partitions of this commit began."""
+"""First offset of each partition in this commit."""
 VALID_THROUGH_KEY = "hoodie.sink.valid.through.ts"
-"""Milliseconds: of each partition that brought records, all up to this time are in the table."""
+"""Milliseconds since 1970. All records up to this time are in the table, for each partition that
+had records.
+"""
 GAPS_KEY = "hoodie.sink.gaps"
 """Offsets for which the broker had no record."""
 LETTERS_KEY = "hoodie.sink.dlq.count"
 LEFT_OUT_KEY = "hoodie.sink.left.out"
 TOMBSTONES_KEY = "hoodie.sink.tombstones"
 UNMET_KEY = "hoodie.sink.tombstones.unmet"
-"""Tombstones that met no row."""
+"""Tombstones whose key has no row."""
 NOT_LOOKED_FOR_KEY = "hoodie.sink.tombstones.not.looked.for"
-"""Tombstones whose rows were not looked for, because it would have taken too much."""
+"""Tombstones that were not checked for a row, because the check would have cost too much."""
 LOST_KEY = "hoodie.sink.lost.offsets"
 """`partition=from-to`, to exclusive: records that the topic lost before they were read."""
 
 
 class SinkCommits:
-    """Looks up where one sink stands, for one coordinator."""
+    """Reader of one sink's position, for one coordinator."""
 
     def __init__(self, table: Table, sink_id: str) -> None:
         self._newest = NewestCommit(
@@ -47,8 +49,8 @@ class SinkCommits:
         )
 
     def newest(self, timeline: Timeline) -> SinkCommit:
-        """The empty one when the sink never committed. `timeline` is settled: a commit that was
-        decided is on it. Raises MalformedTable.
+        """Return the newest commit, or an empty one if the sink never committed. `timeline` must
+        contain every decided commit. Raises MalformedTable.
         """
         return self._newest.of(timeline) or SinkCommit()
 
@@ -56,7 +58,9 @@ class SinkCommits:
 def sink_commit_of(
     extra: Mapping[str, str], sink_id: str, instant: InstantTime
 ) -> SinkCommit | None:
-    """What a commit says of this sink; None when it is another's. Raises MalformedTable."""
+    """Parse the sink's keys in the extra metadata of a commit. Return None for a commit of another
+    writer. Raises MalformedTable.
+    """
     if extra.get(ID_KEY) != sink_id:
         return None
     try:
@@ -74,7 +78,7 @@ def sink_commit_of(
 
 
 def committed_offsets(table: Table, instant: InstantTime) -> dict[int, int]:
-    """The map of a completed commit of a sink. Raises MalformedTable where it has none."""
+    """Return the offsets in a completed commit of a sink. Raises MalformedTable if it has none."""
     commit = table.timeline().find(instant)
     if commit is not None and commit.is_completed:
         return _offsets_of(read_instant(table, commit).extra_metadata, instant)
@@ -85,7 +89,9 @@ def committed_offsets(table: Table, instant: InstantTime) -> dict[int, int]:
 
 
 def _offsets_of(extra: Mapping[str, str], instant: InstantTime) -> dict[int, int]:
-    """Absent is not empty: an empty map would have the sink read every record once more."""
+    """Return the offsets. A missing key is an error: with an empty map the sink would read every
+    record again.
+    """
     if OFFSETS_KEY not in extra:
         raise MalformedTable("a commit of the sink lacks its offsets", instant=instant)
     return parse_offsets(extra[OFFSETS_KEY])

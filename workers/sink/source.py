@@ -1,4 +1,4 @@
-"""Whose records a participant writes: the partition of a topic of a cluster, and which attempt."""
+"""Origin of the records that a participant writes: cluster, topic, partition and attempt."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from workers.write.status import TaskIds
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the records of a participant come from, for rows, letters and the names of files."""
+    """Origin of a participant's records, for rows, dead letters and file names."""
 
     topic: str
     partition: int
     participant: str = ""
-    """Unique to the attempt; makes the names of its files so."""
+    """Unique to the attempt, which makes its file names unique."""
     topic_id: str = ""
-    """The broker's: a topic that was deleted and made again has another."""
+    """The broker's id: a topic that was deleted and created again has another."""
     cluster_id: str = ""
     """Two clusters may have topics of one name."""
 
     @property
     def task(self) -> TaskIds:
-        """What the file names of this attempt are made of; another attempt has other numbers."""
+        """Numbers in the file names of this attempt. Another attempt has other numbers."""
         digest = hashlib.sha256(self.participant.encode()).digest()
         numbers = [int.from_bytes(digest[at : at + 4]) >> 1 for at in (0, 4)]
         return TaskIds(self.partition, stage=numbers[0], attempt=numbers[1])

@@ -1,7 +1,7 @@
-"""`state.json`: what a sink shows of itself to pages and shells. Nobody decides by it.
+"""`state.json`: the state of a sink for pages and shells. No decision depends on it.
 
-The coordinator writes it at each transition, whole, and within bounds: of long lists the newest
-entries, of long texts the beginning.
+The coordinator writes the whole file at each transition. It is bounded: long lists keep their
+newest entries, and long texts are truncated.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ TRANSACTIONS_MAX = 50
 TRACE_MAX = 500
 TEXT_MAX = 500
 PASSED_OVER = "control_topic_"
-"""Begins the counters of records of the control topic that are no message of this sink."""
+"""Prefix of the counters of control records that are not messages of this sink."""
 _BYTES_MAX = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class ParticipantShown:
-    """A partition, and who reads it; empty texts where nobody was heard of."""
+    """A partition and its participant; empty texts if no participant has reported."""
 
     partition: int
     participant: str = ""
@@ -37,20 +37,20 @@ class ParticipantShown:
     """Host and process."""
     state: str = ""
     local_offset: int | None = None
-    """Next one to read."""
+    """Next offset to read."""
     table_offset: int | None = None
-    """Next one that the table lacks."""
+    """Next offset that is not in the table."""
     broker_offset: int | None = None
     """High watermark."""
     has_reported: bool = False
     is_member: bool = True
-    """False where the transaction is not its: a partition that was added waits for the next one."""
+    """False if the transaction does not have the partition, which waits for the next one then."""
     seen_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionShown:
-    """A transaction that has ended; `outcome` is committed or aborted, times are ms since 1970."""
+    """A completed transaction; `outcome` is committed or aborted, times are ms since 1970."""
 
     instant: InstantTime
     outcome: str
@@ -81,7 +81,7 @@ class SinkState:
     topic: str
     epoch: int
     state: str
-    """Of the coordinator."""
+    """State of the coordinator."""
     instant: InstantTime = ""
     deadline_ms: int | None = None
     owner: str = ""
@@ -96,10 +96,12 @@ class SinkState:
 
 
 def put_state(storage: Storage, state: SinkState) -> bool:
-    """False, and nothing changed, when a coordinator of a higher epoch told its state already."""
+    """Store the state. Return False, without a change, if a coordinator with a higher epoch stored
+    its state before.
+    """
     try:
         former = read_state(storage, state.sink_id)
-    except MalformedTable:  # It is for showing only: what is whole replaces it.
+    except MalformedTable:  # The file is for display only, so it is replaced.
         former = None
     if former is not None and former.epoch > state.epoch:
         return False
@@ -109,7 +111,9 @@ def put_state(storage: Storage, state: SinkState) -> bool:
 
 
 def read_state(storage: Storage, sink_id: str) -> SinkState | None:
-    """None before the first one. Raises MalformedTable, also for one of another version."""
+    """Return the stored state, or None if there is none. Raises MalformedTable, also for another
+    version of the format.
+    """
     path = SinkPlaces(sink_id).state
     try:
         content = storage.read(path)
@@ -127,10 +131,12 @@ def _bounded(state: SinkState) -> SinkState:
         reason=state.reason[:TEXT_MAX],
         participants=state.participants[:PARTICIPANTS_MAX],
         transactions=tuple(
-            replace(one, reason=one.reason[:TEXT_MAX])
-            for one in state.transactions[-TRANSACTIONS_MAX:]
+            replace(transaction, reason=transaction.reason[:TEXT_MAX])
+            for transaction in state.transactions[-TRANSACTIONS_MAX:]
         ),
-        trace=tuple(replace(one, detail=one.detail[:TEXT_MAX]) for one in state.trace[-TRACE_MAX:]),
+        trace=tuple(
+            replace(entry, detail=entry.detail[:TEXT_MAX]) for entry in state.trace[-TRACE_MAX:]
+        ),
     )
 
 
@@ -146,9 +152,9 @@ def _decode(content: bytes) -> SinkState:
     return SinkState(**body)
 
 
-_Shown = TypeVar("_Shown", ParticipantShown, TransactionShown, TraceEntry)
+_Entry = TypeVar("_Entry", ParticipantShown, TransactionShown, TraceEntry)
 
 
-def _all(kind: type[_Shown], listed: list[dict[str, Any]]) -> tuple[_Shown, ...]:
-    known = {one.name for one in fields(kind)}
-    return tuple(kind(**{key: one[key] for key in one if key in known}) for one in listed)
+def _all(kind: type[_Entry], entries: list[dict[str, Any]]) -> tuple[_Entry, ...]:
+    names = {field_.name for field_ in fields(kind)}
+    return tuple(kind(**{key: entry[key] for key in entry if key in names}) for entry in entries)

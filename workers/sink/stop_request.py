@@ -1,4 +1,4 @@
-"""A request to stop, as a file beside the table: workers know no database."""
+"""A request to stop, as a file next to the table, because workers have no database."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workers.storage.base import Storage
 
 _TRIES_MAX = 100
 _NOTHING = b'{"kind": "none"}'
-"""Nobody asks for a stop."""
+"""Content of the file without a request."""
 
 
 class StopKind(StrEnum):
@@ -27,7 +27,7 @@ class StopKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StopRequest:
-    """Who asked for a stop, and when (ms since 1970, UTC)."""
+    """A request to stop: kind, requester, and time (ms since 1970, UTC)."""
 
     kind: StopKind
     by: str
@@ -49,14 +49,14 @@ def request_stop(storage: Storage, sink_id: str, request: StopRequest) -> StopRe
             continue
         former = _decode(stored.content, path)
         is_hard = former is not None and former.kind is StopKind.HARD
-        wanted = replace(request, kind=StopKind.HARD) if is_hard else request
-        if storage.replace_if_match(path, _encode(wanted), stored.tag) is not None:
-            return wanted
+        merged = replace(request, kind=StopKind.HARD) if is_hard else request
+        if storage.replace_if_match(path, _encode(merged), stored.tag) is not None:
+            return merged
     raise StorageFailed("others change the stop request all the time", path=path, tries=_TRIES_MAX)
 
 
 def read_stop(storage: Storage, sink_id: str) -> StopRequest | None:
-    """The request to stop this sink; None where nobody made one. Raises MalformedTable."""
+    """Return the request to stop this sink, or None. Raises MalformedTable."""
     path = SinkPlaces(sink_id).stop
     try:
         content = storage.read(path)
@@ -66,8 +66,8 @@ def read_stop(storage: Storage, sink_id: str) -> StopRequest | None:
 
 
 def clear_stop(storage: Storage, sink_id: str, *, requested_before_ms: int) -> None:
-    """Whoever starts the sink does this first, before it looks for requests: a request to an
-    earlier launch is over, and one that was made since this launch was wanted stays.
+    """Remove a request to an earlier launch. A launch does this before it reads requests. A request
+    that was made at `requested_before_ms` or later is for this launch and stays.
 
     Raises StorageFailed.
     """
@@ -79,7 +79,7 @@ def clear_stop(storage: Storage, sink_id: str, *, requested_before_ms: int) -> N
             return
         if not _is_older(stored.content, path, requested_before_ms):
             return
-        # Not deleted: whoever asks meanwhile would be deleted with it.
+        # Not deleted: a concurrent request would be deleted with it.
         if storage.replace_if_match(path, _NOTHING, stored.tag) is not None:
             return
     raise StorageFailed("others ask for a stop all the time", path=path, tries=_TRIES_MAX)
@@ -92,7 +92,7 @@ def _encode(request: StopRequest) -> bytes:
 def _is_older(content: bytes, path: str, requested_before_ms: int) -> bool:
     try:
         request = _decode(content, path)
-    except MalformedTable:  # Nobody can say what was asked for, and when.
+    except MalformedTable:  # The request cannot be read.
         return True
     return request is not None and request.at_ms < requested_before_ms
 

@@ -1,13 +1,13 @@
-"""The tables that a sink writes to: what an append-only one looks like, and what is refused.
+"""Tables of sinks: the layout of append-only tables, and the checks of a table.
 
-In an append-only table a row is a record of the topic and its key is where it came from, so nothing
-is ever merged; topic and partition alone choose the file group, so that the records of a partition
-lie together, in the order of their offsets (S1-27).
+In an append-only table a row is a record of the topic, and its key is the record's coordinates. So
+no rows are merged. Topic and partition alone choose the file group, so the records of a partition
+are together, in the order of their offsets (S1-27).
 
-Where a record came from is said by the ids of cluster and topic too: the name of a topic comes back
-with other records behind it, when the topic is deleted and made again or when another cluster has
-one of that name. Tables that were made before they were told keep the keys they have; `origins`
-sees to it that no second topic of a name is read into such a table.
+The coordinates include the ids of cluster and topic. A topic name may get other records, when the
+topic is deleted and created again or when another cluster has a topic of that name. Tables that
+were created before keys had these ids keep their keys. `topic_identity` rejects a second topic of
+the name for such a table.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _TYPES: dict[str, pa.DataType] = {
 COORDINATES = pa.schema(_TYPES)
 APPEND_KEY = (CLUSTER, TOPIC, TOPIC_ID, PARTITION, OFFSET)
 NAMED_KEY = (TOPIC, PARTITION, OFFSET)
-"""Of append-only tables that were made before keys told topics of one name apart."""
+"""Key of append-only tables that were created before keys had the ids of topic and cluster."""
 APPEND_HASH = (TOPIC, PARTITION)
 KEYS_BY_NAME = (
     "keys of this append-only table tell topics by their name alone, as it was made before they "
@@ -61,7 +61,7 @@ KEYS_BY_NAME = (
 _BUCKETS = "hoodie.bucket.index.num.buckets"
 _BUCKETS_TRIED = 256
 _HASHES = 1 << 31
-"""As many buckets as there are hashes."""
+"""One bucket for each hash."""
 
 
 def create_append_table(
@@ -75,13 +75,13 @@ def create_append_table(
     partition_by: Sequence[str] = (),
     options: Mapping[str, str] | None = None,
 ) -> Table:
-    """A new table for the records of `topic`; `schema` is that of their payload. Unless `options`
-    say another number, it has as many buckets as it takes for each partition to have its own.
+    """Create a table for the records of `topic`, whose payload has this `schema`. By default it
+    has enough buckets for each partition to have its own; `options` can set another number.
 
     Raises TableExists, InvalidInput.
     """
-    if taken := [field for field in schema.names if field in COORDINATES.names]:
-        raise InvalidInput("the sink brings these columns itself", columns=taken)
+    if reserved := [field for field in schema.names if field in COORDINATES.names]:
+        raise InvalidInput("the sink brings these columns itself", columns=reserved)
     whole = pa.schema([*COORDINATES, *schema])
     definition = TableDefinition(
         name=name,
@@ -90,28 +90,28 @@ def create_append_table(
         partition_by=tuple(partition_by),
         schema=TableSchema.from_arrow(whole, table_name=name),
     )
-    given = {
+    table_options = {
         _BUCKETS: str(bucket_count(topic, partitions)),
         HASH_FIELD_KEY: ",".join(APPEND_HASH),
         **(options or {}),
     }
-    return creation.create(storage, definition, given, ports)
+    return creation.create(storage, definition, table_options, ports)
 
 
 def bucket_count(topic: str, partitions: int) -> int:
-    """The least number under which no two partitions share a bucket; where there is none near, one
-    under which few do. Raises InvalidInput.
+    """Return the lowest number of buckets with which no two partitions share a bucket. If no near
+    number has this property, return one with few shared buckets. Raises InvalidInput.
     """
     if partitions < 1:
         raise InvalidInput("a topic has at least one partition", partitions=partitions)
-    keys = pa.array([_hashed_key(topic, one) for one in range(partitions)])
+    keys = pa.array([_hashed_key(topic, partition) for partition in range(partitions)])
     hashes = bucket_of_keys(keys, buckets=_HASHES, index_fields=APPEND_HASH)
     tried = range(partitions, partitions + _BUCKETS_TRIED)
     return max(tried, key=lambda buckets: (len(np.unique(hashes % buckets)), -buckets))
 
 
 def append_key_prefix(source: Source, key: Sequence[str] = APPEND_KEY) -> str:
-    """The record key of a record up to its offset, in a table with this key."""
+    """Return the record key of a record up to its offset, in a table with this key."""
     texts = {
         CLUSTER: source.cluster_id,
         TOPIC: source.topic,
@@ -123,24 +123,24 @@ def append_key_prefix(source: Source, key: Sequence[str] = APPEND_KEY) -> str:
 
 
 def append_bucket(topic: str, partition: int, buckets: int) -> int:
-    """The bucket that all records of a partition go to."""
+    """Return the bucket of all records of a partition."""
     key = pa.array([_hashed_key(topic, partition)])
     return int(bucket_of_keys(key, buckets=buckets, index_fields=APPEND_HASH)[0])
 
 
 def has_keys_by_topic_name(config: TableConfig) -> bool:
-    """Whether it is an append-only table whose keys do not tell two topics of one name apart."""
+    """Check whether the table is append-only and its keys lack the ids of topic and cluster."""
     return config.record_key == NAMED_KEY
 
 
 def _hashed_key(topic: str, partition: int) -> str:
-    """A key as far as it is hashed, which is the same for all records of the partition."""
+    """Return the hashed part of a key, which is the same for all records of the partition."""
     return append_key_prefix(Source(topic, partition), NAMED_KEY) + "0"
 
 
 def check_sink_table(table: Table, config: SinkConfig) -> None:
-    """Check that the sink can write this table. Raises InvalidInput, UnsupportedTable for a table
-    that the sink cannot write as asked.
+    """Check that the sink can write this table. Raises InvalidInput, UnsupportedTable if it
+    cannot.
     """
     table.check_writable()
     table_config = table.config
@@ -167,8 +167,8 @@ def check_sink_table(table: Table, config: SinkConfig) -> None:
 
 
 def check_op_column(config: SinkConfig, schema: pa.Schema) -> None:
-    """Check that the op column can say that a record deletes. Raises InvalidInput for an op column
-    that can say neither `d` nor `delete`.
+    """Check that the op column can mark deletes. Raises InvalidInput if its type can contain
+    neither `d` nor `delete`.
     """
     op = config.op_column
     if config.mode is not SinkMode.UPSERT or op not in schema.names:
@@ -198,5 +198,5 @@ def _check_append(config: TableConfig) -> None:
 
 
 def has_rows(table: Table) -> bool:
-    """Whether any file of the table is visible. Raises MalformedTable."""
+    """Check whether the table has any visible file. Raises MalformedTable."""
     return bool(FileSystemView.load(table).slices)

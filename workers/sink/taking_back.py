@@ -1,4 +1,4 @@
-"""Transactions that a sink began and that nobody will commit."""
+"""Transactions of a sink's earlier coordinators, which no process will commit."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _log = logging.getLogger(__name__)
 
 
 def take_back_pending(table: Table, options: WriteOptions, *, sink_id: str, epoch: int) -> None:
-    """Roll back what coordinators of the sink with an `epoch` up to this one left pending, whether
-    their hearts beat or not.
+    """Roll back the pending transactions of the sink's coordinators up to this `epoch`, even if
+    their heartbeats have not expired.
 
-    Raises SinkFenced when a newer coordinator has begun one, LockTimeout, StorageFailed.
+    Raises SinkFenced if a newer coordinator has begun a transaction, LockTimeout, StorageFailed.
     """
-    pending = {one.requested_at for one in table.timeline().pending()}
+    pending = {instant.requested_at for instant in table.timeline().pending()}
     for beat in read_heartbeats(table.storage):
         if beat.sink != sink_id or beat.instant not in pending:
             continue

@@ -1,8 +1,8 @@
-"""Which row a tombstone means: its key, read by the sink's key format.
+"""Decode the keys of tombstones by the sink's key format, to find the rows that they delete.
 
-A key that is read in the wrong way names a row that does not exist, and the delete is lost without
-a word. So what does not fit the format is a dead letter, and where no format is told only what can
-be nothing else is taken for JSON, Avro or plain text.
+A key that is decoded wrongly names a row that does not exist, and the delete is lost silently. So a
+key that does not fit the format becomes a dead letter. Without a configured format, a key is
+decoded only if it is clearly JSON, Avro or plain text.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from workers.sink.decoding.json_shape import DEPTH_MAX, depth
 from workers.sink.decoding.registry import SchemaRegistry
 
 _FRAMED = b"\x00"
-"""Begins what clients of a schema registry write, and no text."""
+"""First byte of values from clients of a schema registry. No text begins with it."""
 _BYTE_ORDER_MARK = "\ufeff"
 
 
 @dataclass(slots=True)
 class ReadKeys:
-    """The fields of each key, as columns of the table's types."""
+    """Decoded key fields, as columns with the table's types."""
 
     columns: pa.Table
     positions: Offsets
-    """Of the keys that were read."""
+    """Position of each decoded key."""
     bad: dict[int, str] = field(default_factory=dict)
-    """Position of the others -> why."""
+    """Position of each other key -> cause."""
 
 
 class TombstoneKeys:
-    """Reads keys in the sink's key format; a key that begins with a zero byte is read as Avro where
-    the format is not told.
+    """Decoder of keys in the sink's key format. Without a format, a key that begins with a zero
+    byte is decoded as Avro.
     """
 
     def __init__(self, config: SinkConfig, schema: pa.Schema) -> None:
@@ -56,9 +56,9 @@ class TombstoneKeys:
             self._avro = AvroValues(schema, SchemaRegistry(config.schema_file), takes_plain=True)
 
     def read(self, keys: Sequence[bytes | None]) -> ReadKeys:
-        """The keys that name a row, in their order, and for each other one why it does not.
+        """Decode the keys. The result has the valid keys in order, and a cause for each other.
 
-        Raises InvalidInput when a schema file that has changed is damaged or gone.
+        Raises InvalidInput if a changed schema file is damaged or missing.
         """
         framed = [at for at, key in enumerate(keys) if key is not None and self._is_framed(key)]
         is_framed = set(framed)
@@ -67,10 +67,10 @@ class TombstoneKeys:
             self._texts([keys[at] for at in texts], np.array(texts, np.int64)),
             self._records([keys[at] or b"" for at in framed], np.array(framed, np.int64)),
         ]
-        columns = pa.concat_tables([one.columns for one in parts])
-        positions = np.concatenate([one.positions for one in parts])
+        columns = pa.concat_tables([part.columns for part in parts])
+        positions = np.concatenate([part.positions for part in parts])
         order = np.argsort(positions, kind="stable")
-        bad = {at: why for one in parts for at, why in one.bad.items()}
+        bad = {at: why for part in parts for at, why in part.bad.items()}
         return ReadKeys(columns.take(order), positions[order], bad)
 
     def _is_framed(self, key: bytes) -> bool:
@@ -85,14 +85,16 @@ class TombstoneKeys:
             return ReadKeys(self._schema.empty_table(), positions[:0], bad)
         decoded = self._avro.decode(keys)
         rows = pa.concat_tables(
-            [one.rows for one in decoded.chunks] or [self._schema.empty_table()]
+            [chunk.rows for chunk in decoded.chunks] or [self._schema.empty_table()]
         )
         bad = {int(positions[at]): f"the tombstone's key: {why}" for at, why in decoded.bad.items()}
-        kept = np.delete(positions, list(decoded.bad))
+        decoded_positions = np.delete(positions, list(decoded.bad))
         lacks = lacking(rows, self._schema.names)
-        bad |= {int(kept[at]): f"the tombstone's key: {why}" for at, why in lacks.items()}
-        good = np.delete(np.arange(len(kept)), list(lacks))
-        return ReadKeys(rows.take(good), kept[good], bad)
+        bad |= {
+            int(decoded_positions[at]): f"the tombstone's key: {why}" for at, why in lacks.items()
+        }
+        good = np.delete(np.arange(len(decoded_positions)), list(lacks))
+        return ReadKeys(rows.take(good), decoded_positions[good], bad)
 
     def _texts(self, keys: Sequence[bytes | None], positions: Offsets) -> ReadKeys:
         values: list[dict[str, str]] = []
@@ -113,13 +115,13 @@ class TombstoneKeys:
             cause = f"the tombstone's key has no fit value: column={key_field.name}"
             wrong |= dict.fromkeys(failed, cause)
         bad |= {good[at]: why for at, why in wrong.items()}
-        kept = np.delete(np.arange(len(good)), list(wrong))
-        rows = pa.table(columns, schema=self._schema).take(kept)
-        return ReadKeys(rows, np.array(good, np.int64)[kept], bad)
+        fitting = np.delete(np.arange(len(good)), list(wrong))
+        rows = pa.table(columns, schema=self._schema).take(fitting)
+        return ReadKeys(rows, np.array(good, np.int64)[fitting], bad)
 
 
 def _key_fields(key: bytes | None, fields: Sequence[str], key_format: KeyFormat) -> dict[str, str]:
-    """The text of each field. Raises InvalidInput."""
+    """Return the text of each field. Raises InvalidInput."""
     if key is None:
         raise InvalidInput("the tombstone has no key, so it names no row")
     try:
@@ -147,7 +149,7 @@ def _only(fields: Sequence[str], what: str) -> str:
 
 
 def _controls(text: str) -> bool:
-    return any(one < " " or one == "\x7f" for one in text)
+    return any(char < " " or char == "\x7f" for char in text)
 
 
 def _json(key: bytes) -> Any:
@@ -183,7 +185,7 @@ def _value_text(body: Mapping[str, Any], name: str) -> str:
 
 
 def _cast(texts: Any, target: pa.DataType) -> tuple[Any, list[int]]:
-    """The values, null where a text is none, and where that is."""
+    """Cast the texts. Return the values, null for a text that does not fit, and their positions."""
     try:
         return texts.cast(target), []
     except pa.ArrowException:

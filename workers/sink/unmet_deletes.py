@@ -1,9 +1,9 @@
-"""How many tombstones of a transaction met no row: a key that is spelled in another way than the
-rows' deletes nothing, and nobody would hear of it.
+"""Count the tombstones of a transaction whose keys have no row.
 
-Rows are looked for in the keys of the file groups that tombstones touch, and among the records of
-the same participant before them. Looking is bounded: what would take too much memory or too many
-bytes is counted as not looked for, and is no reason to fail.
+A key that is formatted differently from the rows' keys deletes nothing, which the counts make
+visible. The rows are searched in the keys of the tombstones' file groups, and among earlier records
+of the same participant. The search is bounded. A tombstone whose search would need too much memory
+or too many bytes is counted as unchecked, which is not an error.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from workers.write.context import WriteContext
 from workers.write.prepare import SLOT
 
 TOMBSTONES_MAX = 100_000
-"""Tombstones of one transaction and partition that are looked for."""
+"""Most tombstones of one transaction and partition that are checked."""
 _SLICE_BYTES_MAX = 64 << 20
-"""Of file groups that are read for it."""
+"""Most bytes of file groups that are read for the check."""
 ROW, DELETE, TOMBSTONE = range(3)
 _KIND, _OFFSET = "kind", "offset"
 _COLUMNS = [RECORD_KEY, PARTITION_PATH, SLOT]
@@ -40,8 +40,8 @@ _Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class TombstoneCounts:
-    """Tombstones of one participant in one transaction: all that were taken, those of them that met
-    no row, and those of which that is not known.
+    """Tombstones of one participant in one transaction: all of them, those whose key has no row,
+    and those that were not checked.
     """
 
     taken: int = 0
@@ -53,7 +53,7 @@ NO_TOMBSTONES = TombstoneCounts()
 
 
 class TombstoneLookout:
-    """Counts the tombstones of one participant in one transaction."""
+    """Counter of the tombstones of one participant in one transaction."""
 
     def __init__(self, context: WriteContext, storage: Storage, bytes_max: int) -> None:
         self._context, self._storage = context, storage
@@ -63,7 +63,7 @@ class TombstoneLookout:
         self._is_over = False
 
     def take(self, prepared: pa.Table, offsets: Offsets, kind: int) -> None:
-        """What becomes part of the transaction, in any order; the offsets say which was first."""
+        """Add records of the transaction, in any order. The offsets define their order."""
         if kind == TOMBSTONE:
             self._taken += prepared.num_rows
         if self._is_over or not prepared.num_rows:
@@ -78,7 +78,7 @@ class TombstoneLookout:
         self._parts.append(part)
 
     def counts(self) -> TombstoneCounts:
-        """At the end of the transaction."""
+        """Return the counts, at the end of the transaction."""
         if not self._taken:
             return NO_TOMBSTONES
         if self._is_over:
@@ -87,37 +87,37 @@ class TombstoneLookout:
         stones = records.filter(pc.field(_KIND) == TOMBSTONE)
         is_sought: Any = pc.is_in(records.column(RECORD_KEY), stones.column(RECORD_KEY))
         unmet, first = _among_records(records.filter(is_sought))
-        known, met = self._keys_with_rows(first)
-        return TombstoneCounts(self._taken, unmet + known - met, len(first) - known)
+        checked, matched = self._keys_with_rows(first)
+        return TombstoneCounts(self._taken, unmet + checked - matched, len(first) - checked)
 
     def _keys_with_rows(self, wanted_keys: Mapping[_Key, int]) -> tuple[int, int]:
-        """Of these keys, which have slots, how many were looked for and how many have a row."""
+        """Return how many of these keys were checked and how many have a row. Values are slots."""
         by_group: dict[tuple[str, int], list[str]] = defaultdict(list)
         for (path, key), slot in wanted_keys.items():
             by_group[path, slot].append(key)
-        known = met = 0
+        checked = matched = 0
         bytes_left = _SLICE_BYTES_MAX
         for (path, slot), keys in by_group.items():
             slice_ = self._context.current_slice(path, slot)
             if slice_ is None:
-                known += len(keys)
+                checked += len(keys)
                 continue
             try:
                 bytes_left -= self._bytes(slice_)
                 held = self._keys(slice_) if bytes_left >= 0 else None
             except (NotFound, MalformedTable) as error:
-                # A service may have taken its files away since the transaction began.
+                # A service may have deleted its files since the transaction began.
                 _log.info("tombstones are not looked for: file_id=%s: %s", slice_.file_id, error)
                 continue
             if held is not None:
-                known += len(keys)
+                checked += len(keys)
                 is_held: Any = pc.is_in(pa.array(keys), held)
-                met += int(pc.sum(is_held).as_py() or 0)
-        return known, met
+                matched += int(pc.sum(is_held).as_py() or 0)
+        return checked, matched
 
     def _bytes(self, slice_: FileSlice) -> int:
         file_infos = [self._storage.info(path) for path in slice_.files]
-        return sum(one.size for one in file_infos if one is not None)
+        return sum(file_info.size for file_info in file_infos if file_info is not None)
 
     def _keys(self, slice_: FileSlice) -> Any:
         context = self._context
@@ -133,12 +133,12 @@ class TombstoneLookout:
 
 
 def _among_records(records: pa.Table) -> tuple[int, dict[_Key, int]]:
-    """How many tombstones follow a delete of their key; and the keys of which a tombstone is the
-    first that the transaction has, with their slots.
+    """Count the tombstones that follow a delete of their key. Also return the keys whose first
+    record in the transaction is a tombstone, with their slots.
     """
     unmet, first = 0, dict[_Key, int]()
     is_there: dict[_Key, bool] = {}
-    columns = [records.column(one).to_pylist() for one in (*_COLUMNS, _KIND)]
+    columns = [records.column(name).to_pylist() for name in (*_COLUMNS, _KIND)]
     for key, path, slot, kind in zip(*columns, strict=True):
         place = (path, key)
         if kind == TOMBSTONE and place not in is_there:

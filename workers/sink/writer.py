@@ -1,10 +1,9 @@
-"""What a participant writes in one transaction: decoded batches in, log files and letters out.
+"""Writer of a participant in one transaction: from decoded batches to log files and dead letters.
 
-Rows wait until they fill a quarter of the buffer; then they become log files, one for each file
-group that they touch, of a version above those before, so that later flushes win. Files have names
-that no other attempt picks, and count only when a commit takes the statuses of `close`. `drop`
-forgets and deletes nothing: whether the transaction was committed after all, a participant cannot
-know.
+Rows are buffered until they fill a quarter of the buffer. Then they are written to log files, one
+for each file group. Each flush has a higher version, so later flushes win. File names are unique to
+the attempt. Files become visible only when a commit includes the statuses of `close`. `drop`
+deletes no file, because a participant cannot detect whether the transaction was committed.
 """
 
 from __future__ import annotations
@@ -32,31 +31,33 @@ from workers.write.sifting import Sifted
 from workers.write.status import DeadLetterFile, WriteStatus
 
 _SHARE_HELD = 4
-"""Of the buffer: making files of rows takes several times what holding them does."""
+"""Share of the buffer for rows: writing files needs several times the memory of the rows."""
 _VERSIONS_EACH = 1 << 14
-"""Log versions of each partition in keyed mode; Hudi's are of 31 bits."""
+"""Log versions of each partition in upsert mode. Hudi's versions have 31 bits."""
 _PARTITIONS_MAX = (1 << 31) // _VERSIONS_EACH
 _LETTERS_MAX = 10_000
-"""Held in memory; more become a file before the end."""
+"""Most dead letters in memory. More are written to a file before the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a participant reports of its transaction."""
+    """Result of a participant's transaction, for its report."""
 
     statuses: tuple[WriteStatus, ...]
     letters: tuple[DeadLetterFile, ...]
     records: int
-    """All that were taken: rows, deletes and bad records."""
+    """Number of all records: rows, deletes and bad records."""
     bad_records: int
     left_out: int
-    """Records that brought fields which are in no column."""
+    """Number of records with fields that are in no column."""
     max_timestamp_ms: int | None
     tombstones: TombstoneCounts = NO_TOMBSTONES
 
 
 class SinkWriter:
-    """Not for several threads. Once anything raised, only `drop` is left."""
+    """Writer of one participant in one transaction. Not thread-safe. After an error only `drop` may
+    be called.
+    """
 
     def __init__(
         self, context: WriteContext, config: SinkConfig, source: Source, storage: Storage
@@ -84,14 +85,14 @@ class SinkWriter:
 
     @property
     def has_rows(self) -> bool:
-        """Whether anything was taken: a transaction without is empty."""
+        """True if any record was added. A transaction without records is empty."""
         return self._records > 0
 
     def add(self, batch: DecodedBatch, from_offset: int = 0) -> None:
-        """Take the batch; records below `from_offset` are in the table already.
+        """Add the batch without records below `from_offset`, which are in the table already.
 
-        Where there are no dead letters, raises BadRecords for a record that cannot be decoded and
-        BadRows for one that the table cannot hold. Raises InstantRolledBack, MarkerRefused,
+        Without dead letters, raises BadRecords for a record that cannot be decoded and BadRows for
+        a row that the table rejects. Raises InstantRolledBack, MarkerRefused,
         StorageFailed.
         """
         batch = _from(batch, from_offset)
@@ -106,7 +107,7 @@ class SinkWriter:
             self._flush()
 
     def close(self) -> Written:
-        """Write what waits. Everything is durable when this returns. Raises as `add`."""
+        """Write the buffered rows. All files are durable when this returns. Raises as `add`."""
         self._flush()
         self._put_letters()
         newest = self._max_timestamp_ms
@@ -114,22 +115,22 @@ class SinkWriter:
             statuses=tuple(self._statuses),
             letters=tuple(self._letters),
             records=self._records,
-            bad_records=sum(one.rows for one in self._letters),
+            bad_records=sum(file.rows for file in self._letters),
             left_out=self._left_out,
             max_timestamp_ms=newest if newest >= 0 else None,
             tombstones=self._preparer.tombstones(),
         )
 
     def drop(self) -> None:
-        """Forget. What was written and not committed goes with the transaction's rollback."""
+        """Drop the buffered rows. Rollback of the transaction deletes its uncommitted files."""
         self._pending = PendingRows()
         self._bad = []
 
     def _flush(self) -> None:
         if self._pending.is_empty:
             return
-        held, self._pending = self._pending, PendingRows()
-        prepared = self._preparer.prepared(held)
+        pending, self._pending = self._pending, PendingRows()
+        prepared = self._preparer.prepared(pending)
         self._refuse(prepared.bad)
         self._flushes += 1
         self._task = replace(self._task, file_version=self._version())
@@ -137,10 +138,10 @@ class SinkWriter:
         self._statuses += write_row_groups(self._context, groups, self._task, self._storage)
 
     def _version(self) -> int:
-        """Of the next log file: of one commit, readers let the higher version win.
+        """Return the version of the next log file. Within a commit, the highest version wins.
 
-        In keyed mode two partitions may bring one key, whose rows meet in one file group. Then the
-        higher partition wins, whoever flushed more often.
+        In upsert mode two partitions may have rows with the same key, which are in the same file
+        group. Then the higher partition wins, regardless of the number of flushes.
         """
         if self._config.mode is SinkMode.APPEND:
             return self._flushes
@@ -155,7 +156,7 @@ class SinkWriter:
         return partition * _VERSIONS_EACH + self._flushes
 
     def _numbered(self, groups: Iterator[RowGroup]) -> Iterator[RowGroup]:
-        """With sequence numbers above those of the flushes before."""
+        """Yield the groups with sequence numbers above those of earlier flushes."""
         before = self._rows_written
         for group in groups:
             self._rows_written += group.rows.num_rows
@@ -190,15 +191,15 @@ class SinkWriter:
 
 
 def _from(batch: DecodedBatch, offset: int) -> DecodedBatch:
-    """Without the records below `offset`."""
+    """Return the batch without the records below `offset`."""
     if offset <= 0:
         return batch
-    kept = int(np.searchsorted(batch.offsets, offset))
+    first = int(np.searchsorted(batch.offsets, offset))
     return replace(
         batch,
-        rows=batch.rows.slice(kept),
-        offsets=batch.offsets[kept:],
-        timestamps_ms=batch.timestamps_ms[kept:],
-        bad=tuple(one for one in batch.bad if one.offset >= offset),
-        tombstones=tuple(one for one in batch.tombstones if one.offset >= offset),
+        rows=batch.rows.slice(first),
+        offsets=batch.offsets[first:],
+        timestamps_ms=batch.timestamps_ms[first:],
+        bad=tuple(record for record in batch.bad if record.offset >= offset),
+        tombstones=tuple(record for record in batch.tombstones if record.offset >= offset),
     )

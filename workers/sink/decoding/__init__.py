@@ -1,3 +1,3 @@
-"""Values of Kafka records to Arrow, a batch at a time; what cannot be decoded is named."""
+"""Decoders from values of Kafka records to Arrow batches, with a cause for each bad record."""
 
 __all__: list[str] = []

@@ -1,8 +1,8 @@
-"""Avro's binary encoding, read a field at a time over many records at once.
+"""Decoder of Avro's binary encoding, one field at a time over many records.
 
-Every record has a place where it is being read; reading a field moves all places on. So a field
-costs a few operations on arrays, whatever the number of records, and no record becomes a Python
-object. Only arrays and maps go round once for each of their items.
+Every record has a position, and reading a field advances all positions. So a field costs a few
+array operations for any number of records, and no record becomes a Python object. Only arrays and
+maps need one pass for each of their items.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOGICAL: dict[tuple[str, str], pa.DataType] = {
 
 
 class AvroColumns:
-    """Bytes in which records lie, and where each is being read."""
+    """Encoded records, with the current position of each."""
 
     def __init__(self, content: bytes, starts: Ints, ends: Ints) -> None:
         self._bytes = np.frombuffer(content + bytes(_PADDING), np.uint8)
@@ -39,9 +39,9 @@ class AvroColumns:
         self._ends = ends
 
     def read(self, schema: Any) -> Any:
-        """All records as structs; raises Undecodable unless each ends where its bytes do.
+        """Return all records as structs. Raises Undecodable if a record has fewer or more bytes.
 
-        Raises InvalidInput for what is no Avro schema that can be read.
+        Raises InvalidInput for an invalid Avro schema.
         """
         structs = self._value(schema, np.arange(len(self._at)), {}, 0)
         if (self._at != self._ends).any():
@@ -49,7 +49,7 @@ class AvroColumns:
         return structs
 
     def _value(self, avro: Any, rows: Ints, names: dict[str, Any], level: int) -> Any:
-        """The value of this type in each of these records; null where it is of no Arrow type."""
+        """Return the value of this type in each of these records; null if it has no Arrow type."""
         if level > _DEPTH_MAX:
             raise InvalidInput("Avro schema is nested too deep, or within itself")
         if isinstance(avro, list):
@@ -99,10 +99,10 @@ class AvroColumns:
 
     def _record(self, avro: Any, rows: Ints, names: dict[str, Any], level: int) -> Any:
         fields = avro["fields"]
-        columns = [self._value(one["type"], rows, names, level) for one in fields]
+        columns = [self._value(field["type"], rows, names, level) for field in fields]
         if not columns:
             return pa.array([{}] * len(rows), pa.struct([]))
-        return pa.StructArray.from_arrays(columns, [one["name"] for one in fields])
+        return pa.StructArray.from_arrays(columns, [field["name"] for field in fields])
 
     def _union(self, branches: list[Any], rows: Ints, names: dict[str, Any], level: int) -> Any:
         chosen = self._longs(rows)
@@ -117,7 +117,7 @@ class AvroColumns:
         return column
 
     def _items(self, kind: str, avro: Any, rows: Ints, names: dict[str, Any], level: int) -> Any:
-        """Blocks of items; the first item of all records, then the second, and so on."""
+        """Read blocks of items: the first item of all records, then the second, and so on."""
         counts = np.zeros(len(rows), np.int64)
         owners: list[Ints] = []
         keys: list[Any] = []
@@ -152,7 +152,7 @@ class AvroColumns:
         if len(sized := np.flatnonzero(counts < 0)):
             counts[sized] = -counts[sized]
             self._longs(rows[sized])  # The block's size in bytes, for readers that skip it.
-        # An item has a byte at least, but for those of no use; a count cannot be believed.
+        # Every useful item has at least one byte, so a higher count is invalid.
         if ((counts < 0) | (counts > self._ends[rows] - self._at[rows])).any():
             raise Undecodable("more items than bytes")
         return counts
@@ -192,7 +192,7 @@ class AvroColumns:
         return column if content.isascii() or of_type != pa.string() else _checked(column)
 
     def _moved(self, rows: Ints, lengths: Ints) -> Ints:
-        """Where these records were, which now stand so many bytes further on."""
+        """Advance these records by `lengths` bytes, and return their positions before."""
         starts = self._at[rows]
         if ((lengths < 0) | (lengths > self._ends[rows] - starts)).any():
             raise Undecodable("the record ends within a value")
@@ -200,7 +200,7 @@ class AvroColumns:
         return starts
 
     def _longs(self, rows: Ints) -> Ints:
-        """One zigzag number of each record."""
+        """Read one zigzag number of each record."""
         at = self._at[rows]
         first = self._bytes[at]
         values = (first & 0x7F).astype(np.uint64)
@@ -226,7 +226,7 @@ _FIXED: Mapping[str, str] = {"boolean": "u1", "float": "<f4", "double": "<f8"}
 
 
 def _resolved(avro: Any, names: dict[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """The kind and the definition of a type, also of one that is given by name."""
+    """Return the kind and the definition of a type, also for a reference by name."""
     if isinstance(avro, str):
         if avro in names:
             avro = names[avro]
@@ -249,7 +249,7 @@ def _inner(kind: str, avro: Any) -> Any:
 
 
 def _spread(inner: Any, places: Ints, rows: int) -> Any:
-    """These values at these places of as many rows, null elsewhere."""
+    """Return `rows` rows with these values at these places, null elsewhere."""
     if len(places) == rows:
         return inner
     at = np.zeros(rows, np.int64)

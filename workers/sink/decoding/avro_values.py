@@ -1,5 +1,5 @@
-"""Avro values that begin with a zero byte and a schema id of four bytes, as registries' clients
-write them.
+"""Decoder of Avro values with a prefix of a zero byte and a schema id of four bytes, the format of
+schema registries.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ _PREFIX_BYTES = 5
 
 
 class AvroValues:
-    """Each record is read by the schema that it was written with, then put under the table's."""
+    """Decoder of values by the schema of their writer, with a conversion to the table's schema."""
 
     def __init__(
         self, schema: pa.Schema, registry: SchemaRegistry, *, takes_plain: bool = False
     ) -> None:
-        """With `takes_plain` a value that is no record is that of the only column."""
+        """Use a value that is not a record for the only column if `takes_plain` is set."""
         self._schema = schema
         self._struct = pa.struct(list(schema))
         self._registry = registry
         self._takes_plain = takes_plain and len(schema) == 1
 
     def decode(self, values: Sequence[Value]) -> Decoded:
-        """A value of a schema that the file lacks, or that cannot become the table's, is bad.
+        """Decode the values. A value is bad if its schema is not in the file or does not fit.
 
-        Raises InvalidInput when a schema file that has changed is damaged or gone.
+        Raises InvalidInput if a changed schema file is damaged or missing.
         """
         return decoded_by_halving(values, self._chunk)
 
     def _chunk(self, values: Sequence[Value]) -> Chunk:
         content = b"".join(values)
-        lengths = np.array([len(one) for one in values], np.int64)
+        lengths = np.array([len(value) for value in values], np.int64)
         ends = np.cumsum(lengths)
         starts = ends - lengths
         ids = _schema_ids(content, starts, lengths)
@@ -51,9 +51,9 @@ class AvroValues:
             mine = np.flatnonzero(ids == schema_id)
             structs = self._structs(schema_id, content, starts[mine], ends[mine])
             columns = {
-                one.name: structs.field(one.name)
-                for one in self._schema
-                if structs.type.get_field_index(one.name) >= 0
+                field.name: structs.field(field.name)
+                for field in self._schema
+                if structs.type.get_field_index(field.name) >= 0
             }
             parts.append(table_of(columns, self._schema, len(mine), is_finite=False))
             places.append(mine)
@@ -95,27 +95,32 @@ def _schema_ids(content: bytes, starts: Ints, lengths: Ints) -> Ints:
     return np.ascontiguousarray(prefixes[:, 1:]).view(">u4").reshape(-1).astype(np.int64)
 
 
-def _may_become(written: Any, wanted: Any) -> bool:
-    """Whether each value of the written type is one of the wanted type, or fails its conversion."""
+def _may_become(written: Any, column_type: Any) -> bool:
+    """Check whether values of the written type can be converted to the column type."""
     types = pa.types
-    if written == wanted or types.is_null(written):
+    if written == column_type or types.is_null(written):
         return True
     if types.is_integer(written):
-        return bool(types.is_integer(wanted) or types.is_floating(wanted))
+        return bool(types.is_integer(column_type) or types.is_floating(column_type))
     if types.is_floating(written):
-        return bool(types.is_float64(wanted))
+        return bool(types.is_float64(column_type))
     if types.is_timestamp(written):
-        return bool(types.is_timestamp(wanted)) and (written.tz is None) == (wanted.tz is None)
+        return bool(types.is_timestamp(column_type)) and (written.tz is None) == (
+            column_type.tz is None
+        )
     if types.is_decimal(written):
-        return bool(types.is_decimal(wanted))
-    if types.is_list(written) and types.is_list(wanted):
-        return _may_become(written.value_type, wanted.value_type)
-    if types.is_map(written) and types.is_map(wanted):
-        return _may_become(written.item_type, wanted.item_type)
-    if types.is_struct(written) and types.is_struct(wanted):
-        known = {written.field(at).name: written.field(at).type for at in range(written.num_fields)}
-        wanted_fields = (wanted.field(at) for at in range(wanted.num_fields))
+        return bool(types.is_decimal(column_type))
+    if types.is_list(written) and types.is_list(column_type):
+        return _may_become(written.value_type, column_type.value_type)
+    if types.is_map(written) and types.is_map(column_type):
+        return _may_become(written.item_type, column_type.item_type)
+    if types.is_struct(written) and types.is_struct(column_type):
+        types_by_name = {
+            written.field(at).name: written.field(at).type for at in range(written.num_fields)
+        }
+        column_fields = (column_type.field(at) for at in range(column_type.num_fields))
         return all(
-            one.name not in known or _may_become(known[one.name], one.type) for one in wanted_fields
+            field.name not in types_by_name or _may_become(types_by_name[field.name], field.type)
+            for field in column_fields
         )
     return False

@@ -1,4 +1,4 @@
-"""Decode many values at once, and find by halving the few that spoil it for the rest."""
+"""Decode many values at once, and find the bad ones by halving."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Value = bytes
 
 
 class Undecodable(Exception):
-    """At least one of these values cannot be decoded; the text says what was met first."""
+    """At least one of these values cannot be decoded; the text has the first cause."""
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class Chunk:
 
 @dataclass(slots=True)
 class Decoded:
-    """Chunks in the order of the values; each value is a row of a chunk or has a cause in `bad`."""
+    """Chunks in the order of the values. A value is a row of a chunk, or has a cause in `bad`."""
 
     chunks: list[Chunk] = field(default_factory=list)
     bad: dict[int, str] = field(default_factory=dict)
@@ -35,9 +35,10 @@ class Decoded:
 def decoded_by_halving(
     values: Sequence[Value], decode: Callable[[Sequence[Value]], Chunk]
 ) -> Decoded:
-    """`decode` gives one row per value, or raises Undecodable; chunks come in the order of values.
+    """Decode the values. `decode` returns one row per value or raises Undecodable; then both halves
+    are decoded separately. Chunks have the order of the values.
 
-    One bad value among n costs two further looks at n values in all.
+    One bad value among n costs about two more passes over n values.
     """
     decoded = Decoded()
     left = [(0, len(values))] if values else []

@@ -1,8 +1,7 @@
-"""From what a parser reads to the types of the table, whole columns at a time.
+"""Conversion of parsed columns to the table's types, a whole column at a time.
 
-A parser of text reads most types itself. The others arrive as something plainer: dates as text or
-days, times as text or whole numbers in the column's own unit, bytes as base 64, maps as lists of
-pairs.
+Text parsers read most types directly. The others arrive as plainer types: dates as text or days,
+times as text or whole numbers in the column's unit, bytes as base 64, maps as lists of pairs.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ _PER_DAY = {"day": 1, "ms": 86_400_000, "us": 86_400_000_000}
 
 
 def table_of(columns: dict[str, Any], schema: pa.Schema, rows: int, *, is_finite: bool) -> pa.Table:
-    """Columns that were read, as those of the schema; missing ones are null.
+    """Convert parsed columns to a table with the schema; missing columns are null.
 
-    `is_finite` for formats that have no infinite numbers, whatever their parser takes. Raises
-    Undecodable where a value does not fit its column.
+    `is_finite` rejects infinite numbers, for formats that do not have them. Raises Undecodable if a
+    value does not fit its column.
     """
     arrays = []
     for field in schema:
@@ -46,7 +45,7 @@ def table_of(columns: dict[str, Any], schema: pa.Schema, rows: int, *, is_finite
 
 
 def converted(array: Any, target: pa.DataType) -> Any:
-    """The array with the target's type, nested values included. Raises ArrowInvalid where a value
+    """Convert the array to the target type, nested values included. Raises ArrowInvalid if a value
     does not fit.
     """
     if array.type == target:
@@ -54,10 +53,10 @@ def converted(array: Any, target: pa.DataType) -> Any:
     types = pa.types
     if types.is_struct(target):
         children = [
-            converted(array.field(one.name), one.type)
-            if array.type.get_field_index(one.name) >= 0
-            else pa.nulls(len(array), one.type)
-            for one in _fields(target)
+            converted(array.field(field.name), field.type)
+            if array.type.get_field_index(field.name) >= 0
+            else pa.nulls(len(array), field.type)
+            for field in _fields(target)
         ]
         return pa.StructArray.from_arrays(children, fields=_fields(target), mask=array.is_null())
     if types.is_list(target):
@@ -73,12 +72,12 @@ def converted(array: Any, target: pa.DataType) -> Any:
         maps: Any = pa.MapArray
         return maps.from_arrays(array.offsets, keys, items, target, mask=array.is_null())
     if types.is_binary(target) and types.is_string(array.type):
-        return pa.array([_bytes(one) for one in array.to_pylist()], target)
+        return pa.array([_bytes(text) for text in array.to_pylist()], target)
     return array.cast(target)
 
 
 def lacking(table: pa.Table, required: Collection[str]) -> dict[int, str]:
-    """Rows without a value where there must be one -> which column it is."""
+    """Return the rows without a required value -> the cause, which names the column."""
     causes: dict[int, str] = {}
     for name, field in zip(table.column_names, table.schema, strict=True):
         field = field.with_nullable(field.nullable and name not in required)
@@ -90,12 +89,12 @@ def lacking(table: pa.Table, required: Collection[str]) -> dict[int, str]:
 
 
 def cause_of(error: Exception) -> str:
-    """One short line."""
+    """Format the error as one short line."""
     return " ".join(str(error).split())[:_CAUSE_CHARS_MAX]
 
 
 def is_ranged(column_type: Any) -> bool:
-    """Whether the type can hold what no table should: numbers that are none, times of no year."""
+    """Check whether the type has values to reject: non-finite numbers, times out of range."""
     types = pa.types
     if types.is_list(column_type):
         return is_ranged(column_type.value_type)
@@ -111,7 +110,7 @@ def is_ranged(column_type: Any) -> bool:
 
 
 def _check_range(array: Any, is_finite: bool) -> None:
-    """Raises ArrowInvalid outside of the years 1 to 9999, which all readers know."""
+    """Raises ArrowInvalid outside of the years 1 to 9999, the range of all readers."""
     types = pa.types
     if types.is_floating(array.type):
         if is_finite and pc.all(pc.is_finite(array)).as_py() is False:
@@ -133,7 +132,7 @@ def _check_range(array: Any, is_finite: bool) -> None:
 
 
 def _lacking(array: Any, field: Any) -> Mask:
-    """Of a column whose type holds required fields somewhere, or that is required itself."""
+    """Return which rows lack a required value. The column or fields in it are required."""
     is_null: Mask = array.is_null().to_numpy(zero_copy_only=False)
     mask = is_null.copy() if not field.nullable else np.zeros(len(array), np.bool_)
     if pa.types.is_struct(field.type):

@@ -1,9 +1,9 @@
-"""CSV values: each is one line, its columns in an agreed order.
+"""Decoder of CSV values: each value is one line, with columns in a configured order.
 
-As RFC 4180 has it, with commas and doubled quotes, but for line breaks within quotes, which no
-value may have. So lines can only grow together, by a quote that is not closed, and as many rows as
-values means one row for each; a line of nothing is put at the end for the last one's sake. What
-stands for nothing is nothing: an empty field is null, and `""` an empty text.
+The format is RFC 4180 with commas and doubled quotes, but without line breaks in quotes. So a quote
+that is not closed can only join lines, and an equal number of rows and values means one row for
+each value. An empty line at the end protects the last one. An empty field is null, and `""` is an
+empty text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DAY_CHARS = 10
 
 
 class CsvValues:
-    """`columns` are those of a line; the schema's when there are none."""
+    """Decoder of lines with these `columns`, or with the schema's if there are none."""
 
     def __init__(self, schema: pa.Schema, columns: Sequence[str], *, infers: bool) -> None:
         """Raises InvalidInput for a column that a line cannot hold."""
@@ -46,8 +46,8 @@ class CsvValues:
         self._new = new_fields_of(named, schema) if infers else ()
 
     def decode(self, values: Sequence[Value]) -> Decoded:
-        """Line ends of a value are ignored. A value of other than the agreed columns is bad."""
-        return decoded_by_halving([one.rstrip(b"\r\n") for one in values], self._chunk)
+        """Decode the values without their line ends. A value with other columns is bad."""
+        return decoded_by_halving([value.rstrip(b"\r\n") for value in values], self._chunk)
 
     def _chunk(self, values: Sequence[Value]) -> Chunk:
         if b"" in values and len(self._columns) > 1:
@@ -109,7 +109,7 @@ def _column(table: pa.Table, name: str) -> Any:
 
 
 def _times(texts: Any, target: Any) -> Any:
-    """Times as UTC; a text without a zone is."""
+    """Parse the times. A text without a zone is UTC."""
     compute: Any = pc
     is_day = compute.equal(compute.utf8_length(texts), _DAY_CHARS)
     with_time = compute.if_else(
@@ -123,5 +123,5 @@ def _times(texts: Any, target: Any) -> Any:
 
 
 def _cause(error: Exception) -> str:
-    """Without numbers of lines, which nobody can count in."""
+    """Format the cause without line numbers, which are those of the batch."""
     return _ROW.sub("", cause_of(error).removeprefix("CSV parse error: "))

@@ -1,4 +1,4 @@
-"""From what a consumer gave to rows: tombstones apart, bad records named, the rest in order."""
+"""Decoder of batches of the consumer to rows, with separate tombstones and bad records."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Decode: TypeAlias = Callable[[RawBatch], DecodedBatch]
 
 
 class Values(Protocol):
-    """Values of one format."""
+    """Decoder of the values of one format."""
 
     def decode(self, values: Sequence[Value]) -> Decoded:
-        """A row for each value in their order, but for those in `bad`; no value is None."""
+        """Return a row for each value in order, except those in `bad`. No value is None."""
         ...
 
 
@@ -38,13 +38,17 @@ def decoder(
     required: Collection[str] = (),
     keeps_times: bool = False,
 ) -> Decode:
-    """Decodes batches of the topic into rows of `schema`.
+    """Build a decoder from batches of the topic to rows of `schema`.
 
-    `schema` has the columns that records fill, `required` those of them that must not be null, such
-    as keys; columns that are not nullable are required anyway. With `keeps_times` the table has a
-    column for the records' own times, which they must fit then. A record that is bad by any of it
-    is among the batch's bad records, and is no reason to raise. One decoder serves one participant:
-    it remembers how the topic looks. Raises InvalidInput for options that do not go together.
+    Args:
+        schema: the columns that records fill.
+        required: columns that must not be null, such as keys. Columns that are not nullable are
+            required anyway.
+        keeps_times: whether the table has a column for the records' times, which must fit then.
+
+    A bad record becomes one of the batch's bad records, without an error. Each participant needs
+    its own decoder, which adapts to the topic's values. Raises InvalidInput for options that are
+    not compatible.
     """
     values = _values(config, schema)
 
@@ -78,20 +82,20 @@ def _decoded(
     required: Collection[str],
     keeps_times: bool,
 ) -> DecodedBatch:
-    at, given = np.arange(len(batch), dtype=np.int64), batch.values
+    at, candidates = np.arange(len(batch), dtype=np.int64), batch.values
     bad: dict[int, str] = {}
     if keeps_times and (is_strange := batch.timestamps_ms >= MOMENTS_END_MS).any():
-        bad = {one: _strange_time(batch, one) for one in at[is_strange].tolist()}
+        bad = {position: _strange_time(batch, position) for position in at[is_strange].tolist()}
         at = at[~is_strange]
-        given = [batch.values[one] for one in at.tolist()]
-    present = [one for one in given if one is not None]
+        candidates = [batch.values[position] for position in at.tolist()]
+    present = [value for value in candidates if value is not None]
     tombstones: list[Tombstone] = []
-    if len(present) < len(given):
-        is_present = np.array([one is not None for one in given], np.bool_)
-        tombstones = [_tombstone(batch, one) for one in at[~is_present].tolist()]
+    if len(present) < len(candidates):
+        is_present = np.array([value is not None for value in candidates], np.bool_)
+        tombstones = [_tombstone(batch, position) for position in at[~is_present].tolist()]
         at = at[is_present]
     decoded = values.decode(present)
-    rows = pa.concat_tables([one.rows for one in decoded.chunks] or [schema.empty_table()])
+    rows = pa.concat_tables([chunk.rows for chunk in decoded.chunks] or [schema.empty_table()])
     bad |= {int(at[position]): cause for position, cause in decoded.bad.items()}
     at = np.delete(at, list(decoded.bad))
     if lacks := lacking(rows, required):
@@ -104,10 +108,10 @@ def _decoded(
         rows=rows,
         offsets=batch.offsets[at],
         timestamps_ms=batch.timestamps_ms[at],
-        bad=tuple(_bad(batch, one, bad[one]) for one in sorted(bad)),
+        bad=tuple(_bad(batch, position, bad[position]) for position in sorted(bad)),
         tombstones=tombstones,
-        new_fields=together([one.new_fields for one in decoded.chunks]),
-        left_out=sum(one.left_out for one in decoded.chunks),
+        new_fields=together([chunk.new_fields for chunk in decoded.chunks]),
+        left_out=sum(chunk.left_out for chunk in decoded.chunks),
     )
 
 
@@ -139,5 +143,5 @@ def _headers(batch: RawBatch, at: int) -> Headers:
     try:
         return tuple(batch.records[at].headers() or ())
     except (UnicodeDecodeError, SystemError):
-        # The client cannot give out names that are not text; the letter goes without headers.
+        # The client cannot return names that are not text; the dead letter has no headers then.
         return ()

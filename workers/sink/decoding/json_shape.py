@@ -1,7 +1,7 @@
-"""How JSON is read for a schema: the types that the parser is given, and what it cannot read.
+"""Shape of JSON for a schema: the parser's types, and rewrites of JSON that it cannot read.
 
-Dates and times may be text or numbers. Which of the two a topic has is told by the first record
-that has them; a batch with both is read in parts.
+Dates and times may be text or numbers. The first record with a value determines the kind. A batch
+with both kinds is parsed in parts.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Path: TypeAlias = tuple[str, ...]
 NumberAt: TypeAlias = Mapping[Path, bool]
 
 DEPTH_MAX = 200
-"""The parser calls itself for each level, so a value that is too deep would end the process."""
+"""The parser is recursive, so a value with too many levels would crash the process."""
 
 _TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _LEVELS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 
 def read_type(column_type: Any, number_at: NumberAt, path: Path) -> pa.DataType:
-    """What the parser reads instead of this type."""
+    """Return the type that the parser reads in place of this type."""
     types = pa.types
     if types.is_timestamp(column_type):
         return pa.int64() if number_at.get(path, False) else column_type
@@ -52,7 +52,7 @@ def read_type(column_type: Any, number_at: NumberAt, path: Path) -> pa.DataType:
 
 
 def temporal_paths(column_type: Any, path: Path = ()) -> Iterator[Path]:
-    """Where dates and times are."""
+    """Yield the paths of dates and times."""
     types = pa.types
     if types.is_timestamp(column_type) or types.is_date32(column_type):
         yield path
@@ -66,7 +66,7 @@ def temporal_paths(column_type: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def has_map(column_type: Any) -> bool:
-    """Whether the type is a map, or has one within its lists and structs."""
+    """Check whether the type is a map, or has one within its lists and structs."""
     types = pa.types
     if types.is_list(column_type):
         return has_map(column_type.value_type)
@@ -75,13 +75,13 @@ def has_map(column_type: Any) -> bool:
     return types.is_map(column_type)
 
 
-def numbers_in(value: bytes, paths: list[Path], known: NumberAt) -> dict[Path, bool]:
-    """`known`, corrected by what stands at these places of one record."""
+def numbers_in(value: bytes, paths: list[Path], number_at: NumberAt) -> dict[Path, bool]:
+    """Return `number_at`, corrected by the values at these paths of one record."""
     try:
         record = json.loads(value)
     except (ValueError, RecursionError):
-        return dict(known)
-    corrected = dict(known)
+        return dict(number_at)
+    corrected = dict(number_at)
     for path in paths:
         first = next(_at(record, path), None)
         if first is not None:
@@ -90,7 +90,7 @@ def numbers_in(value: bytes, paths: list[Path], known: NumberAt) -> dict[Path, b
 
 
 def depth(value: bytes) -> int:
-    """How deep arrays and objects are nested; never too little for what is JSON."""
+    """Return the nesting depth of arrays and objects. For valid JSON it is never too low."""
     deepest = level = 0
     for byte in _TEXTS.sub(b"", value):
         level += _LEVELS.get(byte, 0)
@@ -99,9 +99,9 @@ def depth(value: bytes) -> int:
 
 
 def with_pairs(value: bytes, struct: Any) -> bytes:
-    """The same JSON with each map as a list of pairs, which is what the parser can read.
+    """Return the same JSON with each map as a list of pairs, which the parser can read.
 
-    Numbers and fields that occur twice stay as they were spelled. Raises ValueError.
+    The text of numbers and duplicate fields does not change. Raises ValueError.
     """
     read = json.loads(
         value.decode(),
@@ -114,41 +114,41 @@ def with_pairs(value: bytes, struct: Any) -> bytes:
 
 
 class _Pairs(list[Any]):
-    """An object as its fields in their order."""
+    """Fields of an object, in order."""
 
 
 class _Spelled(str):
     __slots__ = ()
 
 
-def _spell(node: Any, wanted: Any) -> str:
-    """`wanted` is the type at this place, or None where no column is."""
+def _spell(node: Any, node_type: Any) -> str:
+    """Format the node as JSON. `node_type` is the type at this place, or None without a column."""
     match node:
         case _Spelled():
             return str(node)
-        case _Pairs() if wanted is not None and pa.types.is_map(wanted):
-            items = wanted.item_type
+        case _Pairs() if node_type is not None and pa.types.is_map(node_type):
+            items = node_type.item_type
             pairs = [f'{{"key":{json.dumps(k)},"value":{_spell(v, items)}}}' for k, v in node]
             return f"[{','.join(pairs)}]"
         case _Pairs():
             types: dict[str, Any] = {}
-            if wanted is not None and pa.types.is_struct(wanted):
-                types = {child.name: child.type for child in _children(wanted)}
+            if node_type is not None and pa.types.is_struct(node_type):
+                types = {child.name: child.type for child in _children(node_type)}
             fields = [f"{json.dumps(k)}:{_spell(v, types.get(k))}" for k, v in node]
             return f"{{{','.join(fields)}}}"
         case list():
-            if wanted is not None and pa.types.is_map(wanted):
+            if node_type is not None and pa.types.is_map(node_type):
                 return '"an array where an object belongs"'
             inner: Any = None
-            if wanted is not None and pa.types.is_list(wanted):
-                inner = wanted.value_type
-            return f"[{','.join(_spell(one, inner) for one in node)}]"
+            if node_type is not None and pa.types.is_list(node_type):
+                inner = node_type.value_type
+            return f"[{','.join(_spell(item, inner) for item in node)}]"
         case _:
             return json.dumps(node)
 
 
 def _at(node: Any, path: Path) -> Iterator[Any]:
-    """What is not null at the place, in the order of the record."""
+    """Yield the values at the path that are not null, in the order of the record."""
     if not path:
         if node is not None:
             yield node

@@ -1,13 +1,13 @@
-"""JSON values to rows: one parse of a whole batch by Arrow, with a proof that each gave one row.
+"""Decoder of JSON values: Arrow parses a whole batch at once, and each value must give one row.
 
-Each value is put into an object of its own, `{"v":` value `}`, one to a line. A text cannot go on
-past a line's end, and after the brace that ends a line only the top level can begin another, so
-every line begins a row; as many rows as values means one row for each. What is more than one value
-shows as a field beside `v`.
+Each value is wrapped in an object, `{"v":` value `}`, on a line of its own. A text cannot continue
+past the end of a line. After the brace at the end of a line, only the top level can begin another
+object. So every line begins a row, and an equal number of rows and values means one row for each
+value. More than one value on a line shows as a second field next to `v`.
 
-Accepted is what RFC 8259 calls JSON, in UTF-8, an object at the top, at most `DEPTH_MAX` levels
-deep. Values are not changed into other types: a number is no text and a text no number, except for
-dates, times, decimals and bytes, which JSON has no types for.
+A value must be JSON by RFC 8259, in UTF-8, an object at the top, with at most `DEPTH_MAX` levels.
+Values are not converted between text and numbers, except for dates, times, decimals and bytes,
+which JSON does not have.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ _ROW = re.compile(r" in row [0-9]+$")
 
 
 class JsonValues:
-    """Remembers of one batch for the next how the topic writes times, and if it has more fields."""
+    """Decoder of JSON values. Between batches it keeps the topic's kind of times, and whether
+    records have extra fields.
+    """
 
     def __init__(self, schema: pa.Schema, *, infers: bool) -> None:
         self._schema = schema
@@ -54,9 +56,9 @@ class JsonValues:
         self._brings_more = False
 
     def decode(self, values: Sequence[Value]) -> Decoded:
-        """A value that is no JSON object, or has a field that does not fit its column, is bad."""
+        """Decode the values. A value is bad if it is not a JSON object or a field does not fit."""
         if self._has_map:
-            values = [self._with_pairs(one) for one in values]
+            values = [self._with_pairs(value) for value in values]
         return decoded_by_halving(values, self._chunk)
 
     def _chunk(self, values: Sequence[Value]) -> Chunk:
@@ -75,7 +77,7 @@ class JsonValues:
             if not self._brings_more:
                 return self._rows(self._parsed(joined, len(values), "error"))
         except pa.ArrowException:
-            pass  # It may be bad, or bring more.
+            pass  # It may be bad, or have extra fields.
         _check_depth(values)
         try:
             structs = self._parsed(joined, len(values), "infer")
@@ -90,28 +92,28 @@ class JsonValues:
         return chunk
 
     def _ignoring(self, joined: bytes, values: Sequence[Value]) -> Chunk:
-        """Fields that are in no column may be of one kind here and of another there."""
+        """Read the values without extra fields, whose types may differ between records."""
         try:
             chunk = self._rows(self._parsed(joined, len(values), "ignore"))
-            more = [self._more_of(one) for one in values]
+            more = [self._more_of(value) for value in values]
         except (pa.ArrowException, ValueError) as error:
             raise Undecodable(_cause(error)) from error
-        chunk.left_out = sum(any(v is not None for v in one.values()) for one in more)
+        chunk.left_out = sum(any(v is not None for v in fields.values()) for fields in more)
         if self._infers:
             chunk.new_fields = new_fields_of(kinds_of(more), self._schema)
         return chunk
 
     def _more_of(self, value: Value) -> dict[str, Any]:
-        """Fields of one record that are in no column; raises as `_parsed` and json do."""
+        """Return the fields of one record that are in no column. Raises as `_parse` and json do."""
         try:
             record = json.loads(value)
         except ValueError:
-            # Arrow knows words for numbers, such as Inf, that Python does not.
+            # Arrow parses some numbers that Python does not, such as Inf.
             record = self._parsed(_joined([value]), 1, "infer").to_pylist()[0]
         return {name: record[name] for name in record.keys() - set(self._schema.names)}
 
     def _parsed(self, joined: bytes, rows: int, unexpected: Unexpected) -> Any:
-        """The structs in `v`; raises ArrowInvalid."""
+        """Parse the lines and return the structs in `v`. Raises ArrowInvalid."""
         schema = pa.schema([("v", read_type(self._struct, self._number_at, ()))])
         table = pj.read_json(
             pa.BufferReader(joined),  # type: ignore[arg-type]
@@ -130,7 +132,7 @@ class JsonValues:
         return structs
 
     def _rows(self, structs: Any) -> Chunk:
-        columns = {one.name: structs.field(one.name) for one in self._schema}
+        columns = {field.name: structs.field(field.name) for field in self._schema}
         return Chunk(table_of(columns, self._schema, len(structs), is_finite=True))
 
     def _with_pairs(self, value: Value) -> Value:
@@ -139,17 +141,17 @@ class JsonValues:
         try:
             return with_pairs(value, self._struct)
         except ValueError:
-            return value  # The parser says what is wrong with it.
+            return value  # The parser reports the error.
 
 
 def _cause(error: Exception) -> str:
-    """The cause in words that know nothing of `v`."""
+    """Format the cause without `v`."""
     text = cause_of(error).removeprefix("JSON parse error: ").replace("(/v/", "(")
     return _ROW.sub("", text)
 
 
 def _joined(values: Sequence[Value]) -> bytes:
-    """Raises Undecodable for what the parser would let pass."""
+    """Join the values to lines. Raises Undecodable for text that is not UTF-8."""
     parts = list(values)
     parts[0] = _OPEN + parts[0]
     parts[-1] += _CLOSE
@@ -163,12 +165,12 @@ def _joined(values: Sequence[Value]) -> bytes:
 
 
 def _check_depth(values: Sequence[Value]) -> None:
-    """Before fields are read that are in no column: those that are cannot be deeper than it."""
-    # Most values are too short, or have too few brackets, to be worth the look.
+    """Check the depth, before fields without a column are parsed. Raises Undecodable."""
+    # Most values are too short, or have too few brackets, to need the check.
     dense = [
-        one
-        for one in values
-        if len(one) > DEPTH_MAX and one.count(b"{") + one.count(b"[") > DEPTH_MAX
+        value
+        for value in values
+        if len(value) > DEPTH_MAX and value.count(b"{") + value.count(b"[") > DEPTH_MAX
     ]
-    if any(depth(one) > DEPTH_MAX for one in dense):
+    if any(depth(value) > DEPTH_MAX for value in dense):
         raise Undecodable(f"nested deeper than {DEPTH_MAX} levels")

@@ -1,4 +1,4 @@
-"""Fields that records bring and the schema has not: which rows have them, and of which types."""
+"""Fields of records that the schema lacks: their rows and types."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _KINDS: dict[frozenset[type], pa.DataType] = {
 
 
 def brought(array: Any, column_type: Any) -> npt.NDArray[np.bool_]:
-    """Which rows of `array` have a value where `column_type` has no place for it."""
+    """Return which rows of `array` have a value that `column_type` has no field for."""
     mask = np.zeros(len(array), np.bool_)
     if pa.types.is_struct(column_type) and pa.types.is_struct(array.type):
-        known = {child.name: child.type for child in _children(column_type)}
+        types_by_name = {child.name: child.type for child in _children(column_type)}
         for child in _children(array.type):
             values = array.field(child.name)
-            if child.name in known:
-                mask |= brought(values, known[child.name])
+            if child.name in types_by_name:
+                mask |= brought(values, types_by_name[child.name])
             else:
                 mask |= values.is_valid().to_numpy(zero_copy_only=False)
     elif pa.types.is_list(column_type) and pa.types.is_list(array.type):
@@ -44,13 +44,13 @@ def brought(array: Any, column_type: Any) -> npt.NDArray[np.bool_]:
 
 
 def new_fields_of(record_type: Any, schema: pa.Schema, *, is_inferred: bool = True) -> Fields:
-    """What the schema would need to take in records of this struct, as whole columns.
+    """Return the whole columns that the schema needs for records of this struct.
 
-    An inferred time is text, as it would be in a batch where not every text looks like one. Not
-    those that cannot be columns: without any value, of a reserved name, or of a name that
-    differs from another one's by case only.
+    An inferred time becomes text, because other records may have text that is not a time. Fields
+    that cannot be columns are left out: without any value, with a reserved name, or with a name
+    that differs from another only by case.
     """
-    known = {name.lower(): name for name in schema.names}
+    names_by_lower = {name.lower(): name for name in schema.names}
     new = []
     for child in _children(record_type):
         if child.name in schema.names:
@@ -60,22 +60,22 @@ def new_fields_of(record_type: Any, schema: pa.Schema, *, is_inferred: bool = Tr
                 new.append(pa.field(child.name, wider))
         elif child.name.startswith(OWN_PREFIXES):
             continue
-        elif child.name.lower() not in known and _may_be_column(child.name):
-            known[child.name.lower()] = child.name
+        elif child.name.lower() not in names_by_lower and _may_be_column(child.name):
+            names_by_lower[child.name.lower()] = child.name
             if (kind := _column_type(child.type, is_inferred)) is not None:
                 new.append(pa.field(child.name, kind))
     return tuple(new)
 
 
 def with_fields_of(column_type: pa.DataType, record_type: pa.DataType) -> pa.DataType:
-    """`column_type` with the fields of `record_type` that its structs lack; itself if none."""
+    """Return `column_type` with the fields of `record_type` that its structs lack, or itself."""
     wider = _wider(column_type, record_type, is_inferred=False)
     assert isinstance(wider, pa.DataType)
     return wider
 
 
 def kinds_of(records: Iterable[Mapping[str, Any]]) -> pa.DataType:
-    """The struct of the fields that have values of one plain kind in all these records."""
+    """Return a struct of the fields whose values have one plain type in all these records."""
     kinds: dict[str, set[type]] = {}
     for record in records:
         for name, value in record.items():
@@ -86,16 +86,16 @@ def kinds_of(records: Iterable[Mapping[str, Any]]) -> pa.DataType:
 
 
 def together(parts: Sequence[Fields]) -> pa.Schema:
-    """The new fields of several parts; one that is not the same in all of them is in none."""
+    """Merge the new fields of several parts. Fields with conflicting types are left out."""
     merged_fields: dict[str, pa.Field[Any]] = {}
     clashing = set()
-    for field in (one for part in parts for one in part):
+    for field in (field for part in parts for field in part):
         merged = _merged(merged_fields.get(field.name, field).type, field.type)
         if merged is None:
             clashing.add(field.name)
         else:
             merged_fields[field.name] = pa.field(field.name, merged)
-    return pa.schema([one for name, one in merged_fields.items() if name not in clashing])
+    return pa.schema([field for name, field in merged_fields.items() if name not in clashing])
 
 
 def _merged(left: Any, right: Any) -> Any:
@@ -109,7 +109,7 @@ def _merged(left: Any, right: Any) -> Any:
 
 
 def _wider(column_type: Any, record_type: Any, is_inferred: bool) -> Any:
-    """`column_type` with the fields of `record_type` that its structs lack."""
+    """Return `column_type` with the fields of `record_type` that its structs lack."""
     if pa.types.is_list(column_type) and pa.types.is_list(record_type):
         element = column_type.value_field
         return pa.list_(
@@ -118,15 +118,15 @@ def _wider(column_type: Any, record_type: Any, is_inferred: bool) -> Any:
     if not (pa.types.is_struct(column_type) and pa.types.is_struct(record_type)):
         return column_type
     children = {child.name: child for child in _children(column_type)}
-    taken = {name.lower() for name in children}
+    lower_names = {name.lower() for name in children}
     for child in _children(record_type):
         if child.name in children:
             old = children[child.name]
             children[child.name] = old.with_type(_wider(old.type, child.type, is_inferred))
-        elif child.name.lower() not in taken and _may_be_column(child.name):
+        elif child.name.lower() not in lower_names and _may_be_column(child.name):
             kind = _column_type(child.type, is_inferred)
             if kind is not None:
-                taken.add(child.name.lower())
+                lower_names.add(child.name.lower())
                 children[child.name] = pa.field(child.name, kind)
     return pa.struct(list(children.values()))
 
@@ -141,10 +141,12 @@ def _column_type(record_type: Any, is_inferred: bool) -> pa.DataType | None:
         inner = _column_type(record_type.value_type, is_inferred)
         return None if inner is None else pa.list_(pa.field("element", inner))
     if types.is_struct(record_type):
-        named = [(one.name, _column_type(one.type, is_inferred)) for one in _children(record_type)]
+        named = [
+            (child.name, _column_type(child.type, is_inferred)) for child in _children(record_type)
+        ]
         names = {name.lower() for name, _ in named}
-        kept = [(n, kind) for n, kind in named if kind is not None and _may_be_column(n)]
-        return pa.struct(kept) if kept and len(names) == len(named) else None
+        usable = [(n, kind) for n, kind in named if kind is not None and _may_be_column(n)]
+        return pa.struct(usable) if usable and len(names) == len(named) else None
     assert isinstance(record_type, pa.DataType)
     return record_type
 

@@ -1,7 +1,7 @@
-"""Avro schemas by the ids that records begin with, out of a JSON file: {"1": {...}, "2": {...}}.
+"""Avro schemas by the ids in record prefixes, from a JSON file: {"1": {...}, "2": {...}}.
 
-The file stands for a schema registry. It is read again when a record has an id that is not known
-and the file has changed, so that new schemas need no restart.
+The file replaces a schema registry. It is read again when a record has an unknown id and the file
+has changed, so new schemas need no restart.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _NOT_SCHEMAS = (
 
 
 class SchemaRegistry:
-    """The schemas of one file, at most 16 MiB; not for several threads."""
+    """Schemas of one file of at most 16 MiB. Not thread-safe."""
 
     def __init__(self, path: str) -> None:
-        """Raises InvalidInput for a file that is not as said above."""
+        """Raises InvalidInput for a file in another format."""
         self._path = Path(path)
         self._seen: tuple[int, int] | None = None
         self._schemas: dict[int, Any] = {}
         self._read()
 
     def schema(self, schema_id: int) -> Any | None:
-        """Parsed; None for an id that the file does not have."""
+        """Return the parsed schema, or None for an id that is not in the file."""
         if schema_id not in self._schemas and self._stamp() != self._seen:
             self._read()
         return self._schemas.get(schema_id)
@@ -45,8 +45,10 @@ class SchemaRegistry:
         if self._seen[1] > _BYTES_MAX:
             raise InvalidInput("schema file is too large", key=_KEY, bytes=self._seen[1])
         try:
-            given = json.loads(self._path.read_bytes())
-            schemas = {int(one): fastavro.parse_schema(avro) for one, avro in given.items()}
+            body = json.loads(self._path.read_bytes())
+            schemas = {
+                int(schema_id): fastavro.parse_schema(avro) for schema_id, avro in body.items()
+            }
         except _NOT_SCHEMAS as error:
             raise InvalidInput(
                 "schema file is no JSON object of ids and Avro schemas",

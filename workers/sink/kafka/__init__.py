@@ -1,3 +1,3 @@
-"""What touches Kafka: clients, topics, the control topic, and a broker to try it all with."""
+"""Access to Kafka: clients, topics, the control topic, and a broker for tests and the demo."""
 
 __all__: list[str] = []

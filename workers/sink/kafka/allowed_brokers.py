@@ -1,5 +1,6 @@
-"""Which brokers the node's clients may reach, and which of its passwords each of them is sent
-(threat T5). Both are settings of the node; a request only names a broker and a password.
+"""Brokers that the node's clients may reach, and the passwords that each may receive (threat T5).
+
+Both are settings of the node. A request only names a broker and a password.
 """
 
 from __future__ import annotations
@@ -26,20 +27,19 @@ _ENTRY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class AllowedBrokers:
-    """What `SLUICE_KAFKA_BROKERS` says."""
+    """Value of `SLUICE_KAFKA_BROKERS`."""
 
     named: frozenset[str]
-    """All of them; any broker may be reached where there are none."""
+    """All allowed brokers. If it is empty, any broker may be reached."""
     bound: frozenset[tuple[str, str, str]]
-    """Variable of a password, protocol and broker."""
+    """Variable of a password, protocol and broker of each binding."""
 
     def check(self, servers: Iterable[str], variable: str, protocol: str) -> None:
-        """Refuse, as InvalidInput, a broker that the settings do not name, and a password that they
-        do not bind to each of these brokers under this protocol. `variable` is empty where no
-        password is sent.
+        """Check that the settings allow these brokers, and bind the password to each of them for
+        this protocol. `variable` is empty if no password is sent. Raises InvalidInput.
         """
-        given = list(servers)
-        strangers = [server for server in given if server.lower() not in self.named]
+        requested = list(servers)
+        strangers = [server for server in requested if server.lower() not in self.named]
         if self.named and strangers:
             raise InvalidInput(
                 f"the setting {BROKERS_VARIABLE} of this node does not name this broker",
@@ -49,7 +49,7 @@ class AllowedBrokers:
         if not variable:
             return
         unbound = [
-            server for server in given if (variable, protocol, server.lower()) not in self.bound
+            server for server in requested if (variable, protocol, server.lower()) not in self.bound
         ]
         if unbound:
             scheme = "" if protocol == TLS else f"{protocol}://"
@@ -63,9 +63,11 @@ class AllowedBrokers:
 
 
 def allowed_brokers(text: str) -> AllowedBrokers:
-    """What the setting says: `host:port` for a broker without a password, and
-    `SLUICE_KAFKA_ORDERS=host:port` for one that is sent the password of this variable over TLS;
-    `SLUICE_KAFKA_ORDERS=SASL_PLAINTEXT://host:port` without TLS. With commas between them.
+    """Parse the setting, a list of entries with commas between them.
+
+    `host:port` is a broker without a password. `SLUICE_KAFKA_ORDERS=host:port` is a broker that
+    receives the password in this variable over TLS;
+    `SLUICE_KAFKA_ORDERS=SASL_PLAINTEXT://host:port` is one without TLS.
 
     Raises InvalidInput.
     """
@@ -86,8 +88,8 @@ def allowed_brokers(text: str) -> AllowedBrokers:
 
 
 def client_environment(variable: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a client of Kafka needs: the settings above, one password, and the named
-    connection that the process was given.
+    """Return the variables that a Kafka client needs: the settings above, one password, and the
+    named connection of the process.
     """
     names = (BROKERS_VARIABLE, CA_FOLDER_VARIABLE, CONNECTION_VARIABLE, variable)
     return {name: environment[name] for name in names if name in environment}

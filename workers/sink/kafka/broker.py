@@ -1,9 +1,8 @@
 """A real Apache Kafka on loopback, for the demo, tests and the bench: one process, KRaft.
 
-Its jars are resolved by Spark's package resolver, once; Scala's library and the logging come from
-Spark's own jars. The directory holds everything of a broker, so that one that was killed starts
-again on it. It is reachable by everyone on this machine and asks nobody who he is: no broker for
-work.
+Spark's package resolver fetches its jars once. Scala's library and the logging come from
+Spark's own jars. The directory contains all data of a broker, so a killed broker can start again on
+it. All users of this machine can connect without authentication: it is not for production.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ gateway.proc.stdin.close()
 
 
 class Broker:
-    """One broker on a directory of its own; not started yet."""
+    """One broker with its own directory, not started yet."""
 
     def __init__(
         self,
@@ -74,23 +73,23 @@ class Broker:
     @property
     def bootstrap(self) -> str:
         """`host:port` for clients, on loopback. The first `start` may choose another port, unless
-        the ports were given.
+        the ports are fixed.
         """
         return f"127.0.0.1:{self._port}"
 
     @property
     def pid(self) -> int:
-        """The id of the broker's process, which must have been started."""
+        """Process id of the broker, which must have been started."""
         assert self._process is not None, "the broker was not started"
         return self._process.pid
 
     @property
     def log(self) -> Path:
-        """What the process prints; each start goes on behind what is there."""
+        """Output of the process. Each start appends to it."""
         return self._directory / "kafka.log"
 
     def prepare(self) -> list[str]:
-        """Format the directory unless it is; the words that start the broker."""
+        """Format the directory if necessary, and return the command that starts the broker."""
         self._directory.mkdir(parents=True, exist_ok=True)
         properties = self._directory / "server.properties"
         lines = [f"{key}={value}\n" for key, value in self._properties().items()]
@@ -102,7 +101,7 @@ class Broker:
         return [*self._java(f"-Xmx{self._heap_mb}m"), "kafka.Kafka", str(properties)]
 
     def start(self, *, wait_s: float = 60.0) -> None:
-        """Return when the broker answers. Raises KafkaFailed when it does not."""
+        """Start the broker, and wait until it answers. Raises KafkaFailed if it does not."""
         assert self._process is None, "the broker was started already"
         if self._is_port_fixed:
             self._start(wait_s)
@@ -132,7 +131,7 @@ class Broker:
             raise
 
     def stop(self) -> None:
-        """As an operator would; what does not end in time is killed."""
+        """Stop the broker with SIGTERM, and kill it if it does not end in time."""
         if self._process is None:
             return
         self._process.terminate()
@@ -144,7 +143,7 @@ class Broker:
         self._process = None
 
     def kill(self) -> None:
-        """SIGKILL; nothing is flushed and nobody is told."""
+        """Kill the broker with SIGKILL, without a flush or a notification."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -157,7 +156,7 @@ class Broker:
         def has_ended() -> bool:
             return process.poll() is not None
 
-        # Whatever else has the port may answer as well, before this process fails to bind it.
+        # Another process with the port may answer before this process fails to bind it.
         deadline_s = self._clock.monotonic_s() + wait_s
         while not (is_bound := listens_at(process.pid, self._port)):
             if has_ended() or self._clock.monotonic_s() > deadline_s:
@@ -196,9 +195,9 @@ class Broker:
             "group.initial.rebalance.delay.ms": "0",
             "broker.session.timeout.ms": "3000",
             "broker.heartbeat.interval.ms": "500",
-            **{f"{one}.replication.factor": "1" for one in alone},
-            **{f"{one}.num.partitions": "1" for one in alone},
-            **{f"{one}.min.isr": "1" for one in alone[1:]},
+            **{f"{prefix}.replication.factor": "1" for prefix in alone},
+            **{f"{prefix}.num.partitions": "1" for prefix in alone},
+            **{f"{prefix}.min.isr": "1" for prefix in alone[1:]},
             **self._settings,
         }
 
@@ -206,7 +205,7 @@ class Broker:
 def await_broker(
     bootstrap: str, wait_s: float, clock: Clock, *, has_ended: Callable[[], bool] = lambda: False
 ) -> bool:
-    """Whether it answers, once it does or the time is over."""
+    """Wait until the broker answers. Return False if it does not answer in time."""
     deadline_s = clock.monotonic_s() + wait_s
     client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     while not has_ended() and clock.monotonic_s() < deadline_s:
@@ -218,23 +217,23 @@ def await_broker(
     return False
 
 
-def kafka_class_path(kept: Path, *, within_s: float = _RESOLVE_TIMEOUT_S) -> str:
-    """What Java needs to run Kafka, resolved on first use; `kept` is a directory that remembers
-    where the jars lie. Raises KafkaFailed when they cannot be had.
+def kafka_class_path(cache: Path, *, within_s: float = _RESOLVE_TIMEOUT_S) -> str:
+    """Return Java's class path for Kafka, and fetch the jars on first use. `cache` is a directory
+    that stores their paths. Raises KafkaFailed if they cannot be fetched.
     """
-    with _one_at_a_time(kept):
-        jars = known_jars(kept)
+    with _one_at_a_time(cache):
+        jars = known_jars(cache)
         if not jars:
             jars = _resolved(within_s)
-            (kept / _KNOWN).write_text("\n".join(jars))
+            (cache / _KNOWN).write_text("\n".join(jars))
     return ":".join((*_spark_jars(), *jars))
 
 
-def known_jars(kept: Path) -> list[str]:
-    """Those that were resolved before; none when one of them is gone."""
-    known = kept / _KNOWN
-    jars = known.read_text().split() if known.exists() else []
-    return jars if all(Path(one).is_file() for one in jars) else []
+def known_jars(cache: Path) -> list[str]:
+    """Return the jars that were fetched before, or an empty list if one of them is missing."""
+    listing = cache / _KNOWN
+    jars = listing.read_text().split() if listing.exists() else []
+    return jars if all(Path(jar).is_file() for jar in jars) else []
 
 
 def _resolved(within_s: float) -> list[str]:
@@ -242,15 +241,15 @@ def _resolved(within_s: float) -> list[str]:
     step = f"fetch Kafka's jars ({PACKAGE}), which takes a network once"
     printed = _run(step, command, timeout_s=within_s, cause_words=_RESOLVER_CAUSES)
     jars = [
-        one.strip().removeprefix("file://") for one in printed.strip().split("\n")[-1].split(",")
+        jar.strip().removeprefix("file://") for jar in printed.strip().split("\n")[-1].split(",")
     ]
-    if not all(Path(one).is_file() for one in jars):
+    if not all(Path(jar).is_file() for jar in jars):
         raise KafkaFailed(f"could not {step}: Spark's resolver named others", jars=jars)
     return jars
 
 
 def _spark_jars() -> list[str]:
-    """First on the path: with these logging says what is wrong, errors only."""
+    """Return Spark's jars for logging and Scala, which come first on the class path."""
     spec = importlib.util.find_spec("pyspark")
     assert spec is not None
     assert spec.submodule_search_locations
@@ -268,8 +267,8 @@ def _spark_jars() -> list[str]:
 def _run(
     step: str, command: list[str], *, timeout_s: float, cause_words: tuple[str, ...] = ()
 ) -> str:
-    """What it printed; raises KafkaFailed, with the lines that have a word of `cause_words` where
-    there are any.
+    """Run the command and return its output. Raises KafkaFailed, with the lines that contain one of
+    `cause_words` if there are any.
     """
     without = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
     try:
@@ -286,17 +285,17 @@ def _run(
 
 
 def _last_lines(output: bytes, cause_words: tuple[str, ...] = ()) -> str:
-    """The last lines, without Java's traces."""
+    """Return the last lines, without Java's stack traces."""
     lines = output.decode(errors="replace").splitlines()
-    said = [one.strip() for one in lines if one.strip() and not one.startswith("\tat ")]
-    with_cause = [one for one in said if any(word in one for word in cause_words)]
-    return " | ".join([with_cause[0], with_cause[-1]] if with_cause else said[-_LINES_SHOWN:])
+    printed = [line.strip() for line in lines if line.strip() and not line.startswith("\tat ")]
+    with_cause = [line for line in printed if any(word in line for word in cause_words)]
+    return " | ".join([with_cause[0], with_cause[-1]] if with_cause else printed[-_LINES_SHOWN:])
 
 
 @contextmanager
-def _one_at_a_time(kept: Path) -> Iterator[None]:
-    """Spark's resolver is not made for two at once in one directory."""
-    kept.mkdir(parents=True, exist_ok=True)
-    with (kept / "lock").open("w") as lock:
+def _one_at_a_time(cache: Path) -> Iterator[None]:
+    """Hold a lock, because Spark's resolver does not support two processes in one directory."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -1,12 +1,12 @@
 """Settings of Kafka clients, built here key by key.
 
-Nothing that a person gives is passed through: a map of client settings can name programs to run,
-libraries to load and addresses to call (reliability 4.2, T5). What can be set are the few options
-of the sink, each held to a grammar of its own. The password comes out of an environment variable
-whose name begins with `SLUICE_KAFKA_`, so that no other secret of the process can be sent to a
-broker by naming it; and it goes to the brokers alone to which the node's settings bind it. A named
-connection, which an admin stored, brings both its brokers and its password. Every
-client of Kafka is made from here, so that no broker is reached before that is checked.
+No user's settings are passed through: a map of client settings can name programs to run, libraries
+to load and addresses to call (reliability 4.2, T5). Users can set only the few options of the sink,
+each with its own grammar. The password is read from an environment variable whose name begins with
+`SLUICE_KAFKA_`, so a request cannot send another secret of the process to a broker. It is sent only
+to the brokers to which the node's settings bind it. A named connection, which an admin stored, has
+its own brokers and password. Every Kafka client gets its settings here, so no broker is reached
+before these checks.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from workers.sink.kafka.allowed_brokers import (
 ClientSettings = dict[str, str | int | bool]
 
 QUEUE_BYTES_MAX = 16 << 20
-"""What a client holds of a partition that nobody has asked for yet."""
+"""Most bytes of a partition that a client fetches ahead."""
 
 _FETCH_BYTES_MAX = 4 << 20
 _PASSWORD_VARIABLE = re.compile(PASSWORD_PREFIX + r"[A-Z0-9_]{1,100}")
@@ -47,7 +47,7 @@ _ALWAYS: ClientSettings = {
     "reconnect.backoff.ms": 100,
     "reconnect.backoff.max.ms": 1_000,
     "socket.keepalive.enable": True,
-    "log_level": 0,  # That a broker is away is seen by what fails, and said by that.
+    "log_level": 0,  # Failed calls report a broker that is down.
 }
 # When a topic is deleted and made again, within seconds instead of minutes.
 _NOTICES_NEW_TOPIC: ClientSettings = {
@@ -57,10 +57,10 @@ _NOTICES_NEW_TOPIC: ClientSettings = {
 
 
 def connection(config: SinkConfig, environment: Mapping[str, str]) -> ClientSettings:
-    """Where the broker is and who we are. `environment` has the named connection; or the password,
-    and the settings of the node that say which broker is sent it (`allowed_brokers`).
+    """Return the settings for brokers and authentication. `environment` has the named connection;
+    or the password, and the node's settings that bind it to brokers (`allowed_brokers`).
 
-    Raises InvalidInput naming the option.
+    Raises InvalidInput, which names the option.
     """
     if config.connection:
         opened = load_connection(config.connection, environment)
@@ -72,11 +72,11 @@ def connection(config: SinkConfig, environment: Mapping[str, str]) -> ClientSett
         "client.id": f"sluice-{config.sink_id}",
         **_ALWAYS,
     }
-    given = dict(config.client)
-    variable = given.pop("sasl.password.env", "")
+    options = dict(config.client)
+    variable = options.pop("sasl.password.env", "")
     if variable:
         _check_variable(variable)
-    for key, value in given.items():
+    for key, value in options.items():
         settings[key] = _CHECKS[key](key, value, environment)
     _check_together({**settings, **({"sasl.password": ""} if variable else {})})
     allowed_brokers(environment.get(BROKERS_VARIABLE, "")).check(
@@ -88,7 +88,7 @@ def connection(config: SinkConfig, environment: Mapping[str, str]) -> ClientSett
 
 
 def kafka_settings(opened: KafkaConnection, *, client_id: str) -> ClientSettings:
-    """The settings of a client of a named connection. An admin chose where its password goes."""
+    """Return the settings of a client with a named connection. An admin chose its brokers."""
     settings: ClientSettings = {
         "bootstrap.servers": opened.bootstrap_servers,
         "client.id": client_id,
@@ -105,7 +105,7 @@ def kafka_settings(opened: KafkaConnection, *, client_id: str) -> ClientSettings
 
 
 def consumer_settings(config: SinkConfig, environment: Mapping[str, str]) -> ClientSettings:
-    """A consumer of one partition, which says where it begins and keeps no offsets itself."""
+    """Return the settings of a consumer of one partition, which stores no offsets itself."""
     return {
         **connection(config, environment),
         "group.id": group_id(config),
@@ -120,7 +120,7 @@ def consumer_settings(config: SinkConfig, environment: Mapping[str, str]) -> Cli
         "max.partition.fetch.bytes": _FETCH_BYTES_MAX,
         "fetch.max.bytes": _FETCH_BYTES_MAX,
         "fetch.wait.max.ms": 100,
-        "fetch.queue.backoff.ms": 5,  # A full queue is looked at again at once, not in a second.
+        "fetch.queue.backoff.ms": 5,  # A full queue is checked again at once, not after 1 s.
         "fetch.error.backoff.ms": 100,
     }
 
@@ -128,7 +128,9 @@ def consumer_settings(config: SinkConfig, environment: Mapping[str, str]) -> Cli
 def control_consumer_settings(
     config: SinkConfig, environment: Mapping[str, str], *, worker: str
 ) -> ClientSettings:
-    """Each worker process has a group of its own, and what it missed it need not know."""
+    """Return the settings of a consumer of the control topic. Each worker process has its own
+    group, and starts at the end of the topic.
+    """
     return {
         **connection(config, environment),
         "group.id": f"{group_id(config)}-control-{worker}",
@@ -146,7 +148,7 @@ def control_consumer_settings(
 def producer_settings(
     config: SinkConfig, environment: Mapping[str, str], *, timeout_s: float
 ) -> ClientSettings:
-    """Each message once and in order, or an error within the time."""
+    """Return the settings of a producer that sends once and in order, or fails in time."""
     return {
         **connection(config, environment),
         "enable.idempotence": True,
@@ -161,7 +163,7 @@ def producer_settings(
 def replay_settings(
     config: SinkConfig, environment: Mapping[str, str], *, location: str
 ) -> ClientSettings:
-    """All records of a transaction or none, and one producer at a time for the sink of a table."""
+    """Return the settings of the transactional producer of a table's sink, one at a time."""
     table = hashlib.sha256(location.encode()).hexdigest()[:12]
     return {
         **connection(config, environment),
@@ -169,13 +171,13 @@ def replay_settings(
         "enable.idempotence": True,
         "acks": "all",
         "linger.ms": 5,
-        # What the topic took once it takes again; its own bound is the broker's.
+        # The topic accepted these records before; the broker has its own bound.
         "message.max.bytes": 1_000_000_000,
     }
 
 
 def group_id(config: SinkConfig) -> str:
-    """The group whose offsets follow the table's; only tools that show lag look at them."""
+    """Return the consumer group whose offsets follow the table's, for tools that show lag."""
     return f"sluice-{config.sink_id}"
 
 
@@ -183,16 +185,16 @@ def _servers(text: str) -> str:
     servers = listed(text)
     is_good = 1 <= len(servers) <= _SERVERS_MAX and all(map(is_server, servers))
     if not is_good:
-        given = {} if "@" in text else {"given": text}  # Before an @ there may be a password.
+        value = {} if "@" in text else {"given": text}  # Before an @ there may be a password.
         raise InvalidInput(
-            "brokers are written host:port,host:port", key="bootstrap.servers", **given
+            "brokers are written host:port,host:port", key="bootstrap.servers", **value
         )
     return ",".join(servers)
 
 
 def _check_variable(variable: str) -> None:
     if not _PASSWORD_VARIABLE.fullmatch(variable):
-        # What was given is not shown: it may be the password itself.
+        # The value is not shown: it may be the password itself.
         raise InvalidInput(
             "the password is told by the name of an environment variable, which begins with "
             + PASSWORD_PREFIX,
@@ -227,8 +229,8 @@ def _username(key: str, value: str, _: Mapping[str, str]) -> str:
 
 
 def _certificates(key: str, value: str, environment: Mapping[str, str]) -> str:
-    """Its path, links resolved. Of a path outside the folder nothing is said: not whether there is
-    such a file.
+    """Check the path of a certificates file, and return it with links resolved. For a path outside
+    the folder, the error does not reveal whether the file exists.
     """
     if not (folder := environment.get(CA_FOLDER_VARIABLE, "")):
         raise InvalidInput(

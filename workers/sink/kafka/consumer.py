@@ -1,11 +1,11 @@
-"""Reads one partition of a topic from where it is told, in whole batches.
+"""Consumer of one partition of a topic, in whole batches from a given offset.
 
-Nothing is done per record but to read the fields that librdkafka holds. A consumer holds nothing
-while it is paused: the partition is given up, and taken again at the next offset, which here takes
-a tenth of the time that the client's own pause and resume do, and forgets what was fetched ahead.
+The only work per record is to read librdkafka's fields. A paused consumer has no assignment: the
+partition is unassigned, and assigned again at the next offset. This takes a tenth of the time of
+the client's own pause and resume, and drops fetched records.
 
-What the broker leaves out (markers and records of transactions, compacted records) is known by the
-offsets of what follows, or by the offset at which the partition's end was reached.
+Offsets without a record (markers and records of transactions, compacted records) show in the next
+offsets, or in the offset of the partition's end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from workers.sink.kafka.failures import failed, kafka_errors
 
 _EXPIRED = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
-# The client goes on trying by itself after these.
+# The client retries after these.
 _PASSING = (
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._RESOLVE,
@@ -35,9 +35,9 @@ _PASSING = (
 
 
 class PartitionConsumer:
-    """Paused, and sent nowhere, until told otherwise; one thread uses it.
+    """Consumer of one partition, for one thread. It starts paused, and needs a seek first.
 
-    A poll that raises leaves it paused as well: it is told anew where to go on.
+    A poll that raises pauses it too. Then it needs another seek.
     """
 
     def __init__(
@@ -55,23 +55,21 @@ class PartitionConsumer:
 
     @property
     def next_offset(self) -> int:
-        """No record below it will come."""
+        """Next offset. No record below it will be returned."""
         return self._next
 
     @property
     def seeks(self) -> int:
-        """How often `seek` was called; batches carry it, so that those from before a seek can be
-        told.
-        """
+        """Number of calls of `seek`. Batches contain it, to detect those from before a seek."""
         return self._seeks
 
     @property
     def hints_refused(self) -> int:
-        """How many commits of the group's offset failed; nothing depends on them."""
+        """Number of failed commits of the group's offset. Nothing depends on them."""
         return self._hints_refused
 
     def seek(self, offset: int) -> None:
-        """What is polled from now on begins here; counted even when it is where we are."""
+        """Move to the offset. The seek is counted even if the offset does not change."""
         is_elsewhere = offset != self._next
         self._next = offset
         self._seeks += 1
@@ -79,7 +77,7 @@ class PartitionConsumer:
             self._take()
 
     def pause(self) -> None:
-        """Give the partition up: what was fetched is dropped, and polls return None until `resume`.
+        """Unassign the partition and drop fetched records. Polls return None until `resume`.
 
         Raises KafkaFailed.
         """
@@ -89,8 +87,8 @@ class PartitionConsumer:
                 self._consumer.unassign()
 
     def resume(self) -> None:
-        """Take the partition again, from where it was sent last. Where that offset is gone the next
-        poll says so.
+        """Assign the partition again at the next offset. If the topic no longer has that offset,
+        the next poll raises.
         """
         assert self._seeks, "a consumer that was sent nowhere has nothing to resume"
         if self._is_paused:
@@ -98,12 +96,13 @@ class PartitionConsumer:
             self._is_paused = False
 
     def poll(self, records_max: int, timeout_s: float) -> RawBatch | None:
-        """Up to so many records, as soon as there are as many or the time is over.
+        """Return up to `records_max` records, as soon as there are as many or the time is over.
 
-        A batch without records says that the broker left some out before `next_offset`. None when
-        there is nothing, at once when paused. Raises OffsetExpired when the topic does not have
-        the offset, NotFound when there is no such partition, KafkaFailed for what the client
-        cannot get over by itself. A broker that is away is nothing to read.
+        A batch without records means that offsets below `next_offset` have none. None if there is
+        nothing, at once if paused. An unreachable broker counts as nothing to read.
+
+        Raises OffsetExpired if the topic does not have the offset, NotFound if there is no such
+        partition, KafkaFailed for errors from which the client does not recover.
         """
         try:
             return self._polled(records_max, 0.0 if self._is_paused else timeout_s)
@@ -112,12 +111,12 @@ class PartitionConsumer:
             raise
 
     def hint(self, offset: int) -> None:
-        """Let tools that show the group's lag see this offset; nobody waits for it."""
+        """Commit the offset of the group asynchronously, for tools that show its lag."""
         with kafka_errors("offset not committed", topic=self._topic):
             self._consumer.commit(offsets=[self._at(offset)], asynchronous=True)
 
     def close(self) -> None:
-        """Leave the broker. The consumer is not used again."""
+        """Close the connection. The consumer must not be used again."""
         self._consumer.close()
 
     def _polled(self, records_max: int, timeout_s: float) -> RawBatch | None:
@@ -125,8 +124,8 @@ class PartitionConsumer:
             messages = self._consumer.consume(records_max, timeout_s)
         if self._is_paused or not messages:
             return None
-        records = [one for one in messages if one.error() is None]
-        offsets = np.array([one.offset() for one in records], np.int64)
+        records = [message for message in messages if message.error() is None]
+        offsets = np.array([record.offset() for record in records], np.int64)
         assert not len(offsets) or offsets[0] >= self._next, (offsets[0], self._next)
         reached = int(offsets[-1]) + 1 if len(offsets) else self._next
         if len(records) < len(messages):
@@ -135,17 +134,17 @@ class PartitionConsumer:
             return None
         self._next = reached
         return RawBatch(
-            values=[one.value() for one in records],
-            keys=[one.key() for one in records] if self._wants_keys else (),
+            values=[record.value() for record in records],
+            keys=[record.key() for record in records] if self._wants_keys else (),
             offsets=offsets,
-            timestamps_ms=np.array([one.timestamp()[1] for one in records], np.int64),
+            timestamps_ms=np.array([record.timestamp()[1] for record in records], np.int64),
             next_offset=reached,
             seeks=self._seeks,
             records=records,
         )
 
     def _end_reached(self, messages: Sequence[Message]) -> int:
-        """The offset of the partition's end when it was met on the way; raises for the rest."""
+        """Return the partition's end offset, or 0 if it was not reached. Raises other errors."""
         reached = 0
         for message in messages:
             if (error := message.error()) is None or error.code() in _PASSING:

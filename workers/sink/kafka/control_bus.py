@@ -1,8 +1,8 @@
-"""The control topic: what is published reaches every worker process that listens at the time.
+"""The control topic, which delivers messages to every connected worker process.
 
-Nobody reads its history. A bus stands at the end of the topic before it is handed out, so that what
-is published after that is seen (S1-05). Messages may come twice, late or never: the protocol is
-made for that. The topic may be emptied, or deleted and made again, at any time.
+Its history is not read. A new bus starts at the end of the topic, and receives every message that
+is published after its creation (S1-05). Messages may arrive twice, late or never, which the
+protocol allows. The topic may be emptied, or deleted and created again, at any time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from workers.sink.kafka.topics import Topics
 PUBLISH_TIMEOUT_S = 10.0
 MESSAGES_MAX = 1_000
 DEAF_S = 15.0
-"""A healthy bus hears its own messages within a second."""
+"""Time without its own messages after which a bus has stalled. Normally it is under a second."""
 MESSAGE_BYTES_MAX = 900_000
 
 _PARTITION = 0
@@ -39,7 +39,7 @@ _MISSING = (
 
 
 class ControlBus:
-    """One per worker process; one thread uses it."""
+    """Connection of a worker process to the control topic, for one thread."""
 
     def __init__(
         self,
@@ -50,13 +50,13 @@ class ControlBus:
         worker: str,
         timeout_s: float = PUBLISH_TIMEOUT_S,
     ) -> None:
-        """Creates the topic when it is missing; raises KafkaFailed when nobody answers."""
+        """Create the topic if it is missing. Raises KafkaFailed if no broker answers."""
         self._topic = config.control_topic
         self._timeout_s = timeout_s
         self._clock = clock
         self._listening = control_consumer_settings(config, environment, worker=worker)
         self._sent_s: float | None = None
-        """When the first message was sent of those after the last one that was heard."""
+        """When the first message was sent after the last one that was received."""
         self._topics = Topics(connection(config, environment), timeout_s=timeout_s, clock=clock)
         self._sending = producer_settings(config, environment, timeout_s=timeout_s)
         self._topics.create_if_missing(self._topic, 1)
@@ -66,9 +66,9 @@ class ControlBus:
         self._stand_at_end()
 
     def publish(self, messages: Sequence[bytes]) -> None:
-        """All of them, in their order, durable when this returns.
+        """Publish the messages in order. They are durable when this returns.
 
-        Raises KafkaFailed when that is not certain in time; any of them may be there.
+        Raises KafkaFailed if that is not certain in time. Then any of them may be published.
         """
         try:
             self._send(messages)
@@ -79,14 +79,14 @@ class ControlBus:
             self._sent_s = self._clock.monotonic_s()
 
     def poll(self, timeout_s: float, messages_max: int = MESSAGES_MAX) -> list[bytes]:
-        """What has come since the last poll; waits so long for a first one.
+        """Return the messages since the last poll, and wait at most `timeout_s` for the first one.
 
-        A broker that is away is no message. Raises KafkaFailed when the topic cannot be read.
+        An unreachable broker counts as no message. Raises KafkaFailed if the topic cannot be read.
         """
         with kafka_errors("control topic not read", topic=self._topic):
             first = self._consumer.poll(timeout_s)
             rest = self._consumer.consume(messages_max - 1, 0) if first is not None else []
-        records = [one for one in map(self._value, [first, *rest]) if one is not None]
+        records = [value for value in map(self._value, [first, *rest]) if value is not None]
         if records:
             self._sent_s = None
         elif self._is_deaf():
@@ -94,7 +94,7 @@ class ControlBus:
         return records
 
     def close(self) -> None:
-        """Stop listening. The bus is not used again."""
+        """Close the connection. The bus must not be used again."""
         self._consumer.close()
 
     def _value(self, message: Message | None) -> bytes | None:
@@ -105,12 +105,12 @@ class ControlBus:
         return None
 
     def _is_deaf(self) -> bool:
-        """It hears its own messages too, so long silence after one says that it hears nobody's."""
+        """Check whether the bus receives nothing, not even its own message."""
         return self._sent_s is not None and self._clock.monotonic_s() - self._sent_s > DEAF_S
 
     def _listen_anew(self) -> None:
-        """A topic that was made anew after its broker came back has a lower leader epoch than the
-        consumer remembers, and librdkafka never reads it again.
+        """Create a new consumer. If a topic was created again after a restart of its broker, its
+        leader epoch is lower than the consumer's, and librdkafka never reads it again.
         """
         self._sent_s = self._clock.monotonic_s()
         fresh = Consumer(dict(self._listening))
@@ -129,25 +129,25 @@ class ControlBus:
             self._consumer.assign([TopicPartition(self._topic, _PARTITION, end)])
 
     def _send(self, messages: Sequence[bytes]) -> None:
-        refused: list[KafkaError] = []
+        errors: list[KafkaError] = []
 
-        def delivered(error: KafkaError | None, _message: Message) -> None:
+        def note_delivery(error: KafkaError | None, _message: Message) -> None:
             if error is not None:
-                refused.append(error)
+                errors.append(error)
 
         for message in messages:
             assert len(message) <= MESSAGE_BYTES_MAX, len(message)
             try:
                 self._producer.produce(
-                    self._topic, message, partition=_PARTITION, on_delivery=delivered
+                    self._topic, message, partition=_PARTITION, on_delivery=note_delivery
                 )
             except KafkaException as raised:
-                refused.append(error_of(raised))
+                errors.append(error_of(raised))
         waiting = self._producer.flush(self._timeout_s + 1)
-        if refused and refused[0].code() in _MISSING:
+        if errors and errors[0].code() in _MISSING:
             raise _TopicGone(self._topic)
-        if refused:
-            raise failed("control message not sent", refused[0], topic=self._topic)
+        if errors:
+            raise failed("control message not sent", errors[0], topic=self._topic)
         if waiting:
             raise KafkaFailed("control message not sent in time", topic=self._topic)
 
@@ -155,8 +155,8 @@ class ControlBus:
         self._producer = Producer(dict(self._sending))
         try:
             self._send(messages)
-        except _TopicGone as gone:
-            raise KafkaFailed("control topic does not exist", topic=self._topic) from gone
+        except _TopicGone as error:
+            raise KafkaFailed("control topic does not exist", topic=self._topic) from error
 
 
 class _TopicGone(Exception):

@@ -1,4 +1,4 @@
-"""Errors of the client library, as ours."""
+"""Conversion of errors of the client library to Sluice's errors."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _ENDED_HANDSHAKE: Final = re.compile(
     r"(?:Disconnected|SSL transport error|wrong version number|packet length too long"
     r"|record layer failure|unexpected eof).*in state SSL_HANDSHAKE"
 )
-"""How librdkafka reports a listener that does not answer a TLS greeting in TLS. Its own question,
-"connecting to a PLAINTEXT broker listener?", is there only when reading noticed the end of the
-connection; when polling noticed it first, or the listener answered in clear text, it is not.
+"""Errors of librdkafka for a listener without TLS. Its own hint, "connecting to a PLAINTEXT broker
+listener?", is present only if a read noticed the end of the connection. It is absent if a poll
+noticed the end first, or if the listener answered in clear text.
 """
 
 
 @contextmanager
 def kafka_errors(message: str, **values: object) -> Iterator[None]:
-    """A block in which failures of the Kafka library become ours. Raises KafkaFailed with the
-    library's reason for what the library raises within.
+    """Convert errors of the Kafka library in the block. Raises KafkaFailed with the library's
+    reason.
     """
     try:
         yield
@@ -37,8 +37,8 @@ def kafka_errors(message: str, **values: object) -> Iterator[None]:
 
 
 def failed(message: str, error: KafkaError, **values: object) -> KafkaFailed:
-    """Ours for the library's error: the message, the values, then the library's name, what to do
-    where it does not always say so itself, and its reason.
+    """Build the failure for an error of the library: the message, the values, then the library's
+    name of the error, an advice in some cases, and its reason.
     """
     reason = error.str()
     advice = {"advice": NO_TLS} if _ENDED_HANDSHAKE.search(reason) else {}
@@ -46,7 +46,7 @@ def failed(message: str, error: KafkaError, **values: object) -> KafkaFailed:
 
 
 def error_of(raised: KafkaException) -> KafkaError:
-    """The error that the library's exception carries: its code decides what it means."""
+    """Return the error in the library's exception. Its code defines the meaning."""
     error = raised.args[0]
     assert isinstance(error, KafkaError), raised
     return error

@@ -1,14 +1,14 @@
-"""Dead letters back to where they came from: the same key, value, headers and time, in the same
-partition, at a new offset. The letter stays where it is.
+"""Replay of dead letters: send them to their partition again, with the same key, value and headers.
 
-A letter is sent once, whoever asks how often, and whoever dies at it:
+The records get new offsets. The dead letters are not deleted. Each dead letter is sent once, even
+if several users request it or a process crashes:
 
-- the letters are claimed beside the table before they are sent (`workers.sink.replays`);
-- they are sent in one transaction, so that the topic has all of a claim or nothing;
-- one producer at a time may send for a sink: the next one that begins fences its predecessor, and
-  what that one had open is decided by then;
-- each record carries the claim's token in a header, by which the next one finds out what became of
-  a claim whose end nobody wrote down.
+- the dead letters are claimed next to the table before they are sent (`workers.sink.replays`);
+- they are sent in one transaction, so the topic has all records of a claim or none;
+- one producer at a time may send for a sink. The next one fences its predecessor, whose open
+  transaction is decided by then;
+- each record has the claim's token in a header. So the next replay finds the outcome of a claim
+  without an end.
 """
 
 from __future__ import annotations
@@ -59,18 +59,18 @@ _FENCED: Final = (
 )
 
 Choose = Callable[[Collection[LetterId]], ChosenLetters]
-"""Given the letters that were sent already, those that are to be sent."""
+"""Function from the dead letters that were sent to those that are to be sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """How many of the chosen letters were sent, and why the others were not."""
+    """Number of selected dead letters that were sent, and of those that were not, by cause."""
 
     sent: int
     already: int
-    """Letters that were chosen and had been sent before."""
+    """Selected dead letters that had been sent before."""
     gone: int = 0
-    """Letters whose record the topic has lost; only its decoded row is left."""
+    """Dead letters whose record the topic has lost; only the decoded row is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +91,10 @@ def replay_letters(
     token: str,
     by: str,
 ) -> Replayed:
-    """Send what `choose` gives; `token` is this replay's alone, also when it is tried again.
+    """Send the dead letters that `choose` returns. `token` is unique to the replay and its retries.
 
-    Raises KafkaFailed, SinkFenced when another replay began meanwhile, MalformedTable. Nothing was
-    sent then, or the next replay of any letter finds out that it was.
+    Raises KafkaFailed, MalformedTable, SinkFenced if another replay began since. Then nothing was
+    sent, or the next replay finds out that it was.
     """
     return _Replaying(table, config, environment, token, by).run(choose)
 
@@ -115,18 +115,18 @@ class _Replaying:
     def run(self, choose: Choose) -> Replayed:
         storage, sink_id = self._table.storage, self._config.sink_id
         producer = self._only_producer()
-        replays = [self._settled(one) for one in read_replays(storage, sink_id)]
+        replays = [self._settled(replay) for replay in read_replays(storage, sink_id)]
         chosen = choose(sent_letters(replays).keys())
-        records, gone = self._records(chosen)
+        records, lost = self._records(chosen)
         if not records:
-            return Replayed(0, chosen.already, gone)
+            return Replayed(0, chosen.already, lost)
         topic = self._topics.facts(self._config.topic)
         replay = Replay(
-            number=max((one.number for one in replays), default=0) + 1,
+            number=max((earlier.number for earlier in replays), default=0) + 1,
             token=self._token,
             by=self._by,
             at_ms=self._table.ports.clock.now_ms(),
-            letters=tuple(one.letter for one in records),
+            letters=tuple(record.letter for record in records),
             ends=ends_of(topic.watermarks),
         )
         if not claim(storage, sink_id, replay):
@@ -134,10 +134,10 @@ class _Replaying:
         offsets = self._send(producer, replay, records)
         landed = Landed(topic.topic_id, topic.cluster_id, offsets)
         put_end(storage, sink_id, replay, is_sent=True, until=self._ends_now(), landed=landed)
-        return Replayed(len(records), chosen.already, gone)
+        return Replayed(len(records), chosen.already, lost)
 
     def _ends_now(self) -> tuple[tuple[int, int], ...]:
-        """It was sent, whether or not the broker still says how far."""
+        """Return the end offsets after sending, or none if the broker does not answer."""
         try:
             return ends_of(self._topics.facts(self._config.topic).watermarks)
         except (KafkaFailed, NotFound) as error:
@@ -145,7 +145,7 @@ class _Replaying:
             return ()
 
     def _only_producer(self) -> Producer:
-        """From here on nobody who began before can send anything."""
+        """Create the transactional producer, which fences all earlier ones."""
         settings = replay_settings(
             self._config, self._environment, location=self._table.storage.location
         )
@@ -160,12 +160,12 @@ class _Replaying:
         is_sent = any(
             self._has_token(replay.token, partition, ended)
             for partition, ended in replay.ends
-            if any(one.partition == partition for one in replay.letters)
+            if any(letter.partition == partition for letter in replay.letters)
         )
         return put_end(self._table.storage, self._config.sink_id, replay, is_sent=is_sent)
 
     def _has_token(self, token: str, partition: int, offset: int) -> bool:
-        """Whether the partition has a record of that claim at or behind the offset."""
+        """Check whether the partition has a record of that claim at the offset or after it."""
         watermarks = self._topics.facts(self._config.topic).watermarks
         first, end = watermarks.get(partition, (0, 0))  # It may be gone with its topic.
         consumer = self._consumer(partition)
@@ -175,42 +175,42 @@ class _Replaying:
             while consumer.next_offset < end:
                 batch = self._polled(consumer, _SCANNED_AT_ONCE)
                 mark = (TOKEN_HEADER, token.encode())
-                if any(mark in (one.headers() or ()) for one in batch.records):
+                if any(mark in (record.headers() or ()) for record in batch.records):
                     return True
         finally:
             consumer.close()
         return False
 
     def _records(self, chosen: ChosenLetters) -> tuple[list[_Record], int]:
-        """What is to be sent, and how many cannot be."""
+        """Return the records to send, and how many cannot be sent."""
         rows = chosen.letters.to_pylist()
         topic = self._topics.facts(self._config.topic)
-        wanted: dict[int, dict[int, LetterId]] = defaultdict(dict)
+        decoded_letters: dict[int, dict[int, LetterId]] = defaultdict(dict)
         for row in rows:
             letter = letter_id(row)
-            # A topic that was made anew has other records at these offsets.
+            # A topic that was created again has other records at these offsets.
             if row[DECODED] and letter.topic_id in ("", topic.topic_id):
-                wanted[letter.partition][letter.offset] = letter
+                decoded_letters[letter.partition][letter.offset] = letter
         originals = {
-            one.letter: one
-            for partition, letters in wanted.items()
-            for one in self._originals(letters, topic.watermarks.get(partition, (0, 0)))
+            record.letter: record
+            for partition, letters in decoded_letters.items()
+            for record in self._originals(letters, topic.watermarks.get(partition, (0, 0)))
         }
         candidates = [
             originals.get(letter_id(row)) if row[DECODED] else _record(row) for row in rows
         ]
-        records = [one for one in candidates if one is not None]
+        records = [record for record in candidates if record is not None]
         return records, len(candidates) - len(records)
 
     def _originals(
         self, letters: Mapping[int, LetterId], ends: tuple[int, int]
     ) -> Iterator[_Record]:
-        """The records of one partition whose letters hold only what was decoded, as far as the
-        topic has them.
+        """Yield the original records of dead letters of one partition that contain only decoded
+        rows, as far as the topic has them.
         """
         first, end = ends
-        left = deque(one for one in sorted(letters) if first <= one < end)
-        wanted = frozenset(left)
+        left = deque(offset for offset in sorted(letters) if first <= offset < end)
+        offsets = frozenset(left)
         if not left:
             return
         consumer = self._consumer(letters[left[0]].partition)
@@ -222,7 +222,7 @@ class _Replaying:
                     consumer.seek(left[0])
                 batch = self._polled(consumer, _SCANNED_AT_ONCE)
                 for at, offset in enumerate(batch.offsets.tolist()):
-                    if offset in wanted:
+                    if offset in offsets:
                         yield _taken(letters[offset], batch, at)
                 while left and left[0] < batch.next_offset:
                     left.popleft()
@@ -243,22 +243,22 @@ class _Replaying:
     def _send(
         self, producer: Producer, replay: Replay, records: list[_Record]
     ) -> tuple[tuple[int, int, int], ...]:
-        """Where each lies now: its partition, its letter's offset, its own."""
-        refused: list[KafkaError] = []
+        """Send the records. Return partition, offset of the dead letter and new offset of each."""
+        errors: list[KafkaError] = []
         offsets: dict[LetterId, int] = {}
 
-        def delivered(letter: LetterId, error: KafkaError | None, message: Any) -> None:
+        def note_delivery(letter: LetterId, error: KafkaError | None, message: Any) -> None:
             if error is not None:
-                refused.append(error)
+                errors.append(error)
             else:
                 offsets[letter] = message.offset()
 
         try:
             producer.begin_transaction()
             for record in records:
-                self._produce(producer, record, partial(delivered, record.letter))
+                self._produce(producer, record, partial(note_delivery, record.letter))
             waiting = producer.flush(_TIMEOUT_S)
-            if not refused and not waiting:
+            if not errors and not waiting:
                 producer.commit_transaction(_TIMEOUT_S)
                 return tuple(
                     (letter.partition, letter.offset, offset) for letter, offset in offsets.items()
@@ -277,10 +277,12 @@ class _Replaying:
                     error,
                     topic=self._config.topic,
                 ) from raised
-            refused.append(error)
-        raise self._given_up(producer, replay, refused)
+            errors.append(error)
+        raise self._given_up(producer, replay, errors)
 
-    def _produce(self, producer: Producer, record: _Record, delivered: Callable[..., None]) -> None:
+    def _produce(
+        self, producer: Producer, record: _Record, note_delivery: Callable[..., None]
+    ) -> None:
         headers = self._headers(record)
         while True:
             try:
@@ -289,7 +291,7 @@ class _Replaying:
                     record.value,
                     record.key,
                     record.letter.partition,
-                    on_delivery=delivered,
+                    on_delivery=note_delivery,
                     headers=headers,
                 )
             except BufferError:
@@ -298,28 +300,28 @@ class _Replaying:
                 return
 
     def _headers(self, record: _Record) -> list[tuple[str, str | bytes | None]]:
-        """Its own, when it was first sent, and the claim's token.
+        """Return the record's headers, its original time and the claim's token.
 
-        It does not get its old time back: the broker deletes by the age of records, at once those
-        that are older than the topic's retention.
+        The original time is not the time of the new record, because the broker at once deletes
+        records that are older than the topic's retention.
         """
-        own = [one for one in record.headers if one[0] != TOKEN_HEADER]
+        own = [header for header in record.headers if header[0] != TOKEN_HEADER]
         if record.timestamp_ms > 0 and all(name != TIME_HEADER for name, _ in own):
             own.append((TIME_HEADER, str(record.timestamp_ms).encode()))
         return [*own, (TOKEN_HEADER, self._token.encode())]
 
     def _given_up(
-        self, producer: Producer, replay: Replay, refused: list[KafkaError]
+        self, producer: Producer, replay: Replay, errors: list[KafkaError]
     ) -> LakehouseError:
-        """What to raise once nothing of it is in the topic. Raises KafkaFailed where it may be."""
+        """Abort the transaction, and return the error to raise. Raises KafkaFailed on failure."""
         topic = self._config.topic
-        if refused and refused[0].code() in _FENCED:
+        if errors and errors[0].code() in _FENCED:
             return _taken_over(self._config.sink_id)
         with kafka_errors("letters not sent, nor taken back; ask again", topic=topic):
             producer.abort_transaction(_TIMEOUT_S)
         put_end(self._table.storage, self._config.sink_id, replay, is_sent=False)
-        if refused:
-            return failed("letters not sent", refused[0], topic=topic)
+        if errors:
+            return failed("letters not sent", errors[0], topic=topic)
         return KafkaFailed("letters not sent in time", topic=topic)
 
 
@@ -330,7 +332,7 @@ def _taken(letter: LetterId, batch: RawBatch, at: int) -> _Record:
 
 def _record(row: Mapping[str, Any]) -> _Record:
     moment = row[TIMESTAMP]
-    headers = tuple((one["name"], one["value"]) for one in row[HEADERS] or ())
+    headers = tuple((header["name"], header["value"]) for header in row[HEADERS] or ())
     at_ms = 0 if moment is None else round(moment.timestamp() * 1000)
     return _Record(letter_id(dict(row)), row[KEY], row[VALUE], headers, at_ms)
 

@@ -1,4 +1,4 @@
-"""Topics as the broker has them: identity, partitions, the offsets between which records are."""
+"""Topics of the broker: identity, partitions and offsets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from workers.sink.kafka.failures import error_of, failed
 
 TIMEOUT_S = 10.0
 TEST_S = 6.0
-"""A person waits."""
+"""Timeout of a connection test, short because a user waits."""
 _POLL_S = 0.05
 _COMPLAINTS_MAX = 20
 _MOVING = (
@@ -41,18 +41,18 @@ _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """What the broker said of a topic, at one moment."""
+    """Facts about a topic from the broker, at one time."""
 
     topic_id: str
-    """Another one after the topic was deleted and made again under its name."""
+    """Changes when the topic is deleted and created again under its name."""
     watermarks: Mapping[int, tuple[int, int]]
-    """Of each partition the first offset that is left, and where committed records end."""
+    """First remaining offset and end offset of committed records, by partition."""
     cluster_id: str = ""
-    """Whose topic it is; empty where the brokers do not say."""
+    """Id of the topic's cluster; empty if the brokers do not report one."""
 
 
 class Topics:
-    """An administrator's client; one thread uses it."""
+    """Administration client, for one thread."""
 
     def __init__(
         self,
@@ -72,54 +72,53 @@ class Topics:
         self._clock = clock or SystemClock()
 
     def facts(self, topic: str) -> TopicFacts:
-        """What the broker says of a topic: its ids, and of each partition the first offset and the
-        end.
+        """Return the ids of a topic, and the first and end offset of each partition.
 
-        Raises NotFound for a topic that does not exist, KafkaFailed when nobody answers.
+        Raises NotFound for a topic that does not exist, KafkaFailed if no broker answers.
         """
         deadline_s = self._clock.monotonic_s() + self._timeout_s
         while True:
             try:
                 return self._facts(topic)
             except _LeaderMissing as missing:
-                # For a moment after the topic was made, or its broker came back.
+                # This is temporary, after the topic is created or its broker restarts.
                 if self._clock.monotonic_s() > deadline_s:
                     raise KafkaFailed("a partition has no leader", topic=topic) from missing
             self._clock.sleep(_POLL_S)
 
     def offsets_at(self, topic: str, time_ms: int, facts: TopicFacts) -> dict[int, int]:
-        """The offset of each partition's first record of this time or later, or its end where there
-        is none. Raises NotFound, KafkaFailed.
+        """Return the offset of each partition's first record at this time or later, or its end
+        offset if there is none. Raises NotFound, KafkaFailed.
         """
-        known = self._offsets(topic, list(facts.watermarks), OffsetSpec.for_timestamp(time_ms))
+        offsets = self._offsets(topic, list(facts.watermarks), OffsetSpec.for_timestamp(time_ms))
         ends = {at: end for at, (_, end) in facts.watermarks.items()}
-        return {at: ends[at] if offset < 0 else offset for at, offset in known.items()}
+        return {at: ends[at] if offset < 0 else offset for at, offset in offsets.items()}
 
     def topic_id(self, topic: str) -> str:
-        """As in its facts, for a third of the requests. Raises NotFound, KafkaFailed."""
+        """Return the topic's id, with fewer requests than `facts`. Raises NotFound, KafkaFailed."""
         return str(self._described(topic).topic_id)
 
     def _facts(self, topic: str) -> TopicFacts:
         described = self._described(topic)
-        partitions = [one.id for one in described.partitions]
+        partitions = [partition.id for partition in described.partitions]
         lows = self._offsets(topic, partitions, OffsetSpec.earliest())
         highs = self._offsets(topic, partitions, OffsetSpec.latest())
         cluster_future = self._admin.describe_cluster(request_timeout=self._timeout_s)
         cluster = self._answer(cluster_future, "cluster not described", topic)
         return TopicFacts(
             str(described.topic_id),
-            {one: (lows[one], highs[one]) for one in sorted(partitions)},
+            {at: (lows[at], highs[at]) for at in sorted(partitions)},
             str(cluster.cluster_id or ""),
         )
 
     def cluster_id(self) -> str:
-        """Whose topics they are; empty where the brokers do not say. Raises KafkaFailed, at once
-        where a broker refuses the certificate, the user or the password.
+        """Return the cluster's id; empty if the brokers do not report one. Raises KafkaFailed, at
+        once if a broker rejects the certificate, the user or the password.
         """
         future = self._admin.describe_cluster(request_timeout=self._timeout_s)
         while not future.done():
             self._hear()
-            refusals = [one for one in self._complaints if one.code() in _REFUSED]
+            refusals = [error for error in self._complaints if error.code() in _REFUSED]
             if refusals:
                 raise failed("the broker was not signed in to", refusals[0], **self._address)
             self._clock.sleep(_POLL_S)
@@ -128,7 +127,7 @@ class Topics:
     def create(
         self, topic: str, partitions: int, settings: Mapping[str, str] | None = None
     ) -> None:
-        """It can be used when this returns; raises InvalidInput when it exists already."""
+        """Create the topic, and wait until it can be used. Raises InvalidInput if it exists."""
         new = NewTopic(topic, partitions, config=dict(settings or {}))
         futures = self._admin.create_topics([new], request_timeout=self._timeout_s)
         self._answer(futures[topic], "topic not created", topic)
@@ -137,7 +136,7 @@ class Topics:
             try:
                 self.facts(topic)
             except NotFound:
-                # The controller knows of it before the broker does.
+                # The controller has the topic before the broker does.
                 if self._clock.monotonic_s() > deadline_s:
                     raise
                 self._clock.sleep(_POLL_S)
@@ -145,7 +144,7 @@ class Topics:
                 return
 
     def create_if_missing(self, topic: str, partitions: int) -> bool:
-        """Whether it was missing; somebody else may create it at the same moment."""
+        """Create the topic if it is missing. Return False if it exists."""
         try:
             self.create(topic, partitions)
         except InvalidInput:
@@ -153,7 +152,7 @@ class Topics:
         return True
 
     def delete(self, topic: str) -> None:
-        """The topic and all its records; brokers may name it for a moment longer.
+        """Delete the topic and all its records. Brokers may report it for a short time after.
 
         Raises NotFound, KafkaFailed.
         """
@@ -161,7 +160,7 @@ class Topics:
         self._answer(futures[topic], "topic not deleted", topic)
 
     def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
-        """What retention does one day: the records below these offsets are gone."""
+        """Delete the records below these offsets, as retention does."""
         ends = [TopicPartition(topic, partition, end) for partition, end in before.items()]
         futures = self._admin.delete_records(ends, request_timeout=self._timeout_s)
         for future in futures.values():
@@ -175,18 +174,18 @@ class Topics:
 
     def _offsets(self, topic: str, partitions: Sequence[int], end: OffsetSpec) -> dict[int, int]:
         futures = self._admin.list_offsets(
-            {TopicPartition(topic, one): end for one in partitions},
+            {TopicPartition(topic, at): end for at in partitions},
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=self._timeout_s,
         )
         return {
-            one.partition: int(self._answer(future, "offsets not listed", topic).offset)
-            for one, future in futures.items()
+            place.partition: int(self._answer(future, "offsets not listed", topic).offset)
+            for place, future in futures.items()
         }
 
     def _answer(self, future: Future[Any], message: str, topic: str) -> Any:
         try:
-            # The client gives up by itself; this bound is for a client that does not.
+            # The client has its own timeout; this bound is for a client that exceeds it.
             answer = future.result(2 * self._timeout_s + 1)
         except KafkaException as raised:
             error = error_of(raised)
@@ -206,9 +205,9 @@ class Topics:
         return answer
 
     def _unanswered(self, message: str, topic: str, error: KafkaError) -> KafkaFailed:
-        """The request itself knows only that nobody answered; the connections know why."""
+        """Build the error of a timeout, with the cause from the connections if there is one."""
         self._hear()
-        causes = [one for one in self._complaints if one.code() != KafkaError._ALL_BROKERS_DOWN]
+        causes = [each for each in self._complaints if each.code() != KafkaError._ALL_BROKERS_DOWN]
         return failed(message, causes[-1] if causes else error, topic=topic, **self._address)
 
     def _hear(self) -> None:
@@ -216,11 +215,13 @@ class Topics:
 
 
 def check_kafka(opened: KafkaConnection, *, timeout_s: float = TEST_S) -> None:
-    """Sign in to the cluster. Raises KafkaFailed with what it said, or InvalidInput."""
+    """Check that a client can connect to the cluster. Raises KafkaFailed, InvalidInput."""
     settings = kafka_settings(opened, client_id="sluice-test")
     try:
         Topics(settings, timeout_s=timeout_s).cluster_id()
-    except KafkaException as error:  # The library refuses a certificate before it connects.
+    except (
+        KafkaException
+    ) as error:  # The library rejects an invalid certificate before it connects.
         raise failed("not connected", error_of(error)) from error
 
 
@@ -236,30 +237,30 @@ def produce(
     *,
     timeout_s: float = 60.0,
 ) -> int:
-    """Send (key, value) records to one partition in their order; how many.
+    """Send (key, value) records to one partition in order, and return their number.
 
     Raises KafkaFailed unless the broker has them all.
     """
-    refused: list[KafkaError] = []
+    errors: list[KafkaError] = []
     sent = 0
 
-    def delivered(error: KafkaError | None, _message: object) -> None:
+    def note_delivery(error: KafkaError | None, _message: object) -> None:
         if error is not None:
-            refused.append(error)
+            errors.append(error)
 
     producer = Producer({**settings, "enable.idempotence": True, "linger.ms": 5})
     for key, value in records:
         while True:
             try:
-                producer.produce(topic, value, key, partition, on_delivery=delivered)
+                producer.produce(topic, value, key, partition, on_delivery=note_delivery)
             except BufferError:
                 producer.poll(0.1)
             else:
                 break
         sent += 1
     waiting = producer.flush(timeout_s)
-    if refused or waiting:
-        if refused:
-            raise failed("records not sent", refused[0], topic=topic, refused=len(refused))
+    if errors or waiting:
+        if errors:
+            raise failed("records not sent", errors[0], topic=topic, refused=len(errors))
         raise KafkaFailed("records not sent in time", topic=topic, waiting=waiting)
     return sent

@@ -1,5 +1,5 @@
-"""The machines of the sink set going: threads, consumers, the control topic, the table.
+"""Runtime of the sink's state machines: threads, consumers, the control topic, the table.
 
-A worker is one process: an agent for the control topic, a thread for each of its participants, and
-the coordinator in a thread of its own where the worker has partition 0.
+A worker is one process: an agent for the control topic, and a thread for each of its participants.
+The worker with partition 0 also runs the coordinator, in another thread.
 """

@@ -1,8 +1,7 @@
-"""The coordinator set going: one thread that does what its machine asks for, at the table and the
-topic.
+"""Runtime of the coordinator: one thread that performs the effects of its state machine.
 
-Table and broker are asked in this thread, so messages wait meanwhile; nothing else depends on how
-long that takes. What goes wrong is an answer to the machine, which begins again or stops.
+Calls of table and broker run in this thread, and messages wait for them. Nothing else depends on
+their duration. A failure is an event for the state machine, which retries or stops.
 """
 
 from __future__ import annotations
@@ -80,13 +79,13 @@ _FINAL = (
     TopicReplaced,
     UnsupportedTable,
 )
-"""What trying again does not mend."""
+"""Errors that a retry does not fix."""
 _log = logging.getLogger(__name__)
 
 
 class CoordinatorLoop:
-    """One coordinator: a thread calls `run` once, others put into `inbox`, call `leave` and look at
-    `ended`, which says why `run` has returned; it stays None where `run` raised.
+    """One coordinator. A thread calls `run` once. Other threads put messages into `inbox`, call
+    `leave`, and read `ended`: the reason why `run` returned, or None if it raised.
     """
 
     def __init__(
@@ -95,7 +94,7 @@ class CoordinatorLoop:
         self.inbox = Inbox()
         self.ended: WorkerEnded | None = None
         self.passed_over: Mapping[Ignored, int] = {}
-        """Records of the control topic that were no message of this sink, as the agent counts."""
+        """Counts of control records that are not messages of this sink, from the agent."""
         self._table, self._launch = table, launch
         self._topics, self._outbox = topics, outbox
         self._clock = table.ports.clock
@@ -109,12 +108,12 @@ class CoordinatorLoop:
         self._has_committed = False
 
     def leave(self, reason: str) -> None:
-        """Ask it to end at once, from another thread: partition 0 is no longer here."""
+        """Request the end at once, from another thread: this worker no longer has partition 0."""
         del reason
         self._leaving.set()
 
     def run(self) -> None:
-        """Until it stops, is fenced or is asked to leave. Raises what the storage cannot do."""
+        """Run until the coordinator stops, is fenced or leaves. Raises errors of the storage."""
         launch = self._launch
         former = read_epoch(self._table.storage, launch.config.sink_id)
         if former is not None and launch.is_after(former):
@@ -161,7 +160,7 @@ class CoordinatorLoop:
         self._apply(Tick(self._now_ms()))
 
     def _look(self, now_ms: int) -> None:
-        """At what others put beside the table: a higher epoch, a request to stop."""
+        """Check the files next to the table for a higher epoch and a request to stop."""
         storage, sink_id = self._table.storage, self._launch.config.sink_id
         try:
             epoch, stop = read_epoch(storage, sink_id), read_stop(storage, sink_id)
@@ -181,8 +180,8 @@ class CoordinatorLoop:
             _log.warning("the topic's ends are not shown: %s", error)
 
     def _facts(self) -> TopicFacts:
-        """Asked of the broker, and shown: what was looked at for a transaction is not looked at
-        again for pages. Raises NotFound, KafkaFailed.
+        """Read the topic's facts from the broker, and publish them for pages too. Raises NotFound,
+        KafkaFailed.
         """
         self._ends_ms = self._now_ms()
         facts = self._topics.facts(self._launch.config.topic)
@@ -192,7 +191,7 @@ class CoordinatorLoop:
     # Effects ----------------------------------------------------------------------------------
 
     def _apply(self, event: CoordinatorEvent) -> None:
-        """One step and all that it asks for; then what became of that, as events of their own."""
+        """Step with the event and perform the effects. Their results are further events."""
         waiting: deque[CoordinatorEvent] = deque([event])
         while waiting:
             self._state, effects = step(self._state, waiting.popleft())
@@ -202,14 +201,14 @@ class CoordinatorLoop:
             self._shown.state(self._state, self._now_ms())
 
     def _performed_at_work(self, effect: CoordinatorEffect) -> Sequence[CoordinatorEvent]:
-        """Table and broker may keep us waiting; the sink is not silent meanwhile."""
+        """Perform the effect. If it may take long, repeat the published state during it."""
         if isinstance(effect, Send | Stopped):
             return self._performed(effect)
         with self._shown.at_work():
             return self._performed(effect)
 
     def _performed(self, effect: CoordinatorEffect) -> Sequence[CoordinatorEvent]:
-        """What became of it, in the order in which the machine is to hear it."""
+        """Perform the effect, and return its results in the order for the state machine."""
         match effect:
             case Send(message):
                 self._shown.message(message, self._now_ms())
@@ -272,8 +271,9 @@ class CoordinatorLoop:
         return CommitEnded(result, now_ms)
 
     def _replaced_topic(self, begun: SinkTransaction) -> Stale | None:
-        """A topic that was made anew since, and has grown past our offsets, was read on as if it
-        were the old one (K16). A broker that is away does not hold up what it gave us before.
+        """Return Stale if the topic was created again during the transaction. It would be read as
+        if it were the old one, once it has more records (K16). An unreachable broker does not
+        block the commit of records that were read before.
         """
         try:
             topic_id = self._topics.topic_id(self._launch.config.topic)
@@ -301,7 +301,7 @@ class CoordinatorLoop:
         return self._begun
 
     def _after_commit(self, offsets: Mapping[int, int]) -> None:
-        """Whatever fails here, the commit stands (K5)."""
+        """Publish the offsets. A failure here does not affect the commit (K5)."""
         self._shown.table(offsets)
         self._has_committed = True
 

@@ -1,4 +1,4 @@
-"""One launch of a sink: what all its workers have in common, and how each of them ends."""
+"""Launch of a sink: the values that its workers share, and the end of each worker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workers.sink.epoch import Epoch
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What the driver hands to each worker; pickled on the way."""
+    """Values that the driver passes to each worker, pickled."""
 
     config: SinkConfig
     run_id: str
@@ -19,43 +19,43 @@ class Launch:
     secret: bytes = field(repr=False)
     """Signs the control messages; two launches ignore each other's."""
     workers: int
-    """How many share the partitions."""
+    """Number of workers that share the partitions."""
     epoch_before: int
-    """Of the sink when this was launched."""
+    """Epoch of the sink before the launch."""
     options: Mapping[str, str]
-    """Of writes and table services: those of the lock, for instance."""
+    """Options of writes and table services, such as those of the lock."""
     environment: Mapping[str, str] = field(repr=False)
-    """The variable that holds the broker's password, where there is one."""
+    """The variable with the broker's password, if there is one."""
 
     def owner(self, worker: str) -> str:
-        """Who holds the epoch, as it is written beside the table."""
+        """Return the owner of the epoch, as it is stored next to the table."""
         return f"{self.run_id}/{worker}"
 
     def is_owner(self, owner: str) -> bool:
-        """Whether `owner`, as an epoch or a state names it, is a worker of this launch."""
+        """Check whether `owner`, from an epoch or a state, is a worker of this launch."""
         return launch_of(owner) == self.run_id
 
     def is_after(self, epoch: Epoch) -> bool:
-        """Whether a later launch holds the sink."""
+        """Check whether a later launch has taken over the sink."""
         return epoch.number > self.epoch_before and not self.is_owner(epoch.owner)
 
 
 def launch_id(operation_id: str) -> str:
-    """The `run_id` of the one launch that an operation makes, by which its epochs are known."""
+    """Return the `run_id` of an operation's launch, which identifies its epochs."""
     return operation_id.replace("-", "")
 
 
 def launch_of(owner: str) -> str:
-    """The `run_id` of the launch whose worker this owner of an epoch is."""
+    """Return the `run_id` of the launch whose worker owns an epoch as `owner`."""
     return owner.partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerEnded:
-    """Why a worker or its coordinator ended; neither an error nor fenced after a stop."""
+    """Reason why a worker or its coordinator ended. A stop is neither an error nor fenced."""
 
     reason: str
     is_error: bool = False
-    """Starting again is in vain until somebody does something."""
+    """A restart fails until a user fixes the cause."""
     is_fenced: bool = False
     """Another coordinator has taken over."""

@@ -1,4 +1,4 @@
-"""How the threads of a worker talk: each reads one inbox, and all publish through one outbox."""
+"""Queues between the threads of a worker: one inbox for each, and one outbox for all."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Inbox:
         self._waiting: queue.SimpleQueue[Message] = queue.SimpleQueue()
 
     def put(self, message: Message) -> None:
-        """From any thread; never waits."""
+        """Add the message, from any thread. Never waits."""
         self._waiting.put(message)
 
     def take(self, wait_s: float) -> list[Message]:
-        """All that are there; when there are none, what comes first within so long."""
+        """Return all messages. If there are none, wait at most `wait_s` for the first one."""
         messages: list[Message] = []
         try:
             if wait_s > 0:
@@ -36,9 +36,9 @@ class Outbox:
         self._waiting = Inbox()
 
     def put(self, message: Message) -> None:
-        """From any thread; never waits."""
+        """Add the message, from any thread. Never waits."""
         self._waiting.put(message)
 
     def drain(self) -> list[Message]:
-        """All that are there now, in the order in which they were put; never waits."""
+        """Return all messages in the order in which they were added. Never waits."""
         return self._waiting.take(0)

@@ -1,8 +1,8 @@
-"""A participant set going: one thread that reads its partition and writes what its machine says.
+"""Runtime of a participant: one thread that reads its partition and writes its files.
 
-What goes wrong with the partition's records or files ends the transaction, not the participant: the
-coordinator hears of it at once and begins anew. Anything else ends the task, and Spark starts it
-again as a new participant.
+An error of the partition's records or files ends the transaction, not the participant: the
+coordinator receives it at once and begins another transaction. Any other error ends the task, and
+Spark starts it again as a new participant.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the participants of a worker share."""
+    """Values that the participants of a worker share."""
 
     config: SinkConfig
     storage: Storage
@@ -67,19 +67,19 @@ class Surroundings:
     outbox: Outbox
     clock: Clock
     consume: Callable[[int], PartitionConsumer]
-    """A consumer of a partition."""
+    """Function that creates the consumer of a partition."""
 
 
 class ParticipantLoop:
-    """One participant: a thread calls `run` once, others put into `inbox`, call `leave` and look at
-    `finished`. Making it raises KafkaFailed.
+    """One participant. A thread calls `run` once. Other threads put messages into `inbox`, call
+    `leave`, and read `finished`. The constructor raises KafkaFailed.
     """
 
-    def __init__(self, around: Surroundings, state: ParticipantState) -> None:
+    def __init__(self, context: Surroundings, state: ParticipantState) -> None:
         self.inbox = Inbox()
-        self._around = around
+        self._around = context
         self._state = state
-        self._consumer = around.consume(state.partition)
+        self._consumer = context.consume(state.partition)
         self._decode: Decode | None = None
         self._writer: SinkWriter | None = None
         self._batch: DecodedBatch | None = None
@@ -89,22 +89,22 @@ class ParticipantLoop:
 
     @property
     def partition(self) -> int:
-        """The one partition that it reads."""
+        """Partition that it reads."""
         return self._state.partition
 
     def leave(self, reason: str) -> None:
-        """Ask it to end, from another thread."""
+        """Request the end, from another thread."""
         self._leaves_because = reason
         self._leaving.set()
 
     def run(self) -> None:
-        """Until the coordinator has stopped, or somebody asks for it."""
+        """Run until the coordinator has stopped or `leave` is called."""
         try:
             self._apply(Assigned(self._now_ms()))
             while not self.finished:
                 self._turn()
         except BaseException as error:
-            # The coordinator need not wait for a timeout.
+            # The coordinator then need not wait for a timeout.
             self._apply(LeaveRequested(f"{type(error).__name__}: {error}"))
             raise
         finally:
@@ -121,7 +121,7 @@ class ParticipantLoop:
             self._poll()
 
     def _poll(self) -> None:
-        """Read, decode, and take what the machine says of it."""
+        """Read and decode a batch, and pass it to the state machine."""
         assert self._state.joined is not None, self._state
         instant = self._state.joined.instant
         try:
@@ -132,8 +132,8 @@ class ParticipantLoop:
         except LakehouseError as error:
             self._apply(WriteFailed(instant, f"{error.code}: {error}"))
             return
-        if wanted := self._wanted_fields():
-            schema = TableSchema.from_arrow(pa.schema(wanted), table_name="new_fields")
+        if needed := self._wanted_fields():
+            schema = TableSchema.from_arrow(pa.schema(needed), table_name="new_fields")
             self._apply(NeedsSchema(instant, schema.avro_json))
             return
         self._apply(
@@ -147,11 +147,11 @@ class ParticipantLoop:
         self._batch = None
 
     def _wanted_fields(self) -> list[pa.Field[Any]]:
-        """New fields of the batch, without those that the table was found to refuse."""
+        """Return the new fields of the batch, without those that the table rejects."""
         assert self._state.joined is not None, self._state
         refused = self._state.joined.refused_fields
         new_fields = self._batch.new_fields if self._batch is not None else ()
-        return [one for one in new_fields if one.name not in refused]
+        return [field for field in new_fields if field.name not in refused]
 
     def _decoded(self, raw: RawBatch) -> DecodedBatch | None:
         if not len(raw):
@@ -162,12 +162,12 @@ class ParticipantLoop:
     # Effects ----------------------------------------------------------------------------------
 
     def _apply(self, event: ParticipantEvent) -> None:
-        """One step and all that it asks for; then what became of that, as events of their own."""
+        """Step with the event and perform the effects. Their results are further events."""
         waiting: deque[ParticipantEvent] = deque([event])
         while waiting:
             self._state, effects = step(self._state, waiting.popleft())
             answers = [self._performed(effect) for effect in effects]
-            waiting.extend(one for one in answers if one is not None)
+            waiting.extend(answer for answer in answers if answer is not None)
 
     def _performed(self, effect: ParticipantEffect) -> ParticipantEvent | None:
         match effect:
@@ -232,8 +232,8 @@ class ParticipantLoop:
         return Closed(
             instant=instant,
             records=written.records,
-            statuses=tuple(one.to_json() for one in written.statuses),
-            letters=tuple(one.to_json() for one in written.letters),
+            statuses=tuple(status.to_json() for status in written.statuses),
+            letters=tuple(file.to_json() for file in written.letters),
             bad_records=written.bad_records,
             left_out=written.left_out,
             max_timestamp_ms=written.max_timestamp_ms or 0,

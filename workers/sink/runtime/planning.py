@@ -1,7 +1,7 @@
-"""Table services of a sink: planned by its coordinator between transactions, carried out beside it.
+"""Table services of a sink: the coordinator plans them, and the driver executes the plans.
 
-The coordinator alone plans (S1-03), so that plans and the sink's commits never wait for each other
-for long; what a plan asks for is done by the driver, while participants write on.
+Only the coordinator plans (S1-03), between transactions, so plans and commits never wait long for
+each other. The driver executes a plan while participants continue to write.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _log = logging.getLogger(__name__)
 
 
 def plan_services(table: Table, config: SinkConfig, options: Mapping[str, str]) -> None:
-    """Plan what is due by now; `options` may ask for more, and say when it is due. Whatever fails
-    is logged: the commit before it stands (K5).
+    """Plan the services that are due. `options` may enable more services and set when they are due.
+    Failures are logged, and do not affect the commit before (K5).
     """
     run_due(table, {**_scheduling(config), **options})
 
@@ -33,16 +33,17 @@ def plan_services(table: Table, config: SinkConfig, options: Mapping[str, str]) 
 def own_write_options(
     config: SinkConfig, location: str, options: Mapping[str, str]
 ) -> WriteOptions:
-    """How the sink writes to the table at `location`, by options that may ask for services as well.
+    """Build the write options of the sink for the table at `location`. `options` may also have
+    options of services.
 
-    Raises InvalidInput, for a setting of a service too.
+    Raises InvalidInput, also for an option of a service.
     """
     own = own_options({**_scheduling(config), **options})
     return sink_write_options(config, location, own)
 
 
 def carry_out_plans(table: Table, config: SinkConfig, options: Mapping[str, str]) -> int:
-    """Carry out the pending plans, whoever made them; returns how many were carried out."""
+    """Execute all pending plans, also those of other writers. Return how many were executed."""
     done = 0
     for instant in table.timeline().pending():
         name = _PLANS.get(instant.action)

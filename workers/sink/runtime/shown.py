@@ -1,8 +1,8 @@
-"""What the coordinator shows of the sink: `state.json`, written again when something has changed.
+"""Publisher of the sink's state: it writes `state.json` when the state has changed.
 
-The file is for people and pages. It is written by the coordinator's thread, not more often than it
-can be read, and whatever goes wrong with it disturbs nothing. While that thread is kept by its
-work, by a commit that waits for the table's lock, another one says its last word again.
+The file is for users and pages. The coordinator's thread writes it at a limited rate, and failures
+of the file affect nothing else. While that thread waits for its work, such as a commit that waits
+for the table's lock, another thread repeats the last state.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ALWAYS_MS = 2_000
 _TRANSITION = "TRANSITION"
 VOICE = "sink's voice"
 WORK_SHOWN_S_MAX = 600
-"""What takes longer is not said to be under way any more: the sink falls silent."""
+"""Longer work is no longer reported as in progress, so the state becomes stale."""
 _WORDS_OF_WAITING = {
     Work.COMMIT: "all partitions have reported, and the commit is under way",
     Work.SETTLE: "whether the commit stands is being found out",
@@ -56,7 +56,7 @@ _log = logging.getLogger(__name__)
 
 
 class SinkShown:
-    """What one coordinator shows; its predecessors' trace and transactions stay."""
+    """Publisher of one coordinator. It continues the trace and transactions of earlier ones."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class SinkShown:
     # What happens -----------------------------------------------------------------------------
 
     def message(self, message: Message, now_ms: int) -> None:
-        """A message sent or received; a READY that says nothing new is left out."""
+        """Add a sent or received message to the trace, except a READY without a change."""
         if isinstance(message, Ready) and not self._is_news(message):
             return
         partition = message.partition if isinstance(message, Report | Ready) else None
@@ -105,27 +105,27 @@ class SinkShown:
         )
 
     def topic(self, ends: Mapping[int, tuple[int, int]]) -> None:
-        """Partition to the first offset that is left and the end, as the broker said just now."""
+        """Set the first remaining offset and the end offset of each partition, from the broker."""
         self._ends = ends
         seen = self._former.participants if self._former else {}
-        self._read_before_look = {partition: one.offset for partition, one in seen.items()}
+        self._read_before_look = {partition: status.offset for partition, status in seen.items()}
         self._has_changed = True
 
     def table(self, offsets: Mapping[int, int]) -> None:
-        """Partition to the next offset that the table lacks."""
+        """Set the next offset of each partition in the table."""
         self._table_offsets = offsets
         self._has_changed = True
 
     def committed(self, instant: InstantTime, reports: tuple[Report, ...], now_ms: int) -> None:
-        """The transaction of these reports is in the table; counts its tombstones."""
-        rows = sum(one.records - one.bad_records for one in reports)
-        bad = sum(one.bad_records for one in reports)
+        """Record the committed transaction of these reports, and count its tombstones."""
+        rows = sum(report.records - report.bad_records for report in reports)
+        bad = sum(report.bad_records for report in reports)
         for report in reports:
             self._tombstones["tombstones"] += report.tombstones
             self._tombstones["tombstones_unmet"] += report.tombstones_unmet
             self._tombstones["tombstones_not_looked_for"] += report.tombstones_not_looked_for
-        # What was read proves more of the topic than the last look at it.
-        read = {one.partition: one.end for one in reports}
+        # The topic has at least the offsets that were read.
+        read = {report.partition: report.end for report in reports}
         self._ends = {
             partition: (first, max(end, read.get(partition, end)))
             for partition, (first, end) in self._ends.items()
@@ -133,23 +133,23 @@ class SinkShown:
         self._ended(instant, "committed", "", now_ms, rows, bad)
 
     def not_committed(self, instant: InstantTime, result: CommitResult, now_ms: int) -> None:
-        """A line of the trace with the reason; nothing for a result that is a commit."""
+        """Add the reason to the trace, unless the result is a commit."""
         if not isinstance(result, Committed):
             detail = f"{type(result).__name__}: {result.reason}"
             self._add(TraceEntry(now_ms, _TRANSITION, self._owner, None, instant, detail))
 
     def aborted(self, abort: Abort, now_ms: int) -> None:
-        """The transaction is over without a commit."""
+        """Record an aborted transaction."""
         self._ended(abort.instant, "aborted", abort.reason, now_ms)
 
     def passed_over(self, records: Mapping[Ignored, int]) -> None:
-        """What the control topic had that was no message of this sink."""
+        """Set the counts of control records that are not messages of this sink."""
         counters = {f"{PASSED_OVER}{cause}": count for cause, count in records.items()}
         self._has_changed |= counters != self._counters
         self._counters = counters
 
     def state(self, state: CoordinatorState, now_ms: int) -> None:
-        """The coordinator's after each step; written when it is time."""
+        """Update the state after a step of the coordinator. Write it if it is due."""
         former, self._former = self._former, state
         if former is None or former.name is not state.name:
             instant = state.transaction.instant if state.transaction else ""
@@ -157,7 +157,7 @@ class SinkShown:
         self._has_changed |= former is not state
         is_news = former is None or former.work is not state.work
         wait_ms = _CHANGED_MS if self._has_changed else _ALWAYS_MS
-        # What was asked for is done by this thread: until it is, nothing else is told.
+        # This thread performs the work next, and publishes nothing until it is done.
         is_last_word = state.is_over or (is_news and state.work in _WORDS_OF_WAITING)
         if now_ms - self._written_ms >= wait_ms or is_last_word:
             self._write(state, now_ms)
@@ -187,7 +187,7 @@ class SinkShown:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """What is done in here may take long, and its thread tells nothing meanwhile."""
+        """Repeat the last state from another thread while the block runs."""
         is_done = threading.Event()
         voice = threading.Thread(target=self._repeat, args=(is_done,), name=VOICE, daemon=True)
         voice.start()
@@ -218,36 +218,36 @@ class SinkShown:
     def _participants(self, state: CoordinatorState) -> list[ParticipantShown]:
         transaction = state.transaction
         partitions = {*self._ends, *state.participants, *self._table_offsets}
-        shown = []
+        snapshots = []
         for partition in sorted(partitions):
-            seen = state.participants.get(partition)
-            shown.append(
+            status = state.participants.get(partition)
+            snapshots.append(
                 ParticipantShown(
                     partition=partition,
-                    participant=seen.participant_id if seen else "",
-                    worker=_worker_of(seen.participant_id) if seen else "",
-                    state=str(seen.state) if seen else "",
-                    local_offset=seen.offset if seen else None,
+                    participant=status.participant_id if status else "",
+                    worker=_worker_of(status.participant_id) if status else "",
+                    state=str(status.state) if status else "",
+                    local_offset=status.offset if status else None,
                     table_offset=self._table_offsets.get(partition),
-                    broker_offset=self._end(partition, seen),
+                    broker_offset=self._end(partition, status),
                     has_reported=bool(transaction and partition in transaction.reports),
                     is_member=transaction is None or partition in transaction.offsets,
-                    seen_ms=seen.at_ms if seen else 0,
+                    seen_ms=status.at_ms if status else 0,
                 )
             )
-        return shown
+        return snapshots
 
-    def _end(self, partition: int, seen: Seen | None) -> int | None:
-        """Of the topic. What was read since the last look at it proves more; what was read before
-        proves nothing, the topic may be another one by now.
+    def _end(self, partition: int, status: Seen | None) -> int | None:
+        """Return the end offset of the partition: the broker's, or a higher offset that was read
+        since. Earlier reads do not count, because the topic may have been created again.
         """
         if (ends := self._ends.get(partition)) is None:
             return None
-        if seen is None:
+        if status is None:
             return ends[1]
-        in_table = self._table_offsets.get(partition, seen.offset)
-        has_read = seen.offset > self._read_before_look.get(partition, in_table)
-        return max(ends[1], seen.offset) if has_read else ends[1]
+        in_table = self._table_offsets.get(partition, status.offset)
+        has_read = status.offset > self._read_before_look.get(partition, in_table)
+        return max(ends[1], status.offset) if has_read else ends[1]
 
     def _all_counters(self, state: CoordinatorState) -> dict[str, int]:
         ignored = {f"ignored_{cause}": count for cause, count in state.ignored.items()}
@@ -270,9 +270,9 @@ class SinkShown:
         self._has_changed = True
 
     def _is_news(self, ready: Ready) -> bool:
-        seen = self._former.participants.get(ready.partition) if self._former else None
-        known = (seen.participant_id, seen.state, seen.instant) if seen else None
-        return known != (ready.sender, ready.state, ready.instant)
+        status = self._former.participants.get(ready.partition) if self._former else None
+        last = (status.participant_id, status.state, status.instant) if status else None
+        return last != (ready.sender, ready.state, ready.instant)
 
     def _add(self, entry: TraceEntry) -> None:
         self._trace.append(entry)
@@ -288,12 +288,12 @@ def _former(storage: Storage, sink_id: str) -> SinkState | None:
 
 
 def _worker_of(participant_id: str) -> str:
-    """`<partition>@<host>:<pid>:...`"""
+    """Return host and process of a participant id: `<partition>@<host>:<pid>:...`."""
     return ":".join(participant_id.partition("@")[2].split(":")[:2])
 
 
 def _reason(state: CoordinatorState, now_ms: int) -> str:
-    """Why it stands as it stands: whom or what it waits for comes first."""
+    """Return what the coordinator waits for, else the reason of its state."""
     if state.work in _WORDS_OF_WAITING:
         what = _WORDS_OF_WAITING[state.work]
         return f"{what} since {format_instant(now_ms)}: waits for the table's storage"
@@ -306,11 +306,11 @@ def _reason(state: CoordinatorState, now_ms: int) -> str:
 def _detail(message: Message) -> str:
     match message:
         case StartCommit(offsets=offsets):
-            return ", ".join(f"{one}={at}" for one, at in sorted(offsets.items()))
+            return ", ".join(f"{partition}={at}" for partition, at in sorted(offsets.items()))
         case EndCommit():
             return ""
         case AckCommit(offsets=offsets, ends_run=ends_run):
-            detail = ", ".join(f"{one}={at}" for one, at in sorted(offsets.items()))
+            detail = ", ".join(f"{partition}={at}" for partition, at in sorted(offsets.items()))
             return f"{detail}; the last one" if ends_run else detail
         case Report():
             detail = f"{message.outcome} {message.start}..{message.end}, {message.records} records"

@@ -1,8 +1,7 @@
-"""One process of the sink: it owns every n-th partition of the topic, from the first that it got.
+"""Worker process of a sink, with every n-th partition of the topic.
 
-Which partitions those are follows from their numbers alone, so partitions that are added to the
-topic find their worker without anybody's help. The worker that has partition 0 runs the coordinator
-as well (S1-07).
+The partition number alone determines the worker, so new partitions of the topic need no
+coordination. The worker with partition 0 also runs the coordinator (S1-07).
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 class SinkWorker:
-    """One of a launch's workers; made and run, once, by one thread."""
+    """One worker of a launch. One thread creates it and runs it once."""
 
     def __init__(
         self,
@@ -52,9 +51,10 @@ class SinkWorker:
         number: int,
         attempt: str,
     ) -> None:
-        """`number` of `launch.workers`; `attempt` tells this process from its predecessors.
+        """Connect worker `number` of `launch.workers`. `attempt` distinguishes the process from
+        earlier ones.
 
-        Raises KafkaFailed, NotFound when the broker or the topic is not there.
+        Raises KafkaFailed, NotFound if the broker or the topic is missing.
         """
         config = launch.config
         self._table, self._launch, self._number = table, launch, number
@@ -80,7 +80,7 @@ class SinkWorker:
         self._lost = 0
 
     def run(self, is_cancelled: Callable[[], bool] = lambda: False) -> WorkerEnded:
-        """Until the coordinator stops the sink. Raises what ended a loop of this worker."""
+        """Run until the coordinator stops the sink. Raises the error of a loop of this worker."""
         try:
             self._take_partitions()
             if COORDINATOR_PARTITION in self._participants:
@@ -91,7 +91,7 @@ class SinkWorker:
             self._bus.close()
 
     def _attend(self, is_cancelled: Callable[[], bool]) -> WorkerEnded:
-        """The agent of the control topic: what comes in is handed on, what is said goes out."""
+        """Run the agent of the control topic: dispatch received messages, and publish others."""
         clock = self._ports.clock
         looks_at = clock.monotonic_s() + _LOOK_S
         counts_at = clock.monotonic_s() + _NEW_PARTITIONS_S
@@ -127,8 +127,8 @@ class SinkWorker:
                     participant.inbox.put(message)
 
     def _publish(self) -> None:
-        """What cannot be sent is lost, as it may be on its way: the protocol says it again."""
-        records = [part for one in self._outbox.drain() for part in self._codec.encode(one)]
+        """Publish the outbox. Messages that cannot be sent are lost; the protocol repeats them."""
+        records = [part for message in self._outbox.drain() for part in self._codec.encode(message)]
         if not records:
             return
         try:
@@ -143,7 +143,7 @@ class SinkWorker:
                 raise thread.error
 
     def _ended(self) -> WorkerEnded | None:
-        finished = all(one.finished for one in self._participants.values())
+        finished = all(loop.finished for loop in self._participants.values())
         coordinator = self._coordinator
         if coordinator is None:
             has_all = bool(self._participants) and finished
@@ -152,20 +152,20 @@ class SinkWorker:
             return None
         if coordinator.ended.is_fenced:
             return self._fenced(coordinator.ended)
-        # The participants of this worker hear the last ACK as all others do.
+        # The participants of this worker receive the last ACK like all others.
         return coordinator.ended if finished else None
 
     def _fenced(self, ended: WorkerEnded) -> WorkerEnded:
-        """Raises SinkFenced when it was another process of this launch: that one may be no task of
-        Spark any more, and somebody has to go on when it dies.
+        """Return the end of a fenced worker. Raises SinkFenced if another process of this launch
+        fenced it: that process may no longer be a task of Spark, so this task must be restarted.
         """
         if (over := self._over_elsewhere()) is not None:
             return over
         raise SinkFenced("another coordinator of this launch has a higher epoch", why=ended.reason)
 
     def _over_elsewhere(self) -> WorkerEnded | None:
-        """Whether nobody will start a transaction with us any more, though no ACK said so: another
-        launch of the sink took over, or our coordinator stopped and its last ACK was lost.
+        """Return the end if no transaction will include this worker, even without an ACK: another
+        launch took the sink over, or the coordinator stopped and its last ACK was lost.
         """
         storage, sink_id = self._table.storage, self._launch.config.sink_id
         try:
@@ -184,7 +184,7 @@ class SinkWorker:
     # Partitions and threads -------------------------------------------------------------------
 
     def _take_partitions(self) -> None:
-        """Those of the topic that are ours by number and have no participant yet."""
+        """Start a participant for each partition of this worker that has none."""
         launch = self._launch
         facts = self._topics.facts(launch.config.topic)
         for partition in sorted(facts.watermarks):
@@ -215,7 +215,7 @@ class SinkWorker:
         self._threads.append(_LoopThread(self._coordinator, "sink-coordinator"))
 
     def _topics_of_coordinator(self) -> Topics:
-        """A client of its own: it runs in another thread."""
+        """Create a separate client, because the coordinator runs in another thread."""
         settings = connection(self._launch.config, self._environment)
         return Topics(settings, clock=self._ports.clock)
 
@@ -226,7 +226,7 @@ class SinkWorker:
         return PartitionConsumer(settings, config.topic, partition, wants_keys=wants_keys)
 
     def _end_loops(self, reason: str) -> None:
-        """Whoever waits for a participant hears that it is gone, if the broker lets us."""
+        """End all loops, and publish their last messages if the broker is reachable."""
         for participant in self._participants.values():
             participant.leave(reason)
         if self._coordinator is not None:
