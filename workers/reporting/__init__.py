@@ -1,4 +1,4 @@
-"""What workers tell the control plane: hints, never waited for, since storage is the proof."""
+"""Reports of workers to the control plane: hints only, because storage is authoritative."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whether a worker is at an operation's job right now: a lock on a file of its run directory.
+"""Lock of a running job: a file lock in the run directory of the operation.
 
-The kernel lets go of it when the worker ends, however it ends and whatever else died with it. So a
-job whose worker was killed is known at once, and one that is only busy is never sent again.
+The kernel releases it when the worker ends for any reason. So a job whose worker was killed is
+detected at once, and a job that is only busy is not sent again.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from workers.clock import Clock
 LOCK_FILE: Final = "worker.lock"
 _TRIES: Final = 20
 _TRY_AGAIN_S: Final = 0.05
-"""Whoever only looks holds the lock for a moment too; a worker waits that out."""
+"""A check also takes the lock for a short time, which a worker waits for."""
 
 
 @contextmanager
 def being_at_work(run_dir: str | None, clock: Clock) -> Iterator[bool]:
-    """Held while the job is carried out; False where another worker holds it.
+    """Hold the lock while the job runs. The value is False if another worker has it.
 
-    A job without a run directory is the caller's alone.
+    A job without a run directory needs no lock.
     """
     if run_dir is None:
         yield True
@@ -36,12 +36,12 @@ def being_at_work(run_dir: str | None, clock: Clock) -> Iterator[bool]:
 
 
 def was_taken(run_dir: Path) -> bool:
-    """Whether a worker of this machine ever was at it."""
+    """Check whether a worker of this machine ever started the job."""
     return (run_dir / LOCK_FILE).exists()
 
 
 def is_at_work(run_dir: Path) -> bool:
-    """Whether a worker of this machine is at it now."""
+    """Check whether a worker of this machine is running the job."""
     try:
         with (run_dir / LOCK_FILE).open("r+") as lock:
             return not _is_locked(lock)

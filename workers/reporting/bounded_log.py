@@ -1,9 +1,8 @@
-"""Bounds what the log file of a running process takes of the disk: its middle is cut out, its
-beginning and its end stay.
+"""Bound of the disk space of a running process's log file: its middle is cut out.
 
-The middle becomes a hole, so every byte stays at its place: whoever appends goes on, and lines that
-were reported by their places are not reported twice. Linux alone; the file system must know holes
-(ext4, xfs, btrfs, tmpfs do).
+The beginning and the end stay. The middle becomes a hole, so no offset changes: the process
+continues to append, and lines that were reported by offset are not reported twice. Linux only. The
+file system must support holes (ext4, xfs, btrfs, tmpfs do).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _KEEP_SIZE_AND_PUNCH_HOLE: Final = 0x01 | 0x02
 
 @dataclass(frozen=True, slots=True)
 class LogBounds:
-    """Bytes; `most` may be passed by what is written between two looks."""
+    """Bounds in bytes. The file may exceed the maximum between two checks."""
 
     most: int = 16 << 20
     head: int = 1 << 20
@@ -37,24 +36,24 @@ class LogBounds:
 def bounded_log(
     path: Path, scheduler: Scheduler, bounds: LogBounds | None = None
 ) -> Iterator[None]:
-    """Look at the file about every second until the block ends, in a thread of its own."""
+    """Check the file about every second until the block ends, in a separate thread."""
 
     def cut() -> None:
         if path.exists():  # A driver that was started by hand writes elsewhere.
             cut_middle(path, bounds or LogBounds())
 
-    looks = scheduler.every(LOOK_EVERY_S, cut, name="sluice-log-bound")
+    checks = scheduler.every(LOOK_EVERY_S, cut, name="sluice-log-bound")
     try:
         yield
     finally:
-        looks.stop()
+        checks.stop()
 
 
 def cut_middle(path: Path, bounds: LogBounds) -> int:
-    """Give back the middle of a file that takes more than `most`, and say so where it was; how many
-    bytes lie between its two ends then, 0 where it was short enough.
+    """Cut the middle of a file that is larger than the maximum, and leave a note in its place.
+    Return the number of bytes cut, or 0 if the file was short enough.
 
-    Raises OSError, also where the file system knows no holes.
+    Raises OSError, also if the file system does not support holes.
     """
     with path.open("r+b", buffering=0) as log:
         status = os.fstat(log.fileno())

@@ -1,6 +1,6 @@
-"""Reports to the control plane over HTTP: one thread, a bounded queue, no waiting caller.
+"""Reporter to the control plane over HTTP: one thread, a bounded queue, no waiting caller.
 
-A full queue drops its oldest report; a control plane that is away costs one warning per report,
+A full queue drops its oldest report. An unreachable control plane costs one warning per report, and
 never a commit.
 """
 
@@ -31,16 +31,16 @@ _log = logging.getLogger(__name__)
 def reporter_for(
     report_url: str | None, operation_id: str, environment: Mapping[str, str]
 ) -> Reporter:
-    """An HTTP reporter where there is somebody to report to, else a silent one."""
+    """Build an HTTP reporter, or a silent one without a URL."""
     if report_url is None:
         return SilentReporter()
     return HttpReporter(report_url, token=token_for(operation_id, environment))
 
 
 class HttpReporter:
-    """Sends from a daemon thread of its own, which starts at once. Thread-safe.
+    """Reporter with its own daemon thread, which starts at once. Thread-safe.
 
-    What it says belongs to the request for which it was made, in logs and audit over there too.
+    Its reports have the id of the current request, also in the control plane's logs and audit.
     """
 
     def __init__(
@@ -68,18 +68,19 @@ class HttpReporter:
 
     @property
     def dropped(self) -> int:
-        """How many reports were given up."""
+        """Number of dropped reports."""
         return self._dropped
 
     @property
     def is_sending(self) -> bool:
-        """Whether one is on its way now, which nothing that is queued changes any more."""
+        """True while a report is being sent. Queued reports no longer change it."""
         return self._is_sending
 
     def send(self, report: OperationReport) -> None:
-        """Queue the report; progress replaces what waits right before it of the same operation's.
+        """Queue the report. Progress replaces a queued progress right before it, if both are of the
+        same operation.
 
-        After `close` nothing is taken.
+        After `close` reports are ignored.
         """
         with self._changed:
             if self._is_closing:
@@ -91,7 +92,7 @@ class HttpReporter:
             self._changed.notify_all()
 
     def close(self, *, wait_s: float = 5.0) -> None:
-        """Wait until the queue is empty, for `wait_s` at most; what is left then is dropped with a
+        """Wait at most `wait_s` until the queue is empty. Then drop the remaining reports with a
         warning.
         """
         deadline = self._clock.monotonic_s() + wait_s
@@ -107,8 +108,8 @@ class HttpReporter:
             self._changed.notify_all()
 
     def _with_outdated(self, report: OperationReport) -> OperationReport:
-        """Only the newest progress of an operation is worth sending; what an older one alone says
-        goes along with it.
+        """Return the report, merged with an older queued progress of the same operation, which it
+        replaces.
         """
         if report.state is not ReportState.PROGRESS or not self._queue:
             return report

@@ -1,8 +1,7 @@
-"""The log of a task: what this process logs while it is at one operation, in a file of the run
-directory, and reported from there.
+"""Log of a task: a file in the run directory with all records of the process.
 
-Workers of the queue `engine` are processes that carry out one task at a time, so whatever any
-thread logs meanwhile belongs to that operation.
+The file is also reported to the control plane. Workers of the queue `engine` are processes with one
+task at a time, so the records of all threads belong to that operation.
 """
 
 from __future__ import annotations
@@ -27,23 +26,23 @@ _log = logging.getLogger(__name__)
 
 
 class LoggedJob(Protocol):
-    """What is to be known of a job to keep its log."""
+    """Fields of a job that its log needs."""
 
     @property
     def operation_id(self) -> str:
-        """Whose log it is."""
+        """Id of the operation."""
 
     @property
     def run_dir(self) -> str | None:
-        """None keeps no log."""
+        """Run directory; None for no log."""
 
     @property
     def report_url(self) -> str | None:
-        """None reports nothing."""
+        """URL for reports; None for no reports."""
 
 
 def log_masker(job: object, environment: Mapping[str, str]) -> Masker:
-    """Masks what the environment and the options of the job hold as secrets."""
+    """Build the masker for secrets in the environment and in the options of the job."""
     return Masker(_secrets(job, environment))
 
 
@@ -55,9 +54,9 @@ def _secrets(job: object, environment: Mapping[str, str]) -> set[str]:
 
 @contextmanager
 def keeping_log(job: LoggedJob, name: str, environment: Mapping[str, str]) -> Iterator[None]:
-    """All that is logged until the block ends goes to `<name>-<attempt>.log` of the run directory.
+    """Write all log records in the block to `<name>-<attempt>.log` in the run directory.
 
-    Without a file the block runs all the same.
+    If the file cannot be opened, the block runs without it.
     """
     attempt = int(getattr(job, "attempt", 0))
     if job.run_dir is None:
@@ -89,7 +88,7 @@ def keeping_log(job: LoggedJob, name: str, environment: Mapping[str, str]) -> It
 
 @contextmanager
 def _at_info_level(logger: logging.Logger) -> Iterator[None]:
-    """What the engine does is logged, also where the process is set to warnings only."""
+    """Log the engine at INFO in the block, even if the process logs only warnings."""
     level = logger.level
     if logger.getEffectiveLevel() > logging.INFO:
         logger.setLevel(logging.INFO)
@@ -100,7 +99,7 @@ def _at_info_level(logger: logging.Logger) -> Iterator[None]:
 
 
 class LoggedReporter:
-    """Hands reports on without secrets, and logs each that says something new."""
+    """Reporter that masks secrets, logs new reports, and forwards all to another reporter."""
 
     def __init__(
         self,
@@ -117,7 +116,7 @@ class LoggedReporter:
         self._last = (ReportState.RUNNING, "")
 
     def send(self, report: OperationReport) -> None:
-        """Signs of life repeat themselves, and are logged once; progress every ten seconds."""
+        """Send the report. Repeated reports are logged once, progress every 10 s."""
         report = replace(report, message=self._masker.masked(report.message))
         if (report.state, report.message) != self._last and self._is_due(report):
             self._last = (report.state, report.message)
@@ -135,5 +134,5 @@ class LoggedReporter:
         return True
 
     def close(self, *, wait_s: float = 5.0) -> None:
-        """See `Reporter`."""
+        """Close the other reporter, as in `Reporter`."""
         self._reporter.close(wait_s=wait_s)

@@ -1,7 +1,7 @@
-"""Asking the control plane, right before a job begins, whether the person who asked for it still
-may (threat T14): roles may have been taken away while it waited.
+"""Authorization of a job by the control plane, right before it begins (threat T14).
 
-Without an answer nothing is begun, and the control plane sends the job again.
+The user's roles may have been revoked while the job was queued. Without an answer the job does not
+begin, and the control plane sends it again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TRY_AGAIN_S: Final = 0.5
 _GIVEN: Final = 204
 _WITH_CONNECTION: Final = 200
 _REFUSED: Final = frozenset({401, 403, 404})
-"""Not any more; or of a worker that this control plane does not know, or an operation."""
+"""The user is no longer authorized, or the worker or operation is unknown."""
 
 _log = logging.getLogger(__name__)
 
@@ -31,9 +31,9 @@ _log = logging.getLogger(__name__)
 def request_leave(
     operation_id: str, report_url: str, environment: Mapping[str, str], clock: Clock
 ) -> Mapping[str, Any] | None:
-    """Return None where the operation may not begin, or the control plane does not answer for
-    15 s. Else the named connection that the operation uses, as `workers.given_connection` reads
-    it; empty without one.
+    """Request the authorization to begin. Return the named connection of the operation, as
+    `workers.given_connection` reads it, or an empty mapping without one. Return None if the
+    operation may not begin, or the control plane does not answer for 15 s.
     """
     url = f"{report_url.rstrip('/')}/leave/"
     body = {"operation_id": operation_id}
@@ -44,7 +44,7 @@ def request_leave(
             clock.sleep(_TRY_AGAIN_S * 2**attempt)
         try:
             status, answer = posted_answer(url, token, body, _TIMEOUT_S, request_id=request_id)
-            given = json.loads(answer) if status == _WITH_CONNECTION else {}
+            settings = json.loads(answer) if status == _WITH_CONNECTION else {}
         except json.JSONDecodeError:  # Its text would be logged, and may hold secrets.
             problem = "the answer is no JSON"
             continue
@@ -52,7 +52,7 @@ def request_leave(
             problem = f"{type(error).__name__}: {error}"
             continue
         if status in (_GIVEN, _WITH_CONNECTION):
-            return given if isinstance(given, Mapping) else {}
+            return settings if isinstance(settings, Mapping) else {}
         problem = f"status={status}"
         if status in _REFUSED:
             break

@@ -1,8 +1,8 @@
-"""Reports a growing log file of an operation to the control plane, from a thread of its own.
+"""Reporter of an operation's growing log file to the control plane, with its own thread.
 
-The file is the queue: what could not be sent is read again from where it stopped, so a control
-plane that is away loses nothing while the file is there, and nothing ever waits. A line that is
-sent twice is stored once, by the place where it begins.
+The file is the queue. Lines that could not be sent are read again, so an unreachable control plane
+loses nothing while the file exists, and no caller waits. A line that is sent twice is stored once,
+by its offset.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from workers.reporting.tokens import token_for
 
 EVERY_S: Final = 1.0
 _REPORTS_MAX = 5
-"""At each look, so that a busy log takes little from the job itself."""
+"""Most reports per interval, so that a busy log does not slow the job down."""
 _TIMEOUT_S = 3.0
 _TRY_AGAIN_S = 0.25
 _CLOSE_TRIES_MAX = 3
-"""The control plane reads the rest from the file, where it has it at hand."""
+"""The control plane reads the rest from the file, if it has access to it."""
 _log = logging.getLogger(__name__)
 
 
 class ReportsItsLog(Protocol):
-    """What reads a file on, until it is closed."""
+    """Reporter of a file, until it is closed."""
 
     def close(self, *, wait_s: float = 5.0) -> None:
         """Try for at most `wait_s` to report what the file still holds."""
 
 
 class SilentLogReporter:
-    """Where nobody is to be reported to: the file is all there is."""
+    """Reporter that sends nothing, for jobs without a report URL."""
 
     def close(self, *, wait_s: float = 5.0) -> None:
-        """Nothing waits."""
+        """Do nothing."""
         return
 
 
@@ -56,7 +56,7 @@ def log_reporter_for(
     *,
     attempt: int = 0,
 ) -> ReportsItsLog:
-    """A reporter that began, or a silent one where there is nobody to report to."""
+    """Start a reporter, or return a silent one without a report URL."""
     if report_url is None:
         return SilentLogReporter()
     facts = {
@@ -75,12 +75,12 @@ def log_reporter_for(
 
 
 def log_url(report_url: str) -> str:
-    """Where lines go, beside the other reports."""
+    """Return the URL for log lines, next to that for other reports."""
     return f"{report_url.rstrip('/')}/log/"
 
 
 class LogReporter:
-    """Begins at once. Never raises, and holds nobody up but in `close`."""
+    """Reporter with its own thread, which starts at once. Never raises, and only `close` waits."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class LogReporter:
         clock: Clock | None = None,
         every_s: float = EVERY_S,
     ) -> None:
-        """`send` raises what `post` raises; `facts` go beside the lines of each report."""
+        """Start the thread. `send` raises as `post`; each report contains `facts` and its lines."""
         self._path = path
         self._send = send
         self._facts = facts
@@ -107,7 +107,7 @@ class LogReporter:
         self._thread.start()
 
     def close(self, *, wait_s: float = 5.0) -> None:
-        """See `ReportsItsLog`. Where that fails, the file says so, which may be read later."""
+        """Report the rest of the file, for at most `wait_s`. A failure is logged to the file."""
         self._deadline_s = self._clock.monotonic_s() + wait_s
         self._is_closing.set()
         self._thread.join(wait_s + _TIMEOUT_S)
@@ -132,7 +132,7 @@ class LogReporter:
         _log.warning("the end of this log was not reported: path=%s", self._path)
 
     def _report_next(self, *, is_over: bool = False) -> bool:
-        """Whether lines were sent, so that more may follow."""
+        """Send the next lines. Return whether there were any, so that more may follow."""
         try:
             piece = self._read(is_over=is_over)
             self._send_lines(piece.lines)
@@ -158,11 +158,11 @@ class LogReporter:
         try:
             self._send({**self._facts, "lines": [line.to_message() for line in lines]})
         except Refused as error:
-            # The same lines would be refused for ever.
+            # The same lines would always be rejected.
             _log.warning("%s lines of this log were refused and are lost: %s", len(lines), error)
 
     def _note_failure(self, error: Exception) -> None:
-        """Once, however long it goes on: each warning is a line that has to be reported, too."""
+        """Log the first of several failures, because each warning is another line to report."""
         if not self._is_failing:
             _log.warning("this log is not taken at the moment: %s: %s", type(error).__name__, error)
         self._is_failing = True

@@ -1,5 +1,6 @@
-"""One JSON object to the control plane. No redirect is followed and no proxy asked: the token goes
-to the configured address or nowhere.
+"""HTTP client for the control plane: it posts one JSON object.
+
+It follows no redirect and uses no proxy, so the token is sent only to the configured address.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ _BODY_BYTES_MAX = 512 * 1024
 
 
 class Refused(HTTPException):
-    """The control plane will never take this body: sending it again is of no use."""
+    """The control plane rejects this body. Another attempt is useless."""
 
 
 def post(
     url: str, token: str, body: Mapping[str, Any], timeout_s: float, *, request_id: str = ""
 ) -> None:
-    """Returns once it was taken. `request_id` says for whose request it is sent.
+    """Post the body, and return once it was accepted. `request_id` is the id of its request.
 
-    Raises Refused for a body that is wrong; OSError and HTTPException where another try may help.
+    Raises ReportRejected for an invalid body; OSError and HTTPException if a retry may succeed.
     """
     status = posted_status(url, token, body, timeout_s, request_id=request_id)
     if status in (400, 413, 422):
@@ -34,8 +35,8 @@ def post(
 def posted_status(
     url: str, token: str, body: Mapping[str, Any], timeout_s: float, *, request_id: str = ""
 ) -> int:
-    """The status of the answer. Raises Refused for a body that is too large, OSError,
-    HTTPException.
+    """Post the body and return the status. Raises ReportRejected for a body that is too large,
+    OSError, HTTPException.
     """
     return posted_answer(url, token, body, timeout_s, request_id=request_id)[0]
 
@@ -43,8 +44,8 @@ def posted_status(
 def posted_answer(
     url: str, token: str, body: Mapping[str, Any], timeout_s: float, *, request_id: str = ""
 ) -> tuple[int, bytes]:
-    """The status of the answer and its body. Raises Refused for a body that is too large, OSError,
-    HTTPException.
+    """Post the body and return status and body of the answer. Raises ReportRejected for a body
+    that is too large, OSError, HTTPException.
     """
     encoded = json.dumps(body).encode()
     if len(encoded) > _BODY_BYTES_MAX:

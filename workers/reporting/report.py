@@ -1,4 +1,4 @@
-"""One report about one operation, and who takes it. Nothing here touches the network."""
+"""Reports about operations, and the protocol of reporters. Nothing here uses the network."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 
 class ReportState(StrEnum):
-    """How an operation stands, by the word that is sent."""
+    """State of an operation, with the text that is sent."""
 
     RUNNING = "running"
     PROGRESS = "progress"
@@ -24,13 +24,13 @@ class ReportState(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Nothing comes after it: such a report is sent several times when it fails."""
+        """True if no other state follows. Sending such a report is retried several times."""
         return self not in (ReportState.RUNNING, ReportState.PROGRESS)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """So many of so many, of what the unit names."""
+    """Progress as done of total, in the unit."""
 
     done: int
     total: int
@@ -39,31 +39,31 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageProgress:
-    """How one stage of a Spark job stands, as Spark itself says it."""
+    """Progress of one stage of a Spark job, as Spark reports it."""
 
     id: int
     name: str
-    """What its job is for; empty where nobody has named it."""
+    """Description of its job; empty if it has none."""
     state: str
-    """running; done: Spark said so; ended: its job is over, and Spark had not said so before."""
+    """running; done: Spark reported the end; ended: its job is over without such a report."""
     tasks: int
     done: int
     running: int | None = None
-    """None where Spark does not say of which stage the tasks are."""
+    """None if Spark does not report the stage of the tasks."""
     failed: int | None = None
-    """None where Spark does not say: a Connect server never does."""
+    """None if Spark does not report it, as with a Connect server."""
     bytes_read: int = 0
     elapsed_ms: int = 0
-    """Since the driver first heard of it."""
+    """Time since the driver detected the stage."""
 
     def to_message(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the stage as a JSON object."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationReport:
-    """What a worker says of its operation at one moment."""
+    """Report of a worker about its operation, at one time."""
 
     operation_id: str
     state: ReportState
@@ -74,19 +74,19 @@ class OperationReport:
     outcome: Mapping[str, Any] | None = None
     """JSON values only."""
     settled: Mapping[str, str] | None = None
-    """Parameters of its source that are settled now; a writer in its place is given them."""
+    """Resolved parameters of its source, for a writer that replaces this one."""
     stages: tuple[StageProgress, ...] = ()
-    """The newest of them, oldest first; none says nothing of any."""
+    """The newest stages, oldest first. An empty tuple means no information."""
 
     def after(self, older: OperationReport) -> OperationReport:
-        """This report, with what it does not say and one before it did: what was settled and which
-        instant it is are said once.
+        """Return this report, with missing fields from an older one. Some fields, such as the
+        instant, are reported only once.
         """
         silent = [part.name for part in fields(self) if not getattr(self, part.name)]
         return replace(self, **{name: getattr(older, name) for name in silent})
 
     def to_message(self) -> dict[str, Any]:
-        """The JSON object that is sent; what is not known is left out."""
+        """Return the JSON object to send, without unknown fields."""
         message: dict[str, Any] = {"operation_id": self.operation_id, "state": self.state.value}
         if self.message:
             message["message"] = self.message
@@ -105,7 +105,7 @@ class OperationReport:
 
 
 class Reporter(Protocol):
-    """Takes reports of one worker. Neither method raises or holds the job up for long."""
+    """Receiver of one worker's reports. No method raises or blocks the job for long."""
 
     def send(self, report: OperationReport) -> None:
         """Take the report and return at once; it may never arrive."""
@@ -116,26 +116,26 @@ class Reporter(Protocol):
 
 @dataclass(slots=True)
 class RecordingReporter:
-    """Keeps what it was told, for tests and for embedded use."""
+    """Reporter that keeps all reports, for tests and embedded use."""
 
     reports: list[OperationReport] = field(default_factory=list)
 
     def send(self, report: OperationReport) -> None:
-        """Kept in `reports`, in order."""
+        """Append the report to `reports`."""
         self.reports.append(report)
 
     def close(self, *, wait_s: float = 5.0) -> None:
-        """Nothing waits."""
+        """Do nothing."""
         return
 
 
 class SilentReporter:
-    """For jobs that nobody watches."""
+    """Reporter that ignores all reports."""
 
     def send(self, report: OperationReport) -> None:
-        """Forgotten."""
+        """Ignore the report."""
         return
 
     def close(self, *, wait_s: float = 5.0) -> None:
-        """Nothing waits."""
+        """Do nothing."""
         return

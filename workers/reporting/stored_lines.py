@@ -1,7 +1,7 @@
-"""A line of an operation's log, as it is read from a file of the run directory and stored.
+"""Lines of an operation's log, read from a file in the run directory for storage.
 
-Processes write there as everywhere else (`workers.log_lines`), or whatever they like. What is
-stored is one line for each event, whatever text it carries (threat T17), without secrets.
+Processes write lines of `workers.log_lines` or any other output. One line is stored for each event,
+with any text (threat T17) but without secrets.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from workers.masking import Masker
 
 MESSAGE_CHARS_MAX: Final = 4_000
 LINES_MAX: Final = 90
-"""In one report."""
+"""Most lines of one report."""
 OUTPUT: Final = "output"
-"""The source of what a process wrote beside its logs, such as the last words of a native crash."""
+"""Source of output that is not a log line, such as the message of a native crash."""
 OWN: Final = "log"
-"""The source of what is said about the log itself."""
+"""Source of lines about the log itself."""
 BEHIND_BYTES_MAX: Final = 1024 * 1024
-"""A file that grew by more since it was last read is not read whole."""
+"""A file that grew by more since the last read is not read completely."""
 
 _LEVELS = logging.getLevelNamesMapping()
 _KEPT_BYTES = 256 * 1024
@@ -35,7 +35,7 @@ _LINE = re.compile(
     re.DOTALL,
 )
 _IDS = re.compile(r"(?: request_id=[\w.:-]{1,64})? operation_id=[0-9a-f-]{36}(?=\Z|\\x0a)")
-"""They say what everybody knows who reads this operation's log."""
+"""Ids that are the same for all lines of an operation's log."""
 _NAMED_BREAKS = {10: "\\n", 13: "\\r", 9: "\\t"}
 _ESCAPED = {
     **{code: f"\\x{code:02x}" for code in (*range(32), 127, *range(128, 160))},
@@ -50,18 +50,18 @@ _ESCAPED = {
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One event, harmless and without secrets."""
+    """One event, with escaped text and without secrets."""
 
     number: int
-    """Where it begins in its file, in bytes."""
+    """Offset of its begin in the file, in bytes."""
     at_ms: int
     level: int
-    """As `logging` numbers them."""
+    """Number of the level, as in `logging`."""
     source: str
     message: str
 
     def to_message(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the line as a JSON object."""
         return {
             "number": self.number,
             "at_ms": self.at_ms,
@@ -73,25 +73,25 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What was read of a file at once."""
+    """Lines that were read from a file at once."""
 
     lines: list[LogLine]
     position: int
-    """Where the next piece begins, in bytes."""
+    """Offset of the next chunk, in bytes."""
 
 
 def level_of(number: int) -> int:
-    """The named level at or below a number."""
+    """Return the named level at or below a number."""
     return max(logging.DEBUG, min(logging.CRITICAL, number // 10 * 10))
 
 
 def one_line(text: str) -> str:
-    """Control characters and marks of direction spelled out; half of a pair is replaced."""
+    """Escape control characters and direction marks, and replace lone surrogates."""
     return text.encode("utf-8", "replace").decode("utf-8").translate(_ESCAPED)
 
 
 def shortened(message: str) -> str:
-    """At most `MESSAGE_CHARS_MAX` characters, and how many more there were."""
+    """Shorten the message to `MESSAGE_CHARS_MAX` characters, with the number of further ones."""
     more = len(message) - MESSAGE_CHARS_MAX
     return message if more <= 0 else f"{message[:MESSAGE_CHARS_MAX]}… ({more} characters more)"
 
@@ -99,9 +99,9 @@ def shortened(message: str) -> str:
 def read_lines(
     path: Path, position: int, *, now_ms: int, masker: Masker, is_over: bool = False
 ) -> Piece:
-    """The next lines behind `position`, `LINES_MAX` at most; none where there is no such file.
+    """Read at most `LINES_MAX` lines after `position`. Return no lines if the file is missing.
 
-    A line without its end is left for later, unless the file `is_over`. Raises OSError.
+    An incomplete line is left for the next read, unless the file `is_over`. Raises OSError.
     """
     try:
         size = path.stat().st_size
@@ -128,7 +128,7 @@ def read_lines(
 
 
 def _passed_over(position: int, kept_from: int, now_ms: int) -> Piece:
-    """Said in the place of what is left out."""
+    """Return a line that replaces the skipped bytes."""
     left_out = kept_from - position
     message = f"{left_out} bytes were left out here: they came faster than they were stored"
     return Piece([LogLine(position, now_ms, logging.WARNING, OWN, message)], kept_from)
@@ -146,7 +146,9 @@ def _line(number: int, text: str, now_ms: int, masker: Masker) -> LogLine:
 
 
 def _event(text: str) -> tuple[int, int, str, str] | None:
-    """Time, level, logger and message of a line of `workers.log_lines`; None for another."""
+    """Parse time, level, logger and message of a line of `workers.log_lines`. Return None for other
+    lines.
+    """
     if text.startswith("{"):
         return _json_event(text)
     parts = _LINE.fullmatch(text)

@@ -1,6 +1,7 @@
-"""The token of a worker's reports: made of the operation that it is for and of the node's worker
-token, so that whoever has it can report about that operation and about no other. And the signature
-of a job's message, made of the same token.
+"""Tokens of workers' reports, and signatures of jobs' messages.
+
+A report token is derived from the operation and the node's worker token. It authorizes reports
+about that operation and no other. The signature of a message is derived from the same worker token.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 KEY_VARIABLE: Final = "SLUICE_WORKER_TOKEN"
-"""What all tokens are made of. The control plane and its Celery workers have it, no driver does."""
+"""Variable of the key of all tokens. The control plane and its Celery workers have it; drivers do
+not.
+"""
 TOKEN_VARIABLE: Final = "SLUICE_REPORT_TOKEN"  # noqa: S105 -- the name of a variable, not a token
-"""What a driver has: the token of its own operation."""
+"""Variable of a driver with the token of its operation."""
 SIGNATURE: Final = "sluice_signature"
-"""The header of a job's message that carries its signature."""
+"""Header of a job's message with its signature."""
 
 
 def report_token(key: str, operation_id: str) -> str:
-    """Empty where there is no key, which opens nothing."""
+    """Return the token of the operation; empty without a key, which authorizes nothing."""
     if not key:
         return ""
     signed = hmac.new(key.encode(), f"report {operation_id}".encode(), hashlib.sha256)
@@ -28,7 +31,7 @@ def report_token(key: str, operation_id: str) -> str:
 
 
 def operation_of(token: str, key: str) -> str | None:
-    """The operation that this token is for; None when it is none of ours. In constant time."""
+    """Return the operation of the token, or None if it is invalid. Takes constant time."""
     operation_id = token.rpartition(".")[0]
     expected = report_token(key, operation_id)
     is_ours = hmac.compare_digest(token.encode(), expected.encode())
@@ -36,8 +39,8 @@ def operation_of(token: str, key: str) -> str | None:
 
 
 def message_signature(key: str, task: str, message: Mapping[str, Any], parent: str = "") -> str:
-    """Hexadecimal digits that prove a job's message to the task of this name, and the span that it
-    was sent in, if any; empty where there is no key.
+    """Return the signature, in hexadecimal digits, of a job's message to the task of this name.
+    It covers the message and its `parent` span, if any. Empty without a key.
     """
     if not key:
         return ""
@@ -47,8 +50,8 @@ def message_signature(key: str, task: str, message: Mapping[str, Any], parent: s
 
 
 def token_for(operation_id: str, environment: Mapping[str, str]) -> str:
-    """The operation's token: made from the key where this process has it, else the one that it was
-    given; empty without both.
+    """Return the operation's token: derived from the key if this process has it, else the token
+    in the environment; empty without both.
     """
     key = environment.get(KEY_VARIABLE, "")
     return report_token(key, operation_id) or environment.get(TOKEN_VARIABLE, "")
