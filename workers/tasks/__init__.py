@@ -1,4 +1,4 @@
-"""Celery adapters: a message in, one call of the engine, reports out. All are safe to run twice."""
+"""Celery tasks: each decodes a message, calls the engine and sends reports. All are idempotent."""
 
 from __future__ import annotations
 

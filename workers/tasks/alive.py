@@ -1,4 +1,4 @@
-"""Signs of life of a task that is busy for long: without them it would be sent again."""
+"""Keepalive reports of a long task, which would be sent again without them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 ALIVE_EVERY_S = 10.0
-"""Silence for longer than a few of these is a dead worker, and the job is sent again."""
+"""Without a report for a few intervals, the worker counts as dead and the job is sent again."""
 
 
 @contextmanager
 def staying_alive(say_so: Callable[[], None]) -> Iterator[None]:
-    """Call `say_so` in a thread, every `ALIVE_EVERY_S` from then on, until the block ends."""
+    """Call `say_so` in a thread every `ALIVE_EVERY_S` seconds, until the block ends."""
     is_over = threading.Event()
 
-    def say_again() -> None:
+    def repeat_report() -> None:
         while not is_over.wait(ALIVE_EVERY_S):
             say_so()
 
-    thread = threading.Thread(target=say_again, name="alive", daemon=True)
+    thread = threading.Thread(target=repeat_report, name="alive", daemon=True)
     thread.start()
     try:
         yield

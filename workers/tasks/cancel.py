@@ -1,8 +1,8 @@
-"""End a write for good: its Spark tasks, its driver, and what it left on the table.
+"""Cancel a write: end its Spark tasks and its driver, and roll back its pending instants.
 
-The order matters. No new driver may start; the session is interrupted and closed, so nothing new
-runs for it; the driver's group is killed; tasks get their kill window; only then is what is still
-pending settled, each instant by its decision object.
+The order matters. No new driver may start. The session is interrupted and closed, so nothing new
+runs in it. The driver's process group is killed. Tasks get their kill window. Only then the pending
+instants are decided, each by its decision object.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 @shared_task(base=SignedTask, name=CancelJob.TASK, acks_late=True)
 def cancel_write(message: dict[str, Any]) -> None:
-    """Celery task for a CancelJob; reports CANCELLED and what the write had committed before."""
+    """Run a CancelJob. Report CANCELLED and the instants that were committed before."""
     job = CancelJob.from_message(message)
     with reporting(job, name="cancel") as reporter:
         ports = system_ports()
@@ -61,7 +61,7 @@ def cancel_write(message: dict[str, Any]) -> None:
 
 
 def settle(job: CancelJob, ports: Ports) -> dict[str, list[str]]:
-    """Roll back what the operation has pending; what turned out to be decided stays.
+    """Roll back the pending instants of the operation, except those that are decided.
 
     Raises LockTimeout, and InvalidInput for a table outside the roots.
     """
@@ -83,12 +83,12 @@ def settle(job: CancelJob, ports: Ports) -> dict[str, list[str]]:
 
 
 def _pending(table: Table, operation_id: str) -> list[str]:
-    beats = [one for one in read_heartbeats(table.storage) if one.operation_id == operation_id]
-    return sorted(one.instant for one in beats)
+    beats = [beat for beat in read_heartbeats(table.storage) if beat.operation_id == operation_id]
+    return sorted(beat.instant for beat in beats)
 
 
 def _interrupt(job: CancelJob) -> bool:
-    """Whether the session had tasks. A server that is away runs none; its fence is the decision."""
+    """Interrupt the session, and return whether it had tasks. Without a server there are none."""
     remote = os.environ.get(REMOTE_VARIABLE, "")
     if not remote:
         return False

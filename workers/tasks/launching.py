@@ -1,4 +1,4 @@
-"""The start of a driver program, as a report."""
+"""Launch of a driver program, with a report."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from workers.tasks.reports import reporting
 
 
 def check_broker(job: DriverJob, environment: Mapping[str, str]) -> None:
-    """Refuse, as InvalidInput, a job that would send a password of the node to a broker to which no
-    setting binds it: its message may be older than the settings, or forged.
+    """Check that the node's settings bind the job's password to its broker. The message may be
+    older than the settings, or forged. Raises InvalidInput.
     """
     if isinstance(job, SinkJob):
         own = {key: text for key, text in job.sink_options.items() if key in SINK_OPTIONS}
@@ -29,16 +29,16 @@ def check_broker(job: DriverJob, environment: Mapping[str, str]) -> None:
 
 
 def launch_driver(job: DriverJob, environment: Mapping[str, str]) -> None:
-    """Start the job's driver, or see that it runs, and report its pid; silent when it has ended,
-    and where it may not begin any more. A job whose broker this node does not allow is not started
-    (InvalidInput, which its report says).
+    """Start the job's driver unless it runs, and report its pid. Nothing is reported if it has
+    ended or is no longer authorized. A job whose broker the node does not allow is not started, and
+    its report has the error.
     """
     with reporting(job, name="launch") as reporter:
         if not was_launched(Path(job.run_dir)):
-            given = leave_of(job, SystemClock())
-            if given is None:
+            connection_variables = leave_of(job, SystemClock())
+            if connection_variables is None:
                 return
-            environment = {**environment, **given}
+            environment = {**environment, **connection_variables}
             check_broker(job, environment)
         pid = launch(job, environment)
         if pid is not None:

@@ -1,4 +1,4 @@
-"""Whether a job may begin now, and the named connection that it is given for that."""
+"""Authorization of a job to start, and the named connection that comes with it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from workers.reporting.leave import request_leave
 
 
 def may_begin(job: DriverJob | ReplayJob | RollbackJob | ServiceJob, clock: Clock) -> bool:
-    """Whether whoever asked for the job still may; always for one that no person asked for. Where
-    nobody is there to be asked, nothing that a person asked for begins.
+    """Check whether the job's user is still authorized. Jobs without a user always are. Without a
+    control plane to ask, jobs of users are not.
     """
     return leave_of(job, clock) is not None
 
@@ -21,14 +21,14 @@ def may_begin(job: DriverJob | ReplayJob | RollbackJob | ServiceJob, clock: Cloc
 def leave_of(
     job: DriverJob | ReplayJob | RollbackJob | ServiceJob, clock: Clock
 ) -> Mapping[str, str] | None:
-    """None where the job may not begin, as `may_begin` says; else the variables of its environment
-    that hold the connection which it names, secrets included.
+    """Request the authorization of the job. Return the environment variables with its named
+    connection, secrets included, or None if the job may not begin.
 
-    Raises InvalidInput for an answer with a connection that none can open.
+    Raises InvalidInput for an answer with an invalid connection.
     """
     if not job.asks_leave:
         return {}
     if job.report_url is None:
         return None
-    given = request_leave(job.operation_id, job.report_url, os.environ, clock)
-    return connection_environment(given) if given else given
+    settings = request_leave(job.operation_id, job.report_url, os.environ, clock)
+    return connection_environment(settings) if settings else settings

@@ -1,6 +1,6 @@
-"""Send dead letters of a sink to their topic again, because a person asked for it.
+"""Send dead letters of a sink to their topic again, at a user's request.
 
-A job that comes again finds out what became of its first run before it sends anything.
+A repeated job finds the outcome of its first run before it sends anything.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from workers.tasks.signed import SignedTask
 
 @shared_task(base=SignedTask, name=ReplayJob.TASK, acks_late=True)
 def replay_letters(message: dict[str, Any]) -> None:
-    """Celery task for a ReplayJob; reports progress, then how many letters were sent."""
+    """Run a ReplayJob. Report its progress, then the number of dead letters that were sent."""
     job = ReplayJob.from_message(message)
     ports = system_ports()
     with (
         being_at_work(job.run_dir, ports.clock) as is_mine,
         reporting(job) as reporter,
     ):
-        given = leave_of(job, ports.clock) if is_mine else None
-        if given is not None:
+        connection_variables = leave_of(job, ports.clock) if is_mine else None
+        if connection_variables is not None:
             table = open_(storage_under_root(job.table, os.environ), ports)
             storage_under_root(job.directory, os.environ)
-            carry_out_replay(job, table, reporter, {**os.environ, **given})
+            carry_out_replay(job, table, reporter, {**os.environ, **connection_variables})
 
 
 def carry_out_replay(
     job: ReplayJob, table: Table, reporter: Reporter, environment: Mapping[str, str]
 ) -> None:
-    """In this process, whose alone the job is: everything but the last word of one that failed.
-    `environment` has what the sink's client needs to reach its broker.
+    """Carry out the job in this process, which must hold its lock. The caller reports failures.
+    `environment` has the variables for the connection to the broker.
 
     Raises LakehouseError.
     """
@@ -84,13 +84,13 @@ def _replayed(
 
 
 def in_words(done: Replayed, topic: str) -> str:
-    """How many letters were sent to the topic, and how many were not and why."""
-    said = [f"{done.sent} sent to {topic} again"]
+    """Format how many dead letters were sent to the topic, and how many were not and why."""
+    parts = [f"{done.sent} sent to {topic} again"]
     if done.already:
-        said.append(f"{done.already} had been sent before")
+        parts.append(f"{done.already} had been sent before")
     if done.gone:
-        said.append(f"{done.gone} not sent, because the topic has lost their records")
-    return ", ".join(said)
+        parts.append(f"{done.gone} not sent, because the topic has lost their records")
+    return ", ".join(parts)
 
 
 def _report(

@@ -1,6 +1,4 @@
-"""The frame around every task: its log, a reporter, and a failed report for what the engine
-refuses.
-"""
+"""Context of every task: its log, its reporter, and a report of its failure."""
 
 from __future__ import annotations
 
@@ -22,9 +20,10 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def reporting(job: LoggedJob, *, name: str = "worker") -> Iterator[Reporter]:
-    """An error of the engine is reported and ends here; any other fails the task as well.
+    """Open the reporter of a job. An error of the engine is reported and ends here. Any other error
+    is reported, and fails the task as well.
 
-    The log stands in `<name>-<attempt>.log` of the job's run directory.
+    The log is in `<name>-<attempt>.log` in the job's run directory.
     """
     operation_id = job.operation_id
     with keeping_log(job, name, os.environ), _traced(job, name):
@@ -44,7 +43,7 @@ def reporting(job: LoggedJob, *, name: str = "worker") -> Iterator[Reporter]:
 
 
 def _traced(job: LoggedJob, name: str) -> AbstractContextManager[Span]:
-    """Below the span that the job was sent in, whose header was signed with the message."""
+    """Open a span below the sender's span, whose header is signed with the message."""
     sent = current_task.request.get(PARENT) if current_task else None
     facts = {"sluice.operation": job.operation_id, "sluice.job": type(job).__name__}
     return span(f"job {name}", facts, kind="consumer", parent=sent_parent(sent))

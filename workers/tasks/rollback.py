@@ -1,6 +1,6 @@
-"""Carry out a rollback that a person confirmed, with its progress.
+"""Carry out a rollback that a user confirmed, and report its progress.
 
-A job that comes again goes on with what was decided in its name, or finds it done.
+A repeated job continues with its own decision, or finds the rollback completed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from workers.tasks.signed import SignedTask
 
 @shared_task(base=SignedTask, name=RollbackJob.TASK, acks_late=True)
 def rollback(message: dict[str, Any]) -> None:
-    """Celery task for a RollbackJob; reports files deleted, then the outcome."""
+    """Run a RollbackJob. Report the number of deleted files, then the outcome."""
     job = RollbackJob.from_message(message)
     ports = system_ports()
     with (
@@ -40,7 +40,7 @@ def rollback(message: dict[str, Any]) -> None:
 
 
 def carry_out_rollback(job: RollbackJob, table: Table, reporter: Reporter) -> None:
-    """In this process, whose alone the job is: everything but the last word of one that failed.
+    """Carry out the job in this process, which must hold its lock. The caller reports failures.
 
     Raises LakehouseError.
     """
@@ -69,7 +69,7 @@ def carry_out_rollback(job: RollbackJob, table: Table, reporter: Reporter) -> No
         reason=job.reason,
         expected_plan_hash=job.plan_hash or None,
         is_only_pending=not job.plan_hash,
-        is_forced=True,  # A person has read the plan's warnings and confirmed.
+        is_forced=True,  # A user has read the plan's warnings and confirmed.
     )
     options = write_options({**SHORT_LIVED, "sluice.operation.id": job.operation_id})
     with staying_alive(lambda: report(ReportState.RUNNING, f"rolling back {job.instant}")):

@@ -1,6 +1,7 @@
-"""Jobs are carried out only for who knows the node's worker token: a message without its signature,
-or with that of another, is dropped (threat T8). Whoever may write to the queue can still lose, hold
-back or repeat messages; jobs are made for that.
+"""Base class of tasks, which drops messages without a signature of the node (threat T8).
+
+Only processes with the node's worker token can sign. A process with access to the queue can still
+lose, delay or repeat messages, which jobs allow.
 """
 
 from __future__ import annotations
@@ -21,23 +22,23 @@ _log = logging.getLogger(__name__)
 
 
 class SignedTask(QueuedTask):
-    """A task whose one argument is a job's message. Called in process it needs no signature."""
+    """Task with a job's message as its only argument. A call in the process needs no signature."""
 
     abstract = True
 
     def before_start(self, task_id: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Drop, by raising Ignore, a message that nobody of ours has sent."""
+        """Drop a message with a missing or wrong signature. Raises Ignore for it."""
         # Not `request.is_eager`, which a message's header can set.
         if (self.request.delivery_info or {}).get("is_eager"):
             return
-        key, given = os.environ.get(KEY_VARIABLE, ""), self.request.get(SIGNATURE)
+        key, signature = os.environ.get(KEY_VARIABLE, ""), self.request.get(SIGNATURE)
         is_form = len(args) == 1 and isinstance(args[0], dict) and not kwargs
         parent = sent_parent(self.request.get(PARENT))
         expected = message_signature(key, self.name, args[0], parent) if is_form else ""
         if (
             expected
-            and isinstance(given, str)
-            and hmac.compare_digest(given.encode(), expected.encode())
+            and isinstance(signature, str)
+            and hmac.compare_digest(signature.encode(), expected.encode())
         ):
             return
         reason = "its signature is not this node's" if key else f"{KEY_VARIABLE} is not set here"

@@ -1,5 +1,7 @@
-"""Start the driver program of a sink, detached, and say which process it is. It outlives any task:
-whether it lives is looked up, and what it does stands beside the table.
+"""Start the driver program of a sink, detached, and report its process.
+
+The driver lives longer than any task. Its process shows whether it runs, and its state is stored
+next to the table.
 """
 
 from __future__ import annotations
@@ -16,5 +18,5 @@ from workers.tasks.signed import SignedTask
 
 @shared_task(base=SignedTask, name=SinkJob.TASK, acks_late=True)
 def launch_sink(message: dict[str, Any]) -> None:
-    """Celery task for a SinkJob; see `launch_driver`."""
+    """Run a SinkJob; see `launch_driver`."""
     launch_driver(SinkJob.from_message(message), os.environ)

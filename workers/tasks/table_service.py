@@ -1,11 +1,11 @@
-"""Carry out a table service that a person confirmed or a schedule started, with its progress.
+"""Carry out a table service that a user confirmed or a schedule started, and report its progress.
 
-A job that comes again (its worker died, or its last report was lost) finds its own instant or its
-own plan on the timeline, or nothing left to do; it never fails because its first run changed the
+A job is repeated if its worker died or its last report was lost. The second run finds its own
+instant or plan on the timeline, or nothing to do. It never fails because the first run changed the
 table.
 
-A job that is cancelled stops between two things that its plan names. What was begun stays pending,
-and the next run takes it up.
+A cancelled job stops between two items of its plan. The plan stays pending, and the next run
+resumes it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _COMMITS_LOOKED_AT = 200
 
 @shared_task(base=SignedTask, name=ServiceJob.TASK, acks_late=True, bind=True)
 def run_service(self: Task[..., None], message: dict[str, Any]) -> None:
-    """Celery task for a ServiceJob; a second run beside one that lives ends at once."""
+    """Run a ServiceJob. A second run ends at once while the first one is running."""
     job = ServiceJob.from_message(message)
     delivery = self.request.delivery_info or {}
     is_again = job.attempt > 0 or bool(delivery.get("redelivered"))
@@ -61,9 +61,9 @@ def run_service(self: Task[..., None], message: dict[str, Any]) -> None:
 def carry_out_service(
     job: ServiceJob, table: Table, reporter: Reporter, *, is_again: bool = False
 ) -> None:
-    """In this process, whose alone the job is: everything but the last word of one that failed.
+    """Carry out the job in this process, which must hold its lock. The caller reports failures.
 
-    `is_again`: the job may have been begun before. Raises LakehouseError.
+    `is_again`: the job may have been started before. Raises LakehouseError.
     """
     _Run(job, table, reporter, is_again=is_again).carry_out()
 
@@ -110,7 +110,7 @@ class _Run:
     def _outcome(
         self, service: Service, table: Table, expected: str | None
     ) -> ServiceOutcome | None:
-        """None while another process is at this very job; whoever is will report."""
+        """Run the service. Return None if another process is running the same job."""
         request = ServiceRequest(
             by=self._job.by,
             reason=self._job.reason,
@@ -135,7 +135,7 @@ class _Run:
         )
 
     def _on_progress(self, done: int, total: int) -> None:
-        """Services call it where they can stop: before the first thing, and between two."""
+        """Report progress. Services call it where they can stop, before each item."""
         self._report(ReportState.PROGRESS, self._job.service, Progress(done, total, "items"))
         is_stoppable = self._job.service not in registry.FINISHED_ONCE_BEGUN and done < total
         if is_stoppable and self._is_cancelled():
@@ -159,7 +159,7 @@ class _Run:
         )
 
     def _say_alive(self) -> None:
-        """One large file group may take minutes, and a service reports after each only."""
+        """Report that the service is running, because one large file group may take minutes."""
         self._report(ReportState.RUNNING, f"{self._job.service} is at work")
 
     def _report(
@@ -177,7 +177,7 @@ class _Run:
 
 
 class _Cancelled(Exception):
-    """Not an error of the engine: a person wants no more of this run."""
+    """A user cancelled the run, which is not an error of the engine."""
 
     def __init__(self, done: int, total: int) -> None:
         super().__init__(f"cancelled after {done} of {total}")
@@ -186,7 +186,7 @@ class _Cancelled(Exception):
 
 
 def _done_before(table: Table, operation_id: str) -> InstantTime | None:
-    """The newest write that this very job has completed, among the last ones."""
+    """Return the newest write that the operation completed, among the last ones, or None."""
     for instant in reversed(table.timeline().completed_writes()[-_COMMITS_LOOKED_AT:]):
         if read_instant(table, instant).extra_metadata.get(OPERATION_KEY) == operation_id:
             return instant.requested_at
@@ -194,5 +194,5 @@ def _done_before(table: Table, operation_id: str) -> InstantTime | None:
 
 
 def _is_continued(table: Table, plan: ServicePlan) -> bool:
-    """The first run made its plan durable: the plan has an instant now, so another hash."""
-    return any(one.requested_at == plan.instant for one in table.timeline().pending())
+    """Check whether an earlier run stored its plan, which then has an instant and another hash."""
+    return any(instant.requested_at == plan.instant for instant in table.timeline().pending())

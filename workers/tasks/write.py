@@ -1,4 +1,4 @@
-"""Start the driver program of a write, detached, and say which process it is."""
+"""Start the driver program of a write, detached, and report its process."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ from workers.tasks.signed import SignedTask
 
 @shared_task(base=SignedTask, name=WriteJob.TASK, acks_late=True)
 def launch_write(message: dict[str, Any]) -> None:
-    """Celery task for a WriteJob; see `launch_driver`."""
+    """Run a WriteJob; see `launch_driver`."""
     launch_driver(WriteJob.from_message(message), os.environ)
