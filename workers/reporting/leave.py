@@ -46,7 +46,7 @@ def request_leave(
             status, answer = posted_answer(url, token, body, _TIMEOUT_S, request_id=request_id)
             settings = json.loads(answer) if status == _WITH_CONNECTION else {}
         except json.JSONDecodeError:  # Its text would be logged, and may hold secrets.
-            problem = "the answer is no JSON"
+            problem = "the answer is not JSON"
             continue
         except (OSError, HTTPException, ValueError) as error:
             problem = f"{type(error).__name__}: {error}"

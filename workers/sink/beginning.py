@@ -17,8 +17,8 @@ from workers.sink.config import SinkConfig
 from workers.sink.offsets import OffsetMap, SinkCommit
 
 RESET = (
-    f"`{format_command('sink reset')}`, or Reset offsets on the sink's page, shows where it would "
-    "go on, and sets it there"
+    f"`{format_command('sink reset')}`, or Reset offsets on the sink's page, shows where the "
+    "sink would continue, and sets the offsets"
 )
 
 
@@ -181,7 +181,7 @@ def _check_expired(config: SinkConfig, partition: int, next_offset: int, low: in
     if config.on_expired is OnExpired.FAIL:
         raise OffsetExpired(
             "the topic no longer has the next records; set hoodie.kafka.on.expired=earliest to "
-            "go on without them",
+            "continue without them",
             topic=config.topic,
             partition=partition,
             next=next_offset,

@@ -67,10 +67,10 @@ class OffsetRanges:
             ranges = {int(at): (start, end) for at, (start, end) in body["partitions"].items()}
             topic_id = body["topic_id"]
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise InvalidInput("these are no settled offsets", given=text[:200]) from error
+            raise InvalidInput("invalid offsets of a bounded read", given=text[:200]) from error
         spans = list(ranges.values())
         if not isinstance(topic_id, str) or not all(map(_is_span, spans)):
-            raise InvalidInput("these are no settled offsets", given=text[:200])
+            raise InvalidInput("invalid offsets of a bounded read", given=text[:200])
         return cls(topic_id, ranges)
 
 

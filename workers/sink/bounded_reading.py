@@ -39,7 +39,7 @@ def settled_offsets(read: BoundedRead, environment: Mapping[str, str]) -> Offset
     facts = topics.facts(topic)
     if read.settled is not None:
         if read.settled.topic_id != facts.topic_id:
-            raise InvalidInput("the topic was deleted and made again meanwhile", topic=topic)
+            raise InvalidInput("the topic was deleted and made again since", topic=topic)
         _check_there(topic, facts, read.settled)
         return read.settled
     starts = _starts(read, topics, facts)
@@ -111,7 +111,7 @@ class TopicReader:
         if decoded.bad:
             bad = decoded.bad[0]
             raise InvalidInput(
-                "a record is no row of the table",
+                "a record does not fit the table",
                 topic=topic,
                 partition=partition,
                 offset=bad.offset,
@@ -144,7 +144,7 @@ def _check_there(topic: str, facts: TopicFacts, ranges: OffsetRanges) -> None:
         low, high = facts.watermarks.get(partition, (0, 0))
         if start < end and start < low:
             raise OffsetExpired(
-                "the topic does not have this offset any more",
+                "the topic no longer has this offset",
                 topic=topic,
                 partition=partition,
                 offset=start,

@@ -158,7 +158,7 @@ def _check_connection(
     own = [BOOTSTRAP_KEY] if options.get(BOOTSTRAP_KEY) else []
     if own := [*own, *(key for key, _ in client)]:
         raise InvalidInput(
-            "a connection says where the brokers are and who connects; name it without these",
+            "a connection has its own brokers and credentials; remove these options",
             key=CONNECTION_KEY,
             given=own,
         )

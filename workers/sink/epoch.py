@@ -81,5 +81,5 @@ def _decode(content: bytes, path: str) -> Epoch:
     except (ValueError, TypeError) as error:
         raise MalformedTable("the sink's epoch is damaged", path=path) from error
     if type(epoch.number) is not int or epoch.number < 1:
-        raise MalformedTable("the sink's epoch is no number", path=path)
+        raise MalformedTable("the sink's epoch must be a positive number", path=path)
     return epoch

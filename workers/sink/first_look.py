@@ -69,8 +69,8 @@ def first_look(storage: Storage, config: SinkConfig, topic: TopicRange) -> Offse
         if storage.replace_if_match(path, chosen.encode(), stored.tag) is not None:
             if is_new:
                 _log.warning(
-                    "the topic was made anew before the first commit, and is read from its first "
-                    "offsets: topic=%s before=%s id=%s",
+                    "the topic was created again before the first commit, and is read from its "
+                    "first offsets: topic=%s before=%s id=%s",
                     config.topic,
                     initial.topic_id,
                     topic.topic_id,

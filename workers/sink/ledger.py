@@ -241,7 +241,9 @@ class SinkLedger:
         """Return the newest epoch if it is not this coordinator's, else None."""
         newest = read_epoch(self.table.storage, self.config.sink_id)
         if newest is None:
-            raise SinkFenced("the sink's epoch is gone: the table was made anew", table=self._name)
+            raise SinkFenced(
+                "the sink's epoch is gone: the table was created again", table=self._name
+            )
         return None if newest.number == self.epoch.number else newest
 
     def _take_back_pending(self) -> None:

@@ -49,7 +49,7 @@ def letter_choice(*, places: Iterable[str] = (), cause: str = "") -> LetterChoic
     """Parse a selection. Places have the form `partition:offset`. Raises InvalidInput."""
     texts = list(places)
     if len(texts) > NAMED_MAX:
-        raise InvalidInput("too many letters are named at once", most=NAMED_MAX)
+        raise InvalidInput("too many dead letters are selected", most=NAMED_MAX)
     return LetterChoice(frozenset(map(_place, texts)), cause)
 
 
@@ -94,5 +94,5 @@ def _ids(letters: pa.Table) -> Iterator[tuple[LetterId, str | None]]:
 def _place(text: str) -> tuple[int, int]:
     matched = _PLACE.match(text)
     if matched is None:
-        raise InvalidInput("a letter is named partition:offset", given=text[:60])
+        raise InvalidInput("a dead letter must be written partition:offset", given=text[:60])
     return int(matched[1]), int(matched[2])

@@ -51,10 +51,10 @@ class CommittedOrigins:
         others = sorted(origin for origin in self._origins(timeline) if not origin.is_that_of(ours))
         if others:
             raise TopicReplaced(
-                "the table has rows of another topic of this name, and its keys tell topics by "
-                "name alone: records of this one would take their place. Make a new table with "
-                "create_append_table, whose keys hold the ids of topic and cluster, and read the "
-                "topic into that",
+                "the table has rows of another topic of this name, and its keys contain only the "
+                "name, so records of this topic would overwrite them. Create a new table with "
+                "create_append_table, whose keys contain the ids of topic and cluster, and read "
+                "the topic into it",
                 table=self._table.config.name,
                 topic=self._topic,
                 id=topic_id,

@@ -130,7 +130,7 @@ def plan_reset(
     last_commit = SinkCommits(table, config.sink_id).newest(timeline)
     if not last_commit.offsets:
         raise OffsetsMissing(
-            "the sink has committed nothing, so it begins where hoodie.kafka.start.offsets says",
+            "the sink has committed nothing, so it begins at hoodie.kafka.start.offsets",
             sink=config.sink_id,
         )
     if isinstance(to, Mapping) and (strange := sorted(to.keys() - topic.watermarks.keys())):
@@ -164,7 +164,7 @@ def reset_offsets(table: Table, config: SinkConfig, plan: ResetPlan, *, by: str)
             raise PlanChanged(conflict.message, sink=config.sink_id)
         case _:
             raise LakehouseError(
-                "the offsets may not have been reset; look at the plan again",
+                "the offsets may not have been reset; check the plan again",
                 outcome=type(outcome).__name__,
             )
 

@@ -31,7 +31,7 @@ def take_back_pending(table: Table, options: WriteOptions, *, sink_id: str, epoc
         request = RollbackRequest(
             beat.instant,
             by=options.writer,
-            reason=f"epoch {epoch} of sink {sink_id} begins anew",
+            reason=f"epoch {epoch} of sink {sink_id} starts again",
             is_forced=True,
             is_only_pending=True,
             writer=options.writer,

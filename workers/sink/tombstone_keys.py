@@ -135,7 +135,7 @@ def _key_fields(key: bytes | None, fields: Sequence[str], key_format: KeyFormat)
             return {name: _value_text(body, name) for name in fields}
         return {_only(fields, "a single value"): _value_text({fields[0]: body}, fields[0])}
     if key_format is KeyFormat.AUTO and (text.startswith(_BYTE_ORDER_MARK) or _controls(text)):
-        raise InvalidInput("the tombstone's key is no text that somebody can read")
+        raise InvalidInput("the tombstone's key has no text that can be read")
     return {_only(fields, "plain text"): text}
 
 

@@ -168,7 +168,7 @@ class SinkWriter:
         if self._config.on_bad_record is OnBadRecord.FAIL:
             first = min(bad, key=lambda record: record.offset)
             raise BadRecords(
-                "a record cannot be taken, and the sink is told to stop at one",
+                "a record was rejected, and the sink stops at bad records",
                 topic=self._source.topic,
                 partition=self._source.partition,
                 offset=first.offset,

@@ -51,7 +51,7 @@ class SchemaRegistry:
             }
         except _NOT_SCHEMAS as error:
             raise InvalidInput(
-                "schema file is no JSON object of ids and Avro schemas",
+                "schema file must be a JSON object of ids and Avro schemas",
                 key=_KEY,
                 given=self._path,
                 error=error,

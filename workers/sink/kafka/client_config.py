@@ -196,7 +196,7 @@ def _check_variable(variable: str) -> None:
     if not _PASSWORD_VARIABLE.fullmatch(variable):
         # The value is not shown: it may be the password itself.
         raise InvalidInput(
-            "the password is told by the name of an environment variable, which begins with "
+            "the password must be the name of an environment variable that begins with "
             + PASSWORD_PREFIX,
             key="sasl.password.env",
         )

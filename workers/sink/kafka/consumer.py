@@ -157,7 +157,7 @@ class PartitionConsumer:
     def _error(self, error: KafkaError) -> LakehouseError:
         where = {"topic": self._topic, "partition": self._partition, "offset": self._next}
         if error.code() in _EXPIRED:
-            return OffsetExpired("the topic does not have this offset (any more)", **where)
+            return OffsetExpired("the topic does not have this offset", **where)
         if error.code() in _MISSING:
             return NotFound("the broker has no such partition", **where)
         return failed("the partition cannot be read", error, **where)

@@ -273,7 +273,7 @@ class _Replaying:
                 raise _taken_over(self._config.sink_id) from raised
             if not error.txn_requires_abort():
                 raise failed(
-                    "whether the letters were sent is not certain; the next replay finds out",
+                    "it is unknown whether the dead letters were sent; the next replay finds out",
                     error,
                     topic=self._config.topic,
                 ) from raised
@@ -317,12 +317,12 @@ class _Replaying:
         topic = self._config.topic
         if errors and errors[0].code() in _FENCED:
             return _taken_over(self._config.sink_id)
-        with kafka_errors("letters not sent, nor taken back; ask again", topic=topic):
+        with kafka_errors("dead letters not sent, and the abort failed; retry", topic=topic):
             producer.abort_transaction(_TIMEOUT_S)
         put_end(self._table.storage, self._config.sink_id, replay, is_sent=False)
         if errors:
-            return failed("letters not sent", errors[0], topic=topic)
-        return KafkaFailed("letters not sent in time", topic=topic)
+            return failed("dead letters not sent", errors[0], topic=topic)
+        return KafkaFailed("dead letters not sent in time", topic=topic)
 
 
 def _taken(letter: LetterId, batch: RawBatch, at: int) -> _Record:
@@ -338,4 +338,4 @@ def _record(row: Mapping[str, Any]) -> _Record:
 
 
 def _taken_over(sink_id: str) -> SinkFenced:
-    return SinkFenced("another replay of this sink began meanwhile; ask again", sink=sink_id)
+    return SinkFenced("another replay of this sink began; retry", sink=sink_id)

@@ -280,7 +280,7 @@ class CoordinatorLoop:
         except NotFound:
             return Stale(StaleCause.TOPIC, "the topic was deleted while it was read")
         except KafkaFailed as error:
-            _log.warning("the topic is not looked at before the commit: %s", error)
+            _log.warning("the topic is not checked before the commit: %s", error)
             return None
         if topic_id == begun.topic_id:
             return None

@@ -49,7 +49,7 @@ WORK_SHOWN_S_MAX = 600
 """Longer work is no longer reported as in progress, so the state becomes stale."""
 _WORDS_OF_WAITING = {
     Work.COMMIT: "all partitions have reported, and the commit is under way",
-    Work.SETTLE: "whether the commit stands is being found out",
+    Work.SETTLE: "the outcome of the commit is being determined",
     Work.ABORT: "the transaction is being rolled back",
 }
 _log = logging.getLogger(__name__)
