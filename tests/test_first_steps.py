@@ -217,13 +217,16 @@ def test_a_missing_secret_key_is_one_sentence_wherever_the_node_is_started(tmp_p
         ("--key-from origin --record-key origin", "a name that no column of the file has"),
         (
             "",
-            "no column id: name one by --record-key, or name the columns of a generated key by",
+            "no column id: choose a column with --record-key, or choose the columns of a",
         ),
         (
             "--record-key origin --ordering hour",
-            "the file has no column hour: name one by --ordering",
+            "the file has no column hour: choose a column with --ordering",
         ),
-        ("--record-key origin --partition-by x", "has no column x: name one by --partition-by"),
+        (
+            "--record-key origin --partition-by x",
+            "has no column x: choose a column with --partition-by",
+        ),
     ],
 )
 def test_a_wrong_key_is_one_sentence_in_the_words_of_the_command(

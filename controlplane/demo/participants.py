@@ -33,7 +33,9 @@ def do_kill_demo_participant(table: Table, by: User) -> int:
     folder = Path(run_dir(operation.pk)) if operation is not None else None
     driver = read_pid(folder) if folder is not None else None
     if folder is None or driver is None or not is_driver(driver, folder):
-        raise NotAllowedNow("the demo's sink does not run here: start it again", table=table.slug)
+        raise NotAllowedNow(
+            "the demo's sink does not run on this machine: start it again", table=table.slug
+        )
     for partition, pid in _workers(table):
         if not _descends(pid, driver):
             continue
@@ -46,7 +48,7 @@ def do_kill_demo_participant(table: Table, by: User) -> int:
         )
         os.kill(pid, signal.SIGKILL)
         return pid
-    raise NotAllowedNow("no worker of the sink is known yet: wait for its first transaction")
+    raise NotAllowedNow("the sink has no worker yet: wait for its first transaction")
 
 
 def _workers(table: Table) -> list[tuple[int, int]]:

@@ -71,5 +71,7 @@ def _cancel_all(row: TableRow, by: User, clock: Clock) -> None:
     deadline_s = clock.monotonic_s() + CANCEL_WAIT_S
     while still_open.exists():
         if clock.monotonic_s() > deadline_s:
-            raise NotAllowedNow("the demo's writers did not end; is the node up?", table=row.slug)
+            raise NotAllowedNow(
+                "the demo's writers did not stop; check that the node runs", table=row.slug
+            )
         clock.sleep(POLL_S)

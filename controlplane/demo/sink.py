@@ -132,7 +132,7 @@ def _places() -> Places:
 def _supervisor(places: Places) -> Supervisor:
     identity = read_identity(places.identity)
     if identity is None or supervisor_pid(places) is None:
-        raise NoKafka("the node does not run here, so nobody would keep a broker")
+        raise NoKafka("the node does not run on this machine, so no process can run a broker")
     return Supervisor(identity)
 
 
@@ -148,7 +148,7 @@ def _broker(places: Places, supervisor: Supervisor, clock: Clock, say: Say) -> s
         _start(places, supervisor, KAFKA)
         bootstrap = f"127.0.0.1:{ports[0]}"
         if not await_broker(bootstrap, _ANSWER_S, clock):
-            raise NoKafka(f"it does not answer; see {log_file(places, KAFKA)}")
+            raise NoKafka(f"Kafka does not answer; see {log_file(places, KAFKA)}")
         config = sink_config(_options(bootstrap))
         Topics(connection(config, {})).create_if_missing(TOPIC, PARTITIONS)
     except KafkaFailed as error:
@@ -204,5 +204,5 @@ def _stop_sink(row: TableRow, clock: Clock) -> None:
     deadline_s = clock.monotonic_s() + CANCEL_WAIT_S
     while open_operation(row, SINK_ID) is not None:
         if clock.monotonic_s() > deadline_s:
-            raise NoKafka("the demo's sink did not end; is the node up?")
+            raise NoKafka("the demo's sink did not stop; check that the node runs")
         clock.sleep(POLL_S)

@@ -106,8 +106,9 @@ def opened_table() -> LakehouseTable:
         table = open_table(table_location())
         if table.table.config.groups is None:
             raise NotAllowedNow(
-                "the demo's table was made before its streams had clocks of their own; "
-                f"`{format_command('demo --reset')}` deletes it, and the next start makes a new one"
+                "the demo's table is from an older version: "
+                f"`{format_command('demo --reset')}` deletes it, and the next start "
+                "creates a new table"
             )
         return table
     except TableNotFound:

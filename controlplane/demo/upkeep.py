@@ -64,5 +64,5 @@ def delete_files(location: str) -> None:
 def admin() -> User:
     user = User.objects.filter(groups__name=ADMIN, is_active=True).order_by("pk").first()
     if user is None:
-        raise CommandError(f"there is no admin yet: run `{format_command('up')}` first")
+        raise CommandError(f"no admin yet: run `{format_command('up')}` first")
     return user

@@ -92,7 +92,7 @@ def _texts(place: Path) -> Iterator[tuple[str, bytes]]:
                     if part.filename.endswith(".json"):
                         yield f"{place}: {part.filename}", archive.read(part)
     except (OSError, zipfile.BadZipFile) as error:
-        raise UnreadableAdvisories(f"{place} is no directory and no .zip: {error}") from error
+        raise UnreadableAdvisories(f"{place} must be a directory or a .zip: {error}") from error
 
 
 def _record(where: str, text: bytes) -> dict[str, Any]:
@@ -100,9 +100,11 @@ def _record(where: str, text: bytes) -> dict[str, Any]:
         record = json.loads(text)
         assert_form = (record["id"], record.setdefault("affected", []), record.get("aliases", []))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise UnreadableAdvisories(f"{where} is no record of OSV: {error!r}") from error
+        raise UnreadableAdvisories(f"{where} is not a valid OSV record: {error!r}") from error
     if [type(part) for part in assert_form] != [str, list, list]:
-        raise UnreadableAdvisories(f"{where} is no record of OSV: id, affected or aliases")
+        raise UnreadableAdvisories(
+            f"{where} is not a valid OSV record: invalid id, affected or aliases"
+        )
     return dict(record)
 
 

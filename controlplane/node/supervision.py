@@ -128,8 +128,10 @@ def start_supervisor(places: Places, identity: Identity, *, deadline_s: float = 
         check=False,
     )
     if started.returncode != 0:
-        said = (started.stderr or started.stdout).strip().splitlines()
-        raise SupervisorFailed(f"the supervisor did not start: {said[-1] if said else 'no reason'}")
+        lines = (started.stderr or started.stdout).strip().splitlines()
+        raise SupervisorFailed(
+            f"the supervisor did not start: {lines[-1] if lines else 'no output'}"
+        )
     supervisor = Supervisor(identity)
     until = time.monotonic() + deadline_s
     while not (supervisor.answers() and supervisor_pid(places)):

@@ -22,6 +22,6 @@ def turn(places: Places) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise NotMyTurn(
-                "another `up` or `down` of this node is at work; wait for it"
+                "another `up` or `down` of this node is running: wait until it ends"
             ) from error
         yield

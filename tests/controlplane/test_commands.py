@@ -258,7 +258,7 @@ def test_statement_makes_a_table_and_registers_it(lake: Lake, root: Path) -> Non
 
     assert "registered as towns" in made
     assert open_table(root / "towns").read().to_pylist() == [{"id": "1", "city": "Oslo"}]
-    with pytest.raises(CommandError, match="no such table: nowhere"):
+    with pytest.raises(CommandError, match="table nowhere not found"):
         run("sql", "INSERT INTO towns SELECT id, city FROM nowhere")
     with pytest.raises(CommandError, match="outside the configured table roots"):
         run("sql", "CREATE TABLE x (id INT PRIMARY KEY) LOCATION '/elsewhere/x'")

@@ -41,7 +41,7 @@ def test_a_table_is_unregistered_once_it_was_confirmed(root: Path, synced: Table
     done = run("table", "unregister", "trips", "--yes")
 
     assert "goes\t1\tinstants" in shown or "\tinstants\n" in shown
-    assert "carry it out with --yes" in shown
+    assert "--yes unregisters the table" in shown
     assert f"{root}/trips stays" in done
     assert not Table.objects.exists()
     assert (root / "trips" / ".hoodie" / "hoodie.properties").exists()
@@ -59,7 +59,7 @@ def test_a_table_is_made_of_a_files_columns_once_its_key_is_named(
     done = run(*words, "--record-key", "id", "--column", "fare decimal(10,2) not null")
 
     assert "key\tid\tunique in 2 rows, the whole file" in shown
-    assert "name the key by --record-key" in shown
+    assert "choose the key with --record-key" in shown
     assert f"created and registered rides at {root}/rides" in done
     schema = open_table(root / "rides").schema()
     assert schema is not None

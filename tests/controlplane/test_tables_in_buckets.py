@@ -193,7 +193,7 @@ def test_object_is_loaded_one_path_at_a_time_and_from_no_table(lake: Lake) -> No
     lake.commit(OSLO)
     inside = f"{lake.row.location}/x.csv"
 
-    with pytest.raises(CommandError, match="one path of a bucket"):
+    with pytest.raises(CommandError, match="expected one path in a bucket"):
         run("write", inside, f"s3://{BUCKET}/drop/b.csv", "--no-spark")
     with pytest.raises(CommandError, match="neither in a table nor below a table root"):
         run("write", inside, "--no-spark", "--name", "stolen")

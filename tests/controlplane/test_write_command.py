@@ -30,7 +30,7 @@ def test_a_key_that_is_not_unique_is_told_with_what_it_merges_away(
 
     printed = capsys.readouterr()
     assert "100 rows read, 98 merged away, 2 written" in printed.out
-    assert "98 of 100 rows have a key (city)" in printed.err
+    assert "98 of 100 rows have the same key (city)" in printed.err
     assert "--key-from" in printed.err
 
 

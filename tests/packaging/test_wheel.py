@@ -224,7 +224,7 @@ def test_a_whole_node_starts_and_stops_in_an_unrelated_folder(
     assert "`sluice down` stops the node" in up.stdout
     assert status.returncode == 0, status.stdout
     assert "<code>sluice up</code> prints the first account" in page.stdout
-    assert down.stdout.endswith("Sluice is down; `up` continues where it was.\n")
+    assert down.stdout.endswith("Sluice is stopped; `up` starts it again with its data.\n")
     assert (Path(settings["XDG_STATE_HOME"]) / "sluice" / "db.sqlite3").is_file()
     assert {path: path.stat().st_mtime_ns for path in elsewhere.rglob("*")} == before
 

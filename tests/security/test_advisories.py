@@ -68,7 +68,7 @@ def test_the_command_names_a_hit_and_what_mends_it_until_somebody_accepts_it(
     pins, printed = tmp_path / "pins.txt", io.StringIO()
     pins.write_text("# Pinned.\nrequests==2.31.0 \\\n    --hash=sha256:00\nDjango==5.2.19  # web\n")
 
-    with pytest.raises(CommandError, match="2 packages against 3 advisories: 1 hits"):
+    with pytest.raises(CommandError, match="2 packages compared with 3 advisories: 1 hits"):
         call_command("advisories", SAMPLES, pins=[pins], stdout=printed)
 
     assert printed.getvalue() == (
@@ -76,7 +76,7 @@ def test_the_command_names_a_hit_and_what_mends_it_until_somebody_accepts_it(
         "verify requests after making first request with verify=False; fixed in 2.32.0\n"
     )
     call_command("advisories", SAMPLES, pins=[pins], accept=["CVE-2024-35195"], stdout=printed)
-    assert printed.getvalue().endswith("2 packages against 3 advisories: no hit\n")
+    assert printed.getvalue().endswith("2 packages compared with 3 advisories: no hits\n")
 
 
 def test_what_a_node_installs_falls_under_none_of_the_samples() -> None:
@@ -94,12 +94,12 @@ def test_a_record_that_is_none_is_refused_by_name(tmp_path: Path, content: str) 
     shutil.copytree(SAMPLES, tmp_path / "osv")
     (tmp_path / "osv" / "odd.json").write_text(content)
 
-    with pytest.raises(CommandError, match=r"odd\.json is no record of OSV"):
+    with pytest.raises(CommandError, match=r"odd\.json is not a valid OSV record"):
         call_command("advisories", tmp_path / "osv")
 
 
 def test_an_empty_place_is_no_clean_bill(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="no advisory of a Python package"):
+    with pytest.raises(CommandError, match="no advisories for Python packages"):
         call_command("advisories", tmp_path)
-    with pytest.raises(CommandError, match=r"no directory and no \.zip"):
+    with pytest.raises(CommandError, match=r"must be a directory or a \.zip"):
         call_command("advisories", tmp_path / "nowhere")

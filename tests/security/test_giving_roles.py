@@ -144,7 +144,7 @@ def test_shell_gives_lists_and_takes(people: dict[str, User]) -> None:
     assert "pia\toperator\ttable wages" in given
     assert given in run("list")
     assert AuditEvent.objects.get(what="grant.give").reason == "on call"
-    assert "taken" in run("take", number)
+    assert "revoked" in run("take", number)
     assert not Grant.objects.filter(pk=number).exists()
     for words in (["take", number], ["give", "viewer", "--user", "x", "--table", "wages"]):
         with pytest.raises(CommandError, match="there is no"):

@@ -43,7 +43,7 @@ _ANSWERED = {200, 302, 307, 400, 401, 403, 404, 405, 409, 422, 503}
 
 
 def _addresses(odd: str) -> list[str]:
-    """Each route, with the table's slug, and with `odd` in the place of whatever else it takes."""
+    """Each route, with the slug of the table, and with `odd` in the place of whatever else it takes."""
     quoted = quote(odd, safe="")
     addresses = []
 

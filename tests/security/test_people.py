@@ -261,7 +261,7 @@ def test_shell_looks_after_people(admin: User, monkeypatch: pytest.MonkeyPatch) 
     assert run("group-add", "night shift", "pia") == "night shift\tpia\t-\n"
     assert "pia\toperator\tnight shift\tin\tpassword" in run("list")
     assert "operator\teverywhere\town" in run("show", "pia")
-    assert "locked out" in run("deactivate", "pia")
+    assert "deactivated" in run("deactivate", "pia")
     assert not Client().login(username="pia", password=PASSWORD)
     assert run("group-remove", "night shift", "pia") == "night shift\t-\t-\n"
     assert run("groups") == "night shift\t-\t-\n"

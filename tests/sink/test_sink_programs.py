@@ -191,7 +191,7 @@ def test_command_runs_a_sink_until_it_is_interrupted(
     command: Callable[..., SinkCommand],
     application: str,
 ) -> None:
-    """In a Spark of its own, or in the server of the node."""
+    """In a separate Spark application, or in the server of the node."""
     remote = {"SLUICE_SPARK_REMOTE": shared_server().remote} if application == "connect" else {}
     run = command(make_table(topic), **remote)
     offsets = fill(kafka, topic)
@@ -201,7 +201,7 @@ def test_command_runs_a_sink_until_it_is_interrupted(
 
     assert code == 0, run.log_text()[-3000:]
     assert ("in the Spark server at sc://" in run.log_text()) == (application == "connect")
-    assert "ends its transaction, then stops" in run.log_text()
+    assert "stopping after the current transaction" in run.log_text()
     assert "stopped:" in run.log_text()
     assert_each_offset_once(location, offsets)
 

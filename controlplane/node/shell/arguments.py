@@ -49,7 +49,7 @@ def add_confirmation(parser: Arguments) -> None:
 
 def add_yes(parser: Arguments) -> None:
     """Add the switch without which a plan is only shown."""
-    parser.add_argument("--yes", action="store_true", help="carry the plan out")
+    parser.add_argument("--yes", action="store_true", help="run the plan")
 
 
 def read_texts(options: Mapping[str, Any], fields: Iterable[Field]) -> dict[str, str]:
@@ -62,7 +62,7 @@ def parse_pair(text: str) -> tuple[str, str]:
     """Return the key and the value of a `--set`. Raises CommandError."""
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise CommandError(f"--set takes KEY=VALUE, not {text!r}")
+        raise CommandError(f"--set must be KEY=VALUE, not {text!r}")
     return key, value
 
 

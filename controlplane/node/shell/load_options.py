@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 COPIED_BYTES_MAX: Final = 8_000_000_000
 """The size of all objects of one load."""
 ONE_PATH: Final = (
-    "one path of a bucket is loaded at a time: a file, a pattern such as '2026/*.csv', or a folder "
-    "with / at its end"
+    "expected one path in a bucket: a file, a pattern such as '2026/*.csv', or a folder "
+    "that ends with /"
 )
 _PATTERN: Final = re.compile(r"[*?\[]")
 _SHOWN_EVERY_S: Final = 0.5
@@ -45,7 +45,9 @@ def add_load_options(parser: ArgumentParser) -> None:
 
 def add_format(parser: ArgumentParser) -> None:
     """Add the format, which requests give as the kind of their source."""
-    parser.add_argument("--format", choices=FORMATS, help="where the file's name does not show it")
+    parser.add_argument(
+        "--format", choices=FORMATS, help="the format, if the name of the file does not show it"
+    )
 
 
 def get_load_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,12 +74,12 @@ def files_named(text: str) -> list[Path]:
     elif _PATTERN.search(text):
         matches = list(Path(path.anchor).glob(str(path)[len(path.anchor) :]))
     else:
-        raise CommandError(f"no such file: {path}")
+        raise CommandError(f"file not found: {path}")
     files = sorted(
         entry.resolve() for entry in matches if entry.is_file() and entry.name[0] not in "._"
     )
     if not files:
-        raise CommandError(f"no file of rows is found by {text}")
+        raise CommandError(f"no CSV, JSON lines or Parquet file found by {text}")
     return files
 
 

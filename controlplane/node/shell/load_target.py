@@ -86,7 +86,9 @@ class LoadTarget:
             check_role(Table.objects.filter(location=self.location).first(), Permission.OPERATE)
         key = table.table.config.record_key
         if key != (self.options["record_key"],):
-            raise InvalidInput("the table has another key", table=self.location, key=key)
+            raise InvalidInput(
+                "the record key must be that of the table", table=self.location, key=key
+            )
         return table
 
     def find_load_options(self, requested: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,7 +102,7 @@ class LoadTarget:
         del options["kind"]
         if from_table := sorted(set(options) - set(requested)):
             listed = ", ".join(f"{name}={options[name]}" for name in from_table)
-            self.command.stdout.write(f"options kept with the table: {listed}")
+            self.command.stdout.write(f"options from the last load into this table: {listed}")
         return options
 
     def check_decoded_size(self, requested: Mapping[str, Any]) -> None:
@@ -123,10 +125,10 @@ class LoadTarget:
                 continue
             more = ""
             if option == "record_key":
-                more = ", or name the columns of a generated key by --key-from"
+                more = ", or choose the columns of a generated key with --key-from"
             raise CommandError(
-                f"the file has no column {name}: name one by --{option.replace('_', '-')}{more}; "
-                f"it has {', '.join(present)}"
+                f"the file has no column {name}: choose a column with "
+                f"--{option.replace('_', '-')}{more}; its columns: {', '.join(present)}"
             )
 
     @contextmanager
@@ -174,7 +176,7 @@ class LoadTarget:
                 if folder.is_dir() and not any(folder.iterdir()):
                     folder.rmdir()
                 self.command.stderr.write(
-                    f"the new table at {location} was removed: nothing was committed to it"
+                    f"the new table at {location} was removed, because nothing was committed"
                 )
             raise
         self.command.stdout.write(f"created table {self.name} at {location}")
@@ -202,7 +204,9 @@ class LoadTarget:
                 )
         except OperationalError:
             if result == "requested":
-                self.command.stdout.write("not in the audit: the node has no database yet")
+                self.command.stdout.write(
+                    "not recorded in the audit log: the node has no database yet"
+                )
 
     @property
     def _slug(self) -> str:

@@ -13,15 +13,15 @@ from controlplane.operations.descriptions.tables import MASK_COLUMNS
 from controlplane.tables.access import Permission
 from controlplane.tables.models import Table
 
-_TEXT = "set the masked columns of a table; without columns, list them"
+_TEXT = "set the masked columns of a table; without columns, list the masked columns"
 
 
 def add_masking(add_parser: Callable[..., ArgumentParser]) -> None:
     """Put the action among those of `manage.py table`."""
     mask = add_parser("mask", help=_TEXT, description=_TEXT)
-    mask.add_argument("slug")
+    mask.add_argument("slug", help="the slug of the table")
     add_fields(mask, MASK_COLUMNS.fields)
-    mask.add_argument("--none", action="store_true", help="mask no column")
+    mask.add_argument("--none", action="store_true", help="unmask all columns")
 
 
 def mask_columns(table: Table, options: Mapping[str, Any], say: Callable[[str], object]) -> None:
@@ -38,4 +38,4 @@ def mask_columns(table: Table, options: Mapping[str, Any], say: Callable[[str], 
         check_role(table, Permission.VIEW)
         masked = masked_columns(table)
     for path in masked.columns:
-        say(f"{path}\tno column any more" if path in masked.unknown else path)
+        say(f"{path}\tno longer a column" if path in masked.unknown else path)

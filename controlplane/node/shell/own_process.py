@@ -49,7 +49,7 @@ def request_and_carry_out(
     operation = do_request(ask, requester(), given)
     if operation.state == OperationState.AWAITING.value:
         raise NotAllowedNow(
-            "this waits for a second person: the page Approvals, or /api/v1/approvals/",
+            "this requires an approval by another user: see the page Approvals or `approval list`",
             operation=str(operation.pk),
         )
     job = operation.parameters["job"]
@@ -115,7 +115,7 @@ def _check_end(operation: Operation) -> None:
     operation.refresh_from_db()
     if operation.state != OperationState.SUCCEEDED.value:
         raise NotAllowedNow(
-            operation.message or "it did not succeed",
+            operation.message or "the operation failed without a message: see its log",
             operation=str(operation.pk),
             state=operation.state,
         )

@@ -34,7 +34,7 @@ def plan_and_roll_back(
     _show(view, say)
     check_plan(ask, view, plan_hash or view.plan_hash)
     if not (is_confirmed or plan_hash):
-        say(f"nothing was changed; --yes or --plan-hash {view.plan_hash} carries it out")
+        say(f"nothing was changed; --yes or --plan-hash {view.plan_hash} runs the plan")
         return
     report = request_and_carry_out(
         ask, reason=reason, plan_hash=view.plan_hash, carry_out=_carry_out, say=say

@@ -20,14 +20,22 @@ ROWS = 20
 
 def add_showing(parser: ArgumentParser) -> None:
     """The arguments of `show`."""
-    parser.add_argument("slug")
-    parser.add_argument("--columns", default="", help="names with commas between them; all if none")
+    parser.add_argument("slug", help="the slug of the table")
+    parser.add_argument(
+        "--columns", default="", help="comma-separated names (default: all columns)"
+    )
     parser.add_argument("--where", help="a condition, such as \"city = 'Oslo' AND ts < 5\"")
-    parser.add_argument("--limit", type=int, default=ROWS, help=f"how many rows ({ROWS})")
-    parser.add_argument("--as-of", help="the rows of this completion time")
-    parser.add_argument("--since", help="rows that commits after this completion time wrote")
-    parser.add_argument("--until", help="with --since: up to this one")
-    parser.add_argument("--explain", action="store_true", help="what would be read, and no rows")
+    parser.add_argument(
+        "--limit", type=int, default=ROWS, help=f"the maximum number of rows ({ROWS})"
+    )
+    parser.add_argument("--as-of", help="read the table as of this completion time")
+    parser.add_argument("--since", help="only rows of commits after this completion time")
+    parser.add_argument(
+        "--until", help="with --since: only rows of commits up to this completion time"
+    )
+    parser.add_argument(
+        "--explain", action="store_true", help="print what would be read, without rows"
+    )
 
 
 def show_rows(table: Table, options: Mapping[str, Any], say: Callable[[str], object]) -> None:

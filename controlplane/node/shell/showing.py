@@ -22,7 +22,7 @@ def show_file_groups(table: Table, say: Say, *, partition: str | None, limit: in
             f"{row.log_bytes:>14,} {row.slices:>6}{'  replaced' if row.is_replaced else ''}"
         )
     if page.next_cursor:
-        say("... and more; --limit and --partition choose")
+        say("... more file groups; use --limit or --partition")
 
 
 def show_schema(table: Table, say: Say) -> None:
@@ -45,7 +45,7 @@ def show_services(table: Table, say: Say) -> None:
     settings = {one.service: one for one in service_settings(table)}
     for kind in service_kinds():
         setting = settings.get(kind.name)
-        when = "never by itself"
+        when = "manual only"
         if setting is not None:
             when = f"every {setting.every_s} s" if setting.enabled else "schedule off"
         say(f"service   {kind.name:<18} {kind.role:<9} {when}")

@@ -57,7 +57,7 @@ def replay(
     if not waiting.letters.num_rows:
         return
     if not is_confirmed:
-        say("nothing was produced; --yes sends each to its topic again, at a new offset")
+        say("nothing was sent; --yes sends each dead letter to its topic again, at a new offset")
         return
     if place.row is None:
         token = place.table.ports.ids.token()
@@ -83,7 +83,7 @@ def _absolute(directory: str) -> str:
 def _show(waiting: ChosenLetters, config: SinkConfig, where: str, say: Say) -> None:
     say(f"{waiting.letters.num_rows} dead letters of {config.sink_id} in {where}")
     if waiting.already:
-        say(f"{waiting.already} more were sent again already")
+        say(f"{waiting.already} more were already replayed")
     for letter in waiting.letters.slice(0, LETTERS_SHOWN).to_pylist():
         text = (letter["value"] or b"")[:80].decode("utf-8", errors="replace")
         say(

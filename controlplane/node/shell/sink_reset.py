@@ -46,7 +46,7 @@ def reset(
         by=shell_user(),
         given=config,
     )
-    say(f"{config.sink_id} goes on there: commit {done.instant}")
+    say(f"{config.sink_id} continues at these offsets: commit {done.instant}")
 
 
 def _reset_unregistered(
@@ -57,27 +57,29 @@ def _reset_unregistered(
     if not _is_to_be_done(view, plan_hash, is_confirmed=is_confirmed, say=say):
         return
     if plan_hash not in ("", view.plan_hash):
-        raise PlanVoid("the sink or its topic has moved on since; look at the new plan")
+        raise PlanVoid(
+            "the offsets of the sink or its topic changed since the plan: check the new plan"
+        )
     instant = reset_offsets(table, config, plan, by=shell_user())
-    say(f"{config.sink_id} goes on there: commit {instant}")
+    say(f"{config.sink_id} continues at these offsets: commit {instant}")
 
 
 def _is_to_be_done(view: SinkResetPlan, plan_hash: str, *, is_confirmed: bool, say: Say) -> bool:
     _show(view, say)
     if is_confirmed or plan_hash:
         return True
-    say(f"nothing was changed; --yes or --plan-hash {view.plan_hash} sets the sink there")
+    say(f"nothing was changed; --yes or --plan-hash {view.plan_hash} resets the sink")
     return False
 
 
 def _show(plan: SinkResetPlan, say: Say) -> None:
     topic = plan.topic
     if plan.is_same_topic:
-        say(f"{topic} is the topic that the table's offsets are of")
+        say(f"{topic} is the topic of the table's offsets")
     else:
         say(
-            f"{topic} is another topic (id {plan.topic_id}) than the one that the table's offsets "
-            f"are of (id {plan.standing_topic_id}); rows of that one stay"
+            f"{topic} (id {plan.topic_id}) is not the topic of the table's offsets (id "
+            f"{plan.standing_topic_id}); rows of the former topic are kept"
         )
     say(f"{'partition':>9} {'table':>15} {'next':>15} {'topic begins':>15} {'topic ends':>15}")
     for partition in plan.partitions:
@@ -87,13 +89,13 @@ def _show(plan: SinkResetPlan, say: Say) -> None:
             f" {partition.next:>15} {partition.first:>15} {partition.end:>15}"
         )
     if plan.gone:
-        say(f"partitions that the topic has not, and are forgotten: {plan.gone}")
+        say(f"partitions that the topic does not have; their offsets are dropped: {plan.gone}")
     if plan.read_again:
         what = (
-            "under the keys they have, so they are there once"
+            "with the same keys, so each is stored once"
             if plan.is_append
-            else "as versions that come later: without an ordering they win against newer rows"
+            else "as later versions: without an ordering they replace newer rows"
         )
         say(f"{plan.read_again} records are read again, {what}")
     if plan.passed_over:
-        say(f"{plan.passed_over} records are passed over: no row will ever be made of them")
+        say(f"{plan.passed_over} records are skipped and never written")

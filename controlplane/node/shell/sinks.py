@@ -64,9 +64,13 @@ def run(place: Place, options: Mapping[str, str], *, is_own: bool, say: Say) -> 
     wanted_at_ms = place.table.ports.clock.now_ms()
     remote = os.environ.get("SLUICE_SPARK_REMOTE", "")
     application = "connect" if remote and not is_own and is_listening(remote) else "own"
-    spark_of = f"the Spark server at {remote}" if application == "connect" else "a Spark of its own"
+    spark_of = (
+        f"the Spark server at {remote}"
+        if application == "connect"
+        else "a separate Spark application"
+    )
     say(f"{config.sink_id}: {config.topic} into {place.table.storage.location}, in {spark_of}")
-    say("Ctrl-C stops it after its transaction, a second one at once")
+    say("Ctrl-C stops the sink after its transaction; a second Ctrl-C stops it at once")
     if has_keys_by_topic_name(place.table.config):
         say(KEYS_BY_NAME)
     note(place, "sink.run", config.sink_id, "requested")
@@ -110,7 +114,7 @@ def show_status(table: Table, sink_id: str, say: Say) -> None:
     """One sink, or all of them. Raises MalformedTable, CommandError where there is none."""
     ids = [sink_id] if sink_id else sink_ids(table.storage)
     if not ids:
-        say("no sink ever ran on this table")
+        say("no sinks yet")
     for shown_id in ids:
         _show(table, shown_id, say)
 
@@ -124,7 +128,7 @@ def show_offsets(table: Table, sink_id: str, say: Say) -> None:
     participants = {one.partition: one for one in state.participants} if state else {}
     partitions = sorted(participants.keys() | committed.offsets.keys())
     if not partitions:
-        raise CommandError(f"this table has no offsets of a sink {sink_id}")
+        raise CommandError(f"sink {sink_id} has no offsets in this table")
     say(f"{'partition':>9} {'local':>15} {'table':>15} {'kafka':>15} {'not in table':>13}")
     for partition in partitions:
         participant = participants.get(partition)
@@ -132,10 +136,10 @@ def show_offsets(table: Table, sink_id: str, say: Say) -> None:
         local = participant.local_offset if participant else None
         end = participant.broker_offset if participant else None
         lag = None if end is None or stored is None else max(0, end - stored)
-        mark = "" if local is None or local == stored else "  local is not the table's"
+        mark = "" if local is None or local == stored else "  local offset differs from the table"
         shown = " ".join(f"{'-' if n is None else n:>15}" for n in (local, stored, end))
         say(f"{partition:>9} {shown} {'-' if lag is None else lag:>13}{mark}")
-    say(f"the table's are of commit {committed.instant or '(none yet)'}")
+    say(f"table offsets are from commit {committed.instant or '(none yet)'}")
 
 
 def stop(
@@ -146,7 +150,7 @@ def stop(
     if not _is_starting(place, sink_id):
         state = read_state(table.storage, sink_id)
         if read_epoch(table.storage, sink_id) is None:
-            raise CommandError(f"this table has no sink {sink_id}")
+            raise CommandError(f"sink {sink_id} not found in this table")
         if state is not None and state.state in _OVER:
             raise CommandError(f"{sink_id} does not run: it is {state.state.lower()}")
     clock = SystemClock()
@@ -158,16 +162,18 @@ def stop(
     else:
         kind = StopKind.HARD if is_hard else StopKind.GRACEFUL
         request_stop(table.storage, sink_id, StopRequest(kind, shell_user(), clock.now_ms()))
-    say(f"asked {sink_id} to stop{' at once' if is_hard else ' after its transaction'}")
+    say(f"requested the stop of {sink_id}{' at once' if is_hard else ' after its transaction'}")
     deadline_s = clock.monotonic_s() + wait_s
     while wait_s and clock.monotonic_s() < deadline_s:
         state = read_state(table.storage, sink_id)
         if state is not None and state.state in _OVER and state.updated_ms >= requested_ms:
-            say(f"it has {state.state.lower()}: {state.reason}")
+            say(f"{sink_id} has {state.state.lower()}: {state.reason}")
             return
         clock.sleep(_POLL_S)
     if wait_s:
-        raise CommandError(f"it has not said that it stopped after {wait_s:.0f} s")
+        raise CommandError(
+            f"{sink_id} did not report that it stopped within {wait_s:.0f} s; see its log"
+        )
 
 
 def _is_starting(place: Place, sink_id: str) -> bool:
@@ -187,17 +193,17 @@ def _show(table: Table, sink_id: str, say: Say) -> None:
     state = read_state(table.storage, sink_id)
     epoch, stop_request = read_epoch(table.storage, sink_id), read_stop(table.storage, sink_id)
     if state is None and epoch is None:
-        raise CommandError(f"this table has no sink {sink_id}")
+        raise CommandError(f"sink {sink_id} not found in this table")
     if state is None:
-        say(f"{sink_id}  has said nothing yet; epoch {epoch.number if epoch else 0}")
+        say(f"{sink_id}  no report yet; epoch {epoch.number if epoch else 0}")
     else:
         _show_state(state, say)
     if epoch is not None and state is not None and epoch.number > state.epoch:
         say(f"  epoch {epoch.number} was taken by {epoch.owner} on {epoch.host}, pid {epoch.pid}")
     if stop_request is not None:
         say(
-            f"  asked to stop ({stop_request.kind.value}) by {stop_request.by}"
-            f" at {_at(stop_request.at_ms)}"
+            f"  stop requested ({stop_request.kind.value}) by {stop_request.by} at "
+            f"{_at(stop_request.at_ms)}"
         )
     committed = sink_commit_of(table, sink_id)
     say(f"  newest commit {committed.instant or 'none'}")
@@ -209,7 +215,7 @@ def _show_state(state: SinkState, say: Say) -> None:
     age_s = max(0, SystemClock().now_ms() - state.updated_ms) // 1000
     what = f"transaction {state.instant}" if state.instant else "no transaction"
     say(f"{state.sink_id}  {state.state}  topic {state.topic}  epoch {state.epoch}  {what}")
-    say(f"  told {age_s} s ago by {state.owner or 'nobody'}")
+    say(f"  reported {age_s} s ago by {state.owner or 'no coordinator'}")
     if state.deadline_ms and state.state not in _OVER:
         say(f"  next step at {_at(state.deadline_ms)} at the latest")
     if state.reason:
@@ -221,19 +227,22 @@ def _show_state(state: SinkState, say: Say) -> None:
     }
     if passed_over:
         counts = ", ".join(f"{name} {count}" for name, count in passed_over.items())
-        say(f"  of the control topic passed over, as it is no message of this sink: {counts}")
-    if taken := state.counters.get("tombstones"):
-        unmet = state.counters.get("tombstones_unmet", 0)
-        say(f"  {taken} tombstones since this coordinator began, {unmet} of them met no row")
-    reported = sum(one.has_reported for one in state.participants)
+        say(f"  skipped messages of the control topic that are not from this sink: {counts}")
+    if tombstones := state.counters.get("tombstones"):
+        unmatched = state.counters.get("tombstones_unmet", 0)
+        say(
+            f"  {tombstones} tombstones since this coordinator started, {unmatched} of them "
+            "without a matching row"
+        )
+    reported = sum(participant.has_reported for participant in state.participants)
     say(f"  {reported} of {len(state.participants)} partitions have reported")
     if state.state in ("ENDED_COMMIT", "WRITE_STATUS_TIMEDOUT"):
         for participant in state.participants:
             if participant.is_member and not participant.has_reported:
                 seen = f"seen {_at(participant.seen_ms)}" if participant.seen_ms else "never seen"
                 say(
-                    f"  missing: partition {participant.partition},"
-                    f" {participant.worker or 'nobody'}, {seen}"
+                    f"  missing: partition {participant.partition}, "
+                    f"{participant.worker or 'no participant'}, {seen}"
                 )
     for done in state.transactions[-3:]:
         took_s = (done.ended_ms - done.started_ms) / 1000
@@ -254,7 +263,7 @@ def _stopping(table: Table, sink_id: str, say: Say) -> Iterator[None]:
         nonlocal signals
         signals += 1
         ask_to_stop(table, sink_id, by=shell_user(), is_hard=signals > 1)
-        say("stops at once" if signals > 1 else "ends its transaction, then stops")
+        say("stopping at once" if signals > 1 else "stopping after the current transaction")
 
     former = {one: signal.signal(one, on_signal) for one in (signal.SIGINT, signal.SIGTERM)}
     try:

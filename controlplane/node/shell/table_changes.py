@@ -28,14 +28,16 @@ TABLE_CHANGES: Final = ("rename", "move", "relocate", "unregister")
 
 def add_table_changes(add_parser: Callable[..., ArgumentParser]) -> None:
     """`add_parser` as of argparse's subparsers."""
-    rename = _parser(add_parser, "rename", "give a table another name or slug")
+    rename = _parser(add_parser, "rename", "change the name or slug of a table")
     rename.add_argument("--slug", dest="new_slug", help=CHANGE_TABLE["slug"].help)
     rename.add_argument("--name", dest="new_name", help=CHANGE_TABLE["name"].help)
-    move = _parser(add_parser, "move", "put a table into another namespace")
+    move = _parser(add_parser, "move", "move a table to another namespace")
     move.add_argument("namespace", help=CHANGE_TABLE["namespace"].help)
-    relocate = _parser(add_parser, "relocate", "set the location of a directory that was moved")
+    relocate = _parser(
+        add_parser, "relocate", "set the new location of a table whose directory was moved"
+    )
     relocate.add_argument("location", help=CHANGE_TABLE["location"].help)
-    unregister = _parser(add_parser, "unregister", "take a table off the register; its files stay")
+    unregister = _parser(add_parser, "unregister", "unregister a table; its files are kept")
     add_yes(unregister)
 
 
@@ -52,7 +54,7 @@ def change_table(table: Table, action: str, options: Mapping[str, Any], say: Say
 
 def _parser(add_parser: Callable[..., ArgumentParser], name: str, text: str) -> ArgumentParser:
     parser = add_parser(name, help=text, description=text)
-    parser.add_argument("slug")
+    parser.add_argument("slug", help="the slug of the table")
     add_fields(parser, [REASON])
     return parser
 
@@ -70,17 +72,23 @@ def _change(action: str, options: Mapping[str, Any]) -> TableChange:
 def _unregister(table: Table, by: Requester, given: Given, say: Say, *, is_confirmed: bool) -> None:
     _show(table_change_plan(table), say)
     if not is_confirmed:
-        say("nothing is changed; carry it out with --yes")
+        say("nothing was changed; --yes unregisters the table")
         return
     done = do_unregister_table(table, by=by, given=given)
-    say(f"unregistered {done.slug}: {done.rows_deleted} rows are deleted, {done.location} stays")
+    say(
+        f"unregistered {done.slug}: {done.rows_deleted} rows of the node deleted; files at "
+        f"{done.location} kept"
+    )
 
 
 def _show(plan: TableChangePlan, say: Say) -> None:
     for hanging in plan.goes:
-        say(f"goes\t{hanging.rows}\t{hanging.what}")
-    say(f"stays\t{plan.audit_rows}\trows of the audit")
-    say(f"stays\t{plan.file_groups}\tfile groups, {plan.bytes} bytes, and all else in its folder")
+        say(f"deleted\t{hanging.rows}\t{hanging.what}")
+    say(f"kept\t{plan.audit_rows}\trows of the audit")
+    say(
+        f"kept\t{plan.file_groups}\tfile groups, {plan.bytes} bytes, and all other files of "
+        "the table"
+    )
     for warning in plan.warnings:
         say(f"warning: {warning}")
     for blocker in plan.blockers:

@@ -40,7 +40,10 @@ def add_table_creation(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="'NAME TYPE [NOT NULL]'",
-        help="a column, such as 'fare decimal(10,2)'; of a file, another type for one of its own",
+        help=(
+            "a column, such as 'fare decimal(10,2)'; with --from, another type for a column "
+            "of the file"
+        ),
     )
 
 
@@ -87,10 +90,10 @@ def _show(suggestion: TableSuggestion, say: Say) -> None:
         say(f"column\t{column.name}\t{column.type}\t{column.distinct} values, {column.nulls} nulls")
     whole = "the whole file" if suggestion.is_whole else "the first rows"
     for key in suggestion.keys:
-        verdict = "unique" if key.is_unique else f"{key.distinct} different"
+        verdict = "unique" if key.is_unique else f"{key.distinct} distinct"
         say(f"key\t{','.join(key.columns)}\t{verdict} in {suggestion.rows_sampled} rows, {whole}")
     for name in suggestion.partition_by:
         say(f"partition\t{name}")
     for name in suggestion.ordering:
         say(f"ordering\t{name}")
-    say("nothing is made; name the key by --record-key")
+    say("nothing was created; choose the key with --record-key")

@@ -55,7 +55,7 @@ def plan_and_run(table: Table, command: ServiceCommand, say: Say) -> None:
         return
     check_plan(ask, view, plan_hash)
     if command.is_dry or not (command.is_confirmed or command.plan_hash):
-        say(f"nothing was changed; --yes or --plan-hash {view.plan_hash} carries it out")
+        say(f"nothing was changed; --yes or --plan-hash {view.plan_hash} runs the plan")
         return
     report = request_and_carry_out(
         ask, reason=command.reason, plan_hash=plan_hash, carry_out=_carry_out, say=say

@@ -18,15 +18,15 @@ def validate_metadata(table: Table, say: Callable[[str], object]) -> None:
     for difference in validation.differences:
         say(str(difference))
     if validation.unsettled:
-        say(f"{validation.unsettled} listed files are gone while a service deletes files")
+        say(f"{validation.unsettled} listed files are missing while a service deletes files")
     if not validation.is_sound:
         raise MalformedTable(
-            "readers of the metadata table see another table than storage has; let Hudi delete it "
-            "(one write with hoodie.metadata.enable=false) and build it anew",
+            "the metadata table does not match storage: delete it (one Hudi write with "
+            "hoodie.metadata.enable=false) and let Hudi rebuild it",
             files=validation.files,
             differing=len(validation.differences),
         )
     say(
-        f"{validation.files} files in {validation.partitions} partitions compared; the metadata "
-        "table lists them as storage has them"
+        f"compared {validation.files} files in {validation.partitions} partitions: the "
+        "metadata table matches storage"
     )

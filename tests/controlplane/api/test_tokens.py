@@ -58,7 +58,7 @@ def test_the_audit_says_whose_token_it_is_and_who_made_and_revoked_it(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["create", "vasco"], "there is no user vasco; there is ada, nora, vera"),
+        (["create", "vasco"], "user vasco not found; users: ada, nora, vera"),
         (["create", "nora"], "nora has no role"),
         (["create", "vera", "--days", "0"], "days must be 1 to 365"),
         (["revoke", "vera", "12345678"], "vera has no token 12345678"),

@@ -30,7 +30,7 @@ def audit(*words: str) -> str:
 def test_verify_says_what_is_good_and_the_newest_link(chain: list[AuditEvent]) -> None:
     newest = f"{chain[5].sequence}:{chain[5].hash}"
 
-    assert audit("verify") == f"6 rows are as they were written; the newest is {newest}\n"
+    assert audit("verify") == f"6 rows are unchanged; the newest row is {newest}\n"
     assert audit("verify", "--expect", newest)
 
 
@@ -83,13 +83,13 @@ def test_a_tail_that_is_gone_with_everything_that_knew_it_is_seen_by_a_link_from
     sql("UPDATE audit_audithead SET sequence = 4, hash = %s", chain[3].hash)
     assert audit("guard").startswith("made audit_event_insert")
 
-    with pytest.raises(CommandError, match="there is no row 6 with the hash that it had"):
+    with pytest.raises(CommandError, match="row 6 does not exist with the expected hash"):
         audit("verify", "--expect", f"6:{chain[5].hash}")
 
 
 def test_guards_are_made_again_once_and_that_is_recorded(sql: Sql) -> None:
     assert "audit_event_delete" in audit("guard")
-    assert audit("guard") == "all are there\n"
+    assert audit("guard") == "no trigger is missing\n"
 
     made = AuditEvent.objects.get(what="audit.guard")
     assert (made.who, "audit_event_delete" in made.details["made"]) == (shell_user(), True)

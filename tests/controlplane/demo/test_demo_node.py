@@ -65,7 +65,7 @@ def test_demo_goes_on_after_down_and_up_and_a_reset_leaves_nothing_of_it(node: N
     words = [" ".join(one.cmdline()) for one in node.processes()]
     assert [one for one in words if "kafka.Kafka" in one or "workers.spark.runner" in one] == []
     assert node.manage("demo", "--status").stdout == (
-        "the demo was never started: manage.py demo --start\n"
+        "the demo was never started; run `manage.py demo --start`\n"
     )
 
     assert node.manage("demo", "--start").returncode == 0

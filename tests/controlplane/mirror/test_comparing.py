@@ -199,7 +199,7 @@ def test_command_rebuilds_one_table(still: Lake, capsys: pytest.CaptureFixture[s
 
     assert rows() == before
     count = len(before["InstantRecord"])
-    assert capsys.readouterr().out == f"{still.row.slug}: read anew, {count} instants\n"
+    assert capsys.readouterr().out == f"{still.row.slug}: rebuilt, {count} instants\n"
 
 
 def test_command_compares_all_tables(still: Lake, capsys: pytest.CaptureFixture[str]) -> None:
@@ -211,7 +211,7 @@ def test_command_compares_all_tables(still: Lake, capsys: pytest.CaptureFixture[
 
 
 def test_command_says_what_it_cannot_do(still: Lake) -> None:
-    with pytest.raises(CommandError, match="no such table: nowhere"):
+    with pytest.raises(CommandError, match="table not found: nowhere"):
         call_command("mirror", "rebuild", "nowhere")
     still.table.storage.delete(".hoodie/hoodie.properties")
     with pytest.raises(CommandError, match=r"no table here.*its rows are as they were"):

@@ -109,7 +109,7 @@ def test_up_on_a_port_in_use_says_so_and_leaves_nothing(node: Node) -> None:
     port = node.environ["SLUICE_WEB_PORT"]
     assert up.returncode == 1
     assert up.stderr.splitlines() == [
-        "CommandError: Sluice is not up.",
+        "CommandError: Sluice did not start.",
         (
             f"port {port} cannot be used (Address already in use); "
             "stop what listens there, or set SLUICE_WEB_PORT"

@@ -42,7 +42,7 @@ def test_what_a_shell_asks_for_a_person_approves_of_and_a_worker_runs(
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
 ) -> None:  # fmt: skip
     needs_approval("rollback")
-    with pytest.raises(CommandError, match="waits for a second person"):
+    with pytest.raises(CommandError, match="requires an approval by another user"):
         call_command("rollback", "trips", newest, "--yes", stdout=StringIO())
     operation = Operation.objects.get()
     words = ["approval", "approve", str(operation.pk), "--plan-hash", operation.plan_hash]

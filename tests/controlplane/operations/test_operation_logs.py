@@ -207,5 +207,5 @@ def test_the_shell_reads_and_follows_a_log(
 
     assert whole == "".join(log_as_text(operation.pk, is_whole=True))
     assert followed == "2023-11-14T22:13:20.001Z WARNING  here#1 workers.write slow disk\n"
-    with pytest.raises(CommandError, match="no such operation"):
+    with pytest.raises(CommandError, match="not found"):
         call_command("operation", "log", str(uuid.uuid4()))

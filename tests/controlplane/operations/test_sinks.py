@@ -133,7 +133,7 @@ def test_graceful_stop_is_asked_for_beside_the_table(
     assert (stop.kind, stop.by) == (StopKind.GRACEFUL, "olaf")
     assert (operation.state, operation.message) == (
         "stopping",
-        "ends its transaction, then stops",
+        "stopping after the current transaction",
     )
     event = AuditEvent.objects.get(what="sink.stop")
     assert (event.who, event.reason) == ("olaf", "upgrade")
@@ -144,13 +144,13 @@ def test_sink_that_ends_after_a_graceful_stop_has_succeeded(
 ) -> None:
     operation = running()
     do_stop_sink(lake.row, SINK, by="olaf")
-    ended = {"state": "succeeded", "message": "asked to stop"}
+    ended = {"state": "succeeded", "message": "stop requested"}
     (Path(run_dir(operation.pk)) / ENDING_FILE).write_text(json.dumps(ended))
 
     do_record_report({"operation_id": str(operation.pk), **ended})
 
     operation.refresh_from_db()
-    assert (operation.state, operation.message) == ("succeeded", "asked to stop")
+    assert (operation.state, operation.message) == ("succeeded", "stop requested")
 
 
 def test_stop_request_that_a_starting_sink_cleared_is_written_again(

@@ -71,7 +71,7 @@ def test_the_shell_replays_by_an_operation_once(
 
     assert "0:1  not JSON" in shown
     assert f"1 sent to {topic} again" in done
-    assert "1 more were sent again already" in again
+    assert "1 more were already replayed" in again
     [operation] = Operation.objects.all()
     assert (operation.kind, operation.state, operation.reason) == ("replay", "succeeded", "mended")
     proved = {check.name: check.is_proved for check in operation_checks(operation.pk)}

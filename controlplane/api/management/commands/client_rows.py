@@ -10,7 +10,7 @@ from controlplane.api import client_calls, client_rows
 
 
 class Command(BaseCommand):
-    help = "Write the rows and the requests of the Python client, from the node's own descriptions."
+    help = "Generate the rows and requests of the Python client from the node's descriptions."
 
     def handle(self, *_arguments: Any, **_options: Any) -> None:
         # The methods first: rows are made for those that they import.

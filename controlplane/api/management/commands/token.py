@@ -22,32 +22,38 @@ from workers.installation import format_command
 
 
 class Command(BaseCommand):
-    help = (
-        "Tokens of the API: `token create NAME` prints one, once; `list` and `revoke` see to them."
-    )
+    help = "Create, list and revoke API tokens; `token create NAME` prints the token once."
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
-        create = actions.add_parser("create", help="print a new token of this user")
-        create.add_argument("user", help="whose token it is; it may no more than that user may")
+        create = actions.add_parser("create", help="create a token for this user and print it")
+        create.add_argument("user", help="the owner; the token has at most the owner's roles")
         days = settings.SLUICE_TOKEN_DAYS
-        create.add_argument("--days", type=int, default=days, help=f"until it ends ({days})")
-        create.add_argument("--name", default="", help="what it is for")
         create.add_argument(
-            "--scope", choices=SCOPES, default=ADMINISTER, help=f"how much it may ({ADMINISTER})"
+            "--days", type=int, default=days, help=f"days until the token expires ({days})"
+        )
+        create.add_argument("--name", default="", help="the purpose of the token")
+        create.add_argument(
+            "--scope", choices=SCOPES, default=ADMINISTER, help=f"the access level ({ADMINISTER})"
         )
         create.add_argument(
-            "--namespace", action="append", default=[], help="it holds there alone; may be repeated"
+            "--namespace",
+            action="append",
+            default=[],
+            help="limit the token to this namespace; may be repeated",
         )
         create.add_argument(
-            "--table", action="append", default=[], help="the slug of one; may be repeated"
+            "--table",
+            action="append",
+            default=[],
+            help="limit the token to the table with this slug; may be repeated",
         )
-        listed = actions.add_parser("list", help="the user's tokens by their first characters")
-        listed.add_argument("user")
-        revoke = actions.add_parser("revoke", help="end one at once")
-        revoke.add_argument("user")
-        revoke.add_argument("id", help="its first characters, as `list` shows them")
-        revoke.add_argument("--reason", default="", help="for the audit")
+        listed = actions.add_parser("list", help="list the user's tokens by their first characters")
+        listed.add_argument("user", help="the owner of the tokens")
+        revoke = actions.add_parser("revoke", help="revoke a token at once")
+        revoke.add_argument("user", help="the owner of the token")
+        revoke.add_argument("id", help="the first characters of the token, from `list`")
+        revoke.add_argument("--reason", default="", help="the reason for the audit log")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -62,7 +68,7 @@ class Command(BaseCommand):
 
     def _create(self, user: User, options: dict[str, Any]) -> None:
         if acting_user() not in (None, user):
-            raise PermissionDenied("a token has the rights of its owner: make one of your own")
+            raise PermissionDenied("you can create tokens only for yourself, not for other users")
         wanted = TokenRequest(
             days=options["days"],
             name=options["name"],
@@ -73,17 +79,18 @@ class Command(BaseCommand):
         row, token = do_create_token(user, wanted, by=shell_user())
         # The token alone on standard output, so that a program may take it.
         self.stdout.write(token)
-        until = f"until {row.expiry:%Y-%m-%d}" if row.expiry else "for ever"
+        until = f"until {row.expiry:%Y-%m-%d}" if row.expiry else "without end"
         self.stderr.write(
-            f"id {row.id}, scope {row.scope}, good {until}; use: Authorization: Token <token>"
+            f"id {row.id}, scope {row.scope}, valid {until}; send it as: Authorization: "
+            "Token <token>"
         )
 
     def _list(self, user: User, options: dict[str, Any]) -> None:
         by = acting_user()
         if by not in (None, user) and not is_auditor(by):
-            raise PermissionDenied("tokens of others are for auditors and admins")
+            raise PermissionDenied("tokens of other users require the auditor or admin role")
         for row in tokens_of(user):
-            until = f"{row.expiry:%Y-%m-%d %H:%M}" if row.expiry else "for ever"
+            until = f"{row.expiry:%Y-%m-%d %H:%M}" if row.expiry else "never"
             used = f"{row.last_used_at:%Y-%m-%d %H:%M}" if row.last_used_at else "never"
             places = " ".join(
                 [
@@ -92,8 +99,8 @@ class Command(BaseCommand):
                 ]
             )
             self.stdout.write(
-                f"{row.id}  {row.scope} {places or 'everywhere'}  made {row.created:%Y-%m-%d %H:%M}"
-                f"  good until {until}  used {used}  {row.name}".rstrip()
+                f"{row.id}  {row.scope} {places or 'everywhere'}  created "
+                f"{row.created:%Y-%m-%d %H:%M}  expires {until}  used {used}  {row.name}".rstrip()
             )
 
     def _revoke(self, user: User, options: dict[str, Any]) -> None:
@@ -111,6 +118,6 @@ def _user(name: str) -> User:
     user = User.objects.filter(username=name).first()
     if user is None:
         names = User.objects.order_by("username").values_list("username", flat=True)[:10]
-        known = ", ".join(names) or f"nobody yet, run `{format_command('up')}`"
-        raise CommandError(f"there is no user {name}; there is {known}")
+        known = ", ".join(names) or f"no users yet: run `{format_command('up')}`"
+        raise CommandError(f"user {name} not found; users: {known}")
     return user

@@ -23,38 +23,40 @@ from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX
 from workers.installation import format_command
 
 _FILTERS = {
-    "who": "of this person or program",
-    "what": "of this kind; `service.` for all that begin so",
-    "object": "about this, a table's slug mostly",
-    "result": "with this end: requested, done, succeeded, failed, ...",
-    "request-id": "of this request",
+    "who": "only rows of this user or program",
+    "what": "only this action; `service.` for all actions with this prefix",
+    "object": "only rows about this object, usually the slug of a table",
+    "result": "only rows with this result: requested, done, succeeded, failed, ...",
+    "request-id": "only rows of this request",
 }
 
 
 class Command(BaseCommand):
-    help = "What people and programs did: list it, export it, and verify that nobody changed it."
+    help = "List, export and verify the audit log."
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
         verify = actions.add_parser(
-            "verify", help="walk through the whole chain; ends with 1 when something is wrong"
+            "verify", help="verify the whole chain; ends with 1 if a row was changed or is missing"
         )
         verify.add_argument(
             "--expect",
             type=_link,
             metavar="SEQUENCE:HASH",
-            help="a row that must be there, as a log line or an earlier run named it",
+            help="a row that must exist, from a log line or an earlier run",
         )
-        listed = actions.add_parser("list", help="the newest rows, a line each")
+        listed = actions.add_parser("list", help="list the newest rows, one per line")
         listed.add_argument("--limit", type=int, default=PAGE_ROWS, help=f"rows ({PAGE_ROWS})")
-        export = actions.add_parser("export", help="all rows to standard output")
-        export.add_argument("--as", dest="as_format", choices=FORMATS, default="csv")
+        export = actions.add_parser("export", help="export all rows to standard output")
+        export.add_argument(
+            "--as", dest="as_format", choices=FORMATS, default="csv", help="the format (csv)"
+        )
         for asks in (listed, export):
             for name, words in _FILTERS.items():
                 asks.add_argument(f"--{name}", default="", help=words)
-            asks.add_argument("--since", type=_time, help="from this time on, UTC")
-            asks.add_argument("--until", type=_time, help="before this time, UTC")
-        actions.add_parser("guard", help="make triggers again that somebody dropped")
+            asks.add_argument("--since", type=_time, help="only rows from this time on (UTC)")
+            asks.add_argument("--until", type=_time, help="only rows before this time (UTC)")
+        actions.add_parser("guard", help="create missing triggers of the audit tables again")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -71,14 +73,16 @@ class Command(BaseCommand):
         lines = [] if problem is None else [f"{problem.kind}: {problem.sentence}"]
         expected: Link | None = options["expect"]
         if expected is not None and link_at(expected.sequence) != expected:
-            lines.append(f"missing: there is no row {expected.sequence} with the hash that it had")
+            lines.append(f"missing: row {expected.sequence} does not exist with the expected hash")
         if missing := missing_guards(connection):
-            lines.append(f"guard: the database lacks {', '.join(missing)}; see `audit guard`")
+            lines.append(
+                f"guard: the database lacks {', '.join(missing)}; `audit guard` creates them"
+            )
         if lines:
-            raise CommandError("the audit does not verify\n" + "\n".join(lines), returncode=1)
+            raise CommandError("the audit log has been changed:\n" + "\n".join(lines), returncode=1)
         self.stdout.write(
-            f"{whole.rows} rows are as they were written; the newest is"
-            f" {whole.through.sequence}:{whole.through.hash}"
+            f"{whole.rows} rows are unchanged; the newest row is "
+            f"{whole.through.sequence}:{whole.through.hash}"
         )
 
     def _list(self, options: dict[str, Any]) -> None:
@@ -100,8 +104,8 @@ class Command(BaseCommand):
             self.stdout.write(piece.decode(), ending="")
 
     def _guard(self, options: dict[str, Any]) -> None:
-        made = do_restore_guards(by=shell_user())
-        self.stdout.write(f"made {', '.join(made)}" if made else "all are there")
+        names = do_restore_guards(by=shell_user())
+        self.stdout.write(f"created {', '.join(names)}" if names else "no trigger is missing")
 
 
 def _filter(options: dict[str, Any]) -> AuditFilter:
@@ -121,13 +125,15 @@ def _time(text: str) -> datetime:
         at = datetime.fromisoformat(text)
         return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
     except (ValueError, OverflowError) as error:
-        raise argparse.ArgumentTypeError(f"no time: {text[:40]}; 2026-11-23T20:00") from error
+        raise argparse.ArgumentTypeError(
+            f"invalid time {text[:40]}: expected a form such as 2026-11-23T20:00"
+        ) from error
 
 
 def _link(text: str) -> Link:
     sequence, _, link_hash = text.partition(":")
     if not sequence.isascii() or not sequence.isdigit() or len(link_hash) != 64:
-        raise argparse.ArgumentTypeError(f"{text[:80]} is no SEQUENCE:HASH")
+        raise argparse.ArgumentTypeError(f"expected SEQUENCE:HASH, got {text[:80]}")
     return Link(int(sequence), link_hash)
 
 

@@ -1,5 +1,5 @@
-"""`manage.py flush`: Django's own, with the guards of the audit out of its way. It empties the
-whole database on purpose, and the audit begins anew.
+"""`manage.py flush`: Django's own command, which also has to empty the audit tables. It removes the
+triggers that guard them first, and creates them again afterwards.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from controlplane.audit.guards import install, remove
 
 
 class Command(flush.Command):
+    help = "Delete all rows of the database, the audit log included."
+
     def handle(self, **options: Any) -> None:
         connection = connections[options["database"]]
         remove(connection)

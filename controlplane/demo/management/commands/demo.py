@@ -30,18 +30,22 @@ from workers.installation import format_command
 
 
 class Command(BaseCommand):
-    help = "Start the demo's three streams and its sink (an unfinished run goes on), show, reset."
+    help = "Start, show or reset the demo: three streams and a sink. An unfinished run continues."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         what = parser.add_mutually_exclusive_group(required=True)
-        what.add_argument("--start", action="store_true", help="start, or go on with, all of it")
-        what.add_argument("--status", action="store_true", help="how far each part is")
-        what.add_argument("--reset", action="store_true", help="end all of it, delete its tables")
+        what.add_argument(
+            "--start", action="store_true", help="start or continue the streams and the sink"
+        )
+        what.add_argument("--status", action="store_true", help="show the progress of each part")
+        what.add_argument(
+            "--reset", action="store_true", help="stop the demo and delete its tables"
+        )
         parser.add_argument("--rounds", type=int, default=90, help="rounds of a new run (90)")
         parser.add_argument("--pace", type=float, default=8.0, help="seconds per round (8)")
         parser.add_argument("--requests", type=int, default=40, help="ad requests per round (40)")
-        parser.add_argument("--seed", type=int, default=7, help="of the generator (7)")
+        parser.add_argument("--seed", type=int, default=7, help="the seed of the generator (7)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -51,7 +55,9 @@ class Command(BaseCommand):
                 self._status()
             else:
                 delete_all(admin(), SystemClock())
-                self.stdout.write(f"the demo is gone; {format_command('demo --start')} begins anew")
+                self.stdout.write(
+                    f"the demo was deleted; `{format_command('demo --start')}` starts a new one"
+                )
         except (ControlPlaneError, LakehouseError, NoKafka) as error:
             raise CommandError(str(error)) from error
 
@@ -86,7 +92,7 @@ class Command(BaseCommand):
 
         row = TableRow.objects.filter(slug=SLUG).first()
         if row is None:
-            self.stdout.write(f"the demo was never started: {format_command('demo --start')}")
+            self.stdout.write(f"the demo was never started; run `{format_command('demo --start')}`")
             return
         done = rounds_done(opened_table())
         for stream in STREAMS:

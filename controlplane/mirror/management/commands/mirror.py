@@ -20,13 +20,15 @@ from controlplane.tables.models import Table
 
 
 class Command(BaseCommand):
-    help = "Rebuild the mirror of tables, or compare its rows with what was written."
+    help = "Rebuild the mirror of tables, or find and repair rows that were changed."
 
     def add_arguments(self, parser: CommandParser) -> None:
         commands = parser.add_subparsers(dest="command", required=True)
-        rebuild = commands.add_parser("rebuild", help="read these tables anew, whole")
-        rebuild.add_argument("slug", nargs="+", help="tables")
-        commands.add_parser("compare", help="find rows that are not as written, in all tables")
+        rebuild = commands.add_parser(
+            "rebuild", help="read the storage of these tables again, completely"
+        )
+        rebuild.add_argument("slug", nargs="+", help="slugs of the tables")
+        commands.add_parser("compare", help="find and repair changed rows in all tables")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["command"] == "compare":
@@ -38,19 +40,21 @@ class Command(BaseCommand):
             return
         tables = {table.slug: table for table in Table.objects.filter(slug__in=options["slug"])}
         if unknown := sorted(set(options["slug"]) - tables.keys()):
-            raise CommandError(f"no such table: {', '.join(unknown)}")
+            raise CommandError(f"table not found: {', '.join(unknown)}")
         for slug in options["slug"]:
             self._rebuild(tables[slug])
 
     def _rebuild(self, table: Table) -> None:
         turn = take_turn(table)
         if turn is None:
-            raise CommandError(f"{table.slug}: another process reads it; try again in a minute")
+            raise CommandError(
+                f"{table.slug}: another process is reading the table; try again in a minute"
+            )
         with given_back(turn):
             looked = read_anew(turn, KINDS)
         while not looked.is_whole and looked.is_applied and (turn := take_turn(table)):
             with given_back(turn):
                 looked = look(turn)
         if not looked.is_applied:
-            raise CommandError(f"{table.slug}: {looked.error}; its rows are as they were")
-        self.stdout.write(f"{table.slug}: read anew, {table.instants.count()} instants")
+            raise CommandError(f"{table.slug}: {looked.error}; its rows are unchanged")
+        self.stdout.write(f"{table.slug}: rebuilt, {table.instants.count()} instants")

@@ -13,18 +13,18 @@ from workers.installation import format_command
 
 
 class Command(BaseCommand):
-    help = "List all metrics of /metrics; `--token` prints the token that a scrape needs."
+    help = "List all metrics of /metrics; `--token` prints the token for scrapes."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--token", action="store_true", help="print the token alone, for a file of Prometheus"
+            "--token", action="store_true", help="print only the token, for a file of Prometheus"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["token"]:
             if not settings.SLUICE_METRICS_TOKEN:
                 raise CommandError(
-                    f"this node has no token yet: run `{format_command('up')}`, which makes it"
+                    f"this node has no token yet: run `{format_command('up')}` to create it"
                 )
             self.stdout.write(settings.SLUICE_METRICS_TOKEN)
             return

@@ -19,17 +19,24 @@ PINS: Final = (
 
 
 class Command(BaseCommand):
-    help = "Match what a node installs with advisories that lie here; ends with 1 for a hit."
+    help = "Compare the packages of a node with local advisories; ends with 1 for a match."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "place", type=Path, help="directory or .zip of OSV records (JSON) of Python packages"
         )
         parser.add_argument(
-            "--pins", type=Path, action="append", help="other files of pins than a node's own"
+            "--pins",
+            type=Path,
+            action="append",
+            help="a requirements file to check instead of the node's own; may be repeated",
         )
         parser.add_argument(
-            "--accept", action="append", default=[], metavar="ID", help="no hit: looked at before"
+            "--accept",
+            action="append",
+            default=[],
+            metavar="ID",
+            help="an advisory to ignore; may be repeated",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -41,18 +48,18 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         if not judged.records:
             raise CommandError(
-                f"{options['place']} has no advisory of a Python package; give the records of "
-                "OSV's ecosystem PyPI"
+                f"{options['place']} has no advisories for Python packages; pass the "
+                "records of OSV's ecosystem PyPI"
             )
         for hit in judged.hits:
             self.stdout.write(hit.line())
-        said = f"{len(pins)} packages against {judged.records} advisories"
+        compared = f"{len(pins)} packages compared with {judged.records} advisories"
         if judged.hits:
             raise CommandError(
-                f"{said}: {len(judged.hits)} hits; raise the pins, or --accept what you have "
-                "looked at"
+                f"{compared}: {len(judged.hits)} hits; raise the pins, or pass --accept ID "
+                "for reviewed advisories"
             )
-        self.stdout.write(f"{said}: no hit")
+        self.stdout.write(f"{compared}: no hits")
 
 
 def _load_pins(files: list[Path] | None) -> list[tuple[str, str]]:

@@ -21,7 +21,7 @@ _SERVICES = ("markers", "web")
 
 
 class Command(RoleCommand):
-    help = "Run every role of a node in the foreground; ends with 1 if one of them ends."
+    help = "Run every role of a node in the foreground; ends with 1 if a process ends."
     role = "all"
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -17,20 +17,22 @@ from controlplane.operations.approvals.queries import ApprovalRow, approval_deta
 
 
 class Command(BaseCommand):
-    help = "Approve of what somebody else asked for: `approval list`, `approval approve <id>`."
+    help = "Approve or decline operations of other users: `approval list`, `approval approve <id>`."
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
-        listed = actions.add_parser("list", help="what is pending, the oldest first")
-        listed.add_argument("--decided", action="store_true", help="what was decided instead")
-        show = actions.add_parser("show", help="what would be done, as it is now")
-        approve = actions.add_parser("approve", help="it runs, in the name of who asked for it")
-        approve.add_argument("--plan-hash", required=True, help="as `show` says it")
-        decline = actions.add_parser("decline", help="it ends, and never runs")
+        listed = actions.add_parser("list", help="list pending requests, oldest first")
+        listed.add_argument("--decided", action="store_true", help="list decided requests instead")
+        show = actions.add_parser("show", help="show the current plan of a request")
+        approve = actions.add_parser(
+            "approve", help="approve a request; the operation runs as the user who requested it"
+        )
+        approve.add_argument("--plan-hash", required=True, help="the hash of the plan, from `show`")
+        decline = actions.add_parser("decline", help="decline a request; the operation never runs")
         for each in (show, approve, decline):
-            each.add_argument("id", type=UUID, help="of the operation, as `list` says it")
+            each.add_argument("id", type=UUID, help="the id of the operation, from `list`")
         for each in (approve, decline):
-            each.add_argument("--reason", required=True, help="for the audit")
+            each.add_argument("--reason", required=True, help="the reason for the audit log")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -60,13 +62,13 @@ class Command(BaseCommand):
         for name, planned in detail.plan.items():
             self.stdout.write(f"  {name}: {planned}")
         if detail.has_changed:
-            self.stdout.write("  the table changed since: it has to be asked for anew")
+            self.stdout.write("  the table has changed since: request the operation again")
         if detail.problem:
-            self.stdout.write(f"  no plan now: {detail.problem}")
+            self.stdout.write(f"  no plan: {detail.problem}")
 
 
 def _line(row: ApprovalRow) -> str:
     """Parted by tabs."""
     by = f"by {row.decided_by}" if row.decided_by else f"until {row.expires_at:%Y-%m-%dT%H:%MZ}"
-    words = (row.table_slug, row.action, f"asked by {row.requested_by}", row.decision, by)
+    words = (row.table_slug, row.action, f"requested by {row.requested_by}", row.decision, by)
     return "\t".join([str(row.operation), *words, row.reason])

@@ -14,14 +14,14 @@ from controlplane.node.places import places_from
 
 
 class Command(BaseCommand):
-    help = "Copy the database of this node into one file. The node may run."
+    help = "Copy the database of this node into one file. The node can keep running."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="the file to write; it must not exist")
         parser.add_argument(
             "--with-secrets",
             action="store_true",
-            help="include secrets.json: everyone with the file can then read sealed secrets",
+            help="include secrets.json: readers of the file can then decrypt stored secrets",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -40,4 +40,4 @@ class Command(BaseCommand):
             f"{path.stat().st_size} bytes, audit {manifest.audit_head}"
         )
         if not options["with_secrets"]:
-            self.stdout.write("secrets.json is not in it: keep a copy of it at another place")
+            self.stdout.write("secrets.json is not included: keep a copy of it in another place")

@@ -11,7 +11,7 @@ from controlplane.node.role_command import RoleCommand
 
 
 class Command(RoleCommand):
-    help = "Run the clock of a node's periodic tasks in the foreground. Run exactly one."
+    help = "Run the scheduler of a node's periodic tasks in the foreground; run exactly one."
     role = "beat"
     needs_database = False
 

@@ -12,16 +12,18 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 
 class Command(BaseCommand):
-    help = "Measure against Apache Hudi and delta-rs; `bench -- --help` lists the arguments."
+    help = "Compare Sluice with Apache Hudi and delta-rs; `bench -- --help` lists the arguments."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("arguments", nargs=REMAINDER, help="handed on to `python -m bench`")
+        parser.add_argument("arguments", nargs=REMAINDER, help="arguments of `python -m bench`")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not (settings.BASE_DIR / "bench" / "__main__.py").is_file():
-            raise CommandError("this installation has no benchmarks; they are in the source tree")
+            raise CommandError(
+                "this installation has no benchmarks: run the command in a checkout of the source"
+            )
         given = [one for one in options["arguments"] if one != "--"]
         command = [sys.executable, "-m", "bench", *given]
         if code := subprocess.run(command, cwd=settings.BASE_DIR, check=False).returncode:
-            raise CommandError("the benchmark did not end well", returncode=code)
+            raise CommandError("the benchmark failed; see its output above", returncode=code)

@@ -14,7 +14,7 @@ from controlplane.node.turns import NotMyTurn, turn
 
 
 class Command(BaseCommand):
-    help = "Stop every process of this node: writers, marker server, services. Data stays."
+    help = "Stop every process of this node: writers, marker server and services. Data is kept."
     requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -28,7 +28,7 @@ class Command(BaseCommand):
         except NotMyTurn as error:
             raise CommandError(str(error)) from error
         if was_running:
-            self._say("Sluice is down; `up` continues where it was.")
+            self._say("Sluice is stopped; `up` starts it again with its data.")
         else:
             self._say("Sluice is not running.")
 

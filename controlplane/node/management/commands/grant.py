@@ -38,24 +38,28 @@ _OF_ROWS = "r"
 
 
 class Command(BaseCommand):
-    help = "Roles in a namespace or on a table: `grant give operator --user pia --table trips`."
+    help = "Grant, revoke and list roles: `grant give operator --user pia --table trips`."
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
-        actions.add_parser("list", help="who has which role, and where")
-        give = actions.add_parser("give", help="in place of the role that was granted there before")
+        actions.add_parser("list", help="list users and groups with their roles")
+        give = actions.add_parser(
+            "give", help="grant a role; it replaces an earlier role on the same table or namespace"
+        )
         give.add_argument(
             "role",
             choices=[*GRANTED, *ROW_RIGHTS],
             metavar="role",
-            help=f"{', '.join(GRANTED)}; rows: reads rows; masked: sees masked columns too",
+            help=f"{', '.join(GRANTED)}; rows: read rows; masked: also see masked columns",
         )
         holder = give.add_mutually_exclusive_group(required=True)
         add_fields(holder, [GRANT["user"], GRANT["group"]])
         place = give.add_mutually_exclusive_group(required=True)
         add_fields(place, [GRANT_ROWS[name] for name in ("namespace", "table", "everywhere")])
-        take = actions.add_parser("take", help="end one at once")
-        take.add_argument("id", help="its number, as `list` shows it: 5, or r5 for reading rows")
+        take = actions.add_parser("take", help="revoke a role or row access at once")
+        take.add_argument(
+            "id", help="the number of the grant, from `list`: 5, or r5 for row access"
+        )
         for each in (give, take):
             add_fields(each, [REASON])
 
@@ -69,7 +73,7 @@ class Command(BaseCommand):
             elif options["action"] == "give":
                 self.stdout.write(_line(_give(options, by)))
             else:
-                self.stdout.write(f"taken: {_line(_take(options, by))}")
+                self.stdout.write(f"revoked: {_line(_take(options, by))}")
         except (ControlPlaneError, Http404, PermissionDenied) as error:
             raise CommandError(str(error)) from error
 
@@ -80,14 +84,16 @@ def _give(options: dict[str, Any], by: Granter) -> GrantRow | RowGrantRow:
         rows = RowGrantRequest(right=options["role"], everywhere=options["everywhere"], **given)
         return do_give_rows(rows, by=by, reason=options["reason"])
     if options["everywhere"]:
-        raise CommandError("a role holds everywhere for the members of its group of users")
+        raise CommandError(
+            "a role cannot be granted everywhere: add the user to the group of the role"
+        )
     return do_grant(GrantRequest(role=options["role"], **given), by=by, reason=options["reason"])
 
 
 def _take(options: dict[str, Any], by: Granter) -> GrantRow | RowGrantRow:
     number = options["id"].removeprefix(_OF_ROWS)
     if not number.isdecimal():
-        raise CommandError(f"this is no number of `grant list`: {options['id']}")
+        raise CommandError(f"invalid grant id {options['id']}: `grant list` shows the ids")
     take = do_take_rows if options["id"].startswith(_OF_ROWS) else do_revoke
     return take(int(number), by=by, reason=options["reason"])
 

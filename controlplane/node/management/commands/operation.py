@@ -25,17 +25,17 @@ EVERY_S = 1.0
 
 
 class Command(BaseCommand):
-    help = "Read the log of an operation, or the fields of each request."
+    help = "Print the log of an operation, or the fields of each request."
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
-        log = actions.add_parser("log", help="its lines, the oldest first")
-        log.add_argument("operation", type=UUID, help="its id, as its page and the API name it")
-        log.add_argument("--level", choices=LEVELS, default="", help="from this level on")
-        log.add_argument("--text", default="", help="only lines that contain this")
+        log = actions.add_parser("log", help="print the log of an operation, oldest line first")
         log.add_argument(
-            "--follow", action="store_true", help="go on until the operation has ended"
+            "operation", type=UUID, help="the id of the operation, from its page or the API"
         )
+        log.add_argument("--level", choices=LEVELS, default="", help="the minimum level")
+        log.add_argument("--text", default="", help="only lines that contain this text")
+        log.add_argument("--follow", action="store_true", help="continue until the operation ends")
 
         actions.add_parser("fields", help="print the page docs/requests.md")
 
@@ -90,5 +90,7 @@ def _row(operation_id: UUID) -> OperationRow:
     """Raises CommandError where there is no such operation."""
     operation = operation_detail(operation_id, None)
     if operation is None:
-        raise CommandError(f"no such operation: {operation_id}; the page Operations lists them")
+        raise CommandError(
+            f"operation {operation_id} not found; the page Operations lists all operations"
+        )
     return operation.row

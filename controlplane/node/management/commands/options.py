@@ -15,13 +15,22 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("word", nargs="?", default="", help="only options that speak of it")
-        parser.add_argument("--markdown", action="store_true", help="the page docs/options.md")
+        parser.add_argument(
+            "word",
+            nargs="?",
+            default="",
+            help="only options whose name or meaning contains this word",
+        )
+        parser.add_argument(
+            "--markdown", action="store_true", help="print the page docs/options.md"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["markdown"]:
             self.stdout.write(markdown(), ending="")
             return
         if not (printed := lines(options["word"])):
-            raise CommandError(f"no option speaks of {options['word']!r}")
+            raise CommandError(
+                f"no option contains {options['word']!r}; without a word, all options are listed"
+            )
         self.stdout.write("\n".join(printed))

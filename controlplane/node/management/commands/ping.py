@@ -24,11 +24,13 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         roles = parser.add_subparsers(dest="role", required=True, metavar="ROLE")
-        roles.add_parser("web", help="answers GET /healthz")
-        worker = roles.add_parser("worker", help="answers through its queue")
-        worker.add_argument("queues", nargs="+", choices=QUEUES, help="as `worker` got them")
-        roles.add_parser("beat", help="worked in the last minute")
-        roles.add_parser("markers", help="answers GET /health")
+        roles.add_parser("web", help="check that it answers GET /healthz")
+        worker = roles.add_parser("worker", help="check that it answers through its queue")
+        worker.add_argument(
+            "queues", nargs="+", choices=QUEUES, help="the queues that were passed to `worker`"
+        )
+        roles.add_parser("beat", help="check that it ran in the last minute")
+        roles.add_parser("markers", help="check that it answers GET /health")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

@@ -25,22 +25,26 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("file", nargs="?", type=Path, help="what `manage.py backup` wrote")
+        parser.add_argument(
+            "file", nargs="?", type=Path, help="a file that `manage.py backup` wrote"
+        )
         parser.add_argument(
             "--replace", action="store_true", help="replace a database that is not empty"
         )
         parser.add_argument(
             "--from-storage",
             action="store_true",
-            help="without a backup: register and read all tables of the table roots",
+            help="restore without a backup: register and read all tables of the table roots",
         )
         parser.add_argument(
-            "--namespace", default=DEFAULT_NAMESPACE, help="of tables that are registered"
+            "--namespace",
+            default=DEFAULT_NAMESPACE,
+            help="the namespace of newly registered tables",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if (options["file"] is None) != options["from_storage"]:
-            raise CommandError("name either a file or --from-storage")
+            raise CommandError("expected either a file or --from-storage")
         try:
             if options["from_storage"]:
                 self._restore_from_storage(options["namespace"])
@@ -56,12 +60,12 @@ class Command(BaseCommand):
             result = do_restore(path, places, write, replaces=replaces)
         manifest = result.manifest
         write(f"restored {sum(manifest.rows.values())} rows, audit {manifest.audit_head}")
-        write("users must log in again; roles, tokens and settings are as old as the backup")
+        write("users must sign in again; roles, tokens and settings are those of the backup")
         if not (result.has_secrets or has_same_key(manifest)):
-            write("this node has another secret key than the backup")
+            write("the secret key of this node differs from that of the backup")
             for name in find_broken_seals():
-                write(f"  {name}: enter its secrets again")
-        write("start the node; the mirror reads what the tables committed since the backup")
+                write(f"  {name}: enter the secrets again")
+        write("start the node; the mirror then reads all commits since the backup")
 
     def _restore_from_storage(self, namespace: str) -> None:
         migrate()
@@ -73,8 +77,8 @@ class Command(BaseCommand):
                 f"{report.problem or counts}"
             )
             problems += bool(report.problem)
-        self.stdout.write("storage does not have, and this command does not bring back:")
+        self.stdout.write("not restored, because it is not in storage:")
         for facts in LOST:
             self.stdout.write(f"  {facts}")
         if problems:
-            raise CommandError(f"{problems} tables were not restored; see the lines above")
+            raise CommandError(f"{problems} tables were not restored; see their errors above")

@@ -15,10 +15,10 @@ from workers.errors import LakehouseError
 
 
 class Command(BaseCommand):
-    help = "Undo one instant: shows what goes, and does it with --yes or --plan-hash."
+    help = "Roll back one instant: prints the plan; runs it with --yes or --plan-hash."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("slug", help="the table")
+        parser.add_argument("slug", help="the slug of the table")
         add_fields(parser, [ROLLBACK["instant"]])
         add_confirmation(parser)
 

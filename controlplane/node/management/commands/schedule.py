@@ -34,24 +34,26 @@ _TRIGGERS = ("every_s", "cron", "after_schedule", "after_operation")
 
 
 class Command(BaseCommand):
-    help = "Schedules: `schedule add trips nightly --as ada --cron '30 2 * * *' --parameters ...`."
+    help = "Manage schedules: `schedule add trips nightly --as ada --cron '30 2 * * *' ...`."
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
-        shown = actions.add_parser("list", help="what is scheduled, and when it is due next")
-        shown.add_argument("--table", default="", help="the slug of one table")
-        due = actions.add_parser("due", help="the next five due times of a cron expression")
-        due.add_argument("cron")
-        due.add_argument("--time-zone", default="UTC")
-        add = actions.add_parser("add", help="make one")
-        add.add_argument("table", help="the table's slug")
-        add.add_argument("--as", dest="owner", required=True, help="in whose name it runs")
+        shown = actions.add_parser("list", help="list schedules and their next runs")
+        shown.add_argument("--table", default="", help="only the table with this slug")
+        due = actions.add_parser("due", help="print the next five times of a cron expression")
+        due.add_argument("cron", help="five fields: minute, hour, day of the month, month, weekday")
+        due.add_argument("--time-zone", default="UTC", help="the time zone of the expression (UTC)")
+        add = actions.add_parser("add", help="create a schedule")
+        add.add_argument("table", help="the slug of the table")
+        add.add_argument(
+            "--as", dest="owner", required=True, help="the user as whom the schedule runs"
+        )
         when = add.add_mutually_exclusive_group(required=True)
         for field in CREATE_SCHEDULE.fields:
             add_fields(when if field.name in _TRIGGERS else add, [field])
-        each = [actions.add_parser(name) for name in ("pause", "resume", "delete")]
-        for command in each:
-            command.add_argument("id", type=UUID, help="as `list` shows it")
+        for name in ("pause", "resume", "delete"):
+            command = actions.add_parser(name, help=f"{name} a schedule")
+            command.add_argument("id", type=UUID, help="the id of the schedule, from `list`")
             add_fields(command, [REASON])
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -103,7 +105,7 @@ def _table(slug: str) -> Table:
     table = Table.objects.filter(slug=slug).first()
     if table is None:
         raise CommandError(
-            f"no table is registered as {slug}; `{format_command('table list')}` shows them"
+            f"table {slug} not found; `{format_command('table list')}` lists all tables"
         )
     return table
 
@@ -112,9 +114,11 @@ def _owner(name: str) -> User:
     """Raises PermissionDenied where a named user would borrow the rights of another."""
     owner = User.objects.filter(username=name).first()
     if owner is None:
-        raise CommandError(f"there is no user {name}")
+        raise CommandError(
+            f"user {name} not found; `{format_command('user list')}` lists all users"
+        )
     if acting_user() not in (None, owner):
-        raise PermissionDenied("a schedule runs with the rights of its owner: name yourself")
+        raise PermissionDenied("the owner of a schedule must be you: pass your own name to --as")
     return owner
 
 
@@ -128,7 +132,8 @@ def _schedule(schedule_id: UUID) -> Schedule:
     schedule = Schedule.objects.select_related("table", "owner").filter(pk=schedule_id).first()
     if schedule is None:
         raise CommandError(
-            f"there is no schedule {schedule_id}; `{format_command('schedule list')}` has them"
+            f"schedule {schedule_id} not found; `{format_command('schedule list')}` lists "
+            "all schedules"
         )
     return schedule
 
@@ -137,6 +142,6 @@ def _line(row: ScheduleRow) -> str:
     """Parted by tabs."""
     when = row.cron or (f"every {row.every_s} s" if row.every_s else "after another")
     due = "paused" if row.is_paused else ", ".join(at.isoformat() for at in row.next_due)
-    last = row.last_run.outcome if row.last_run is not None else "no turn yet"
+    last = row.last_run.outcome if row.last_run is not None else "no runs yet"
     what = row.service or row.kind
     return "\t".join([str(row.id), row.table_slug, row.name, what, when, row.owner, due, last])

@@ -64,7 +64,7 @@ _ROLES = {
 
 
 class Command(BaseCommand):
-    help = "Run a Kafka sink of a table, look at it, stop it, launch it again."
+    help = "Run, show, stop, relaunch or reset a Kafka sink of a table."
     requires_system_checks: list[str] = []
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
@@ -75,30 +75,57 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
-        run = _action(actions, "run", "in the foreground, until it is stopped", sink=False)
+        run = _action(
+            actions, "run", "run a sink in the foreground until it is stopped", sink=False
+        )
         _add_options(run)
         run.add_argument(
             "--own-spark",
             action="store_true",
-            help="a Spark application of its own, also where the node's Spark server runs",
+            help="use a separate Spark application even if the node's Spark server runs",
         )
-        status = _action(actions, "status", "what it does and whom it waits for", sink=False)
-        status.add_argument("sink", nargs="?", default="", help="its id; all of them when absent")
-        _action(actions, "offsets", "of each partition: local, table, Kafka")
-        stop = _action(actions, "stop", "after its transaction, or at once")
-        stop.add_argument("--hard", action="store_true", help="give its transaction up")
-        stop.add_argument("--wait", type=float, default=0, help="so many seconds for its end")
+        status = _action(
+            actions,
+            "status",
+            "show the state of sinks and the partitions that have not reported",
+            sink=False,
+        )
+        status.add_argument("sink", nargs="?", default="", help="the id of the sink (default: all)")
+        _action(actions, "offsets", "print the local, table and Kafka offsets of each partition")
+        stop = _action(actions, "stop", "stop a sink after its transaction, or at once")
+        stop.add_argument("--hard", action="store_true", help="abort the transaction")
+        stop.add_argument(
+            "--wait",
+            type=float,
+            default=0,
+            help="wait up to this many seconds until the sink has stopped",
+        )
         add_fields(stop, [STOP_SINK["reason"]])
-        relaunch = _action(actions, "relaunch", "one that was launched by the node, as it was")
+        relaunch = _action(
+            actions, "relaunch", "relaunch a sink with the options of its last launch on this node"
+        )
         add_fields(relaunch, RELAUNCH_SINK.fields)
-        relaunch.add_argument("--user", default="admin", help="whose operation it is (admin)")
-        reset = _action(actions, "reset", "where it goes on: a plan first", sink=False)
+        relaunch.add_argument(
+            "--user", default="admin", help="the user who requests the operation (admin)"
+        )
+        reset = _action(
+            actions,
+            "reset",
+            "set the offsets where a sink continues; prints the plan first",
+            sink=False,
+        )
         _add_options(reset)
         add_fields(reset, [RESET_SINK["to"]])
         add_confirmation(reset)
-        replay = _action(actions, "replay", "produce its dead letters again", sink=False)
+        replay = _action(
+            actions, "replay", "send the dead letters of a sink to their topic again", sink=False
+        )
         _add_options(replay)
-        replay.add_argument("--directory", default="", help="of the letters (<table>-dead-letters)")
+        replay.add_argument(
+            "--directory",
+            default="",
+            help="the directory of the dead letters (<table>-dead-letters)",
+        )
         add_fields(replay, [REPLAY["letters"], REPLAY["cause"], REASON])
         add_yes(replay)
 
@@ -157,16 +184,19 @@ class Command(BaseCommand):
     def _relaunch(self, place: Place, options: Mapping[str, Any]) -> None:
         by = acting_user() or User.objects.filter(username=options["user"]).first()
         if place.row is None or by is None:
-            raise CommandError("a relaunch needs a registered table and a user of the node")
+            raise CommandError(
+                "a relaunch requires a registered table and an existing user: check the slug "
+                "and --user"
+            )
         operation = do_relaunch_sink(place.row, options["sink"], by=by, reason=options["reason"])
-        self.stdout.write(f"queued as operation {operation.pk}; a running node launches it")
+        self.stdout.write(f"queued as operation {operation.pk}; the node launches it while it runs")
 
 
 def _action(actions: Any, name: str, text: str, *, sink: bool = True) -> ArgumentParser:
     parser: ArgumentParser = actions.add_parser(name, help=text, description=text)
-    parser.add_argument("table", help="the slug of a registered table, or a location")
+    parser.add_argument("table", help="the slug of a registered table, or its location")
     if sink:
-        parser.add_argument("sink", help="its id")
+        parser.add_argument("sink", help="the id of the sink")
     return parser
 
 
@@ -178,7 +208,7 @@ def _add_options(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="any option of the sink, of writes or of table services",
+        help="an option of the sink, of writes or of table services; may be repeated",
     )
 
 
@@ -197,5 +227,7 @@ def _place(named: str) -> Place:
     if row is not None:
         return Place(engine_table(row), row)
     if not location:
-        raise CommandError(f"no such table: {named}; `{format_command('table list')}` names them")
+        raise CommandError(
+            f"table {named} not found; `{format_command('table list')}` lists all tables"
+        )
     return Place(open_(open_storage(location), system_ports()), None)

@@ -32,7 +32,7 @@ from controlplane.tables.access import Permission
 from controlplane.tables.actions import do_register_table
 from controlplane.tables.locations import checked_location
 from controlplane.tables.models import DEFAULT_NAMESPACE, Table
-from workers.concurrency.outcome import Committed
+from workers.concurrency.outcome import Committed, describe_outcome
 from workers.errors import LakehouseError
 from workers.installation import format_command
 from workers.lakehouse import LakehouseTable, open_table
@@ -50,25 +50,30 @@ from workers.sql.statements import (
 
 
 class Command(BaseCommand):
-    help = f"Carry out one statement: {KNOWN}."
+    help = f"Run one statement: {KNOWN}."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("statement", help="in Spark's spelling; tables go by their slugs")
+        parser.add_argument(
+            "statement", help="the statement in Spark's syntax; tables are named by their slugs"
+        )
         parser.add_argument(
             "--table",
             action="append",
             default=[],
             metavar="NAME=LOCATION",
-            help="a table that is not registered, or another name for one; a new table's place",
+            help=(
+                "a table that is not registered, another name for a table, or the location of "
+                "a new table"
+            ),
         )
         parser.add_argument(
             "--set",
             action="append",
             default=[],
             metavar="KEY=VALUE",
-            help="a write option, such as hoodie.write.concurrency.mode=...",
+            help="a write option, such as hoodie.write.concurrency.mode=...; may be repeated",
         )
-        parser.add_argument("--stream", help="the stream whose columns are written")
+        parser.add_argument("--stream", help="the stream whose columns the statement writes")
         add_confirmation(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -100,9 +105,9 @@ class Command(BaseCommand):
             stream=options["stream"],
             options=marker_options() | dict(_pair("--set", text) for text in options["set"]),
         )
-        self.stdout.write(str(outcome))
+        self.stdout.write(describe_outcome(outcome))
         if not isinstance(outcome, Committed):
-            raise CommandError("the statement was not committed")
+            raise CommandError("the statement was not committed: see the reason above")
         if (row := rows[statement.target.name]) is not None:
             sync_table(row)
 
@@ -125,10 +130,10 @@ class Command(BaseCommand):
         row = rows[statement.target.name]
         if row is None:
             raise CommandError(
-                f"rows are deleted of registered tables: `{format_command('table register')}`"
+                f"DELETE requires a registered table: run `{format_command('table register')}`"
             )
         if statement.where is None:
-            raise CommandError("a DELETE without WHERE empties the table; delete its partitions")
+            raise CommandError("DELETE requires a WHERE: to empty the table, delete its partitions")
         command = ServiceCommand(
             service="delete",
             parameters={"predicate": condition_text(statement.where)},
@@ -161,5 +166,5 @@ def _opened(name: str, row: Table | None, places: Mapping[str, str]) -> Lakehous
 def _pair(option: str, text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise CommandError(f"{option} takes NAME=VALUE, not {text!r}")
+        raise CommandError(f"{option} must be NAME=VALUE, not {text!r}")
     return key, value

@@ -28,7 +28,7 @@ class Command(BaseCommand):
         if identity is None or supervisor_pid(places) is None:
             left = processes_of(places, identity) if identity else []
             rest = (
-                f" ({len(left)} processes of an earlier run are left; `down` ends them)"
+                f" ({len(left)} processes of an earlier run still run; `down` stops them)"
                 if left
                 else ""
             )

@@ -52,39 +52,41 @@ from workers.locations import is_bucket_location
 
 _ACTIONS = {service.command.partition(" ")[2]: service for service in SERVICES.values()}
 _VIEWS = {
-    "schema": "every schema and what it changed",
-    "services": "backlog, plans, savepoints, schedules, runs",
-    "validate": "whether Hudi's metadata table lists the files that storage has",
+    "schema": "list all schema versions with their changes",
+    "services": "show the backlog, plans, savepoints, schedules and runs of its services",
+    "validate": "check that Hudi's metadata table matches the files in storage",
 }
 
 
 class Command(BaseCommand):
-    help = "Register tables, look at them, and run their services."
+    help = "Register, create, show and change tables, and run their services."
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
-        register = actions.add_parser("register", help="show the table at this location")
+        register = actions.add_parser("register", help="register the table at this location")
         add_fields(register, REGISTER_TABLE.fields)
-        create_text = "make a new, empty table and register it"
+        create_text = "create an empty table and register it"
         add_table_creation(actions.add_parser("create", help=create_text, description=create_text))
         add_masking(actions.add_parser)
-        actions.add_parser("list", help="slug, namespace and location of each")
+        actions.add_parser("list", help="list slug, namespace and location of each table")
         add_table_changes(actions.add_parser)
         for action, service in _ACTIONS.items():
             text = service.purpose
             _add_service(actions.add_parser(action, help=text, description=text), service)
-        rollback = actions.add_parser("rollback", help="undo one instant")
-        rollback.add_argument("slug")
+        rollback = actions.add_parser("rollback", help="roll back one instant")
+        rollback.add_argument("slug", help="the slug of the table")
         add_fields(rollback, [ROLLBACK["instant"]])
         add_confirmation(rollback)
-        groups = actions.add_parser("file-groups", help="file groups with their sizes")
-        groups.add_argument("slug")
-        groups.add_argument("--partition", help="only this one")
-        groups.add_argument("--limit", type=int, default=50, help="how many (50)")
-        show = actions.add_parser("show", help="some of its rows, one JSON object a line")
+        groups = actions.add_parser("file-groups", help="list file groups with their sizes")
+        groups.add_argument("slug", help="the slug of the table")
+        groups.add_argument("--partition", help="only this partition")
+        groups.add_argument(
+            "--limit", type=int, default=50, help="the maximum number of file groups (50)"
+        )
+        show = actions.add_parser("show", help="print rows, one JSON object per line")
         add_showing(show)
         for action, text in _VIEWS.items():
-            actions.add_parser(action, help=text).add_argument("slug")
+            actions.add_parser(action, help=text).add_argument("slug", help="the slug of the table")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -144,9 +146,11 @@ def registered(slug: str) -> Table:
     """The table of this slug. Raises CommandError."""
     table = Table.objects.filter(slug=slug).first()
     if table is None and (now := slug_now(slug)):
-        raise CommandError(f"no such table: {slug}; it is called {now} now")
+        raise CommandError(f"table {slug} not found: its slug is now {now}")
     if table is None:
-        raise CommandError(f"no such table: {slug}; `{format_command('table list')}` names them")
+        raise CommandError(
+            f"table {slug} not found; `{format_command('table list')}` lists all tables"
+        )
     check_role(table, Permission.VIEW)
     return table
 
@@ -162,7 +166,7 @@ def synced(slug: str) -> Table:
 
 
 def _add_service(parser: ArgumentParser, service: Service) -> None:
-    parser.add_argument("slug")
+    parser.add_argument("slug", help="the slug of the table")
     is_open = service.name == "savepoint"  # Without an instant the newest one is kept.
     add_fields(
         parser,
@@ -173,9 +177,9 @@ def _add_service(parser: ArgumentParser, service: Service) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="a parameter of the service, such as hoodie.clean.commits.retained=3",
+        help="a parameter of the service, such as hoodie.clean.commits.retained=3; may be repeated",
     )
-    parser.add_argument("--dry-run", action="store_true", help="show the plan only")
+    parser.add_argument("--dry-run", action="store_true", help="print the plan only")
     add_confirmation(parser)
 
 

@@ -21,14 +21,17 @@ from workers.installation import format_command
 
 
 class Command(BaseCommand):
-    help = "Start every process of this node and its additions; print one address and a login."
+    help = "Start every process of this node; print its address and a login."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "--foreground",
             action="store_true",
-            help="stay, print no password, stop the node on SIGTERM; end with 1 if the node ends",
+            help=(
+                "keep running, print no password, stop the node on SIGTERM; end with 1 if the "
+                "node ends"
+            ),
         )
         for addition in additions():
             parser.add_argument(
@@ -46,9 +49,9 @@ class Command(BaseCommand):
         except NotMyTurn as error:
             raise CommandError(str(error)) from error
         except CannotStart as error:
-            raise CommandError(f"Sluice is not up.\n{error}") from error
+            raise CommandError(f"Sluice did not start.\n{error}") from error
         except KeyboardInterrupt:
-            raise CommandError("interrupted; Sluice is not up.") from None
+            raise CommandError("interrupted; Sluice did not start.") from None
         for addition in additions():
             if is_fresh and not options[f"no_{addition.name}"]:
                 self._say(addition.start(self._say))
@@ -72,8 +75,10 @@ class Command(BaseCommand):
         except NotMyTurn as error:
             raise CommandError(str(error)) from error
         if not is_stopped:
-            raise CommandError("the supervisor of this node has ended; its processes were stopped")
-        self._say("Sluice is down; `up` continues where it was.")
+            raise CommandError(
+                "the supervisor of this node has ended; its processes were stopped; see its log"
+            )
+        self._say("Sluice is stopped; `up` starts it again with its data.")
 
     def _say(self, line: str) -> None:
         self.stdout.write(line)

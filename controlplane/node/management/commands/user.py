@@ -47,52 +47,63 @@ NAMED = ("show", "create", "roles", "deactivate", "activate", "link", "password"
 
 
 class Command(BaseCommand):
-    help = "People and groups: `user create pia --role viewer`, `user link pia`, `user show pia`."
+    help = "Manage users and groups: `user create pia --role viewer`, `user link pia`."
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
         helps = {
-            "list": "who there is",
-            "show": "what this person may do where, and why",
-            "create": "somebody without a password; `link` or `password` gives one",
-            "roles": "these everywhere, and no others",
-            "deactivate": "lock out: sessions and tokens end at once",
-            "activate": "let in again; a new password is needed",
-            "link": "print a link that sets the password, once",
-            "password": "ask for a new password here and set it",
-            "connect": "let this user sign in by the provider, and by no password any more",
-            "groups": "groups of people, with their members and roles",
-            "group-create": "an empty group of people",
-            "group-delete": "with its roles, which its members lose",
-            "group-add": "make somebody a member",
-            "group-remove": "end a membership",
+            "list": "list all users",
+            "show": "show the roles of a user and where they come from",
+            "create": "create a user without a password; set one with `link` or `password`",
+            "roles": "replace the global roles of a user",
+            "deactivate": "deactivate a user: sessions and tokens end at once",
+            "activate": "reactivate a user, who then needs a new password",
+            "link": "print a one-time link to set a password",
+            "password": "set the password of a user, entered at the prompt",
+            "connect": "connect a user to single sign-on; the password no longer works",
+            "groups": "list user groups with their members and roles",
+            "group-create": "create an empty user group",
+            "group-delete": "delete a user group; its members lose its roles",
+            "group-add": "add a user to a group",
+            "group-remove": "remove a user from a group",
         }
         for action, words in helps.items():
             each = actions.add_parser(action, help=words)
             if action in NAMED:
-                each.add_argument("name", help="what the user signs in with")
+                each.add_argument("name", help="the user name")
             if action.startswith("group-"):
-                each.add_argument("group")
+                each.add_argument("group", help="the name of the group")
             if action in ("group-add", "group-remove"):
-                each.add_argument("name", help="what the user signs in with")
+                each.add_argument("name", help="the user name")
             if action == "create":
-                each.add_argument("--email", default="")
+                each.add_argument("--email", default="", help="the e-mail address")
             if action == "create":
                 each.add_argument(
-                    "--role", choices=ROLES, action="append", default=[], help="everywhere"
+                    "--role",
+                    choices=ROLES,
+                    action="append",
+                    default=[],
+                    help="a global role; may be repeated",
                 )
             if action == "connect":
-                each.add_argument("subject", help="`sub` of the provider, which says who it is")
+                each.add_argument("subject", help="the subject (`sub`) of the user at the provider")
             if action == "roles":
-                each.add_argument("role", choices=ROLES, nargs="*", help="none for no role")
+                each.add_argument(
+                    "role",
+                    choices=ROLES,
+                    nargs="*",
+                    help="the roles; without any, the user has none",
+                )
             if action not in ("list", "show", "groups", "password"):
-                each.add_argument("--reason", default="", help="for the audit")
+                each.add_argument("--reason", default="", help="the reason for the audit log")
 
     def handle(self, *args: Any, **options: Any) -> None:
         by = acting_user()
         try:
             if by is not None and not is_auditor(by):
-                raise PermissionDenied("people are for auditors and admins everywhere")
+                raise PermissionDenied(
+                    "managing users requires the auditor or admin role everywhere"
+                )
             getattr(self, f"_{options['action'].replace('-', '_')}")(options)
         except (ControlPlaneError, Http404, PermissionDenied) as error:
             raise CommandError(str(error)) from error
@@ -110,7 +121,7 @@ class Command(BaseCommand):
         detail = person_detail(options["name"])
         self._say(detail.person)
         for right in detail.rights:
-            why = f"by the group {right.by_group}" if right.by_group else "own"
+            why = f"from group {right.by_group}" if right.by_group else "own"
             self.stdout.write(f"{right.right}\t{right.place}\t{why}")
 
     def _create(self, options: dict[str, Any]) -> None:
@@ -130,26 +141,26 @@ class Command(BaseCommand):
     def _link(self, options: dict[str, Any]) -> None:
         path = do_make_link(options["name"], by=_by(), reason=options["reason"])
         self.stdout.write(f"{settings.SLUICE_PUBLIC_URL.rstrip('/')}{path}")
-        self.stderr.write(f"good for {link_hours()} hours, and once")
+        self.stderr.write(f"valid once, for {link_hours()} hours")
 
     def _connect(self, options: dict[str, Any]) -> None:
         oidc = oidc_settings()
         if oidc is None:
-            raise CommandError("there is no provider: SLUICE_OIDC_ISSUER is not set")
+            raise CommandError("single sign-on is not configured: set SLUICE_OIDC_ISSUER")
         words = options["name"], options["subject"]
         self._say(do_connect(*words, oidc, by=_by(), reason=options["reason"]))
 
     def _password(self, options: dict[str, Any]) -> None:
         user = User.objects.filter(username=options["name"]).first()
         if user is None:
-            raise Http404(f"there is no user {options['name']}")
+            raise Http404(f"user {options['name']} not found")
         if acting_user() != user:
             check_keeper(_by())
         password = getpass.getpass("New password: ")
-        if password != getpass.getpass("Again: "):
-            raise CommandError("the two are not the same; nothing was changed")
+        if password != getpass.getpass("Repeat new password: "):
+            raise CommandError("the passwords differ; nothing was changed")
         do_set_password(user, password, by=shell_user())
-        self.stdout.write("set; all sessions of this user have ended")
+        self.stdout.write("password set; all sessions of this user have ended")
 
     def _groups(self, options: dict[str, Any]) -> None:
         for row in groups():
@@ -172,7 +183,7 @@ class Command(BaseCommand):
 
     def _say(self, row: PersonRow) -> None:
         """Parted by tabs."""
-        state = "in" if row.is_active else "locked out"
+        state = "in" if row.is_active else "deactivated"
         roles, member_of = ",".join(row.roles) or "-", ",".join(row.groups) or "-"
         self.stdout.write(f"{row.name}\t{roles}\t{member_of}\t{state}\t{row.signs_in_by}")
 
@@ -189,5 +200,5 @@ def _group_key(name: str) -> int:
     """Raises Http404."""
     keys = [row.id for row in groups() if row.name == name]
     if not keys:
-        raise Http404(f"there is no group of people {name}")
+        raise Http404(f"user group {name} not found")
     return keys[0]

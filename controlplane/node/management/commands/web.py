@@ -12,7 +12,7 @@ from controlplane.node.roles import prepare_static_files
 
 
 class Command(RoleCommand):
-    help = "Run the web process of a node in the foreground, by its settings alone."
+    help = "Run the web process of a node in the foreground."
     role = "web"
 
     def run(

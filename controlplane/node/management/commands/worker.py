@@ -20,12 +20,14 @@ class Command(RoleCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("queues", nargs="+", choices=QUEUES, help=f"of {', '.join(QUEUES)}")
+        parser.add_argument(
+            "queues", nargs="+", choices=QUEUES, help=f"one or more of {', '.join(QUEUES)}"
+        )
         parser.add_argument(
             "--concurrency",
             type=int,
             metavar="JOBS",
-            help="jobs at once (4 for engine, 2 for each other queue)",
+            help="jobs that run concurrently (4 for engine, 2 for each other queue)",
         )
         add_drain_argument(parser)
 

@@ -61,10 +61,15 @@ MEMORY_MB = 256
 MERGED_SHARE_WARNED = 0.05
 """Above this share of rows with equal keys the key is probably not the one that was meant."""
 
+_HELPS = {
+    "operation": "how rows are written; an operation that deletes data prints its plan first, and "
+    "runs with --yes or --plan-hash"
+}
 _LOADED = [
     replace(
         field,
         is_needed=False,
+        help=_HELPS.get(field.name, field.help),
         choices=[choice for choice in field.choices if choice.value in OPERATIONS],
     )
     for field in WRITE.all_fields()
@@ -82,7 +87,7 @@ rows of a database, by the connection erp:
 
 
 class Command(BaseCommand):
-    help = "Load files into a table: through Spark, or with --no-spark in this process."
+    help = "Load files into a table, through Spark or with --no-spark in this process."
     requires_system_checks: list[str] = []
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
@@ -98,25 +103,43 @@ class Command(BaseCommand):
             "files",
             nargs="*",
             metavar="file",
-            help="CSV, JSON lines or Parquet, .gz and .zst too: files, patterns such as 'd/*.csv', "
-            "or a folder; or one path of a bucket: s3://bucket/..., or with --connection below its "
-            "prefix",
+            help=(
+                "files, a folder, or patterns such as 'd/*.csv'; or one path in a bucket: "
+                "s3://bucket/..., or with --connection below its prefix. CSV, JSON lines or "
+                "Parquet; CSV and JSON also as .gz or .zst"
+            ),
         )
         add_fields(parser, _LOADED)
-        parser.add_argument("--table", help="the table's location (default: <first root>/<name>)")
-        parser.add_argument("--name", help="the table's name (default: the file's)")
+        parser.add_argument(
+            "--table", help="the location of the table (default: <first root>/<name>)"
+        )
+        parser.add_argument("--name", help="the name of the table (default: that of the file)")
         parser.add_argument("--record-key", default="id", help="the key column (default: id)")
         parser.add_argument("--partition-by", default="", help="the partition column")
-        parser.add_argument("--ordering", default="", help="the column whose greatest value wins")
+        parser.add_argument(
+            "--ordering",
+            default="",
+            help="the ordering column: the row with the greatest value wins",
+        )
         add_format(parser)
-        parser.add_argument("--streams", default="", help='"a=x,y;b=*": written at once')
-        parser.add_argument("--table-type", choices=["COPY_ON_WRITE", "MERGE_ON_READ"])
-        parser.add_argument("--no-spark", action="store_true", help="Arrow in this process")
+        parser.add_argument(
+            "--streams",
+            default="",
+            help='streams that are written concurrently, with their columns: "a=x,y;b=*"',
+        )
+        parser.add_argument(
+            "--table-type",
+            choices=["COPY_ON_WRITE", "MERGE_ON_READ"],
+            help="the type of a new table",
+        )
+        parser.add_argument(
+            "--no-spark", action="store_true", help="write with Arrow in this process"
+        )
         parser.add_argument(
             "--memory-mb",
             type=int,
             default=MEMORY_MB,
-            help="with --no-spark, rows held at once; more go through temporary files in TMPDIR",
+            help="with --no-spark, the memory for rows; more rows use temporary files in TMPDIR",
         )
         add_yes(parser)
 
@@ -139,7 +162,7 @@ class Command(BaseCommand):
 
         if options["files"] or options["key_from"] or not options["name"]:
             raise CommandError(
-                "rows of a database need the table's --name, and neither a file nor --key-from"
+                "rows of a database require --name, and allow neither a file nor --key-from"
             )
         source = {
             "kind": POSTGRESQL,
@@ -165,7 +188,7 @@ class Command(BaseCommand):
         from workers.loading.reader import InputFile
 
         if not options["files"]:
-            raise CommandError("name a file to load")
+            raise CommandError("expected a file to load, or a query of a connection")
         if not options["connection"]:
             if objects := copy_objects(options["files"], scratch, options["format"] or ""):
                 return objects
@@ -247,13 +270,16 @@ class Command(BaseCommand):
         options = target.options
         if options["connection"] or len(options["files"]) > 1:
             raise CommandError(
-                "what takes data away needs one path, without a connection: a file, a folder, or a "
-                "pattern such as 'd/*.csv'"
+                "an operation that deletes data requires one path without a connection: a "
+                "file, a folder, or a pattern such as 'd/*.csv'"
             )
         path = get_request_path(options["files"][0], files)
         row = target.find_row()
         if row is None:
-            raise CommandError(f"no table is registered at {target.location}")
+            raise CommandError(
+                f"no table is registered at {target.location}: an operation that deletes data "
+                "requires a registered table"
+            )
         command = ServiceCommand(
             service=options["operation"],
             parameters={"path": path, **options_as_text(requested)},
@@ -334,8 +360,8 @@ class Command(BaseCommand):
 
             if not run_together(jobs, environment, clock, on_end=on_end):
                 raise CommandError(
-                    "not every writer committed: the lines above have the reasons, and the logs "
-                    f"under {run_root} the details"
+                    "at least one writer did not commit: see the reasons above, and the "
+                    f"logs under {run_root}"
                 )
 
     def _print_rows(self, table: LakehouseTable, rows_read: int, written: int) -> None:
@@ -347,9 +373,10 @@ class Command(BaseCommand):
         if merged_away > rows_read * MERGED_SHARE_WARNED:
             key = ", ".join(table.table.config.record_key)
             self.stderr.write(
-                f"warning: {merged_away} of {rows_read} rows have a key ({key}) that another row "
-                "of the file has too, and only one row of each key stays. If each row should stay, "
-                "give columns that tell them apart: --record-key, or several by --key-from"
+                f"warning: {merged_away} of {rows_read} rows have the same key ({key}) as "
+                "another row of the file; only one row of each key is kept. To keep every "
+                "row, choose a unique key: --record-key for one column, --key-from for "
+                "several"
             )
 
     @contextmanager
@@ -363,7 +390,7 @@ class Command(BaseCommand):
         if remote and is_listening(remote):
             yield {**environment, "SLUICE_SPARK_REMOTE": remote}
             return
-        self.stdout.write("no Spark Connect server runs; starting one for this load")
+        self.stdout.write("no Spark Connect server is running; starting one for this load")
         environment["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = RandomIds().token()
         with (
             TemporaryDirectory(prefix="sluice-spark-") as work_dir,
