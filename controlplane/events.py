@@ -66,7 +66,7 @@ def _send(topic: str, text: str) -> None:
         client = _client(settings.SLUICE_REDIS_URL, settings.SLUICE_REDIS_TIMEOUT_S)
         client.publish(channel(topic), text)
     except redis.RedisError as error:
-        log.warning("live event was not sent: topic=%s error=%s", topic, error)
+        log.warning("live event not sent: topic=%s error=%s", topic, error)
 
 
 @cache
@@ -76,4 +76,4 @@ def _client(address: str, timeout_s: float) -> redis.Redis:
 
 @cache
 def _warn_once() -> None:
-    log.warning("SLUICE_REDIS_URL is not set, so pages do not update by themselves")
+    log.warning("SLUICE_REDIS_URL is not set, so pages do not update automatically")

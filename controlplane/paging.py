@@ -46,7 +46,7 @@ def newest_first(
         try:
             rows = rows.filter(Q((f"{by}__lt", at)) | Q((by, at), ("pk__lt", key)))
         except ValueError as error:
-            raise InvalidRequest("this is no cursor", cursor=cursor[:64]) from error
+            raise InvalidRequest("invalid cursor", cursor=cursor[:64]) from error
     newest = list(rows.order_by(f"-{by}", "-pk")[: limit + 1])
     page = newest[:limit]
     if len(newest) <= limit:
@@ -75,7 +75,7 @@ def chosen_order(sort: str | None, columns: Mapping[str, str]) -> Order | None:
         return None
     key = sort.removeprefix("-")
     if key not in columns:
-        raise InvalidRequest("this list is not sorted by that", unknown=key[:64], known=[*columns])
+        raise InvalidRequest("invalid sort order of the list", unknown=key[:64], known=[*columns])
     return Order(key=key, column=columns[key], is_descending=sort.startswith("-"))
 
 
@@ -108,9 +108,9 @@ def _beyond(rows: QuerySet[_Model], order: Order, cursor: str) -> Q:
         column = rows.query.annotations[_BY].output_field
         at, key = column.to_python(at), rows.model._meta.pk.to_python(key)
     except (ValueError, TypeError, OverflowError, ValidationError) as error:
-        raise InvalidRequest("this is no cursor", cursor=cursor[:64]) from error
+        raise InvalidRequest("invalid cursor", cursor=cursor[:64]) from error
     if signed != _signed(order):
-        raise InvalidRequest("this cursor is of another order", cursor=str(signed)[:64])
+        raise InvalidRequest("the cursor is from another sort order", cursor=str(signed)[:64])
     further = "lt" if order.is_descending else "gt"
     if at is None:
         return Q((f"{_BY}__isnull", True), (f"pk__{further}", key))
@@ -130,7 +130,7 @@ def _parsed(cursor: str) -> tuple[datetime, str]:
     try:
         at = datetime.fromisoformat(time_text)
         if at.tzinfo is None or not key:
-            raise InvalidRequest("this is no cursor", cursor=cursor[:64])
+            raise InvalidRequest("invalid cursor", cursor=cursor[:64])
         return at.astimezone(UTC), key
     except (ValueError, OverflowError) as error:
-        raise InvalidRequest("this is no cursor", cursor=cursor[:64]) from error
+        raise InvalidRequest("invalid cursor", cursor=cursor[:64]) from error

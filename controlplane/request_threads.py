@@ -64,7 +64,7 @@ class ArrivingBody(RawIOBase):
             future.cancel()
             raise OSError(f"no byte of the upload arrived for {PIECE_WAIT_S:.0f} s") from error
         if message["type"] == "http.disconnect":
-            raise OSError("the client went away in the middle of its upload")
+            raise OSError("the client closed the connection during its upload")
         self._is_over = not message.get("more_body", False)
         return bytes(message.get("body", b""))
 
@@ -86,7 +86,7 @@ class ThreadedHandler(ASGIHandler):
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """One request. Raises ValueError for what is none of HTTP."""
         if scope["type"] != "http":
-            raise ValueError(f"only HTTP is answered here, not {scope['type']}")
+            raise ValueError(f"expected an HTTP request, got {scope['type']}")
         loop = asyncio.get_running_loop()
         body_file: Any
         if is_upload_address(scope["path"]):

@@ -30,7 +30,7 @@ def exported(
     header and, in JSON, beside the rows. Raises InvalidRequest for another format.
     """
     if as_format not in FORMATS:
-        raise InvalidRequest("a list is exported as csv or json", format=as_format[:20])
+        raise InvalidRequest("the format of an export must be csv or json", format=as_format[:20])
     cells = [[of(row) for _, of in columns] for row in rows]
     keys = [key for key, _ in columns]
     is_cut = len(cells) < total

@@ -95,7 +95,7 @@ class WorkerAuthentication(BaseAuthentication):
         given = words[1].decode("latin-1") if len(words) == 2 else ""
         operation_id = operation_of(given, settings.SLUICE_WORKER_TOKEN)
         if operation_id is None:
-            raise AuthenticationFailed("the worker token is wrong")
+            raise AuthenticationFailed("invalid worker token")
         return Worker(operation_id), None
 
     def authenticate_header(self, request: Request) -> str:

@@ -47,7 +47,7 @@ class BoundedJSONParser(JSONParser):
         if is_too_deep:
             raise ParseError(f"the body is nested deeper than {DEPTH_MAX} levels")
         if any(_UNSTORABLE.search(text) for text in _texts(parsed)):
-            raise ParseError("a text of the body holds a NUL or half a character (a surrogate)")
+            raise ParseError("a text of the body contains a NUL or a surrogate: send valid Unicode")
         return parsed
 
 

@@ -110,7 +110,7 @@ def _states(header: str) -> frozenset[str]:
         return frozenset()
     tags = [tag.strip().removeprefix("W/") for tag in header[:_HEADER_CHARS_MAX].split(",")]
     if not all(len(tag) > 2 and tag[0] == tag[-1] == '"' for tag in tags):
-        raise InvalidRequest("If-Match is an ETag in its quotes, or *", header=header[:80])
+        raise InvalidRequest("If-Match must be an ETag in quotes, or *", header=header[:80])
     return frozenset(tag.strip('"').partition("-")[0] for tag in tags)
 
 

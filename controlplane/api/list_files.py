@@ -45,7 +45,7 @@ def chosen_format(text: str) -> RowFormat:
     for known in FORMATS:
         if text == known:
             return known
-    raise InvalidRequest("there is no such format", unknown=[text[:32]], known=list(FORMATS))
+    raise InvalidRequest("invalid format", unknown=[text[:32]], known=list(FORMATS))
 
 
 def file_response(

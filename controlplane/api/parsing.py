@@ -63,5 +63,5 @@ def _checked(serializer: Strict) -> dict[str, Any]:
     serializer.is_valid(raise_exception=True)
     values = serializer.validated_data
     if not isinstance(values, dict):
-        raise InvalidRequest("the body is no object")
+        raise InvalidRequest("the body must be a JSON object")
     return values

@@ -15,7 +15,7 @@ KEY_CHARS_MAX = 100
 def actor(request: Request) -> User:
     """The signed-in user. Raises PermissionDenied for workers and for nobody."""
     if not isinstance(request.user, User):
-        raise PermissionDenied("this needs a user")
+        raise PermissionDenied("this requires a user: sign in or send a token")
     return request.user
 
 
@@ -23,5 +23,5 @@ def idempotency_key(request: Request) -> str | None:
     """The header's. Raises InvalidRequest for one that is too long or not printable."""
     key = request.headers.get(IDEMPOTENCY_KEY)
     if key is not None and not (0 < len(key) <= KEY_CHARS_MAX and key.isprintable()):
-        raise InvalidRequest("the idempotency key is too long or not printable")
+        raise InvalidRequest("the idempotency key must be printable and not too long")
     return key

@@ -38,7 +38,7 @@ def chosen_fields(text: str, known: Sequence[str]) -> frozenset[str]:
     """The names in `a,b`. Raises InvalidRequest for none at all, and for one that is not known."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
-        raise InvalidRequest("fields names no field", known=list(known))
+        raise InvalidRequest("fields must contain at least one field", known=list(known))
     _refuse_unknown("there is no such field", names, known)
     return frozenset(names)
 

@@ -74,7 +74,7 @@ class ApiView(APIView):
         if self.is_taken_as_file and FILE_FORMAT in query and list_columns(described):
             self._file_format = chosen_format(query.pop(FILE_FORMAT)[-1])
             if paged := sorted({"limit", "cursor"} & set(query)):
-                raise InvalidRequest("a file has all rows, and no pages", unknown=paged)
+                raise InvalidRequest("a file contains all rows: omit the cursor", unknown=paged)
             if is_paged(described):
                 query["limit"] = str(PAGE_ROWS_MAX)
         # What is taken here the view's own query does not know, and would refuse.

@@ -78,7 +78,7 @@ def do_create_connection(wish: ConnectionWish, *, by: User) -> ConnectionRow:
         if Connection.objects.count() >= CONNECTIONS_MAX:
             raise InvalidRequest(f"there are {CONNECTIONS_MAX} connections; delete one first")
         if Connection.objects.filter(name=wish.name).exists():
-            raise InvalidRequest("another connection has this name", name=wish.name)
+            raise InvalidRequest("another connection already has this name", name=wish.name)
         connection = Connection.objects.create(
             name=wish.name,
             kind=wish.kind,
@@ -102,7 +102,8 @@ def do_change_connection(wish: ConnectionWish, *, by: User) -> ConnectionRow:
         connection = _lock_connection(wish.name)
         if wish.kind != connection.kind:
             raise InvalidRequest(
-                "a connection keeps its kind; create another one", kind=connection.kind
+                "the kind of a connection cannot change: create another connection",
+                kind=connection.kind,
             )
         secrets = _load_secrets(connection) if wish.secrets is None else wish.secrets
         fields = _columns(wish.kind, wish.settings, secrets)
@@ -111,7 +112,7 @@ def do_change_connection(wish: ConnectionWish, *, by: User) -> ConnectionRow:
         moved = [name for name in changed if name not in _FREE]
         if moved and wish.secrets is None and connection.secret_names:
             raise InvalidRequest(
-                "this changes where the secrets are sent: enter them again",
+                "secrets must be entered again, because they would be sent to another address",
                 changed=moved,
                 secrets=connection.secret_names,
             )
@@ -142,7 +143,7 @@ def do_delete_connection(name: str, *, by: User) -> None:
         connection = _lock_connection(name)
         if uses := find_uses(connection):
             raise NotAllowedNow(
-                "the connection is in use; end or change what uses it first",
+                "the connection is in use: stop or change its users first",
                 used_by=uses[:_USES_SHOWN],
                 count=len(uses),
             )
@@ -207,7 +208,9 @@ def _columns(kind: str, settings: Mapping[str, Any], secrets: Mapping[str, str])
     """Return the columns of these settings. Raises InvalidRequest if the engine refuses them."""
     names = set(engine.SECRETS.get(kind, ()))
     if misplaced := sorted({*settings} & names | {*secrets} - names):
-        raise InvalidRequest("secrets are given apart from the settings", setting=misplaced[0][:40])
+        raise InvalidRequest(
+            "secrets must be passed in `secrets`, not in the settings", setting=misplaced[0][:40]
+        )
     try:
         checked = engine.connection_from_json(kind, {**settings, **secrets})
     except InvalidInput as error:
@@ -216,8 +219,8 @@ def _columns(kind: str, settings: Mapping[str, Any], secrets: Mapping[str, str])
     secret_values = {key: value for key, value in values.items() if key in names}
     if len(json.dumps(values)) > SETTINGS_BYTES_MAX:
         raise InvalidRequest(
-            f"the settings of a connection have at most {SETTINGS_BYTES_MAX} bytes; give the "
-            "certificates of its own authority alone"
+            f"the settings of a connection have at most {SETTINGS_BYTES_MAX} bytes: pass "
+            "only the certificates of its own authority"
         )
     return {
         "settings": {key: value for key, value in values.items() if key not in names},

@@ -280,7 +280,7 @@ def _shown(lines: Iterable[TableLine], show: str, known: _Known) -> list[TableLi
         check = show.removeprefix(OF_CHECK)
         return [line for line in lines if check in line.verdicts]
     if show not in SHOWN:
-        raise InvalidRequest("tables are not narrowed to that", show=show[:40], known=[*SHOWN])
+        raise InvalidRequest("invalid filter of tables", show=show[:40], known=[*SHOWN])
     _, is_shown = SHOWN[show]
     return [line for line in lines if is_shown(line, known)]
 
@@ -332,7 +332,7 @@ def _in_order(lines: list[TableLine], sort: str, known: _Known) -> list[TableLin
         return sorted(lines, key=lambda line: line.key not in known.pins)
     key = SORTED_BY.get(sort.removeprefix("-"))
     if key is None:
-        raise InvalidRequest("tables are not sorted by that", sort=sort[:40], known=[*SORTED_BY])
+        raise InvalidRequest("invalid sort order of tables", sort=sort[:40], known=[*SORTED_BY])
     rows = [_listed(line, known) for line in lines]
     return [row.line for row in sorted(rows, key=key, reverse=sort.startswith("-"))]
 

@@ -98,7 +98,7 @@ class Hub:
                     elif message is not None:
                         self._announce(message)
         except redis.RedisError as error:
-            log.warning("live streams end, Redis is not heard: error=%s", error)
+            log.warning("live streams end, Redis does not answer: error=%s", error)
         finally:
             self._end()
             with suppress(redis.RedisError):

@@ -60,7 +60,7 @@ def apply_observed(
         # There is none of a table that was unregistered meanwhile.
         mark = SyncMark.objects.select_for_update().filter(table=table).first()
         if mark is None or mark.running_until != turn.until:
-            log.warning("sync lost its turn and applies nothing: table=%s", table.slug)
+            log.warning("sync lost its lease and applied nothing: table=%s", table.slug)
             return None
         if observed.mark.forgotten:
             forget_rows(table, observed.mark.forgotten)

@@ -88,7 +88,7 @@ def explain(
     except InvalidInput as error:
         raise InvalidRequest(error.message, **error.values) from error
     except StorageFailed as error:
-        raise StorageUnavailable("table storage does not answer") from error
+        raise StorageUnavailable("table storage does not answer: retry later") from error
     do_record_rows_read(access, door="cell story", rows=len(stories), column=column)
     if not stories:
         return [_unknown(key, column)]

@@ -72,7 +72,7 @@ def _repair(suspect: SyncMark) -> bool:
         looked = read_anew(turn, kinds)
         turn.ending["look_at"] = timezone.now()
     log.warning(
-        "rows of the mirror were not as written: table=%s kinds=%s repaired=%s",
+        "mirror rows differed from their checksums: table=%s kinds=%s repaired=%s",
         table.slug,
         ",".join(kinds),
         looked.is_applied,

@@ -80,7 +80,7 @@ def decoded_instant(table: Table, access: RowAccess, requested_at: InstantTime) 
         states = _state_files(opened, requested_at)
     except (LakehouseError, OSError) as error:
         text = error.message if isinstance(error, StorageFailed) else str(error)
-        raise StorageUnavailable(text or "table storage does not answer") from error
+        raise StorageUnavailable(text or "table storage does not answer: retry later") from error
     except ControlPlaneError as error:
         raise StorageUnavailable(error.message) from error
     last = states[-1].content if states else None

@@ -216,7 +216,7 @@ def normal_schema(schema_json: str) -> tuple[dict[str, Any], str]:
         avro = read_json(schema_json)
         fields = [one for one in avro["fields"] if not one["name"].startswith("_hoodie_")]
     except (ValueError, KeyError, TypeError) as error:
-        raise MalformedTable("schema is no avro record", text=schema_json[:200]) from error
+        raise MalformedTable("schema must be an Avro record", text=schema_json[:200]) from error
     avro = {**avro, "fields": fields}
     compared = json.dumps(_without_names(fields, is_field=True), sort_keys=True)
     return avro, hashlib.sha256(compared.encode()).hexdigest()

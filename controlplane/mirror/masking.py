@@ -80,10 +80,11 @@ def _check(table: Table, wanted: Mapping[str, str]) -> None:
     if len(wanted) > MASKED_MAX:
         raise InvalidRequest("too many columns are masked", most=MASKED_MAX)
     if too_long := [path[:80] for path in wanted if len(path) > COLUMN_CHARS_MAX]:
-        raise InvalidRequest("no column has a name this long", columns=too_long)
+        raise InvalidRequest("a column name is too long", columns=too_long)
     if kept := [path for path in wanted if path.startswith(META_PREFIX)]:
         raise InvalidRequest(
-            "Hudi's own columns are masked with the columns that they are made of", columns=kept
+            "Hudi's meta columns cannot be masked: mask the columns they are derived from",
+            columns=kept,
         )
     if partitioning := [
         column for column in columns_of(table.partition_by) if masks_part(column, wanted)
@@ -94,7 +95,7 @@ def _check(table: Table, wanted: Mapping[str, str]) -> None:
         )
     known = _known(table)
     if unknown := [path for key, path in wanted.items() if known and key not in known]:
-        raise InvalidRequest("this is no column of the table", columns=unknown)
+        raise InvalidRequest("column not found in the table", columns=unknown)
 
 
 def _known(table: Table) -> set[str]:

@@ -142,7 +142,7 @@ def _state(storage: Storage, sink_id: str) -> SinkState | None:
             counters={_word(name, 100): _number(n) for name, n in state.counters.items()},
         )
     except (TypeError, ValueError, AttributeError) as error:
-        raise MalformedTable("the sink's state is not what it should be", why=error) from error
+        raise MalformedTable("the sink's state is invalid", why=error) from error
 
 
 def _participant(shown: ParticipantShown) -> ParticipantShown:
@@ -164,7 +164,7 @@ def _participant(shown: ParticipantShown) -> ParticipantShown:
 def _once(listed: list[ParticipantShown]) -> tuple[ParticipantShown, ...]:
     by_partition = {one.partition: one for one in listed}
     if len(by_partition) != len(listed):
-        raise ValueError("a partition is there twice")
+        raise ValueError("duplicate partition")
     return tuple(by_partition[partition] for partition in sorted(by_partition))
 
 
@@ -206,7 +206,7 @@ def _epoch(storage: Storage, sink_id: str) -> Epoch | None:
             at_ms=_moment(epoch.at_ms) or 0,
         )
     except (TypeError, ValueError) as error:
-        raise MalformedTable("the sink's epoch is not what it should be", why=error) from error
+        raise MalformedTable("the sink's epoch is invalid", why=error) from error
 
 
 def _stop(storage: Storage, sink_id: str) -> StopRequest | None:
@@ -216,18 +216,18 @@ def _stop(storage: Storage, sink_id: str) -> StopRequest | None:
     try:
         return replace(stop, by=_word(stop.by, 200), at_ms=_moment(stop.at_ms) or 0)
     except (TypeError, ValueError) as error:
-        raise MalformedTable("the stop request is not what it should be", why=error) from error
+        raise MalformedTable("invalid stop request", why=error) from error
 
 
 def _word(value: object, most: int) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"not a text: {str(value)[:60]}")
+        raise TypeError(f"expected a text, got {str(value)[:60]}")
     return text(value, most=most)
 
 
 def _number(value: object) -> int:
     if type(value) is not int or not 0 <= value <= _NUMBER_MAX:
-        raise ValueError(f"not a number from 0 on: {str(value)[:60]}")
+        raise ValueError(f"expected a number of at least 0, got {str(value)[:60]}")
     return value
 
 
@@ -238,20 +238,20 @@ def _optional(value: object) -> int | None:
 def _moment(value: object) -> int | None:
     at_ms = _optional(value)
     if at_ms is not None and at_ms >= _MOMENT_MAX_MS:
-        raise ValueError(f"not a time: {at_ms}")
+        raise ValueError(f"invalid time {at_ms}")
     return at_ms
 
 
 def _claim(value: object) -> bool:
     if not isinstance(value, bool):
-        raise TypeError(f"neither true nor false: {str(value)[:60]}")
+        raise TypeError(f"expected true or false, got {str(value)[:60]}")
     return value
 
 
 def _instant(value: object) -> str:
     instant = _word(value, 17)
     if instant and not INSTANT_TIME.match(instant):
-        raise ValueError(f"not an instant: {instant}")
+        raise ValueError(f"invalid instant {instant}")
     return instant
 
 

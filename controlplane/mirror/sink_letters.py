@@ -103,7 +103,7 @@ def letter_files(table: Table, sink_id: str, instant: InstantTime = "") -> tuple
         commits.values_list("metadata__sink__letters", flat=True)[: COMMITS_READ + 1]
     )
     if instant and not names_by_commit:
-        raise InvalidRequest("this commit left no record of this sink out", instant=instant[:17])
+        raise InvalidRequest("this commit has no dead letters of this sink", instant=instant[:17])
     names = [name for one in reversed(names_by_commit[:COMMITS_READ]) for name in one]
     return names, len(names_by_commit) > COMMITS_READ
 

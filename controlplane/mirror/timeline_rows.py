@@ -288,5 +288,5 @@ def read_cursor(cursor: str | None) -> tuple[InstantTime, str] | None:
         return None
     requested_at, _, action = cursor.partition(".")
     if not INSTANT_TIME.match(requested_at) or not action.isalpha():
-        raise InvalidRequest("this is no cursor", cursor=cursor[:64])
+        raise InvalidRequest("invalid cursor", cursor=cursor[:64])
     return requested_at, action

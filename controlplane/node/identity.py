@@ -117,7 +117,7 @@ def ports_from(environ: Mapping[str, str]) -> dict[str, int]:
     ports = {name: _port(environ, *setting) for name, setting in PORTS.items()}
     if len(set(ports.values())) < len(ports):
         variables = ", ".join(f"{PORTS[name][0]}={port}" for name, port in ports.items())
-        raise BadSetting(f"every port must be another one: {variables}")
+        raise BadSetting(f"ports must be different: {variables}")
     return ports
 
 

@@ -25,7 +25,9 @@ def trusted_proxies(environ: Mapping[str, str]) -> tuple[str, ...]:
                 f"{VARIABLE} must be addresses or networks with commas between, not {word!r}"
             ) from error
         if network.prefixlen == 0:
-            raise BadSetting(f"{VARIABLE} trusts everybody by {word!r}; name your proxies")
+            raise BadSetting(
+                f"{VARIABLE} must not contain {word!r}, which trusts all clients: list proxies"
+            )
     return tuple(words)
 
 

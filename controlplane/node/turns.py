@@ -10,7 +10,7 @@ from controlplane.node.places import Places
 
 
 class NotMyTurn(Exception):
-    """Another `up` or `down` of this node is at work."""
+    """Another `up` or `down` of this node is running."""
 
 
 @contextmanager

@@ -29,10 +29,12 @@ def do_request_again(
     what `do_request` raises.
     """
     if OperationState(operation.state) not in FINAL:
-        raise NotAllowedNow("the operation has not ended", state=operation.state)
+        raise NotAllowedNow("the operation has not ended: wait or cancel it", state=operation.state)
     kind = kind_of(operation)
     if kind.again is None:
-        raise NotAllowedNow(f"a {kind.name} is begun again on its sink's page", kind=kind.name)
+        raise NotAllowedNow(
+            f"a {kind.name} cannot be rerun here: use the page of the sink", kind=kind.name
+        )
     ask = kind.again(operation, changed)
     return do_request(ask, Requester.person(by), given, origin=Origin(operation, changed))
 
@@ -44,7 +46,9 @@ def load_parameters(operation: Operation, user: Caller) -> dict[str, Any]:
     """
     kind = kind_of(operation)
     if kind.again is None:
-        raise NotAllowedNow(f"a {kind.name} is begun again on its sink's page", kind=kind.name)
+        raise NotAllowedNow(
+            f"a {kind.name} cannot be rerun here: use the page of the sink", kind=kind.name
+        )
     parameters = dict(kind.again(operation, {}).body)
     if "source" in parameters and operation.pk not in shown_whole(user, [operation]):
         parameters["source"] = without_statement(parameters["source"])

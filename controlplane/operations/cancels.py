@@ -44,10 +44,13 @@ def do_request_cancel(*, operation: Operation, by: User, reason: str = "") -> Op
         raise NotAllowedNow("the operation has ended", state=operation.state)
     kind = kind_named(operation.kind)
     if kind.cancelling is Cancelling.STOPPED:
-        raise NotAllowedNow(f"a {kind.name} is not cancelled but stopped", sink=operation.sink_id)
+        raise NotAllowedNow(
+            f"a {kind.name} cannot be cancelled: stop it instead", sink=operation.sink_id
+        )
     if not is_cancellable(operation):
         raise NotAllowedNow(
-            "this is carried to its end once it began", kind=operation.service or operation.kind
+            "this operation cannot be cancelled once it has started",
+            kind=operation.service or operation.kind,
         )
     is_by_job = kind.cancelling is Cancelling.BY_JOB
     is_awaiting = operation.state == _S.AWAITING.value

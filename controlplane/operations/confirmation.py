@@ -29,6 +29,6 @@ def check_words(
     if (is_name_needed or typed_name) and typed_name.strip() not in (table.slug, table.name):
         raise InvalidRequest("the typed name is not the name of this table", expected=table.slug)
     if needed is not Confirmation.NONE and not reason.strip():
-        raise InvalidRequest("this needs a reason")
+        raise InvalidRequest("a reason is required")
     if len(reason) > REASON_CHARS_MAX:
         raise InvalidRequest("the reason is too long", most=REASON_CHARS_MAX)

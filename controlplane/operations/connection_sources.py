@@ -85,7 +85,7 @@ def _open_bucket(source: Mapping[str, Any], namespace: str) -> tuple[BucketConne
     connection = _open_connection(source, namespace, BucketConnection)
     path = source.get("path")
     if not isinstance(path, str):
-        raise InvalidRequest("a file in a bucket needs a path, as a text", key="path")
+        raise InvalidRequest("a file in a bucket requires a path (text)", key="path")
     return connection, path
 
 
@@ -112,7 +112,7 @@ def database_query(
     connection = _open_connection(source, namespace, DatabaseConnection)
     table, query = source.get("table", ""), source.get("query", "")
     if not isinstance(table, str) or not isinstance(query, str):
-        raise InvalidRequest("a source of kind postgresql needs a table or a query, as a text")
+        raise InvalidRequest("a source of kind postgresql requires a table or a query (text)")
     try:
         return DatabaseQuery(table=table, query=query), connection
     except InvalidInput as error:
@@ -123,13 +123,15 @@ def _open_connection(source: Mapping[str, Any], namespace: str, cls: type[_Kind]
     kind = str(source["kind"])
     if unknown := sorted(str(key)[:40] for key in set(source) - _KEYS[kind]):
         raise InvalidRequest(
-            "a connection brings its address and who connects; name it without these keys",
+            "a connection already contains its address and user: omit these keys",
             keys=unknown,
             known=sorted(_KEYS[kind]),
         )
     name = source.get(SOURCE_KEY)
     if not isinstance(name, str) or not name:
-        raise InvalidRequest("a source of this kind needs the name of a connection", key=SOURCE_KEY)
+        raise InvalidRequest(
+            "a source of this kind requires the name of a connection", key=SOURCE_KEY
+        )
     stored = find_granted_connection(name, cls.KIND, namespace)
     try:
         opened: Connection = connection_from_json(cls.KIND, connection_settings(stored))

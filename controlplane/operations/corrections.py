@@ -84,7 +84,11 @@ def _correct(operation: Operation) -> bool:
     try:
         outcome = kind_of(operation).confirm(operation, before)
     except (LakehouseError, ControlPlaneError, OSError) as error:
-        log.warning("an end is not looked at: operation=%s error=%s", operation.pk, error)
+        log.warning(
+            "the result of an operation cannot be checked: operation=%s error=%s",
+            operation.pk,
+            error,
+        )
         return False
     if outcome is None:
         return False
@@ -96,7 +100,12 @@ def _correct(operation: Operation) -> bool:
         return False
     if outcome.instant:
         amend(operation.pk, instant=outcome.instant)
-    log.info("an end is corrected: operation=%s from=%s to=%s", operation.pk, before, outcome.state)
+    log.info(
+        "the result of an operation was corrected: operation=%s from=%s to=%s",
+        operation.pk,
+        before,
+        outcome.state,
+    )
     return True
 
 

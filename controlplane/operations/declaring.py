@@ -54,7 +54,9 @@ def do_declare_stream(
     """
     check_words(table, reason, typed_name)
     if unknown := sorted(set(types.values()) - set(TYPES)):
-        raise InvalidRequest("a column is of one of these types", unknown=unknown, known=TYPES)
+        raise InvalidRequest(
+            "the type of a column must be one of these", unknown=unknown, known=TYPES
+        )
     declaration = {"group": dict(group), "types": dict(types)}
     _note(table, by, "requested", reason, declaration)
     try:
@@ -95,7 +97,7 @@ def _refusal(error: LakehouseError) -> InvalidRequest | NotAllowedNow | StorageU
         case InvalidInput():
             return InvalidRequest(error.message, **error.values)
         case StorageFailed():
-            return StorageUnavailable("table storage does not answer")
+            return StorageUnavailable("table storage does not answer: retry later")
         case LockTimeout():
             return NotAllowedNow("another process keeps the table lock: try again in a moment")
         case _:

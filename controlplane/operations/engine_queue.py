@@ -40,14 +40,14 @@ def _oldest_sent_at() -> datetime | None:
         message = _client(settings.SLUICE_REDIS_URL).lindex(QUEUE, -1)
         return None if message is None else _sent_at(message)
     except (redis.RedisError, ValueError, KeyError, TypeError) as error:
-        log.warning("the queue cannot be looked into: error=%s", error)
+        log.warning("the queue cannot be read: error=%s", error)
         return None
 
 
 def _sent_at(message: bytes | str) -> datetime:
     at = datetime.fromisoformat(json.loads(message)["headers"][SENT_AT])
     if at.tzinfo is None:
-        raise ValueError("a time without its zone")
+        raise ValueError("expected a time with a time zone")
     return at
 
 

@@ -88,8 +88,8 @@ def _why(operation: Operation) -> str:
     if problem := connection_problem(operation):
         return problem
     if not is_approval_kept(operation):
-        return f"its approver may no longer do this: it requires the {role} role"
+        return f"its approver is no longer authorized: this requires the {role} role"
     if by is not None and may(by, permission, operation.table):
         return f"its requester {by.get_username()} may no longer read what it reads"
     who = f"its requester {by.get_username()}" if by is not None else "its requester is gone and"
-    return f"{who} may no longer do this: it requires the {role} role on {operation.table.slug}"
+    return f"{who} is no longer authorized: this requires the {role} role on {operation.table.slug}"

@@ -75,7 +75,7 @@ def do_collect(operations: Sequence[Operation]) -> int:
             try:
                 pieces += _collect(operation, path, host, known.get((operation.pk, path.name)))
             except OSError as error:
-                log.warning("log not read: operation=%s error=%s", operation.pk, error)
+                log.warning("log cannot be read: operation=%s error=%s", operation.pk, error)
     return pieces
 
 

@@ -65,5 +65,5 @@ def forget_logs(*, now: datetime) -> int:
     )
     gone += sum(do_trim(counted["operation"]) for counted in too_long)
     if gone:
-        log.info("forgot log lines: count=%s", gone)
+        log.info("deleted old log lines: count=%s", gone)
     return gone

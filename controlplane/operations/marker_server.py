@@ -81,7 +81,7 @@ def _supervise(place: _Place, server: MarkerServer) -> MarkerServer.State:
         return MarkerServer.State(server.state)
     health = process.probe(place.url, settings.SLUICE_MARKER_PROBE_TIMEOUT_S)
     if health is None and _is_hung(place, server):
-        log.warning("marker server does not answer and is replaced: pid=%s", server.pid)
+        log.warning("marker server does not answer and is restarted: pid=%s", server.pid)
         process.stop(server.pid or 0, port=place.port, timeout_s=1.0)
     if health is None:
         was_up = server.pid is not None
@@ -111,12 +111,14 @@ def do_restart_marker_server(by: User) -> None:
     place = _required_place()
     if not place.is_own:
         raise NotAllowedNow(
-            "this node does not run the marker server: restart it where it runs",
+            "this node does not run the marker server: restart it on its own node",
             SLUICE_MARKER_URL=place.url,
         )
     with _turn(place) as server:
         if server is None:
-            raise NotAllowedNow("the marker server is being looked after; try again in a moment")
+            raise NotAllowedNow(
+                "another request is managing the marker server: retry in some seconds"
+            )
         _stop(place, server)
         MarkerServer.objects.filter(pk=server.pk).update(is_wanted=True)
         health = _start(place, server)

@@ -70,7 +70,9 @@ def move(operation_id: UUID, wanted: OperationState, *, message: str = "") -> Op
         current = OperationState(operation.state)
         if not may_move(current, wanted):
             if current is not wanted:
-                log.info("no move: operation=%s from=%s to=%s", operation_id, current, wanted)
+                log.info(
+                    "transition rejected: operation=%s from=%s to=%s", operation_id, current, wanted
+                )
             return None
         now = timezone.now()
         operation.state = wanted.value
@@ -172,7 +174,7 @@ def _send_now(
     try:
         app.send_task(task, args=[body], queue=QUEUE, retry=False, headers=headers)
     except OperationalError as error:
-        log.warning("the queue is away: operation=%s error=%s", operation_id, error)
+        log.warning("the queue does not answer: operation=%s error=%s", operation_id, error)
         return
     Operation.objects.filter(pk=operation_id).update(sent_at=timezone.now())
 

@@ -83,7 +83,7 @@ def plan_overwrite(
     """
     if is_approval_needed(table, operation):
         raise NotAllowedNow(
-            "overwriting needs a second approver here, and nobody could look at these rows before; "
+            "overwriting requires an approval here, and these rows cannot be previewed: "
             "overwrite from a CSV or Parquet file",
             table=table.slug,
         )

@@ -139,10 +139,14 @@ def do_resume_writers(table: Table, *, by: User, reason: str = "") -> None:
         raise NotAllowedNow("the writers of this table are not paused", table=table.slug)
     pause = _describe_pause(event)
     if pause.still_ending:
-        raise NotAllowedNow("writers have not stopped yet", writers=pause.still_ending)
+        raise NotAllowedNow(
+            "writers have not stopped yet: retry in some seconds", writers=pause.still_ending
+        )
     open_operations = Operation.objects.filter(table=table, state__in=sorted(OPEN))
     if any((row.service or row.kind) in _ROLLBACKS for row in open_operations):
-        raise NotAllowedNow("a rollback of this table has not ended yet", table=table.slug)
+        raise NotAllowedNow(
+            "a rollback of this table has not ended yet: wait until it ends", table=table.slug
+        )
     for operation in _load_paused_operations(event, FINAL):
         _start(operation, by, reason)
     for setting in ServiceSetting.objects.filter(

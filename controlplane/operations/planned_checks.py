@@ -66,7 +66,7 @@ def _readers_check(operation: Operation) -> Check:
 
 def _completed_words(operation: Operation, proof: ServiceProof) -> str:
     if operation.state != "succeeded":
-        return "it did not succeed; its message says why"
+        return "it did not succeed; see its message"
     if proof.left_count is None:
         return "storage did not answer; this page asks again"
     if proof.is_on_timeline is None:

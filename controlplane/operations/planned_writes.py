@@ -97,15 +97,19 @@ def planned_parameters(
     """A write's source and partitions as the service has them. Raises InvalidRequest."""
     if operation == "delete_partition":
         if source:
-            raise InvalidRequest("this operation takes partitions and no rows", operation=operation)
+            raise InvalidRequest(
+                "this operation requires partitions and accepts no rows", operation=operation
+            )
         return {"partitions": ",".join(partitions)}
     if partitions:
-        raise InvalidRequest("this operation takes rows and no partitions", operation=operation)
+        raise InvalidRequest(
+            "this operation requires rows and accepts no partitions", operation=operation
+        )
     given = {key: value for key, value in source.items() if key != "kind"}
     unknown = sorted(set(given) - set(FILE_KEYS))
     if source.get("kind") not in FILE_KINDS or unknown:
         raise InvalidRequest(
-            "rows of this operation come from a file",
+            "the rows of this operation must come from a file",
             kinds=FILE_KINDS,
             known=FILE_KEYS,
             other=unknown,

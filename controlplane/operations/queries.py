@@ -232,7 +232,7 @@ def access_operation(user: Caller, operation_id: UUID, permission: Permission) -
     if operation is None and not may_see_some(user):
         raise PermissionDenied("this requires the viewer role")
     if operation is None:
-        raise Http404(f"there is no operation {operation_id}")
+        raise Http404(f"operation {operation_id} not found")
     access_table(user, operation.table.slug, permission)
     return operation
 

@@ -66,7 +66,7 @@ def checked_query(by: User, source: Mapping[str, Any]) -> QuerySource:
         raise InvalidRequest("source has unknown keys", keys=unknown, known=sorted(_GIVEN))
     statement = source.get("statement")
     if not isinstance(statement, str) or not statement.strip():
-        raise InvalidRequest("a source of SQL has a statement, one SELECT")
+        raise InvalidRequest("a source of kind sql requires a statement: one SELECT")
     tables: dict[str, Table] = {}
     columns: dict[str, Mapping[str, str]] = {}
 
@@ -88,7 +88,9 @@ def checked_query(by: User, source: Mapping[str, Any]) -> QuerySource:
     except InvalidInput as error:
         raise InvalidRequest(error.message, **error.values) from error
     if masked_outputs := [column.name for column in checked.columns if column.is_masked]:
-        raise PermissionDenied(f"masked columns are not written: {', '.join(masked_outputs)[:300]}")
+        raise PermissionDenied(
+            f"masked columns cannot be written: {', '.join(masked_outputs)[:300]}"
+        )
     return QuerySource(statement, tables, columns)
 
 
@@ -168,6 +170,9 @@ def _columns(table: Table) -> dict[str, str]:
 
     newest = SchemaRecord.objects.filter(table=table).order_by("-completed_at").first()
     if newest is None:
-        raise InvalidRequest("the columns of this table are not known yet", table=table.slug)
+        raise InvalidRequest(
+            "the columns of this table are not known yet: retry after its first sync",
+            table=table.slug,
+        )
     schema = TableSchema.from_avro(newest.avro)
     return {field.name: name_of_type(field.type) for field in schema.declared}

@@ -49,7 +49,7 @@ def _recover(table: Table) -> int:
     try:
         outcomes = roll_back_dead_writers(engine_table(table), options)
     except (LakehouseError, ControlPlaneError, OSError) as error:
-        log.warning("recovery will try again: table=%s error=%s", table.slug, error)
+        log.warning("recovery failed and will be retried: table=%s error=%s", table.slug, error)
         return 0
     for outcome in outcomes:
         do_record(

@@ -14,6 +14,6 @@ def hold_registered(table: Table) -> None:
     rows = Table.objects.select_for_update(no_key=True).filter(pk=table.pk)
     location = rows.values_list("location", flat=True).first()
     if location is None:
-        raise NotAllowedNow("the table was unregistered meanwhile", table=table.slug)
+        raise NotAllowedNow("the table was unregistered in the meantime", table=table.slug)
     if location != table.location:
-        raise NotAllowedNow("the table was relocated meanwhile; try again", table=table.slug)
+        raise NotAllowedNow("the table was relocated in the meantime: try again", table=table.slug)

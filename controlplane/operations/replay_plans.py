@@ -87,9 +87,9 @@ def plan_replay(
     from workers.write.dead_letters import ERROR_COLUMN
 
     if instant and not INSTANT_TIME.match(instant):
-        raise InvalidRequest("this is no instant time", instant=instant[:32])
+        raise InvalidRequest("invalid instant time: expected 17 digits", instant=instant[:32])
     if not (instant or letters or cause or given):
-        raise InvalidRequest("say which letters: of a commit, by their places, or of a cause")
+        raise InvalidRequest("select the dead letters: of a commit, by topic offsets, or by cause")
     sink = given or launched_sink(table, sink_id)
     try:
         names, is_partial = _files(table, sink_id, instant, is_shell=given is not None)
@@ -124,8 +124,8 @@ def launched_sink(table: Table, sink_id: str) -> OwnSink:
     operation = newest_operation(table, sink_id)
     if operation is None:
         raise NotAllowedNow(
-            "this sink was not launched from here, so its broker is not known; "
-            f"`{format_command('sink replay')}` takes the options",
+            "this node did not launch the sink, so its broker is unknown: pass the "
+            f"options to `{format_command('sink replay')}`",
             sink=sink_id,
         )
     options = own_options(operation.parameters["job"]["sink_options"])

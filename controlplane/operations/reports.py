@@ -90,11 +90,21 @@ def _end(operation_id: UUID, claimed: OperationState, message: str) -> None:
     try:
         outcome = kind_of(operation).confirm(operation, claimed)
     except (LakehouseError, ControlPlaneError, OSError) as error:
-        log.warning("an end is not confirmed: operation=%s error=%s", operation_id, error)
+        log.warning(
+            "the result of an operation cannot be confirmed: operation=%s error=%s",
+            operation_id,
+            error,
+        )
         return
     if outcome is None:
-        log.warning("storage does not show it: operation=%s claim=%s", operation_id, claimed)
-        amend(operation_id, message=f"its worker says {claimed}, and storage does not show it")
+        log.warning(
+            "storage does not confirm the reported result: operation=%s claim=%s",
+            operation_id,
+            claimed,
+        )
+        amend(
+            operation_id, message=f"its worker reported {claimed}, but storage does not confirm it"
+        )
         return
     ended = move(operation_id, outcome.state, message=_words(outcome, claimed, message))
     if ended is not None:
@@ -125,13 +135,13 @@ def _operation_id(payload: Mapping[str, Any]) -> UUID:
     try:
         return UUID(str(payload["operation_id"]))
     except (KeyError, ValueError) as error:
-        raise InvalidRequest("a report names its operation") from error
+        raise InvalidRequest("a report must contain the id of its operation") from error
 
 
 def _state(payload: Mapping[str, Any]) -> OperationState:
     given = payload.get("state")
     if not isinstance(given, str) or given not in _STATES:
-        raise InvalidRequest("a report has no known state", known=sorted(_STATES))
+        raise InvalidRequest("invalid state in the report", known=sorted(_STATES))
     return _STATES[given]
 
 
@@ -140,7 +150,7 @@ def _progress(payload: Mapping[str, Any]) -> dict[str, Any]:
     if progress is None:
         return {}
     if not isinstance(progress, Mapping):
-        raise InvalidRequest("progress is done, total and unit")
+        raise InvalidRequest("progress must contain done, total and unit")
     return {
         "progress_done": _count(progress.get("done", 0)),
         "progress_total": _count(progress.get("total", 0)),
@@ -153,7 +163,7 @@ def _facts(payload: Mapping[str, Any]) -> dict[str, Any]:
     instant = payload.get("instant")
     if instant is not None:
         if not isinstance(instant, str) or not INSTANT_TIME.match(instant):
-            raise InvalidRequest("a report's instant is an instant time")
+            raise InvalidRequest("the instant of a report must have 17 digits")
         values["instant"] = instant
     if payload.get("settled") is not None:
         values["settled"] = _settled(payload["settled"])
@@ -164,15 +174,15 @@ def _facts(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 def _settled(given: object) -> dict[str, str]:
     if not isinstance(given, Mapping) or len(given) > SETTLED_MAX:
-        raise InvalidRequest("what is settled is a small object")
+        raise InvalidRequest("settled must be a small JSON object")
     if not all(isinstance(text, str) and len(text) <= SETTLED_CHARS_MAX for text in given.values()):
-        raise InvalidRequest("what is settled are texts", most=SETTLED_CHARS_MAX)
+        raise InvalidRequest("the values of settled must be texts", most=SETTLED_CHARS_MAX)
     return {str(name)[:64]: text for name, text in given.items()}
 
 
 def _count(value: object) -> int:
     if type(value) is not int or not 0 <= value < 2**31:
-        raise InvalidRequest("a report's number is not one", value=str(value)[:40])
+        raise InvalidRequest("invalid number in the report", value=str(value)[:40])
     return value
 
 

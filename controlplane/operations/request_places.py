@@ -69,11 +69,9 @@ def checked_place_beside(table: Table, path: str) -> str:
     sources = [source_root(root) for root in settings.SLUICE_SOURCE_ROOTS]
     tables = [resolved_location(root) for root in settings.SLUICE_TABLE_ROOTS]
     if source_roots_above(place, sources, tables):
-        raise InvalidRequest(
-            "the directory lies below a source root, whose files others load", path=path[:200]
-        )
+        raise InvalidRequest("the directory must not be below a source root", path=path[:200])
     if tables_above(place).exclude(pk=table.pk).exists():
-        raise InvalidRequest("a directory of this table lies in no other table", path=path[:200])
+        raise InvalidRequest("the directory must not be inside another table", path=path[:200])
     return place
 
 
@@ -97,7 +95,8 @@ def check_named_places(user: User | None, body: Mapping[str, Any]) -> None:
         is_own = any(place == each or lies_under(place, each) for each in allowed)
         if not is_own or _PATTERN.search(text):
             raise InvalidRequest(
-                "a place below the table roots lies in a table that you operate", place=text[:200]
+                "a path below the table roots must be inside a table on which you are operator",
+                place=text[:200],
             )
 
 
@@ -133,7 +132,7 @@ def _check_options(body: Mapping[str, Any]) -> None:
     for name in ("options", "sink_options"):
         options = body.get(name)
         if isinstance(options, Mapping) and is_upload(str(options.get(FILE_KEY) or "")):
-            raise InvalidRequest("this option takes a file in a source root", option=FILE_KEY)
+            raise InvalidRequest("this option requires a file in a source root", option=FILE_KEY)
 
 
 def _texts(body: object) -> Iterator[str]:

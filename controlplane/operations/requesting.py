@@ -103,7 +103,7 @@ def check_plan(ask: Ask[P], plan: Plan, plan_hash: str) -> None:
     if plan.blockers:
         raise NotAllowedNow(f"this {ask.kind.name} is blocked", blockers=list(plan.blockers))
     if plan.is_empty:
-        raise NotAllowedNow("there is nothing to do", table=ask.table.slug)
+        raise NotAllowedNow("nothing to do", table=ask.table.slug)
 
 
 def _digest(ask: Ask[P], given: Given) -> str:
@@ -124,7 +124,7 @@ def _known(by: Requester, idempotency_key: str | None, digest: str) -> Operation
     known = Operation.objects.filter(requested_by=by.user, idempotency_key=idempotency_key).first()
     if known is not None and known.request_digest != digest:
         raise KeyReused(
-            "this idempotency key was used for another request; take a new one",
+            "the idempotency key was used for another request: send a new key",
             operation=str(known.pk),
         )
     return known

@@ -51,7 +51,7 @@ def forget_operations(*, now: datetime) -> int:
     )
     count = delete_in_batches(ended, batch_rows=_BATCH_OPERATIONS)
     if count:
-        log.info("forgot operations: rows=%s", count)
+        log.info("deleted old operations: rows=%s", count)
     return count
 
 
@@ -78,7 +78,7 @@ def forget_run_dirs(*, now: datetime | None = None) -> int:
     for path in gone:
         shutil.rmtree(path, ignore_errors=True)
     if gone:
-        log.info("forgot run directories: count=%s", len(gone))
+        log.info("deleted old run directories: count=%s", len(gone))
     return len(gone)
 
 

@@ -138,7 +138,7 @@ def _run_if_due(setting: ServiceSetting, now: datetime) -> Operation | None:
     try:
         view = plan_service(setting.table, setting.service, setting.parameters, None)
     except (ControlPlaneError, OSError) as error:
-        log.warning("no plan: table=%s error=%s", setting.table.slug, error)
+        log.warning("planning failed: table=%s error=%s", setting.table.slug, error)
         view = None
     ServiceSetting.objects.filter(pk=setting.pk).update(last_run_at=now)
     if view is None or not view.is_executable:

@@ -100,7 +100,9 @@ def _send_again(operation: Operation, now: datetime) -> None:
     if not may_still(operation):
         refuse(operation)
         return
-    log.info("sending again: operation=%s attempt=%s", operation.pk, operation.attempts + 1)
+    log.info(
+        "sending an operation again: operation=%s attempt=%s", operation.pk, operation.attempts + 1
+    )
     operation.attempts += 1
     amend(operation.pk, attempts=operation.attempts, sent_at=now)
     do_note(operation, f"sent again: attempt {operation.attempts + 1}", level=logging.WARNING)

@@ -112,7 +112,7 @@ def sink_summary(
     for summary in sinks_board(table, now, is_whole=is_whole):
         if summary.sink_id == sink_id:
             return summary
-    raise Http404(f"this table has no sink {sink_id}")
+    raise Http404(f"sink {sink_id} not found in this table")
 
 
 def letters_directory(summary: SinkSummary) -> str:

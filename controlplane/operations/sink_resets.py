@@ -111,7 +111,9 @@ def do_reset_sink(
     config = given or _config(table, sink_id)
     opened, plan = _planned(table, config, to)
     if _hash_of(config, plan) != plan_hash:
-        raise PlanVoid("the sink or its topic has moved on since; look at the new plan")
+        raise PlanVoid(
+            "the offsets of the sink or its topic changed since the plan: check the new plan"
+        )
     try:
         instant = _carry_out(
             opened,
@@ -129,7 +131,7 @@ def do_reset_sink(
         raise NotAllowedNow(error.message, **error.values) from error
     except LakehouseError as error:
         raise StorageUnavailable(
-            f"whether it was reset is not certain, look at its plan again: {error.message}"
+            f"it is unknown whether the sink was reset; check its plan again: {error.message}"
         ) from error
     return SinkReset(sink_id=config.sink_id, instant=instant)
 
@@ -191,9 +193,11 @@ def _carry_out(
 
 def _planned(table: Table, config: SinkConfig, to: str) -> tuple[EngineTable, ResetPlan]:
     if open_operation(table, config.sink_id) is not None:
-        raise NotAllowedNow("the sink runs, or is starting; stop it first", sink=config.sink_id)
+        raise NotAllowedNow("the sink is running or starting: stop it first", sink=config.sink_id)
     if not to.strip() or len(to) > TO_CHARS_MAX:
-        raise InvalidRequest('say to where: earliest, latest or {"0": 17, "1": 4}')
+        raise InvalidRequest(
+            'the target must be earliest, latest or offsets such as {"0": 17, "1": 4}'
+        )
     try:
         environment = {**os.environ, **build_environment(table, config)}
         opened = engine_table(table)
@@ -210,8 +214,8 @@ def _config(table: Table, sink_id: str) -> SinkConfig:
     before = newest_operation(table, sink_id)
     if before is None:
         raise NotAllowedNow(
-            "this sink was not launched from here, so its broker is not known; "
-            f"`{format_command('sink reset')}` takes the options",
+            "this node did not launch the sink, so its broker is unknown: pass the "
+            f"options to `{format_command('sink reset')}`",
             sink=sink_id,
         )
     config = sink_config(own_options(before.parameters["job"]["sink_options"]))
@@ -232,7 +236,7 @@ def _known(
         return None
     same = (done.object, done.details["sink"], done.plan_hash) == (table.slug, sink_id, plan_hash)
     if not same:
-        raise InvalidRequest("this idempotency key was used for another request")
+        raise InvalidRequest("the idempotency key was used for another request: send a new key")
     return SinkReset(sink_id=sink_id, instant=done.details["instant"])
 
 

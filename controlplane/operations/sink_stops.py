@@ -40,10 +40,10 @@ def do_stop_sink(
     if operation is None:
         seen = sink_record(table, sink_id)
         if seen is None or seen.state in OVER:
-            raise NotAllowedNow("this sink does not run", sink=sink_id)
+            raise NotAllowedNow("this sink is not running", sink=sink_id)
     kind = StopKind.HARD if is_hard else StopKind.GRACEFUL
     if operation is not None and operation.state == OperationState.CANCELLING.value:
-        raise NotAllowedNow("this sink is being stopped already", sink=sink_id)
+        raise NotAllowedNow("this sink is already being stopped", sink=sink_id)
     stop_at = timezone.now()
     put_stop(table, sink_id, kind, by=by, at=stop_at)
     with transaction.atomic():
@@ -109,7 +109,7 @@ def _note_stop(operation: Operation, kind: StopKind, by: str, at: datetime) -> N
     # What no worker has taken yet is ended by the job that ends the others.
     is_begun = operation.state not in (OperationState.QUEUED.value, OperationState.UNKNOWN.value)
     wanted = OperationState.CANCELLING if is_hard or not is_begun else OperationState.STOPPING
-    message = "stops at once" if is_hard else "ends its transaction, then stops"
+    message = "stopping at once" if is_hard else "stopping after the current transaction"
     move(operation.pk, wanted, message=message)
 
 

@@ -54,7 +54,7 @@ def checked_rows_place(path: str, by: User | None) -> str:
     operate, in a table, or no file's name.
     """
     if len(path) > LOCATION_CHARS_MAX:
-        raise InvalidRequest("the source file has too long a name", path=path[:200])
+        raise InvalidRequest("the name of the source file is too long", path=path[:200])
     if is_upload(path):
         return get_place(find_upload(path, by))
     refuse_deceptive(path)
@@ -124,7 +124,7 @@ def check_source_files(
 def checked_source(path: str, by: User | None) -> str:
     """As `checked_rows_place`, of the node's own files alone."""
     if is_bucket_location(path):
-        raise InvalidRequest("this takes a file of the node, and no object of a bucket", path=path)
+        raise InvalidRequest("expected a file of the node, not an object in a bucket", path=path)
     return checked_rows_place(path, by)
 
 

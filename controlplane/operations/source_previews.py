@@ -92,11 +92,9 @@ def preview_source(
     StorageUnavailable.
     """
     if source.get("kind") not in PREVIEWED:
-        raise InvalidRequest(
-            "sources of this kind are not shown before they are written", kinds=PREVIEWED
-        )
+        raise InvalidRequest("sources of this kind cannot be previewed", kinds=PREVIEWED)
     if operation not in OPERATIONS:
-        raise InvalidRequest("no such operation", operation=operation[:32], known=OPERATIONS)
+        raise InvalidRequest("operation not found", operation=operation[:32], known=OPERATIONS)
     if source.get(DECODED_KEY) and not may(by, Permission.ADMINISTER, table):
         raise PermissionDenied(f"{DECODED_KEY} requires the {Permission.ADMINISTER.role} role")
     path = str(source.get("path", ""))

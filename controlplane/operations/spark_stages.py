@@ -56,7 +56,7 @@ def reported_stages(payload: Mapping[str, Any]) -> dict[str, Any]:
     if not given:
         return {}
     if not isinstance(given, list) or len(given) > STAGES_MAX:
-        raise InvalidRequest("a report's stages are a short list", most=STAGES_MAX)
+        raise InvalidRequest("the stages of a report must be a short list", most=STAGES_MAX)
     stages = [_stage(stage) for stage in given]
     return {"stages": {"at": timezone.now().isoformat(), "stages": stages}}
 
@@ -118,7 +118,7 @@ def _row(stage: Mapping[str, Any], age_ms: float, *, is_final: bool) -> StageRow
 
 def _stage(given: object) -> dict[str, Any]:
     if not isinstance(given, Mapping) or given.get("state") not in STAGE_STATES:
-        raise InvalidRequest("a stage has no known state", known=list(STAGE_STATES))
+        raise InvalidRequest("invalid state of a stage", known=list(STAGE_STATES))
     return {
         "id": _count(given.get("id")),
         "name": str(given.get("name") or "")[:_NAME_CHARS_MAX].replace("\x00", ""),
@@ -134,5 +134,5 @@ def _stage(given: object) -> dict[str, Any]:
 
 def _count(number: object, *, below: int = _TASKS_MAX) -> int:
     if type(number) is not int or not 0 <= number < below:
-        raise InvalidRequest("a stage's number is not one", given=str(number)[:40])
+        raise InvalidRequest("invalid number of a stage", given=str(number)[:40])
     return number

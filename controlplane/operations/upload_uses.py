@@ -90,7 +90,7 @@ def do_delete_upload(upload: Upload, *, by: str) -> None:
         if held is None:
             return
         if _is_needed(held):
-            raise NotAllowedNow("an operation needs this upload: cancel it first")
+            raise NotAllowedNow("an operation uses this upload: cancel it first")
         do_record(
             who=by,
             what="upload.delete",

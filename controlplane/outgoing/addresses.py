@@ -107,7 +107,7 @@ def read_allowed(text: str) -> Allowed:
             continue
         host, _, port = part.rpartition(":")
         if not host or not port.isdecimal() or not 1 <= int(port) <= 65_535:
-            raise ValueError(f"write host:port or a network, not {part[:80]}")
+            raise ValueError(f"expected host:port or a network, got {part[:80]}")
         hosts.add((host.lower().strip("[]"), int(port)))
     return Allowed(hosts=frozenset(hosts), networks=tuple(networks))
 
@@ -143,16 +143,18 @@ def resolved_target(url: str, allowed: Allowed, resolve: Resolver) -> Target:
 
 def _place(url: str, allowed: Allowed) -> _Place:
     if len(url) > URL_CHARS_MAX or not _SPELLED.fullmatch(url):
-        raise AddressRefused(f"an address is up to {URL_CHARS_MAX} printable ASCII characters")
+        raise AddressRefused(
+            f"an address must have at most {URL_CHARS_MAX} printable ASCII characters"
+        )
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise AddressRefused("this is no address; write https://host/path") from error
+        raise AddressRefused("invalid address: write https://host/path") from error
     if parts.scheme not in _PORTS or not parts.hostname:
         raise AddressRefused("write the address as https://host/path")
     if any(mark in parts.netloc for mark in _PARTS):
-        raise AddressRefused("an address has no user name and no backslash")
+        raise AddressRefused("an address must not contain a user name or a backslash")
     host = parts.hostname.rstrip(".")
     _refuse_host(host)
     port = _PORTS[parts.scheme] if port is None else port
@@ -179,7 +181,7 @@ def _refuse_host(host: str) -> None:
         except ValueError as error:
             raise AddressRefused("write an IP address as 192.0.2.1 or [2001:db8::1]") from error
     elif len(host) > 253 or not _NAME.fullmatch(host):
-        raise AddressRefused("this is no name of a host", host=host[:80])
+        raise AddressRefused("invalid host name", host=host[:80])
 
 
 def _refuse_address(place: _Place, text: str, allowed: Allowed, *, is_listed: bool) -> None:

@@ -61,7 +61,7 @@ def zone_names() -> list[str]:
 def do_choose_time_zone(user: User, name: str) -> None:
     """Keeps the zone of this person. Raises InvalidRequest for one that there is not."""
     if name not in ("", BROWSER) and name not in available_timezones():
-        raise InvalidRequest("there is no such time zone", time_zone=name[:64])
+        raise InvalidRequest("unknown time zone", time_zone=name[:64])
     with transaction.atomic():
         row = _held(user)
         row.time_zone = name
@@ -88,14 +88,14 @@ def do_save_view(user: User, name: str, query: str) -> None:
     """
     name = " ".join(name.split())
     if not name or len(name) > NAME_CHARS_MAX or not name.isprintable():
-        raise InvalidRequest(f"a view has a name of at most {NAME_CHARS_MAX} characters")
+        raise InvalidRequest(f"the name of a view must have 1 to {NAME_CHARS_MAX} characters")
     if len(query) > QUERY_CHARS_MAX:
-        raise InvalidRequest("the address of this view is too long to keep")
+        raise InvalidRequest("the address of this view is too long")
     with transaction.atomic():
         row = _held(user)
         others = [[known, kept] for known, kept in row.views if known != name]
         if len(others) >= VIEWS_MAX:
-            raise InvalidRequest(f"there are {VIEWS_MAX} views already: delete one first")
+            raise InvalidRequest(f"you already have {VIEWS_MAX} views: delete a view first")
         row.views = sorted([*others, [name, query]])
         row.save(update_fields=["views"])
 
@@ -115,7 +115,9 @@ def do_pin(user: User, table_key: int, *, is_pinned: bool) -> None:
         pins = [key for key in row.pins if key != table_key]
         if is_pinned:
             if len(pins) >= PINS_MAX:
-                raise InvalidRequest(f"{PINS_MAX} tables are pinned already: unpin one first")
+                raise InvalidRequest(
+                    f"you already have {PINS_MAX} pinned tables: unpin a table first"
+                )
             pins.append(table_key)
         row.pins = pins
         row.save(update_fields=["pins"])

@@ -148,14 +148,14 @@ class _Reading:
                 raise RowsRefused(head["why"], **values)
             case "masked":
                 raise PermissionDenied(
-                    f"the column {head['column'][:200]} of {self.table.slug} is masked: rows can "
-                    "be shown with its mark, not be chosen by it"
+                    f"the column {head['column'][:200]} of {self.table.slug} is masked: it "
+                    "can be shown, but not used in a condition"
                 )
             case "gone":
                 raise RowsGone(head["why"])
             case _:
                 pass
-        raise StorageUnavailable("table storage does not answer")
+        raise StorageUnavailable("table storage does not answer: retry later")
 
 
 def do_read_rows(table: Table, wanted: RowsWanted, *, by: User) -> TableRows:
@@ -395,5 +395,5 @@ def _op_of(version: RowVersionRow) -> Op:
 
 def _checked_limit(limit: int) -> int:
     if not 1 <= limit <= ROWS_MAX:
-        raise InvalidRequest(f"a limit is 1 to {ROWS_MAX} rows", limit=limit)
+        raise InvalidRequest(f"the limit must be 1 to {ROWS_MAX} rows", limit=limit)
     return limit

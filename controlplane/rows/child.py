@@ -179,7 +179,7 @@ def _place(scan: Scan, job: Mapping[str, Any]) -> dict[str, Any]:
     chosen = [job["where"] or "", *order, *(path for one in scan.slices for path in one.files)]
     files = sha256("\n".join(chosen).encode()).hexdigest()[:_DIGEST_CHARS]
     if job["files"] not in (None, files):
-        raise SnapshotChanged("the files with these rows are others now: begin at the first page")
+        raise SnapshotChanged("the files of these rows were replaced: start at the first page")
     newest = max((done.completed_at for done in scan.timeline.completed_writes()), default="")
     as_of = job["as_of"]
     return {"moment": moment(as_of) if as_of else newest, "newest": newest, "files": files}

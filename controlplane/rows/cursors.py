@@ -43,5 +43,5 @@ def read_rows_cursor(text: str) -> RowsCursor | None:
         return None
     match = _CURSOR.match(text)
     if match is None or int(match[2]) > DEEPEST:
-        raise InvalidRequest("this is no cursor", cursor=text[:CURSOR_CHARS_MAX])
+        raise InvalidRequest("invalid cursor", cursor=text[:CURSOR_CHARS_MAX])
     return RowsCursor(match[1], int(match[2]), match[3], is_of_now=match[4] is not None)

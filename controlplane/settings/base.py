@@ -127,7 +127,9 @@ SLUICE_LIVE_STREAMS_MAX = int(os.environ.get("SLUICE_LIVE_STREAMS_MAX") or 1_200
 SLUICE_STALE_AFTER_S = float(os.environ.get("SLUICE_STALE_AFTER_S") or 120)
 SLUICE_FRESHNESS_TARGET_MIN = float(os.environ.get("SLUICE_FRESHNESS_TARGET_MIN") or 24 * 60)
 if not 0 <= SLUICE_FRESHNESS_TARGET_MIN < float("inf"):
-    raise ImproperlyConfigured("SLUICE_FRESHNESS_TARGET_MIN is a number of minutes, 0 for none")
+    raise ImproperlyConfigured(
+        "SLUICE_FRESHNESS_TARGET_MIN must be a number of minutes, or 0 for none"
+    )
 
 SLUICE_DEMO = os.environ.get("SLUICE_DEMO") != "0"
 

@@ -52,16 +52,20 @@ def read_oidc(environ: Mapping[str, str]) -> OidcSettings | None:
         raise ImproperlyConfigured("SLUICE_OIDC_ISSUER must begin with https://")
     algorithm = environ.get("SLUICE_OIDC_ALGORITHM") or "RS256"
     if algorithm not in ALGORITHMS:
-        raise ImproperlyConfigured(f"SLUICE_OIDC_ALGORITHM is one of {', '.join(ALGORITHMS)}")
+        raise ImproperlyConfigured(f"SLUICE_OIDC_ALGORITHM must be one of {', '.join(ALGORITHMS)}")
     client_id = environ.get("SLUICE_OIDC_CLIENT_ID", "")
     if not client_id:
-        raise ImproperlyConfigured("SLUICE_OIDC_CLIENT_ID is missing beside SLUICE_OIDC_ISSUER")
+        raise ImproperlyConfigured(
+            "SLUICE_OIDC_CLIENT_ID must be set together with SLUICE_OIDC_ISSUER"
+        )
     roles = _mapping(environ, "SLUICE_OIDC_ROLES")
     groups = _mapping(environ, "SLUICE_OIDC_GROUPS")
     if unknown := set(roles) - set(ROLES):
-        raise ImproperlyConfigured(f"SLUICE_OIDC_ROLES gives {unknown.pop()}, which is no role")
+        raise ImproperlyConfigured(
+            f"SLUICE_OIDC_ROLES contains {unknown.pop()}, which is not a role"
+        )
     if in_both := set(groups) & set(ROLES):
-        raise ImproperlyConfigured(f"SLUICE_OIDC_GROUPS gives {in_both.pop()}, which is a role")
+        raise ImproperlyConfigured(f"SLUICE_OIDC_GROUPS contains {in_both.pop()}, which is a role")
     return OidcSettings(
         issuer=issuer,
         client_id=client_id,
@@ -101,6 +105,8 @@ def _mapping(environ: Mapping[str, str], name: str) -> Mapping[str, tuple[str, .
             continue
         theirs, sign, ours = (word.strip() for word in pair.rpartition("="))
         if not (theirs and sign and ours):
-            raise ImproperlyConfigured(f"{name} is a list of `their group=ours`, with commas")
+            raise ImproperlyConfigured(
+                f"{name} must be a comma-separated list of `their group=our group`"
+            )
         theirs_by_ours[ours] = (*theirs_by_ours.get(ours, ()), theirs)
     return theirs_by_ours

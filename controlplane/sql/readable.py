@@ -62,7 +62,9 @@ class ReadableTables:
 def _readable(table: Table, access: RowAccess) -> ReadableTable:
     newest = SchemaRecord.objects.filter(table=table).order_by("-completed_at").first()
     if newest is None:
-        raise SqlRefused("no schema of the table is known yet, so no rows", table=table.slug)
+        raise SqlRefused(
+            "the table has no known schema yet: retry after its first sync", table=table.slug
+        )
     arrow = TableSchema.from_avro(newest.avro).arrow
     columns = {column.name: name_of_type(column.type) for column in arrow}
     return ReadableTable(columns, lambda path: masks_part(path, access.masked))

@@ -69,8 +69,7 @@ def run_statement(
     )
     if answer.head["cut_by"] == "bytes" and not answer.rows.num_rows:
         raise SqlLimitHit(
-            "one row of the answer is larger than an answer may be; ask for fewer columns, or for "
-            "a part of the text",
+            "one row exceeds the size of a result: select fewer columns, or a part of the text",
             limit="answer_bytes",
             bytes=limits.answer_bytes,
         )

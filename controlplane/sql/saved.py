@@ -69,7 +69,7 @@ def do_save_query(words: QueryWords, *, by: User) -> SavedQueryRow:
     """Keep one more query. Raises InvalidRequest, which names the field."""
     _check(words, by)
     if SavedQuery.objects.filter(owner=by).count() >= SAVED_MAX:
-        raise InvalidRequest(f"{SAVED_MAX} queries of yours are kept; delete one first")
+        raise InvalidRequest(f"you already have {SAVED_MAX} saved queries: delete a query first")
     return _stored(SavedQuery(owner=by), words, by)
 
 
@@ -77,7 +77,7 @@ def do_change_query(query_id: int, words: QueryWords, *, by: User) -> SavedQuery
     """The changed query. Raises Http404, PermissionDenied for another's, InvalidRequest."""
     query = _query(by, query_id)
     if query.owner_id != by.pk:
-        raise PermissionDenied("only its owner changes a query; save it under a name of your own")
+        raise PermissionDenied("only the owner can change a query: save it under another name")
     _check(words, by)
     return _stored(query, words, by)
 
@@ -86,7 +86,9 @@ def do_delete_query(query_id: int, *, by: User) -> None:
     """Deletes it. Raises Http404, PermissionDenied for another's in a namespace of other admins."""
     query = _query(by, query_id)
     if query.owner_id != by.pk and not may_in_namespace(by, Permission.ADMINISTER, query.namespace):
-        raise PermissionDenied("only its owner or an admin of its namespace deletes a shared query")
+        raise PermissionDenied(
+            "only the owner or an admin of its namespace can delete a shared query"
+        )
     details = {"name": query.name, "owner": query.owner.get_username()}
     query.delete()
     do_record(who=by.get_username(), what=DELETE, subject="queries", result="done", details=details)
@@ -100,7 +102,7 @@ def _visible(user: User) -> QuerySet[SavedQuery]:
 def _query(user: User, query_id: int) -> SavedQuery:
     query = _visible(user).select_related("owner").filter(pk=query_id).first()
     if query is None:
-        raise Http404(f"there is no query {query_id}")
+        raise Http404(f"query {query_id} not found")
     return query
 
 
@@ -111,12 +113,12 @@ def _check(words: QueryWords, by: User) -> None:
         ("note", words.note, NOTE_CHARS_MAX),
     ):
         if len(text) > most:
-            raise InvalidRequest(f"keep the {field} under {most} characters", field=field)
+            raise InvalidRequest(f"the {field} must have fewer than {most} characters", field=field)
         if field != "note" and not text.strip():
-            raise InvalidRequest(f"a query needs a {field}", field=field)
+            raise InvalidRequest(f"a query requires a {field}", field=field)
     if words.namespace and words.namespace not in namespaces_of(by):
         raise InvalidRequest(
-            "a query is shared in a namespace of which you see a table",
+            "a query can be shared only in a namespace where you see a table",
             field="namespace",
             namespace=words.namespace[:64],
         )
@@ -137,7 +139,7 @@ def _stored(query: SavedQuery, words: QueryWords, by: User) -> SavedQueryRow:
             )
     except IntegrityError as error:
         raise InvalidRequest(
-            "a query of yours has this name", field="name", name=query.name
+            "you already have a query with this name", field="name", name=query.name
         ) from error
     return _row(query, by)
 

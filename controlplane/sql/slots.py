@@ -22,7 +22,8 @@ def slot(home: Path, user_key: str, limits: SqlLimits) -> Iterator[None]:
     with ExitStack() as held:
         if not _taken(held, directory, f"user-{user_key}", limits.per_user):
             raise SqlBusy(
-                f"{limits.per_user} statements or reads of yours are running; wait for one to end",
+                f"you already have {limits.per_user} running statements or reads: wait "
+                "until one ends",
                 running=limits.per_user,
             )
         if not _taken(held, directory, "node", limits.per_node):

@@ -99,7 +99,7 @@ def access_table(user: Caller, slug: str, permission: Permission) -> Table:
         raise PermissionDenied(f"this requires the {permission.role} role")
     table = visited_table(user, slug) or _OF_SLUG.first(slug)
     if table is None or not _has(reach, Permission.VIEW, table):
-        raise Http404(f"there is no table {slug}")
+        raise Http404(f"table {slug} not found")
     if not _has(reach, permission, table):
         raise PermissionDenied(f"this requires the {permission.role} role")
     visited: dict[str, Table] | None = getattr(user, _VISITED, None)

@@ -76,14 +76,15 @@ def registrations_held() -> Iterator[None]:
             yield
     except IntegrityError as error:
         raise InvalidRequest(
-            "the slug or the location was taken at the same moment; look at the list of tables"
+            "another request registered the slug or the location at the same time: check "
+            "the list of tables"
         ) from error
 
 
 def check_slug_is_free(slug: str, *, but: Table | None = None) -> None:
     """Refuse, as InvalidRequest, the slug of another table than `but`. A former slug is free."""
     if _others(but).filter(slug=slug).exists():
-        raise InvalidRequest("the slug is taken", slug=slug)
+        raise InvalidRequest("the slug is already used by another table", slug=slug)
 
 
 def check_no_overlap(resolved: str, *, but: Table | None = None) -> None:

@@ -28,13 +28,20 @@ def refuse_deceptive(text: str) -> None:
         return  # Of most locations, and the mirror asks for all of them every two seconds.
     for character in text:
         if _is_unseen(character):
-            raise _refusal("the location has a character that is not seen", text, character)
+            raise _refusal("the location contains an invisible character", text, character)
         if unicodedata.normalize("NFKC", character) != character or _is_other_digit(character):
-            raise _refusal("the location has a character that looks like another", text, character)
+            raise _refusal(
+                "the location contains a character that can be confused with another",
+                text,
+                character,
+            )
     for word in _LETTERS.findall(text):
         if (letter := _borrowed(word)) is not None:
             raise _refusal(
-                "the location has a letter that looks like one of another alphabet", text, letter
+                "the location contains a character that can be confused with one of "
+                "another alphabet",
+                text,
+                letter,
             )
 
 

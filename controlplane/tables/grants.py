@@ -92,7 +92,7 @@ def grant_shown_to(user: User, grant_id: int) -> GrantRow:
     """
     grant = _shown_to(user).filter(pk=grant_id).first()
     if grant is None:
-        raise Http404(f"there is no grant {grant_id}")
+        raise Http404(f"grant {grant_id} not found")
     return _row(grant)
 
 
@@ -139,9 +139,9 @@ def do_grant(wanted: GrantRequest, *, by: Granter, reason: str = "") -> GrantRow
     if wanted.role not in GRANTED:
         raise InvalidRequest("this role cannot be granted", role=wanted.role[:32], known=GRANTED)
     if bool(wanted.namespace) == bool(wanted.table):
-        raise InvalidRequest("a role is granted in one namespace or on one table")
+        raise InvalidRequest("a role must be granted in one namespace or on one table")
     if bool(wanted.user) == bool(wanted.group):
-        raise InvalidRequest("a role is granted to one user or to one group")
+        raise InvalidRequest("a role must be granted to one user or to one group")
     table = granted_table(wanted.table, by) if wanted.table else None
     check_grants_in(table.namespace if table is not None else wanted.namespace, by)
     if table is None:
@@ -186,7 +186,7 @@ def _to_take(grant_id: int, by: Granter) -> Grant:
     shown = _ordered() if by.user is None else _shown_to(by.user)
     grant = shown.select_for_update(of=("self",)).filter(pk=grant_id).first()
     if grant is None:
-        raise Http404(f"there is no grant {grant_id}")
+        raise Http404(f"grant {grant_id} not found")
     check_grants_in(grant.table.namespace if grant.table is not None else grant.namespace, by)
     return grant
 
@@ -205,7 +205,7 @@ def granted_table(slug: str, by: Granter) -> Table:
         return access_table(by.user, slug, Permission.VIEW)
     table = Table.objects.filter(slug=slug).first()
     if table is None:
-        raise InvalidRequest("there is no table of this slug", table=slug[:80])
+        raise InvalidRequest("table not found", table=slug[:80])
     return table
 
 
@@ -213,13 +213,15 @@ def _holder(wanted: GrantRequest) -> dict[str, Any]:
     if wanted.user:
         user = User.objects.filter(username=wanted.user).first()
         if user is None:
-            raise InvalidRequest("there is no such user", user=wanted.user[:150])
+            raise InvalidRequest("user not found", user=wanted.user[:150])
         return {"user": user, "group": None}
     if wanted.group in ROLES:
-        raise InvalidRequest("this group has its role everywhere", group=wanted.group)
+        raise InvalidRequest(
+            "this group already has its role everywhere: choose another group", group=wanted.group
+        )
     group = Group.objects.filter(name=wanted.group).first()
     if group is None:
-        raise InvalidRequest("there is no such group of people", group=wanted.group[:150])
+        raise InvalidRequest("user group not found", group=wanted.group[:150])
     return {"user": None, "group": group}
 
 

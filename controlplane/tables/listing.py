@@ -54,7 +54,7 @@ def tables_page(
         by_slug = {row.slug: row for row in known}
         return Page([by_slug[table.slug] for table in chosen.rows], chosen.next_cursor)
     if cursor and not SLUG.match(cursor):
-        raise InvalidRequest("this is no cursor", cursor=cursor[:64])
+        raise InvalidRequest("invalid cursor", cursor=cursor[:64])
     limit = max(1, min(limit, PAGE_ROWS_MAX))
     tables = wanted_tables(user, wanted).order_by("slug")
     if cursor:

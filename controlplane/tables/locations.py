@@ -26,15 +26,17 @@ def checked_location(location: str) -> str:
     """
     if not location.startswith("/") and not is_bucket_location(location):
         raise InvalidRequest(
-            "a location is an absolute path or s3://bucket/prefix", location=location[:200]
+            "a location must be an absolute path or s3://bucket/prefix", location=location[:200]
         )
     if len(location) > LOCATION_CHARS_MAX or _FORBIDDEN.search(location):
         raise InvalidRequest(
-            "the location has characters that are not allowed", location=location[:200]
+            "the location contains characters that are not allowed", location=location[:200]
         )
     refuse_deceptive(location)
     if ".." in PurePosixPath(location).parts:
-        raise InvalidRequest("the location has dotted parts", location=location[:200])
+        raise InvalidRequest(
+            "the location must not contain . or .. as a part", location=location[:200]
+        )
     try:
         resolved = resolved_location(location)
     except InvalidInput as error:

@@ -19,21 +19,22 @@ def check_slug(slug: str) -> None:
     """Refuse, as InvalidRequest, what is no slug."""
     if not SLUG.match(slug):
         raise InvalidRequest(
-            "a slug has lower-case letters, digits and dashes, at most 64", slug=slug[:80]
+            "a slug must have 1 to 64 lower-case letters, digits and dashes", slug=slug[:80]
         )
 
 
 def check_name(name: str) -> None:
     """Refuse, as InvalidRequest, a name with other characters than `NAME` has."""
     if not NAME.match(name):
-        raise InvalidRequest("the name has characters that are not allowed", name=name[:80])
+        raise InvalidRequest("the name contains characters that are not allowed", name=name[:80])
 
 
 def check_namespace(namespace: str) -> None:
     """Refuse, as InvalidRequest, what is no namespace: they are written as slugs are."""
     if not SLUG.match(namespace):
         raise InvalidRequest(
-            "a namespace has lower-case letters, digits and dashes", namespace=namespace[:80]
+            "a namespace must have only lower-case letters, digits and dashes",
+            namespace=namespace[:80],
         )
 
 
@@ -41,7 +42,7 @@ def check_owner(owner: str) -> None:
     """Refuses what is no owner's name. Raises InvalidRequest."""
     if len(owner) > OWNER_CHARS_MAX or not owner.isprintable() or owner != owner.strip():
         raise InvalidRequest(
-            f"an owner is a name of at most {OWNER_CHARS_MAX} characters", owner=owner[:80]
+            f"an owner must be a name of at most {OWNER_CHARS_MAX} characters", owner=owner[:80]
         )
 
 
@@ -53,7 +54,7 @@ def normalize_description(text: str) -> str:
     paragraph = " ".join(text.split())
     if len(paragraph) > DESCRIPTION_CHARS_MAX or not paragraph.isprintable():
         raise InvalidRequest(
-            f"a description is a text of at most {DESCRIPTION_CHARS_MAX} characters",
+            f"a description must be a text of at most {DESCRIPTION_CHARS_MAX} characters",
             description=paragraph[:80],
         )
     return paragraph
@@ -68,9 +69,11 @@ def tags_in_order(text: str) -> str:
     wrong = next((tag for tag in tags if not TAG.match(tag)), None)
     if wrong is not None:
         raise InvalidRequest(
-            "a tag has lower-case letters, digits, dots and dashes, at most 40", tags=wrong[:80]
+            "a tag must have 1 to 40 lower-case letters, digits, dots and dashes", tags=wrong[:80]
         )
     kept = " ".join(tags)
     if len(kept) > TAGS_CHARS_MAX:
-        raise InvalidRequest(f"tags have at most {TAGS_CHARS_MAX} characters", tags=kept[:80])
+        raise InvalidRequest(
+            f"tags must have at most {TAGS_CHARS_MAX} characters together", tags=kept[:80]
+        )
     return kept

@@ -92,8 +92,8 @@ class RowAccess:
         self.check()
         if column and masks_part(column, self.masked):
             raise PermissionDenied(
-                f"the column {column[:200]} of {self.table} is masked; an admin of its namespace "
-                "gives the right to see masked columns on the page Access"
+                f"the column {column[:200]} of {self.table} is masked; an admin of its "
+                "namespace can grant access to masked columns on the page Access"
             )
 
     def check_all(self) -> None:
@@ -264,7 +264,7 @@ def _is_first(glance: str) -> bool:
     try:
         return cache.add(sha256(glance.encode()).hexdigest(), 1, GLANCE_S)
     except RedisError as error:
-        log.warning("each look at rows is recorded: error=%s", error)
+        log.warning("every read of rows is recorded, Redis does not answer: error=%s", error)
         return True
 
 

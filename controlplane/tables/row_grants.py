@@ -76,7 +76,7 @@ def row_grant_shown_to(user: User, grant_id: int) -> RowGrantRow:
     """
     grant = _shown_to(user).filter(pk=grant_id).first()
     if grant is None:
-        raise Http404(f"there is no right to rows {grant_id}")
+        raise Http404(f"row access {grant_id} not found")
     return _row(grant)
 
 
@@ -93,11 +93,13 @@ def do_give_rows(wanted: RowGrantRequest, *, by: Granter, reason: str = "") -> R
     fewer than one holder and one place.
     """
     if wanted.right not in ROW_RIGHTS:
-        raise InvalidRequest("there is no such right", right=wanted.right[:32], known=ROW_RIGHTS)
+        raise InvalidRequest("invalid right", right=wanted.right[:32], known=ROW_RIGHTS)
     if sum(map(bool, (wanted.namespace, wanted.table, wanted.everywhere))) != 1:
-        raise InvalidRequest("rows are read on one table, in one namespace or everywhere")
+        raise InvalidRequest(
+            "row access must be granted on one table, in one namespace or everywhere"
+        )
     if bool(wanted.user) == bool(wanted.group):
-        raise InvalidRequest("the right to read rows is given to one user or to one group")
+        raise InvalidRequest("row access must be granted to one user or to one group")
     table = granted_table(wanted.table, by) if wanted.table else None
     _check_place(by, table.namespace if table is not None else wanted.namespace)
     if wanted.namespace:
@@ -142,7 +144,7 @@ def _to_take(grant_id: int, by: Granter) -> RowGrant:
     shown = _ordered() if by.user is None else _shown_to(by.user)
     grant = shown.select_for_update(of=("self",)).filter(pk=grant_id).first()
     if grant is None:
-        raise Http404(f"there is no right to read rows of the number {grant_id}")
+        raise Http404(f"row access {grant_id} not found")
     _check_place(by, grant.table.namespace if grant.table is not None else grant.namespace)
     return grant
 
@@ -159,11 +161,11 @@ def _holder(wanted: RowGrantRequest) -> dict[str, Any]:
     if wanted.user:
         user = User.objects.filter(username=wanted.user).first()
         if user is None:
-            raise InvalidRequest("there is no such user", user=wanted.user[:150])
+            raise InvalidRequest("user not found", user=wanted.user[:150])
         return {"user": user, "group": None}
     group = Group.objects.filter(name=wanted.group).first()
     if group is None:
-        raise InvalidRequest("there is no such group", group=wanted.group[:150])
+        raise InvalidRequest("user group not found", group=wanted.group[:150])
     return {"user": None, "group": group}
 
 

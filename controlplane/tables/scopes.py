@@ -44,7 +44,7 @@ def visible_scope(user: User, namespace: str) -> Scope:
     scope = Scope(namespace=namespace)
     is_hidden = namespace and not may_administer(user, scope)
     if is_hidden and not visible_tables(user).filter(namespace=namespace).exists():
-        raise Http404("there is no such namespace")
+        raise Http404("namespace not found")
     return scope
 
 

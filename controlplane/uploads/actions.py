@@ -131,5 +131,5 @@ def clean_name(name: str) -> str:
     clean = "".join("_" if unicodedata.category(char) in _UNSEEN else char for char in name)
     clean = re.sub(r"\s+", " ", clean).strip()
     if not clean.strip("_"):
-        raise InvalidRequest("name the file: a name with at least one character", name="")
+        raise InvalidRequest("the name of the file must not be empty", name="")
     return clean[-NAME_CHARS_MAX:]

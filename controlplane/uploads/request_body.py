@@ -111,7 +111,7 @@ def receive_upload(request: HttpRequest, owner: User, name: str, kind: str = "")
             return do_store_upload(owner, name, pieces, kind=kind, declared_bytes=declared)
         return _receive_form(request, UploadHandler(owner, kind))
     except UnreadablePostError as error:
-        raise InvalidRequest("the upload broke off: send the file again") from error
+        raise InvalidRequest("the upload was interrupted: send the file again") from error
 
 
 def _receive_form(request: HttpRequest, handler: UploadHandler) -> Upload:

@@ -55,7 +55,7 @@ class UploadFile:
         """
         if not _SLOTS.acquire(blocking=False):
             raise NotAllowedNow(
-                f"this node receives {AT_ONCE_MAX} files already; send yours in a moment"
+                f"this node is already receiving {AT_ONCE_MAX} files: retry in some seconds"
             )
         self._place = Path(place)
         self._part = Path(f"{place}{PART_SUFFIX}")

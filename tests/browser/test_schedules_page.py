@@ -24,7 +24,7 @@ def test_schedule_is_made_shown_and_paused(page: Page, site: Site, seen: Seen) -
     page.select_option("#id_trigger", "cron")
     page.fill("#id_cron", "30 2 * * 8")
     page.get_by_role("button", name="Save schedule").click()
-    expect(page.locator("main")).to_contain_text("This is no cron expression")
+    expect(page.locator("main")).to_contain_text("Invalid cron expression")
 
     page.fill("#id_cron", "30 2 * * 1-5")
     page.fill("#id_time_zone", "Europe/Oslo")

@@ -29,7 +29,7 @@ def test_a_table_is_registered_once(db: None, root: Path) -> None:
     assert "registered rides" in run("table", "register", f"{root}/rides", "--slug", "rides")
     assert run("table", "list") == f"rides\tdefault\t{root}/rides\n"
 
-    with pytest.raises(CommandError, match="slug is taken"):
+    with pytest.raises(CommandError, match="slug is already used"):
         run("table", "register", f"{root}/other", "--slug", "rides")
 
 

@@ -165,5 +165,5 @@ async def test_an_error_of_a_stream_reaches_the_server(handler: ThreadedHandler)
 
 
 async def test_what_is_none_of_http_is_refused(handler: ThreadedHandler) -> None:
-    with pytest.raises(ValueError, match="only HTTP is answered here, not websocket"):
+    with pytest.raises(ValueError, match="expected an HTTP request, got websocket"):
         await handler({"type": "websocket"}, None, None)

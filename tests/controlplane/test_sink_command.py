@@ -71,7 +71,7 @@ def test_location_is_enough_where_nothing_is_registered(stuck: Lake) -> None:
     stop = read_stop(stuck.table.storage, SINK)
     assert stop is not None
     assert stop.kind is StopKind.HARD
-    assert "asked to stop (hard)" in run("status", location)
+    assert "stop requested (hard)" in run("status", location)
 
 
 def test_stop_is_audited_and_says_when_nothing_answers(stuck: Lake) -> None:
@@ -116,8 +116,8 @@ def test_relaunch_queues_the_same_options(lake: Lake, admin: User) -> None:
 def test_unknown_tables_sinks_users_and_options_are_named(lake: Lake, root: Path) -> None:
     for words, said in (
         (("status", "nowhere"), "table nowhere not found"),
-        (("status", "trips", "none"), "no sink none"),
-        (("offsets", "trips", "none"), "no offsets of a sink none"),
+        (("status", "trips", "none"), "sink none not found"),
+        (("offsets", "trips", "none"), "sink none has no offsets"),
         (("status", "/etc"), "outside the configured table roots"),
         (("relaunch", "trips", SINK, "--user", "nobody"), "an existing user"),
         (("run", "trips", "--topic", "t", "--set", "oops"), "KEY=VALUE"),

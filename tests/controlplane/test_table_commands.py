@@ -42,7 +42,7 @@ def test_a_table_is_unregistered_once_it_was_confirmed(root: Path, synced: Table
 
     assert "goes\t1\tinstants" in shown or "\tinstants\n" in shown
     assert "--yes unregisters the table" in shown
-    assert f"{root}/trips stays" in done
+    assert f"files at {root}/trips kept" in done
     assert not Table.objects.exists()
     assert (root / "trips" / ".hoodie" / "hoodie.properties").exists()
 
@@ -70,7 +70,7 @@ def test_a_table_is_made_of_a_files_columns_once_its_key_is_named(
 def test_what_is_wrong_with_a_new_table_is_said_field_by_field(root: Path, db: None) -> None:
     said = StringIO()
 
-    with pytest.raises(CommandError, match="cannot be made"):
+    with pytest.raises(CommandError, match="cannot be created"):
         call_command(
             "table", "create", "/etc/rides", "--slug", "Rides", "--column", "id float",
             "--record-key", "id", stdout=said,

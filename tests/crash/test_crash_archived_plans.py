@@ -1,5 +1,5 @@
 """A process that starts a pending compaction, clustering or restore freezes at any call of its
-storage; others run the plan, write, clean and archive. Then it wakes up, and goes on or is
+storage; others carry the plan out, write, clean and archive. Then it wakes up, and goes on or is
 killed.
 
 Whatever the moment, the plan stays archived: every reader keeps its rows, the services that come

@@ -50,11 +50,11 @@ def test_a_row_is_neither_deleted_nor_edited_unseen(statement: str, superuser: U
     remove(connection)
     execute(statement)
 
-    with pytest.raises(CommandError, match=r"not verify\n(missing|changed): row 2"):
+    with pytest.raises(CommandError, match=r"has been changed:\n(missing|changed): row 2"):
         call_command("audit", "verify", stdout=io.StringIO())
     do_verify_round(timezone.now())
     client = Client()
     client.force_login(superuser)
-    assert "The audit does not verify: row 2" in client.get("/audit").content.decode()
+    assert "The audit log has been changed: row 2" in client.get("/audit").content.decode()
     chain = client.get("/api/v1/audit/chain/").json()
     assert (chain["verdict"], chain["problem_sequence"]) == ("bad", 2)

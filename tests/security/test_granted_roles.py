@@ -205,7 +205,7 @@ def test_request_takes_nothing_from_tables_of_others_and_puts_nothing_there(
 
     with pytest.raises(InvalidRequest, match="source"):
         do_request_write(table=own, parameters=parameters, by=person)
-    with pytest.raises(InvalidRequest, match="lies in a table that you operate"):
+    with pytest.raises(InvalidRequest, match="a table on which you are operator"):
         check_named_places(person, {"options": {"sluice.dead.letter.path": place}})
 
     assert own.operations.count() == 0

@@ -140,7 +140,7 @@ def test_named_user_changes_what_is_theirs(lake: Lake, pia: User, admin: User) -
 def test_unknown_or_locked_user_is_refused(lake: Lake, pia: User) -> None:
     User.objects.filter(pk=pia.pk).update(is_active=False)
     for name in ("pia", "stranger"):
-        with pytest.raises(InvalidRequest, match="no user of this name"):
+        with pytest.raises(InvalidRequest, match="no active user has this name"):
             begin(name, command="table")
         act_as("")
 
@@ -167,4 +167,4 @@ def test_entry_point_refuses_a_name_that_no_user_has(tmp_path: Path, by_variable
     )  # fmt: skip
 
     assert ended.returncode != 0
-    assert "no user of this name" in ended.stderr or "database" in ended.stderr
+    assert "no active user has this name" in ended.stderr or "database" in ended.stderr

@@ -43,7 +43,7 @@ _ANSWERED = {200, 302, 307, 400, 401, 403, 404, 405, 409, 422, 503}
 
 
 def _addresses(odd: str) -> list[str]:
-    """Each route, with the slug of the table, and with `odd` in the place of whatever else it takes."""
+    """Each route, with the table's slug, and with `odd` in the place of whatever else it takes."""
     quoted = quote(odd, safe="")
     addresses = []
 
@@ -174,4 +174,4 @@ def test_form_and_body_with_a_nul_are_refused(strict: Client, trips: Table) -> N
     assert several_lines.status_code == 422
     for answer in bodies:
         assert answer.status_code == 400
-        assert "NUL or half a character" in answer.json()["detail"]
+        assert "NUL or a surrogate" in answer.json()["detail"]

@@ -246,7 +246,7 @@ def test_every_address_takes_a_path_inside(
 
     text = answer.content.decode()
     if "relocate" in taker:
-        assert "o table lies at the new location" in text
+        assert "o table found at the new location" in text
     else:
         assert answer.status_code in (200, 201, 202, 302), text
 

@@ -140,7 +140,7 @@ BENT: dict[str, Callable[[Claims], Claims]] = {
     "of the future": lambda claims: claims | {"iat": int(time.time()) + 600},
     "another audience": lambda claims: claims | {"aud": "another"},
     "two audiences": lambda claims: claims | {"aud": [CLIENT_ID, "another"]},
-    "made for another": lambda claims: claims | {"azp": "another"},
+    "issued for another": lambda claims: claims | {"azp": "another"},
     "no audience": lambda claims: {name: claims[name] for name in claims if name != "aud"},
     "another issuer": lambda claims: claims | {"iss": "https://id.example.com"},
     "another subject": lambda claims: claims | {"sub": "somebody else"},
@@ -168,7 +168,7 @@ def test_id_token_that_says_something_else_is_refused(name: str, provider: OidcP
 
     said = refusal(client, begun(client))
 
-    assert "what Example ID answered cannot be believed" in said
+    assert "the answer of Example ID is not trusted" in said
     assert not User.objects.exists()
 
 
@@ -179,7 +179,7 @@ def test_id_token_that_is_signed_otherwise_is_refused(name: str, provider: OidcP
 
     said = refusal(client, begun(client))
 
-    assert "cannot be believed" in said
+    assert "is not trusted" in said
     assert not User.objects.exists()
 
 
@@ -187,7 +187,7 @@ def test_userinfo_of_somebody_else_is_refused(provider: OidcProvider) -> None:
     provider.userinfo = dict(PIA) | {"sub": "another", "groups": ["lake-admins"]}
     client = Client()
 
-    assert "cannot be believed" in refusal(client, begun(client))
+    assert "is not trusted" in refusal(client, begun(client))
 
 
 def test_state_of_another_session_is_refused(provider: OidcProvider) -> None:
@@ -212,9 +212,7 @@ def test_code_that_comes_again_is_refused(provider: OidcProvider) -> None:
     assert "this sign-in has expired" in refusal(client, back)
     used = parse_qs(urlsplit(back).query)["code"][0]
     state = parse_qs(urlsplit(begun(client)).query)["state"][0]
-    assert "cannot be believed" in refusal(
-        client, f"/login/oidc/callback/?code={used}&state={state}"
-    )
+    assert "is not trusted" in refusal(client, f"/login/oidc/callback/?code={used}&state={state}")
     assert provider.refusals == ["code", "verifier"]
 
 
@@ -225,7 +223,7 @@ def test_code_that_was_stolen_opens_nothing_in_another_session(provider: OidcPro
 
     said = refusal(thief, f"/login/oidc/callback/?code={code}&state={state}")
 
-    assert "cannot be believed" in said
+    assert "is not trusted" in said
     assert provider.refusals == ["verifier"]
 
 
@@ -270,7 +268,7 @@ def test_claim_never_takes_the_role_of_the_last_admin(
 
     assert (alone.roles, alone.groups) == (["admin"], [])
     assert (kept.details["kept"], kept.details["lost"]) == (["admin"], ["night shift"])
-    assert "pia stays one" in caplog.text
+    assert "pia keeps the role" in caplog.text
     assert person_detail("pia").person.roles == []
 
 
@@ -283,7 +281,7 @@ def test_who_is_locked_out_gets_in_no_more_and_loses_the_session(provider: OidcP
     do_deactivate_user("pia", by=SHELL)
 
     assert session.get("/operations")["Location"].startswith("/login/")
-    assert "this account is locked out" in refusal(client, begun(client))
+    assert "this account is deactivated" in refusal(client, begun(client))
     User.objects.update(is_active=True)
     assert session.get("/operations")["Location"].startswith("/login/")
 
@@ -326,7 +324,7 @@ def test_unknown_people_are_refused_where_none_are_made(
     settings.SLUICE_OIDC = replace(settings.SLUICE_OIDC, makes_users=False)
     client = Client()
 
-    assert "nobody here knows you" in refusal(client, begun(client))
+    assert "you have no account on this node" in refusal(client, begun(client))
     assert not User.objects.exists()
 
 

@@ -84,7 +84,7 @@ def test_job_of_who_may_no_longer_is_refused_as_it_begins(
 
     operation.refresh_from_db()
     assert operation.state == "refused"
-    assert "may no longer do this: it requires the operator role on trips" in operation.message
+    assert "is no longer authorized: this requires the operator role on trips" in operation.message
     assert timeline_files(lake) == before
     ended = AuditEvent.objects.filter(what="service.compaction", result="refused").get()
     assert ended.details["operation"] == str(operation.pk)

@@ -138,7 +138,7 @@ def test_whoever_asked_and_lost_the_role_gets_nothing_by_a_late_approval(
 ) -> None:
     admin.groups.clear()
 
-    with pytest.raises(NotAllowedNow, match="may no longer do this"):
+    with pytest.raises(NotAllowedNow, match="no longer authorized"):
         approve(asked_for, bea)
 
     asked_for.refresh_from_db()
@@ -162,7 +162,7 @@ def test_job_is_refused_as_it_begins_when_requester_or_approver_lost_the_role(
 
     asked_for.refresh_from_db()
     assert asked_for.state == "refused"
-    assert "may no longer do this" in asked_for.message
+    assert "no longer authorized" in asked_for.message
     assert len(LakehouseTable(lake.table).read()) == 1
 
 

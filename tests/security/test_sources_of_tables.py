@@ -421,7 +421,7 @@ def test_dead_letters_of_another_table_are_named_by_no_option(
     trips, own = thief.victim.row, thief.own
     options = {**OPTIONS, key: f"{own.location}{end}"}
 
-    with pytest.raises(InvalidRequest, match="lies in no other table"):
+    with pytest.raises(InvalidRequest, match="inside another table"):
         do_start_sink(trips, options, by=operator)
 
     assert do_start_sink(trips, {**OPTIONS, key: f"{trips.location}{end or '-x'}"}, by=operator)

@@ -191,7 +191,7 @@ def test_command_runs_a_sink_until_it_is_interrupted(
     command: Callable[..., SinkCommand],
     application: str,
 ) -> None:
-    """In a separate Spark application, or in the server of the node."""
+    """In a Spark of its own, or in the server of the node."""
     remote = {"SLUICE_SPARK_REMOTE": shared_server().remote} if application == "connect" else {}
     run = command(make_table(topic), **remote)
     offsets = fill(kafka, topic)

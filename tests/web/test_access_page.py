@@ -51,7 +51,7 @@ def test_role_is_given_and_taken_by_the_page(nina: User, as_nina: Client) -> Non
         ({"user": "pia", "group": "g", "table": "deals"}, 422, "Enter either a user or a group"),
         ({"user": "pia", "table": "wages"}, 422, "No table has this slug."),
         ({"user": "pia", "table": "none"}, 422, "No table has this slug."),
-        ({"user": "nobody", "table": "deals"}, 400, "There is no such user"),
+        ({"user": "nobody", "table": "deals"}, 400, "User not found"),
         ({"user": "pia", "namespace": "hr"}, 403, "the namespace hr"),
     ],
 )

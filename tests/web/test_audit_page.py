@@ -111,8 +111,8 @@ def test_the_banner_says_what_the_last_check_said(as_auditor: Client) -> None:
     do_verify_round(timezone.now())
     after = as_auditor.get("/audit").content.decode()
 
-    assert "The chain was not verified yet." in before
-    assert "Every row up to 1 is as it was written." in after
+    assert "The chain has not been verified yet." in before
+    assert "Every row up to 1 is unchanged." in after
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)

@@ -57,7 +57,7 @@ def test_empty_password_keeps_the_stored_one_until_the_address_changes(
     assert saved.status_code == 302
     assert connection_settings(orders) == {**SASL, "username": "other"}
     assert moved.status_code == 400
-    assert "enter them again" in moved.content.decode()
+    assert "must be entered again" in moved.content.decode()
 
 
 def test_wrong_setting_is_shown_at_its_field_and_no_secret_comes_back(as_admin: Client) -> None:

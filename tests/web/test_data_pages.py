@@ -221,5 +221,5 @@ def test_query_that_cannot_be_kept_is_refused_at_its_field(as_admin: Client, tri
     elsewhere = as_admin.post("/sql/saved", {**words, "name": "x", "namespace": "nowhere"})
 
     assert twice.status_code == elsewhere.status_code == 422
-    assert "A query of yours has this name." in twice.content.decode()
-    assert "of which you see a table" in elsewhere.content.decode()
+    assert "You already have a query with this name." in twice.content.decode()
+    assert "where you see a table" in elsewhere.content.decode()

@@ -47,7 +47,7 @@ def test_form_makes_and_changes_one(trips: Table, as_admin: Client) -> None:
         ({"parameters": "{"}, "Invalid JSON"),
         ({"parameters": "[]"}, "Enter a JSON object"),
         ({"every_minutes": ""}, "Enter when the schedule is due."),
-        ({"trigger": "cron", "cron": "every day"}, "A cron expression has five fields"),
+        ({"trigger": "cron", "cron": "every day"}, "A cron expression must have five fields"),
         ({"trigger": "after"}, "Enter when the schedule is due."),
         ({"what": "restore"}, "Select a valid choice"),
         ({"parameters": '{"source": {"kind": "csv", "path": "/etc/passwd"}}'}, "outside the"),
@@ -112,7 +112,7 @@ def test_shell_makes_lists_and_pauses_one(trips: Table, admin: User) -> None:
 
     assert f"{schedule.pk}\ttrips\tload\twrite\tevery 3600 s\tada\tpaused" in shown.getvalue()
     assert due.getvalue().startswith("At 04:00 every day, UTC\n")
-    with pytest.raises(CommandError, match="there is no user nobody"):
+    with pytest.raises(CommandError, match="user nobody not found"):
         call_command("schedule", "add", "trips", "x", "--as", "nobody", "--every-s", "60")
 
 

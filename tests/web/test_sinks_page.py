@@ -316,7 +316,7 @@ def test_refusal_of_a_stop_is_told_on_the_page(
 
     answer = client.post(f"{PAGE}/{SINK}/stop", {"kind": "graceful"}, follow=True)
 
-    assert "does not run" in answer.content.decode()
+    assert "is not running" in answer.content.decode()
     assert "Sink is not running" in words(client, f"{PAGE}/{SINK}/stop")
 
 

@@ -132,7 +132,7 @@ def test_files_and_rows_are_asked_for_by_a_connection(
         ("csv", {"path": "/data/a.csv", "operation": "delete", "missing": "-"}, 422, "not accept"),
         ("sql", {"statement": "DROP TABLE trips"}, 400, "statement-problem"),
         ("sql", {"statement": "SELECT * FROM nowhere"}, 400, "statement-problem"),
-        ("sql", {"statement": "SELECT 1 AS a, 2 AS a", "deed": "preview"}, 400, "one name"),
+        ("sql", {"statement": "SELECT 1 AS a, 2 AS a", "deed": "preview"}, 400, "unique"),
         ("kafka", {**KAFKA, "begins": "offsets"}, 422, "Enter where the read starts."),
         ("kafka", {**KAFKA, "begins": "time", "start_at": "now"}, 422, "Enter a time as"),
         ("kafka", {**KAFKA, "begins": "offsets", "start": "x"}, 400, "offsets"),

@@ -133,7 +133,7 @@ def live_parts(request: HttpRequest, slug: str) -> HttpResponse:
     names = request.GET["names"].split(",") if "names" in request.GET else every
     listed = [name for name in every if name in names]
     if not listed:
-        raise Http404("no part of this page is named")
+        raise Http404("the part of the page is missing: add ?part=")
     look.read_all()
     parts = []
     for name in listed:

@@ -96,7 +96,7 @@ def _text(request: HttpRequest) -> str:
 def _level(request: HttpRequest) -> str:
     level = request.GET.get("level", "")
     if level and level not in LEVELS:
-        raise InvalidRequest("unknown level", given=level[:40], known=list(LEVELS))
+        raise InvalidRequest("invalid log level", given=level[:40], known=list(LEVELS))
     return level
 
 

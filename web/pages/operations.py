@@ -204,7 +204,7 @@ def _time(text: str) -> datetime | None:
         at = datetime.fromisoformat(text)
         return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=shown_zone()).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise InvalidRequest("a time is written as 2026-01-31T14:05", given=text[:40]) from error
+        raise InvalidRequest("expected a time such as 2026-01-31T14:05", given=text[:40]) from error
 
 
 def wait_url(row: OperationRow) -> str:

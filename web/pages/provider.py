@@ -107,14 +107,14 @@ class CallbackView(OIDCAuthenticationCallbackView):
         if oidc is None:
             raise Http404("single sign-on is not configured")
         if said := request.GET.get("error", ""):
-            log.warning("the provider refused a login: error=%s", said[:100])
+            log.warning("the provider rejected a login: error=%s", said[:100])
             return _refused(request, f"{oidc.name} rejected the sign-in")
         try:
             answer: HttpResponse = super().get(request)
         except LoginRefused as error:
             return _refused(request, error.message)
         except SuspiciousOperation as error:
-            log.warning("login by the provider refused: error=%s", error)
+            log.warning("login through the provider rejected: error=%s", error)
             return self.login_failure()
         return answer
 

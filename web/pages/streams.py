@@ -83,8 +83,8 @@ class StreamForm(RequestForm):
             if len(words) != 2 or words[1] not in TYPES:
                 known = ", ".join(TYPES)
                 raise forms.ValidationError(
-                    f"Write each column as: name type. “{line.strip()[:60]}” is not; types are "
-                    f"{known}."
+                    f"Write each column as: name type. “{line.strip()[:60]}” is not a "
+                    f"column; types are {known}."
                 )
             types[words[0]] = words[1]
         return types

@@ -188,10 +188,10 @@ def table_pin(request: HttpRequest, slug: str) -> HttpResponse:
 def tables_tag(request: HttpRequest) -> HttpResponse:
     """Add tags to the selected tables or remove them; on all of the tables or on none."""
     if not may_somewhere(person(request), Permission.ADMINISTER):
-        raise PermissionDenied("this needs the role admin")
+        raise PermissionDenied("this requires the admin role")
     deed, tags = request.POST.get("deed", ""), request.POST.get("tags", "")
     if deed not in ("add", "remove"):
-        raise InvalidRequest("tags are added or removed", deed=deed[:40])
+        raise InvalidRequest("expected tags to add or to remove", deed=deed[:40])
     tagged = do_tag_tables(
         request.POST.getlist("table"),
         reason=request.POST.get("reason", "").strip(),

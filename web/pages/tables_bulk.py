@@ -45,7 +45,7 @@ def bulk(request: HttpRequest) -> HttpResponse:
     if service not in BULK_SERVICES:
         raise InvalidRequest("this service does not run on several tables", service=service[:40])
     if not 0 < len(slugs) <= TABLES_MAX or len(set(slugs)) < len(slugs):
-        raise InvalidRequest(f"tick 1 to {TABLES_MAX} tables", ticked=len(slugs))
+        raise InvalidRequest(f"select 1 to {TABLES_MAX} tables", ticked=len(slugs))
     if key is None:
         raise InvalidRequest("the form key is missing: reload the page")
     reason = request.POST.get("reason", "").strip()[:REASON_CHARS_MAX]

@@ -99,7 +99,7 @@ def _load_earlier(request: HttpRequest, table: Table) -> tuple[str, dict[str, An
     parameters = load_parameters(earlier, person(request))
     kind = str(parameters["source"].get("kind"))
     if kind not in SOURCES:
-        raise Http404(f"no form for a source of the kind {kind}")
+        raise Http404(f"no form for sources of the kind {kind}")
     return kind, {**build_initial(parameters), "again": earlier.pk}
 
 
@@ -108,7 +108,7 @@ def _find_write(request: HttpRequest, table: Table, operation_id: UUID | None) -
         operation = access_operation(person(request), operation_id, Permission.VIEW)
         if operation.table.slug == table.slug and operation.kind == "write":
             return operation
-    raise Http404("no write with this id in this table")
+    raise Http404("write not found in this table")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

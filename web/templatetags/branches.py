@@ -43,7 +43,7 @@ def switch(parser: Parser, token: Token) -> _Switch:
     cases = {node.key: node for node in nodes if isinstance(node, _Case)}
     left = [node for node in nodes if not isinstance(node, _Case)]
     if any(not isinstance(node, TextNode) or node.s.strip() for node in left):
-        raise template.TemplateSyntaxError("a switch holds nothing but cases")
+        raise template.TemplateSyntaxError("a switch must contain only cases")
     return _Switch(parser.compile_filter(key), cases)
 
 

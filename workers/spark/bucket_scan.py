@@ -69,7 +69,7 @@ def _has_client(spark: SparkSession) -> bool:
     try:
         [row] = spark.sql(_HAS_CLIENT).collect()
     except (PySparkException, Py4JError) as error:
-        _log.info("spark does not show its classes: error=%s", _get_condition(error))
+        _log.info("Spark does not list its classes: error=%s", _get_condition(error))
         return False
     return bool(row["has_client"] == "true")
 
@@ -89,8 +89,8 @@ def _can_open(spark: SparkSession, location: str) -> bool:
         files.select("length").collect()
     except (PySparkException, Py4JError) as error:
         _log.warning(
-            "spark cannot read the bucket by hadoop's client, sluice's readers do: bucket=%s "
-            "error=%s",
+            "Spark cannot read the bucket with Hadoop's client, Sluice's readers are "
+            "used: bucket=%s error=%s",
             bucket_place(location).bucket,
             _get_condition(error),
         )

@@ -74,7 +74,7 @@ class DoomWatch(AbstractContextManager["DoomWatch"]):
         except EarlyConflict:
             raise
         except (OSError, LakehouseError) as error:
-            _log.warning("could not look for rivals: instant=%s error=%s", instant, error)
+            _log.warning("competing writers cannot be checked: instant=%s error=%s", instant, error)
 
     def _is_doomed(self) -> bool:
         instant = self._context.instant
@@ -83,7 +83,7 @@ class DoomWatch(AbstractContextManager["DoomWatch"]):
                 self._look()
             return read_doom(self._table.storage, instant) is not None
         except (OSError, LakehouseError) as error:
-            _log.warning("could not look for rivals: instant=%s error=%s", instant, error)
+            _log.warning("competing writers cannot be checked: instant=%s error=%s", instant, error)
             return False
 
     def _is_time(self, early: EarlyDetection | None) -> bool:

@@ -50,7 +50,7 @@ def interrupt(spark: SparkSession, tag: str) -> None:
         else:
             spark.sparkContext.cancelJobsWithTag(tag)
     except (PySparkException, Py4JError, ConnectionError) as error:
-        _log.warning("could not interrupt the job: tag=%s error=%s", tag, error)
+        _log.warning("the Spark job cannot be interrupted: tag=%s error=%s", tag, error)
 
 
 def is_gone(spark: SparkSession) -> bool:

@@ -50,5 +50,7 @@ def is_rolled_back(storage: Storage, instant: InstantTime) -> bool:
     try:
         return is_gone(storage, instant)
     except (OSError, LakehouseError) as error:
-        _log.warning("could not look for a decision: instant=%s error=%s", instant, error)
+        _log.warning(
+            "the decision of the instant cannot be checked: instant=%s error=%s", instant, error
+        )
         return False

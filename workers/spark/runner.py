@@ -70,16 +70,16 @@ def main(arguments: list[str]) -> int:
     configure_traces(os.environ, "sluice-driver")
     faulthandler.enable()
     if len(arguments) != 1:
-        _log.error("usage: python -m workers.spark.runner <job.json>")
+        _log.error("expected one argument: python -m workers.spark.runner <job.json>")
         return EXIT_INVALID
     try:
         job = parse_job(json.loads(Path(arguments[0]).read_bytes()))
     except (InvalidInput, OSError, ValueError) as error:
-        _log.error("no such job: %s", error)
+        _log.error("job not found: %s", error)
         return EXIT_INVALID
     bind(request_id=os.environ.get(REQUEST_VARIABLE, ""), operation_id=job.operation_id)
     if job.run_dir is None:
-        _log.error("no such job: it has no run_dir")
+        _log.error("invalid job: run_dir is missing")
         return EXIT_INVALID
     run_dir = Path(job.run_dir)
     with _only_driver(run_dir) as is_only:

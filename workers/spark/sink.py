@@ -150,7 +150,7 @@ class _Sink:
             quick_failures = 0 if lasted else quick_failures + 1
             if quick_failures > _RESTARTS_MAX:
                 return SinkEnded(f"the job fails again and again: {reason}", is_failed=True)
-            _log.warning("the sink's job is started again: %s", reason)
+            _log.warning("the sink's Spark job is restarted: %s", reason)
             clock.sleep(min(0.5 * 2**quick_failures, _BACKOFF_MAX_S))
 
     def _attempt(self) -> SinkEnded:
@@ -199,7 +199,7 @@ class _Sink:
             if kill_at is None:
                 kill_at = self._ends_at(now)
             elif now >= kill_at:
-                _log.warning("the sink does not end by itself, so its tasks are killed")
+                _log.warning("the sink did not stop in time; its tasks are killed")
                 interrupt(self._spark, self._tag)
                 kill_at = now + _HARD_S
             if now >= plans_at:
@@ -210,7 +210,7 @@ class _Sink:
         try:
             carry_out_plans(self._table, self._launch.config, self._launch.options)
         except LakehouseError as error:
-            _log.warning("table services were not looked for: %s", error)
+            _log.warning("due table services cannot be determined: %s", error)
 
     def _ends_at(self, now_s: float) -> float | None:
         """When the tasks are to be killed; None while the sink is to run."""
@@ -218,7 +218,7 @@ class _Sink:
         try:
             stop, epoch = read_stop(storage, config.sink_id), read_epoch(storage, config.sink_id)
         except LakehouseError as error:
-            _log.warning("the sink's files are not read: %s", error)
+            _log.warning("the sink's files cannot be read: %s", error)
             return None
         if epoch is not None and self._launch.is_after(epoch):
             return now_s + _HARD_S

@@ -110,7 +110,7 @@ class StageReports:
         try:
             self.board.note_classic(spark)
         except (Py4JError, ConnectionError) as error:
-            _log.debug("spark does not say how its stages stand: %s", error)
+            _log.debug("Spark does not report its stages: %s", error)
             return
         self.send()
 

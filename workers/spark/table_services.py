@@ -135,5 +135,9 @@ def _why_out(context: RewriteContext, storage: Storage) -> ServiceBusy | Instant
     except (ServiceBusy, InstantRolledBack) as out:
         return out
     except (OSError, LakehouseError) as error:
-        _log.warning("could not look for the attempt: instant=%s error=%s", context.instant, error)
+        _log.warning(
+            "the state of the attempt cannot be checked: instant=%s error=%s",
+            context.instant,
+            error,
+        )
     return None

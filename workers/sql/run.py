@@ -164,7 +164,7 @@ class _Run:
             try:
                 return self._planned_and_written(number)
             except PlanChanged as changed:
-                _log.info("statement is planned again: table=%s reason=%s", self.name, changed)
+                _log.info("statement is replanned: table=%s reason=%s", self.name, changed)
         return self._planned_and_written(number)
 
     def _planned_and_written(self, number: int) -> CommitOutcome:

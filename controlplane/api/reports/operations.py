@@ -94,7 +94,7 @@ class OperationLeaveApi(APIView):
         if is_given is None:
             raise Http404(str(operation_id))
         if not is_given:
-            raise PermissionDenied("whoever asked for this operation may no longer do it")
+            raise PermissionDenied("the user who requested this operation is no longer authorized")
         connection = load_connection(operation_id)
         if connection is None:
             return Response(status=204)

@@ -65,7 +65,7 @@ class LockApi(ApiView):
         table = access_table(request.user, slug, Permission.VIEW)
         status = lock_status(table, timezone.now())
         if status is None:
-            raise Http404("the lock was not looked at yet")
+            raise Http404("the state of the lock is not known yet: retry in some seconds")
         return Response(shown(status))
 
 

@@ -83,7 +83,7 @@ class _Once(serializers.ListField):
     def to_internal_value(self, data: Any) -> Any:
         members = super().to_internal_value(data)
         if len(set(members)) < len(members):
-            raise serializers.ValidationError("each member stands here once")
+            raise serializers.ValidationError("every member must be listed once")
         return members
 
 
@@ -149,7 +149,7 @@ class BulkServiceApi(ApiView):
         body = validated(self.BulkService, request)
         service, key = body["service"], idempotency_key(request)
         if is_destructive(service):
-            raise InvalidRequest("this takes data away: ask on each table, by its plan")
+            raise InvalidRequest("this deletes data: plan and confirm it on each table")
 
         def run(slug: str) -> UUID:
             table = access_table(request.user, slug, permission_of(service))
@@ -179,7 +179,7 @@ class BulkTablesApi(ApiView):
 
         def validate_tables(self, tables: list[dict[str, Any]]) -> list[dict[str, Any]]:
             if len({table["slug"] for table in tables}) < len(tables):
-                raise serializers.ValidationError("each slug stands here once")
+                raise serializers.ValidationError("every slug must be listed once")
             return tables
 
     @extend_schema(

@@ -78,7 +78,7 @@ class TableSuggestionApi(ApiView):
         body = validated(self.Question, request)
         key, path, statement = body["record_key"], body["path"], body["statement"]
         if bool(path) == bool(statement):
-            raise InvalidRequest("name a file (path) or a statement, one of the two")
+            raise InvalidRequest("expected either a file (path) or a statement")
         if statement:
             suggestion = suggest_from_statement(statement, by=actor(request), key=key)
         else:

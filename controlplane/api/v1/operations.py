@@ -158,7 +158,9 @@ def _write(request: Request, slug: str, body: dict[str, Any]) -> Operation:
     words = {"plan_hash": plan_hash, "table_name": typed_name} if not is_overwrite else {}
     given = [name for name, word in words.items() if word]
     if given or body.pop("partitions"):
-        raise InvalidRequest("this operation takes nothing away and no plan", unknown=given)
+        raise InvalidRequest(
+            "this operation deletes no data and accepts no plan_hash", unknown=given
+        )
     return do_request_write(
         table=table,
         parameters=body,
@@ -173,7 +175,9 @@ def _write(request: Request, slug: str, body: dict[str, Any]) -> Operation:
 def _planned_write(request: Request, slug: str, body: dict[str, Any]) -> Operation:
     table = access_table(request.user, slug, permission_of(body["operation"]))
     if given := [name for name in ("stream", "options", "spark_conf") if body.get(name)]:
-        raise InvalidRequest("what takes data away has no such settings", unknown=given)
+        raise InvalidRequest(
+            "operations that delete data do not accept these settings", unknown=given
+        )
     return do_request_planned_write(
         table,
         body["operation"],

@@ -154,7 +154,7 @@ class SinkLetterApi(ApiView):
             directory=directory,
         )
         if letters is None:
-            raise Http404(f"{requested_at} left no record of this sink out")
+            raise Http404(f"{requested_at} has no dead letters of this sink")
         return Response(shown(letters))
 
 

@@ -105,7 +105,7 @@ def _pieces(read: ReadRows, as_format: RowFormat) -> Iterator[bytes]:
     """Raises InvalidRequest where JSON or Parquet could not tell two columns apart."""
     names = read.rows.column_names
     if as_format != "csv" and len(set(names)) < len(names):
-        raise InvalidRequest("two columns have one name; give each its own by AS", columns=names)
+        raise InvalidRequest("column names must be unique: rename one with AS", columns=names)
     if as_format == "parquet":
         return parquet_pieces(read.rows.schema, [read.rows])
     columns = [Column(name, pa.string()) for name in names]

@@ -295,10 +295,10 @@ def _after(
     try:
         given, value, tie = read_json(base64.urlsafe_b64decode(cursor))
     except (ValueError, TypeError) as error:
-        raise InvalidRequest("this is no cursor", cursor=cursor[:64]) from error
+        raise InvalidRequest("invalid cursor", cursor=cursor[:64]) from error
     kind = str if order == "partition" else int
     if given != order or not isinstance(value, kind) or not isinstance(tie, kind):
-        raise InvalidRequest("this cursor belongs to another order", cursor=cursor[:64])
+        raise InvalidRequest("the cursor is from another sort order", cursor=cursor[:64])
     if order == "partition":
         return records.filter(Q(partition__gt=value) | Q(partition=value, file_id__gt=tie))
     column = order[1:]

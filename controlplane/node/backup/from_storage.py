@@ -106,7 +106,7 @@ def _read_whole(row: Table) -> str:
             looked = look(turn)
         if looked.is_whole or not looked.is_applied:
             return looked.error
-    return "another process reads it"
+    return "another process is reading the table: try again in a minute"
 
 
 def _free_slug(name: str) -> str:

@@ -34,9 +34,7 @@ def do_expire_if_due(operation: Operation, now: datetime) -> bool:
     approval = Approval.objects.filter(operation=operation, expires_at__lte=now).first()
     if approval is None:
         return False
-    return do_end(
-        operation, Approval.Decision.EXPIRED, who=NODE, words="nobody approved of it in time"
-    )
+    return do_end(operation, Approval.Decision.EXPIRED, who=NODE, words="not approved in time")
 
 
 def do_end(

@@ -72,7 +72,7 @@ def do_approve(operation_id: UUID, *, by: Decider, plan_hash: str, reason: str) 
         return operation
     check_pending(approval)
     if not may_request_still(operation):
-        words = "whoever asked for it may no longer do this"
+        words = "the requester is no longer authorized"
         do_end(operation, Approval.Decision.VOID, who=NODE, words=words)
         raise NotAllowedNow(words, operation=str(operation.pk))
     plan = plan_now(operation)
@@ -81,7 +81,7 @@ def do_approve(operation_id: UUID, *, by: Decider, plan_hash: str, reason: str) 
     with transaction.atomic():
         hold_registered(operation.table)
         if not is_held_awaiting(operation):
-            raise NotAllowedNow("somebody else decided meanwhile", operation=str(operation.pk))
+            raise NotAllowedNow("another user has already decided", operation=str(operation.pk))
         Approval.objects.filter(operation=operation).update(
             decision=Approval.Decision.APPROVED.value,
             decided_by=by.user,
@@ -118,7 +118,7 @@ def do_decline(operation_id: UUID, *, by: Decider, reason: str) -> None:
         reason=reason.strip(),
     )
     if not is_ended:
-        raise NotAllowedNow("somebody else decided meanwhile", operation=str(operation_id))
+        raise NotAllowedNow("another user has already decided", operation=str(operation_id))
 
 
 def awaited(operation_id: UUID, by: Decider) -> Approval:
@@ -130,7 +130,7 @@ def awaited(operation_id: UUID, by: Decider) -> Approval:
         rows = rows.filter(operation__table__in=visible_tables(by.user))
     approval = rows.filter(pk=operation_id).first()
     if approval is None:
-        raise Http404(f"there is no approval {operation_id}")
+        raise Http404(f"approval {operation_id} not found")
     return approval
 
 
@@ -143,7 +143,7 @@ def check_decider(operation: Operation, by: Decider) -> None:
         parameters = operation.parameters["job"].get("parameters", {})
         check_row_choice(by.user, operation.table, operation.service, parameters)
     if is_requester(operation, by):
-        raise PermissionDenied("whoever asked for it does not approve of it; somebody else has to")
+        raise PermissionDenied("you cannot approve your own request: another user must approve it")
 
 
 def is_requester(operation: Operation, by: Decider) -> bool:
@@ -172,10 +172,10 @@ def check_pending(approval: Approval) -> None:
     """
     operation = approval.operation
     if do_expire_if_due(operation, timezone.now()):
-        raise NotAllowedNow("nobody approved of it in time; it has to be asked for anew")
+        raise NotAllowedNow("the request was not approved in time: request the operation again")
     if approval.decision != _PENDING or operation.state != OperationState.AWAITING.value:
         raise NotAllowedNow(
-            "this is decided already", decision=approval.decision, state=operation.state
+            "the request is already decided", decision=approval.decision, state=operation.state
         )
 
 
@@ -201,16 +201,16 @@ def plan_now(operation: Operation, reader: User | None = None) -> Plan:
 
 def _check_same(operation: Operation, plan: Plan, plan_hash: str) -> None:
     if plan.plan_hash != operation.plan_hash:
-        words = "the table changed since it was asked for; it has to be asked for anew"
+        words = "the table changed since the request: request the operation again"
         do_end(operation, Approval.Decision.VOID, who=NODE, words=words)
         raise PlanVoid(words, table=operation.table.slug)
     if plan_hash != operation.plan_hash:
-        raise InvalidRequest("this is not the plan that was asked for; look at it again")
+        raise InvalidRequest("the plan differs from the requested plan: check it again")
 
 
 def _check_reason(reason: str) -> None:
     if not reason.strip() or len(reason) > REASON_CHARS_MAX:
-        raise InvalidRequest(f"this needs a reason of up to {REASON_CHARS_MAX} characters")
+        raise InvalidRequest(f"a reason of up to {REASON_CHARS_MAX} characters is required")
 
 
 def _bare(name: str) -> str:

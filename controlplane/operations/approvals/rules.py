@@ -78,10 +78,12 @@ def do_set_rule(
         raise PermissionDenied("this requires the admin role")
     if action not in approval_actions():
         raise InvalidRequest(
-            "no such action can need approval", action=action[:32], known=sorted(approval_actions())
+            "this action cannot require approval",
+            action=action[:32],
+            known=sorted(approval_actions()),
         )
     if not reason.strip() or len(reason) > REASON_CHARS_MAX:
-        raise InvalidRequest(f"this needs a reason of up to {REASON_CHARS_MAX} characters")
+        raise InvalidRequest(f"a reason of up to {REASON_CHARS_MAX} characters is required")
     place = {"action": action, "table": scope.table, "namespace": scope.namespace}
     with transaction.atomic():
         if needs_approval:

@@ -164,7 +164,7 @@ def kind_named(name: str) -> Kind:
     """
     kind = kinds().get(name)
     if kind is None:
-        raise NotAllowedNow("nobody here knows this kind of operation", kind=name)
+        raise NotAllowedNow("unknown kind of operation", kind=name)
     return kind
 
 

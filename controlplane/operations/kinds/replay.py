@@ -72,14 +72,14 @@ class ReplayAsk(Ask[ReplayPlan]):
         )
         if not plan.to_send and plan.already:
             raise NotAllowedNow(
-                "these letters were sent again already",
+                "these dead letters were already replayed",
                 letters=plan.already,
                 by=plan.last_sent_by,
                 at=plan.last_sent_at.isoformat() if plan.last_sent_at else "",
             )
         if not plan.to_send:
             raise NotAllowedNow(
-                "there is no such dead letter", instant=self.instant, cause=self.cause[:80]
+                "dead letter not found", instant=self.instant, cause=self.cause[:80]
             )
         return plan
 

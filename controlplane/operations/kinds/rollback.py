@@ -96,7 +96,7 @@ def plan_rollback(table: Table, instant: InstantTime) -> PlanView:
     Raises InvalidRequest for an instant that is none, StorageUnavailable.
     """
     if not INSTANT_TIME.match(instant):
-        raise InvalidRequest("this is no instant time", instant=instant[:32])
+        raise InvalidRequest("invalid instant time: expected 17 digits", instant=instant[:32])
     try:
         plan = engine.plan_rollback(engine_table(table), instant)
     except StorageFailed as error:
@@ -197,7 +197,9 @@ def _confirm(operation: Operation, claimed: OperationState) -> Outcome | None:
 def _again(operation: Operation, changed: Mapping[str, Any]) -> RollbackAsk:
     """Raises InvalidRequest for a change: another instant is another rollback."""
     if changed:
-        raise InvalidRequest("a rollback has no parameters to change", unknown=sorted(changed))
+        raise InvalidRequest(
+            "a rollback has no parameters that can change", unknown=sorted(changed)
+        )
     return RollbackAsk(operation.table, operation.parameters["job"]["instant"])
 
 

@@ -139,7 +139,7 @@ def do_relaunch_sink(
     before = newest_operation(table, sink_id)
     if before is None:
         raise NotAllowedNow(
-            "this sink was not launched from here, so its options are not known; start it",
+            "this node did not launch the sink, so its options are unknown: start it instead",
             sink=sink_id,
         )
     return launch_again(before, by=by, reason=reason, idempotency_key=idempotency_key)
@@ -183,7 +183,7 @@ def checked_options(table: Table, options: Mapping[str, str]) -> SinkConfig:
     check_brokers(config, table.namespace)
     check_places(table, options)
     if table.table_type and table.table_type != "MERGE_ON_READ":
-        raise InvalidRequest("a sink writes merge-on-read tables only", type=table.table_type)
+        raise InvalidRequest("a sink requires a merge-on-read table", type=table.table_type)
     return config
 
 

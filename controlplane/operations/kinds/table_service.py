@@ -226,7 +226,7 @@ def _check_parameters(parameters: Mapping[str, str]) -> None:
         raise InvalidRequest("too many parameters", most=PARAMETERS_MAX)
     for name, value in parameters.items():
         if not isinstance(value, str) or len(value) > PARAMETER_CHARS_MAX or "\x00" in value:
-            raise InvalidRequest("a parameter is a text of sensible length", name=name[:80])
+            raise InvalidRequest("a parameter must be a text that is not too long", name=name[:80])
 
 
 def _confirm(operation: Operation, claimed: OperationState) -> Outcome | None:
@@ -257,7 +257,7 @@ def _again(operation: Operation, changed: Mapping[str, Any]) -> ServiceAsk:
 
 def _check_texts(parameters: Mapping[str, Any]) -> None:
     if wrong := sorted(name for name, text in parameters.items() if not isinstance(text, str)):
-        raise InvalidRequest("parameters of a service are texts", wrong=wrong)
+        raise InvalidRequest("parameters of a service must be texts", wrong=wrong)
 
 
 def _scheduled(table: Table, service: str, parameters: Mapping[str, Any]) -> ServiceAsk:

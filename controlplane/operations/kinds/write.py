@@ -135,7 +135,7 @@ def _with_query(
     if not isinstance(source, Mapping) or source.get("kind") != SQL:
         return parameters, []
     if by.user is None:
-        raise InvalidRequest("a statement reads what a person may read, and nobody asks for it")
+        raise InvalidRequest("a statement requires a user whose row access applies")
     query = checked_query(by.user, source)
     return {**parameters, "source": query.job_source()}, query.slugs
 
@@ -155,7 +155,7 @@ def _write_job(
     operation = str(parameters.get("operation") or "upsert")
     if operation in PLANNED_OPERATIONS and operation not in OVERWRITES:
         raise InvalidRequest(
-            "this takes data away, so it is planned and confirmed first", operation=operation
+            "this deletes data: plan it first, then confirm the plan", operation=operation
         )
     options = dict(parameters.get("options") or {})
     options.setdefault("sluice.operation.id", str(operation_id))
@@ -279,7 +279,7 @@ def _again(operation: Operation, changed: Mapping[str, Any]) -> WriteAsk:
 def _scheduled(table: Table, service: str, parameters: Mapping[str, Any]) -> WriteAsk:
     """Raises InvalidRequest where a service is named."""
     if service:
-        raise InvalidRequest("a write runs no service", service=service[:32])
+        raise InvalidRequest("a write does not run a service", service=service[:32])
     return WriteAsk(table, parameters, is_scheduled=True)
 
 

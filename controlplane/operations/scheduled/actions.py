@@ -88,7 +88,7 @@ def do_delete_schedule(schedule: Schedule, *, by: Requester, reason: str = "") -
         held = _held(schedule.pk)
         if held.successors.exists():
             raise NotAllowedNow(
-                "other schedules come after this one; change or delete them first",
+                "other schedules run after this one: change or delete them first",
                 schedule=held.name,
             )
         _record(held, by, reason, what="schedule.delete")
@@ -141,7 +141,7 @@ def _store(
             _record(schedule, by, reason, what=what, before=before)
     except IntegrityError as error:
         raise InvalidRequest(
-            "the table has a schedule of this name already", name=checked.columns["name"]
+            "the table already has a schedule with this name", name=checked.columns["name"]
         ) from error
     return schedule
 
@@ -156,7 +156,7 @@ def _held(schedule_id: UUID) -> Schedule:
     rows = Schedule.objects.select_related("table", "owner").select_for_update(of=("self",))
     schedule = rows.filter(pk=schedule_id).first()
     if schedule is None:
-        raise Http404(f"there is no schedule {schedule_id}")
+        raise Http404(f"schedule {schedule_id} not found")
     return schedule
 
 

@@ -90,21 +90,21 @@ def checked_cron(expression: str, time_zone: str) -> Cron:
     that nobody knows.
     """
     if time_zone not in _time_zones():
-        raise InvalidRequest("there is no such time zone", time_zone=time_zone[:64])
+        raise InvalidRequest("unknown time zone", time_zone=time_zone[:64])
     words = " ".join(expression.split())
     if len(words) > CRON_CHARS_MAX:
         raise InvalidRequest("the cron expression is too long", most=CRON_CHARS_MAX)
     if len(words.split()) != 5:
         raise InvalidRequest(
-            "a cron expression has five fields: minute, hour, day of the month, month, day of the "
-            "week",
+            "a cron expression must have five fields: minute, hour, day of the month, "
+            "month, day of the week",
             cron=words,
         )
     cron = Cron(expression=words, time_zone=time_zone)
     try:
         first = next(cron.after(datetime(2000, 1, 1, tzinfo=UTC)), None)
     except CronSimError as error:
-        raise InvalidRequest(f"this is no cron expression: {error}", cron=words) from error
+        raise InvalidRequest(f"invalid cron expression: {error}", cron=words) from error
     if first is None:
         raise InvalidRequest("this cron expression is never due", cron=words)
     return cron

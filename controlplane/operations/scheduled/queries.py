@@ -114,7 +114,7 @@ def access_schedule(
     table = access_table(reader, slug, permission)
     schedule = _schedules().filter(pk=schedule_id, table=table).first()
     if schedule is None:
-        raise Http404(f"there is no schedule {schedule_id}")
+        raise Http404(f"schedule {schedule_id} not found")
     return schedule
 
 

@@ -73,7 +73,7 @@ def run_due_schedules(*, now: datetime | None = None) -> list[ScheduleRun]:
         try:
             runs += _take_turns(schedule, at)
         except (ControlPlaneError, LakehouseError, OSError) as error:
-            log.warning("a turn waits: schedule=%s error=%s", schedule.pk, error)
+            log.warning("a run is postponed: schedule=%s error=%s", schedule.pk, error)
     return runs
 
 
@@ -171,7 +171,7 @@ def _write_down(schedule: Schedule, turn: _Turn, prepared: _Prepared) -> Schedul
             publish_change(held.table.slug, "operations")
             return run
     except IntegrityError:
-        log.info("another look took this turn: schedule=%s turn=%s", schedule.pk, turn.name)
+        log.info("another process started this run: schedule=%s run=%s", schedule.pk, turn.name)
         return None
 
 

@@ -87,7 +87,8 @@ def checked_wish(table: Table, wish: ScheduleWish, owner: User) -> CheckedWish:
     """
     if not NAME.match(wish.name):
         raise InvalidRequest(
-            "a schedule is named by up to 64 letters, digits, spaces, _, . and -", name=wish.name
+            "the name of a schedule must have 1 to 64 letters, digits, spaces, _, . and -",
+            name=wish.name,
         )
     trigger = _trigger(wish)
     _check_ask(ask_of(table, wish.kind, wish.service, wish.parameters), owner)
@@ -131,7 +132,7 @@ def check_no_circle(schedule_id: UUID, predecessor: Schedule | None) -> None:
     while reached is not None:
         if reached == schedule_id:
             raise InvalidRequest(
-                "these schedules would wait for each other in a circle", after=predecessor.name
+                "these schedules would wait for each other", after=predecessor.name
             )
         reached = waits_for.get(reached)
 
@@ -148,7 +149,7 @@ def _trigger(wish: ScheduleWish) -> Trigger:
     ]
     if len(given) != 1:
         raise InvalidRequest(
-            "a schedule has an interval, a cron expression or one predecessor", given=given
+            "a schedule must have an interval, a cron expression or one predecessor", given=given
         )
     return {"every_s": Trigger.EVERY, "cron": Trigger.CRON}.get(given[0], Trigger.AFTER)
 
@@ -166,7 +167,7 @@ def _seen_schedule(schedule_id: UUID, owner: User) -> Schedule:
     seen = Schedule.objects.filter(table__in=visible_tables(owner, Permission.VIEW))
     predecessor = seen.filter(pk=schedule_id).first()
     if predecessor is None:
-        raise InvalidRequest("there is no such schedule", after_schedule=str(schedule_id))
+        raise InvalidRequest("schedule not found", after_schedule=str(schedule_id))
     return predecessor
 
 
@@ -174,5 +175,5 @@ def _seen_operation(operation_id: UUID, owner: User) -> Operation:
     seen = Operation.objects.filter(table__in=visible_tables(owner, Permission.VIEW))
     predecessor = seen.filter(pk=operation_id).first()
     if predecessor is None:
-        raise InvalidRequest("there is no such operation", after_operation=str(operation_id))
+        raise InvalidRequest("operation not found", after_operation=str(operation_id))
     return predecessor

@@ -222,7 +222,9 @@ def _checked(table: Table, change: TableChange) -> dict[str, str]:
         if wanted["location"] == table.location:
             del wanted["location"]
     if not wanted:
-        raise InvalidRequest("nothing would change: the table is so already", table=table.slug)
+        raise InvalidRequest(
+            "nothing would change: the table already has these values", table=table.slug
+        )
     if "location" in wanted:
         check_no_overlap(wanted["location"], but=table)
         check_same_table(table, wanted["location"])
@@ -236,7 +238,7 @@ def _held(table: Table) -> Table:
     SyncMark.objects.select_for_update().filter(table=table).first()
     held = Table.objects.select_for_update().filter(pk=table.pk).first()
     if held is None:
-        raise NotAllowedNow("the table was unregistered meanwhile", table=table.slug)
+        raise NotAllowedNow("the table was unregistered in the meantime", table=table.slug)
     return held
 
 
@@ -278,5 +280,5 @@ def _steps(held: Table, wanted: Mapping[str, str]) -> list[tuple[str, dict[str, 
 def _current(table: Table) -> Table:
     current = Table.objects.filter(pk=table.pk).first()
     if current is None:
-        raise NotAllowedNow("the table was unregistered since", table=table.slug)
+        raise NotAllowedNow("the table was unregistered in the meantime", table=table.slug)
     return current

@@ -36,7 +36,7 @@ def check_same_table(table: Table, resolved: str) -> None:
         _check_properties(table.properties, there, resolved)
         _check_history(table, opened, resolved)
     except TableNotFound as error:
-        raise InvalidRequest("no table lies at the new location", location=resolved) from error
+        raise InvalidRequest("no table found at the new location", location=resolved) from error
     except (LakehouseError, OSError) as error:
         raise StorageUnavailable(
             "the new location cannot be read", location=resolved, why=str(error)[:300]
@@ -46,15 +46,15 @@ def check_same_table(table: Table, resolved: str) -> None:
 def _check_properties(ours: Mapping[str, str], there: Mapping[str, str], resolved: str) -> None:
     if not ours:
         raise InvalidRequest(
-            "the table was never read where it is registered, so nothing tells it from another "
-            "one: unregister it, and register it there",
+            "the table was never read at its registered location, so it cannot be "
+            "compared: unregister it, then register the new location",
             location=resolved,
         )
     for key in _SAME:
         before, after = ours.get(key, ""), there.get(key, "")
         if before != after:
             raise InvalidRequest(
-                "another table lies at the new location",
+                "the new location contains another table",
                 location=resolved,
                 property=key,
                 registered=before[:200],
@@ -76,7 +76,7 @@ def _check_history(table: Table, opened: engine.Table, resolved: str) -> None:
         for instant in there
     ):
         raise InvalidRequest(
-            "the table at the new location lacks a commit that this one has",
+            "the table at the new location lacks a commit of this table",
             location=resolved,
             instant=newest.requested_at,
         )

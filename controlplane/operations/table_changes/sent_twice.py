@@ -34,7 +34,7 @@ def known_request(by: Requester, idempotency_key: str | None, digest: str) -> Ta
         requested_by=by.user, idempotency_key=idempotency_key
     ).first()
     if known is not None and known.request_digest != digest:
-        raise KeyReused("this idempotency key was used for another request; take a new one")
+        raise KeyReused("the idempotency key was used for another request: send a new key")
     return known
 
 

@@ -43,22 +43,24 @@ def do_tag_tables(
     """
     new, old = set(tags_in_order(add).split()), set(tags_in_order(remove).split())
     if not new | old:
-        raise InvalidRequest("name at least one tag to add or to remove")
+        raise InvalidRequest("select at least one tag to add or to remove")
     if both := sorted(new & old):
-        raise InvalidRequest("a tag is added or removed, not both", tags=" ".join(both))
+        raise InvalidRequest("a tag cannot be both added and removed", tags=" ".join(both))
     if not 0 < len(slugs) <= TABLES_MAX or len(set(slugs)) < len(slugs):
-        raise InvalidRequest(f"select 1 to {TABLES_MAX} tables, each once", tables=len(slugs))
+        raise InvalidRequest(f"select 1 to {TABLES_MAX} different tables", tables=len(slugs))
     changes: dict[str, list[str]] = {"changed": [], "unchanged": []}
     with registrations_held():
         tables = {table.slug: table for table in visible_tables(by).filter(slug__in=slugs)}
         if unknown := [slug for slug in slugs if slug not in tables]:
             first = ", ".join(slug[:64] for slug in unknown[:LISTED_IN_REFUSAL_MAX])
-            raise InvalidRequest(f"there is no such table: {first}", tables=unknown)
+            raise InvalidRequest(f"table {first} not found", tables=unknown)
         not_administered = [
             slug for slug in slugs if not may(by, Permission.ADMINISTER, tables[slug])
         ]
         if not_administered:
-            raise PermissionDenied(f"this needs the role {ADMIN} on {', '.join(not_administered)}")
+            raise PermissionDenied(
+                f"this requires the {ADMIN} role on {', '.join(not_administered)}"
+            )
         for slug in slugs:
             table = tables[slug]
             tags = " ".join(sorted(set(table.tags.split()) - old | new))

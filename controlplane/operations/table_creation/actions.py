@@ -73,17 +73,21 @@ def _lay_down(checked: CheckedTable) -> None:
         create_table(checked.location, **checked.arguments)
     except TableExists as error:
         words = "a table lies here already: register it"
-        raise InvalidRequest("the table cannot be made so", fields={"location": [words]}) from error
+        raise InvalidRequest(
+            "the table cannot be created like this", fields={"location": [words]}
+        ) from error
     except InvalidInput as error:
         raise InvalidRequest(error.message, **error.values) from error
     except (LakehouseError, OSError) as error:
         raise StorageUnavailable(
-            "the table cannot be laid down", location=checked.location, why=str(error)[:300]
+            "the table cannot be created in storage",
+            location=checked.location,
+            why=str(error)[:300],
         ) from error
 
 
 def _made_before(known: TableRequest) -> Table:
     table = Table.objects.filter(pk=known.table_key).first()
     if table is None:
-        raise NotAllowedNow("the table that this request made was unregistered since")
+        raise NotAllowedNow("the table of this request was unregistered in the meantime")
     return table

@@ -38,7 +38,7 @@ def parse_column(text: str) -> Column:
     if required := kind.lower().endswith(" not null"):
         kind = kind[: -len(" not null")].strip()
     if not name or not kind:
-        raise InvalidRequest("a column is written `name type` or `name type not null`", given=text)
+        raise InvalidRequest("a column must be `name type` or `name type not null`", given=text)
     return Column(name, kind, required)
 
 
@@ -119,7 +119,7 @@ def checked_table(new: NewTable) -> CheckedTable:
     _check_places(new, schema, problems)
     options = _options(new, problems)
     if problems.by_field:
-        raise InvalidRequest("the table cannot be made so", fields=problems.by_field)
+        raise InvalidRequest("the table cannot be created like this", fields=problems.by_field)
     return CheckedTable(
         location=location,
         arguments={

@@ -150,14 +150,14 @@ def sampled_statement(statement: str, by: User, rows_max: int) -> Sample:
     read = do_read_rows(statement, by=by, rows_max=rows_max)
     names = read.rows.column_names
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise InvalidRequest("two columns of the answer have one name", columns=twice)
+        raise InvalidRequest("column names must be unique", columns=twice)
     return Sample(read.rows, not read.cut_by)
 
 
 def _suggested(path: str, sample: Sample, key: Sequence[str]) -> TableSuggestion:
     rows = sample.rows
     if unknown := [name for name in key if name not in rows.column_names]:
-        raise InvalidRequest("these rows have no such column", record_key=", ".join(unknown)[:200])
+        raise InvalidRequest("column not found in these rows", record_key=", ".join(unknown)[:200])
     columns = [_column(rows, name) for name in rows.column_names]
     return TableSuggestion(
         path=path,

@@ -96,7 +96,7 @@ def test_connections_are_kept_from_python(node: Client) -> None:
     granted = node.grant_connection("shop", ["default"])
 
     assert (made["address"], made["secrets"]) == ("127.0.0.1:5/shop", ["password"])
-    assert "enter them again" in str(refused.value)
+    assert "must be entered again" in str(refused.value)
     assert changed["address"] == "db.example:5/shop"
     assert granted["namespaces"] == node.connection("shop")["namespaces"] == ["default"]
     assert [row["name"] for row in node.connections()] == ["shop"]

@@ -220,7 +220,7 @@ def test_an_admin_sends_letters_again_and_hears_which_are_sent_already(
     sent_again(lake.row, 7, 9)
     late = post(client, address, body)
     assert late.status_code == 409
-    assert "sent again already" in late.content.decode()
+    assert "already replayed" in late.content.decode()
     rows = client.get(f"{SINKS}{SINK}/dead-letters/{letters}/").json()["rows"]
     assert [one["sent_by"] for one in rows] == ["bob", "bob"]
 

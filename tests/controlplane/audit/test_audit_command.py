@@ -54,7 +54,7 @@ def test_a_command_logs_what_it_appends_to_the_shells_file_and_only_warnings_to_
 import logging
 audit = logging.getLogger("controlplane.audit.actions")
 audit.info("audit row: sequence=1")
-audit.warning("audit rows wait")
+audit.warning("audit rows are not chained")
 logging.getLogger("controlplane.node").info("started")
 """
     ended = subprocess.run(
@@ -70,9 +70,9 @@ logging.getLogger("controlplane.node").info("started")
     assert [line.partition(" INFO ")[2] for line in kept[:1]] == [
         "controlplane.audit.actions audit row: sequence=1"
     ]
-    assert ["audit rows wait" in line for line in kept] == [False, True]
+    assert ["audit rows are not chained" in line for line in kept] == [False, True]
     assert "audit row:" not in ended.stderr
-    assert "audit rows wait" in ended.stderr
+    assert "audit rows are not chained" in ended.stderr
     assert "started" in ended.stderr
 
 
@@ -81,7 +81,7 @@ def test_a_tail_that_is_gone_with_everything_that_knew_it_is_seen_by_a_link_from
 ) -> None:
     sql("DELETE FROM audit_auditevent WHERE sequence > 4")
     sql("UPDATE audit_audithead SET sequence = 4, hash = %s", chain[3].hash)
-    assert audit("guard").startswith("made audit_event_insert")
+    assert audit("guard").startswith("created audit_event_insert")
 
     with pytest.raises(CommandError, match="row 6 does not exist with the expected hash"):
         audit("verify", "--expect", f"6:{chain[5].hash}")

@@ -59,6 +59,6 @@ def test_a_database_that_does_not_take_the_link_costs_the_caller_nothing(
         record("second")
 
     assert waiting is None
-    assert "audit rows wait for the chain: error=database is locked" in caplog.text
+    assert "audit rows are not chained yet: error=database is locked" in caplog.text
     rows = list(AuditEvent.objects.order_by("pk").values_list("what", "sequence"))
     assert rows == [("first", 1), ("second", 2)]

@@ -101,7 +101,7 @@ def test_a_check_that_stands_still_and_guards_that_are_gone_are_said(
 
     assert without_guards.verdict == "bad"
     assert "audit_event_update" in without_guards.missing_guards
-    assert "the audit's guards are gone: audit_event_insert" in logged
+    assert "triggers of the audit tables are missing: audit_event_insert" in logged
     assert chain_state(NOW).verdict == "good"
     late = NOW + timedelta(minutes=11)
     assert chain_state(late).verdict == "warn"

@@ -58,5 +58,5 @@ def test_settings_are_opened_only_with_the_key_that_sealed_them(
 
     settings.SECRET_KEY = "another"
 
-    with pytest.raises(InvalidRequest, match="enter them again"):
+    with pytest.raises(InvalidRequest, match="must enter them again"):
         connection_settings(orders)

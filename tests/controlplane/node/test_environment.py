@@ -279,7 +279,7 @@ def test_a_command_that_needs_no_node_leaves_no_trace(tmp_path: Path, command: s
 def test_two_services_on_one_port_are_refused(tmp_path: Path) -> None:
     environ = {"SLUICE_HOME": str(tmp_path), "SLUICE_WEB_PORT": "15002"}
 
-    with pytest.raises(BadSetting, match="every port must be another one"):
+    with pytest.raises(BadSetting, match="ports must be different"):
         adopt(environ, command="up")
 
 

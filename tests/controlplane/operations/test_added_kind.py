@@ -115,7 +115,7 @@ def test_a_claim_that_storage_does_not_bear_out_ends_nothing(stamping: Operation
     do_record_report({"operation_id": str(stamping.pk), "state": "succeeded"})
 
     stamping.refresh_from_db()
-    assert stamping.message == "its worker says succeeded, and storage does not show it"
+    assert stamping.message == "its worker reported succeeded, but storage does not confirm it"
     assert stamping.state == "queued"
 
 
@@ -148,7 +148,7 @@ def test_a_kind_of_another_version_stops_nobody_else(lake: Lake, operator: User)
     looked_at = do_reconcile(now=timezone.now() + LATER)
 
     assert looked_at == 1
-    with pytest.raises(NotAllowedNow, match="nobody here knows this kind"):
+    with pytest.raises(NotAllowedNow, match="unknown kind"):
         kind_of(foreign)
 
 

@@ -91,10 +91,10 @@ def test_missed_due_times_are_counted() -> None:
     [
         ("* * * *", "UTC", "five fields"),
         ("* * * * * *", "UTC", "five fields"),
-        ("61 * * * *", "UTC", "no cron expression"),
-        ("0 0 30 2 *", "UTC", "no cron expression"),
-        ("0 5 * * *", "Europe/Nowhere", "no such time zone"),
-        ("0 5 * * *", "../../etc/passwd", "no such time zone"),
+        ("61 * * * *", "UTC", "invalid cron expression"),
+        ("0 0 30 2 *", "UTC", "invalid cron expression"),
+        ("0 5 * * *", "Europe/Nowhere", "unknown time zone"),
+        ("0 5 * * *", "../../etc/passwd", "unknown time zone"),
         (f"{'1,' * 80}1 * * * *", "UTC", "too long"),
     ],
 )

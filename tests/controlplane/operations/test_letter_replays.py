@@ -70,13 +70,13 @@ def test_what_is_no_request_is_refused_before_anything_is_stored(
 ) -> None:
     sent_again(lake.row, 7)
     refused: list[tuple[type[Exception], dict[str, Any], str]] = [
-        (InvalidRequest, {"instant": instant, "reason": " "}, "needs a reason"),
-        (InvalidRequest, {}, "say which letters"),
-        (InvalidRequest, {"instant": "yesterday"}, "no instant time"),
-        (InvalidRequest, {"instant": "20200101000000000"}, "left no record"),
+        (InvalidRequest, {"instant": instant, "reason": " "}, "is required"),
+        (InvalidRequest, {}, "select the dead letters"),
+        (InvalidRequest, {"instant": "yesterday"}, "invalid instant time"),
+        (InvalidRequest, {"instant": "20200101000000000"}, "has no dead letters"),
         (InvalidRequest, {"letters": ["0-7"]}, "partition:offset"),
-        (NotAllowedNow, {"letters": ["0:8"]}, "no such dead letter"),
-        (NotAllowedNow, {"cause": "not JSON"}, "sent again already"),
+        (NotAllowedNow, {"letters": ["0:8"]}, "dead letter not found"),
+        (NotAllowedNow, {"cause": "not JSON"}, "already replayed"),
     ]
     for error, how, said in refused:
         with pytest.raises(error, match=said):
@@ -115,7 +115,7 @@ def test_a_silent_replay_is_sent_again_while_its_requester_is_an_admin(
     do_reconcile(now=timezone.now() + timedelta(seconds=180))
 
     operation.refresh_from_db()
-    assert (operation.state, "may no longer" in operation.message) == ("failed", True)
+    assert (operation.state, "no longer authorized" in operation.message) == ("failed", True)
 
 
 def test_a_replay_whose_first_worker_died_before_it_sent_anything_is_done_by_the_second(

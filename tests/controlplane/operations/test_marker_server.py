@@ -216,7 +216,7 @@ def test_a_server_of_another_supervisor_is_neither_started_nor_stopped(
     supervise()
     port = MarkerServer.objects.get().port
 
-    with pytest.raises(NotAllowedNow, match="restart it where it runs"):
+    with pytest.raises(NotAllowedNow, match="restart it on its own node"):
         do_restart_marker_server(admin)
     shut_down()
     assert process.is_server(elsewhere, port=port)

@@ -123,7 +123,7 @@ def test_where_a_second_approver_is_wanted_only_a_file_overwrites(
 
     assert (refused.status_code, refused.json()["code"]) == (409, "not_allowed_now")
     assert run.outcome == ScheduleRun.Outcome.NOT_RUN
-    assert "second approver" in run.words
+    assert "requires an approval" in run.words
     with pytest.raises(NotAllowedNow):
         by_schedule(synced, admin, operation="insert_overwrite_table")
 

@@ -117,7 +117,7 @@ def test_a_claim_that_storage_does_not_show_leaves_a_write_open(
 
     operation.refresh_from_db()
     assert operation.state == "unknown"
-    assert "storage does not show it" in operation.message
+    assert "storage does not confirm" in operation.message
     write.commit()
     do_record_report(report(operation, "succeeded", instant=write.instant))
     operation.refresh_from_db()

@@ -163,4 +163,4 @@ def test_a_job_whose_requester_lost_the_role_is_not_sent_again(lake: Lake, admin
 
     operation.refresh_from_db()
     assert operation.state == "refused"
-    assert "may no longer" in operation.message
+    assert "no longer authorized" in operation.message

@@ -250,12 +250,12 @@ def test_a_circle_is_refused(lake: Lake, other: Table, operator: User) -> None:
 
     for after in (report, load):
         wish = ScheduleWish(name="load", kind="write", parameters=WRITE, after_schedule=after.pk)
-        with pytest.raises(InvalidRequest, match="circle"):
+        with pytest.raises(InvalidRequest, match="would wait for each other"):
             do_change_schedule(load, wish, owner=operator, by=by)
 
     load.refresh_from_db()
     assert load.trigger == "every"
-    with pytest.raises(NotAllowedNow, match="come after"):
+    with pytest.raises(NotAllowedNow, match="run after"):
         do_delete_schedule(load, by=by)
     do_delete_schedule(report, by=by)
     assert not Schedule.objects.filter(name="report").exists()
@@ -271,9 +271,9 @@ def test_a_circle_is_refused(lake: Lake, other: Table, operator: User) -> None:
             {"parameters": {"source": {"kind": "csv", "path": "/etc/passwd"}}},
             "outside the configured roots",
         ),
-        ({"parameters": {**WRITE, "operation": "delete"}}, "takes data away"),
+        ({"parameters": {**WRITE, "operation": "delete"}}, "deletes data"),
         ({"every_s": 60, "cron": "* * * * *"}, "an interval, a cron expression or"),
-        ({"name": "no/slash"}, "is named by"),
+        ({"name": "no/slash"}, "the name of a schedule"),
     ],
 )
 def test_what_would_be_refused_at_each_run_is_refused_when_it_is_made(
@@ -293,7 +293,7 @@ def test_it_is_made_by_whoever_may_ask_for_it_and_once_by_that_name(
         make(lake.row, viewer)
     make(lake.row, operator)
 
-    with pytest.raises(InvalidRequest, match="of this name"), transaction.atomic():
+    with pytest.raises(InvalidRequest, match="with this name"), transaction.atomic():
         make(lake.row, operator)
 
 
@@ -339,7 +339,7 @@ def test_whoever_may_not_see_what_it_comes_after_reads_nothing_of_it(
     assert row.trigger == "after"
     shown = repr(row)
     assert not any(word in shown for word in (lake.row.slug, "load", str(loaded.operation_id)))
-    with pytest.raises(InvalidRequest, match="no such schedule"):
+    with pytest.raises(InvalidRequest, match="schedule not found"):
         make(other, nobody, name="mine", after_schedule=load.pk)
 
 

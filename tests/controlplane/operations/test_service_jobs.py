@@ -233,5 +233,5 @@ def test_a_restore_that_has_begun_is_not_cancelled(lake: Lake, admin: User) -> N
     lake.commit(BERGEN)
     operation = begun(lake, "restore", admin, parameters={"instant": kept})
 
-    with pytest.raises(NotAllowedNow, match="carried to its end"):
+    with pytest.raises(NotAllowedNow, match="once it has started"):
         do_request_cancel(operation=operation, by=admin)

@@ -33,7 +33,7 @@ def uploads_view(request: HttpRequest) -> HttpResponse:
         while piece := request.read(3):
             pieces.append(piece)
     except UnreadablePostError:
-        return HttpResponse("broke off", status=400)
+        return HttpResponse("was interrupted", status=400)
     return HttpResponse(b"|".join(pieces))
 
 
@@ -138,4 +138,4 @@ async def test_a_client_that_goes_away_is_an_error_of_the_read(handler: Threaded
     ]
     messages = iter(arriving)
 
-    assert await send_body(handler, messages) == (400, b"broke off")
+    assert await send_body(handler, messages) == (400, b"was interrupted")

@@ -142,7 +142,7 @@ def test_a_full_disk_is_refused_and_leaves_nothing(
 
 @pytest.mark.parametrize(
     ("query", "body", "detail"),
-    [("", ROWS, "name the file"), ("?name=a.csv", b"", "the file is empty")],
+    [("", ROWS, "must not be empty"), ("?name=a.csv", b"", "the file is empty")],
 )
 def test_no_name_and_no_content_are_refused(
     api: Client, root: Path, query: str, body: bytes, detail: str

@@ -1,4 +1,4 @@
-"""How Spark's stages stand, as drivers report it: of a Connect server, of a separate Spark application."""
+"""How Spark's stages stand, as drivers report it: of a Connect server, of a Spark of its own."""
 
 from __future__ import annotations
 
