@@ -1,1 +1,1 @@
-"""Users, their roles everywhere, in namespaces and on tables, and what slows guessing down."""
+"""Roles of users (global, per namespace, per table), API tokens, and the throttling of logins."""

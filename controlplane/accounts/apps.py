@@ -1,4 +1,4 @@
-"""Django app. Sees to it that the roles exist, also after a database was emptied."""
+"""Django app. Creates the role groups, also after a database was emptied."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class AccountsConfig(AppConfig):
     label = "accounts"
 
     def ready(self) -> None:
-        # `flush` empties what the migration made, and runs no migration again. The signal is that
-        # of the groups' own app, whose tables are there by then.
+        # `flush` deletes the groups of the migration and does not run migrations again. The sender
+        # is the app of the groups, whose tables exist at that time.
         post_migrate.connect(_ensure_roles, sender=apps.get_app_config("auth"))
 
 
-def _ensure_roles(*, using: str, **given: Any) -> None:
-    group = given.get("apps", apps).get_model("auth", "Group")
+def _ensure_roles(*, using: str, **options: Any) -> None:
+    group = options.get("apps", apps).get_model("auth", "Group")
     for name in ROLES:
         group.objects.using(using).get_or_create(name=name)

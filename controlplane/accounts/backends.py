@@ -1,4 +1,4 @@
-"""Password login that slows guessing down, on whatever page or path the login happens."""
+"""Password login with a limit on failures, which applies on every page and path with a login."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from controlplane.accounts.throttle import begin_attempt, give_back
 
 
 class ThrottledBackend(ModelBackend):
-    """Five failures per minute for one name from one address, and bounds for a name and for an
-    address alone; beyond them nothing is tried until time has passed.
+    """Password backend that allows five failures per minute for one name from one address, with
+    further limits per name and per address. Above a limit no password is checked.
     """
 
     def authenticate(
@@ -25,12 +25,12 @@ class ThrottledBackend(ModelBackend):
         **kwargs: Any,
     ) -> User | None:
         if username is None or password is None:
-            return None  # Another way to sign in, which is no attempt at a password.
+            return None  # Another way to sign in, without a password.
         address = str(request.META.get("REMOTE_ADDR", "")) if request is not None else ""
-        counted = begin_attempt(username, address)
-        if counted is None:
+        counter_keys = begin_attempt(username, address)
+        if counter_keys is None:
             raise PermissionDenied("too many failed logins; wait a minute")
         user = super().authenticate(request, username=username, password=password, **kwargs)
         if user is not None:
-            give_back(counted)
+            give_back(counter_keys)
         return user

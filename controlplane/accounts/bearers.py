@@ -1,4 +1,4 @@
-"""Whose a token is, by one query: each request of a program begins with it."""
+"""Token lookup with one query, for each request of a program."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ _KEY_MARK: Final = "the key of a token"
 
 
 def bearer_of(secret: str) -> Token | None:
-    """The token of this secret, with its user. None where there is more to do than to find it: for
-    a secret that opens nothing, and where the user has a token that is over.
+    """Return the token with this secret, with its user.
 
-    Raises TypeError, binascii.Error for what is no secret.
+    None if there is no such token, or if the user has an expired token, so that the caller has to
+    use the slower path of Knox, which deletes it. Raises TypeError or binascii.Error for a
+    malformed secret.
     """
     digest = hash_token(secret)
     rows = _OF_KEY.rows(secret[: CONSTANTS.TOKEN_KEY_LENGTH])

@@ -1,5 +1,5 @@
-"""Grant: a role of one person, or of one group of people, in one namespace or on one table. Token:
-what a program signs in with for its owner.
+"""Models of grants, of identities at a provider, and of API tokens. A grant is the role of a user
+or user group in a namespace or on a table.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from controlplane.accounts.scopes import SCOPES, Limits
 
 
 class Grant(models.Model):
-    """Who has it and where it holds are one of two each; the database holds that."""
+    """A role of either a user or a group, either in a namespace or on a table. Constraints of the
+    database enforce both.
+    """
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="grants"
@@ -24,13 +26,13 @@ class Grant(models.Model):
     group = models.ForeignKey(Group, null=True, on_delete=models.CASCADE, related_name="grants")
     role = models.CharField(max_length=16, choices=[(role, role) for role in GRANTED])
     namespace = models.SlugField(max_length=64, blank=True)
-    """Empty for a grant on a table. There need be no table in it yet."""
+    """Empty for a grant on a table. The namespace may have no tables yet."""
     table = models.ForeignKey(
         "tables.Table", null=True, on_delete=models.CASCADE, related_name="grants"
     )
     granted_at = models.DateTimeField(auto_now_add=True)
     granted_by = models.CharField(max_length=150)
-    """The name of a user, or of who had the shell."""
+    """The name of a user, or of the account in the shell."""
 
     class Meta:
         ordering = ["id"]
@@ -71,14 +73,14 @@ class Grant(models.Model):
 
 
 class ProviderIdentity(models.Model):
-    """As whom a user signs in by an OpenID Connect provider."""
+    """The subject with which a user signs in through an OpenID Connect provider."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="provider_identity"
     )
     issuer = models.CharField(max_length=255)
     subject = models.CharField(max_length=255)
-    """The provider's own, which it gives nobody else."""
+    """The provider's identifier of the user, which is never reassigned."""
 
     class Meta:
         constraints = [
@@ -90,15 +92,15 @@ class ProviderIdentity(models.Model):
 
 
 class Token(models.Model):
-    """A token of the API. Knox finds it again by a hash of its secret, which is not kept. It may
-    what its owner may at that moment, and no more than `limits`.
+    """An API token. Only a hash of its secret is stored, by which Knox finds it. It has the current
+    roles of its owner, reduced to `limits`.
     """
 
     digest = models.CharField(max_length=CONSTANTS.DIGEST_LENGTH, primary_key=True)
     token_key = models.CharField(
         max_length=CONSTANTS.MAXIMUM_TOKEN_PREFIX_LENGTH + CONSTANTS.TOKEN_KEY_LENGTH, db_index=True
     )
-    """Its first characters."""
+    """The first characters of the token."""
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="auth_token_set"
     )
@@ -106,11 +108,13 @@ class Token(models.Model):
     scope = models.CharField(max_length=16, choices=[(scope, scope) for scope in SCOPES])
     namespaces = models.JSONField(default=list)
     table_keys = models.JSONField(default=list)
-    """Primary keys, which no later table gets again; both lists empty for no limit to places."""
+    """Primary keys of tables, which are never reused. If both lists are empty, the token is not
+    limited to namespaces or tables.
+    """
     created = models.DateTimeField(default=timezone.now)
     expiry = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
-    """To the minute."""
+    """Precise to one minute."""
 
     class Meta:
         constraints = [

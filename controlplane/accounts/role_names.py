@@ -1,4 +1,4 @@
-"""Roles by name, and which of them has more. Knows no model, so that the app itself can read it."""
+"""Names and ranks of roles. Imports no models, so that the app configuration can use it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ ADMIN: Final = "admin"
 AUDITOR: Final = "auditor"
 
 ROLES: Final = (VIEWER, OPERATOR, ADMIN, AUDITOR)
-"""Each is a Django group, whose members have it everywhere."""
+"""Each role is a Django group, whose members have the role everywhere."""
 GRANTED: Final = (VIEWER, OPERATOR, ADMIN)
-"""Also granted in a namespace or on a table; each has all that the one before it has."""
+"""Roles that can be granted in a namespace or on a table. Each includes the one before it."""
 
 RANKS: Final = {AUDITOR: 1, VIEWER: 1, OPERATOR: 2, ADMIN: 3}
-"""How much each may do to a table."""
+"""The order of roles by what they permit on a table."""
 
 
 def greatest(*roles: str) -> str:
-    """The one of `roles` that may do most; empty for none. An empty name is no role."""
+    """Return the role that permits most; empty without roles. Empty names are ignored."""
     return max(roles, key=lambda role: (RANKS.get(role, 0), role), default="")

@@ -1,11 +1,11 @@
-"""Who may do how much, and where: roles that hold everywhere, which are Django groups, and grants
-in a namespace or on a table.
+"""Effective roles of a user: global roles, which are Django groups, and grants in a namespace or on
+a table.
 
-A viewer reads, an operator writes and looks after tables, an admin also does what takes data away;
-each has all that the one before has. An auditor, who is one everywhere, reads as a viewer does, and
-the audit of everything besides. A superuser is an admin everywhere.
+A viewer reads, an operator writes and maintains tables, an admin also deletes data; each role
+includes the one before it. An auditor has the role everywhere, reads as a viewer does, and also
+reads the whole audit log. A superuser is an admin everywhere.
 
-Who comes with a token has of all that only what the token lets through (`limit_to_token`).
+A user who signed in with a token has only the roles that the token permits (`limit_to_token`).
 """
 
 from __future__ import annotations
@@ -53,34 +53,34 @@ __all__ = [
 _REMEMBERED = "_sluice_reach"
 _LIMITS = "_sluice_limits"
 _USER_MARK: Final = 2_000_000_001
-"""Within what an id of a user may be."""
+"""A placeholder within the range of user ids."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """All roles of one person, as one look at the database saw them."""
+    """All roles of a user, as one query read them."""
 
     everywhere: frozenset[str] = frozenset()
     namespaces: Mapping[str, str] = field(default_factory=dict)
-    """The greatest role in each namespace that one is granted in."""
+    """The highest granted role by namespace."""
     tables: Mapping[int, str] = field(default_factory=dict)
-    """The greatest role on each table, by its primary key."""
+    """The highest granted role by primary key of the table."""
 
     @property
     def is_somewhere(self) -> bool:
-        """Whether there may be a table that this person sees."""
+        """True if the user may see any table."""
         return bool(self.everywhere or self.namespaces or self.tables)
 
     def covers_all(self, role: str) -> bool:
-        """Whether this person may do everywhere what `role` may."""
+        """Return whether the user has `role`, or a higher one, everywhere."""
         return RANKS[role] <= RANKS.get(greatest(*self.everywhere), 0)
 
     def role_in(self, namespace: str) -> str:
-        """The greatest role that holds in all of a namespace; empty for none."""
+        """Return the highest role in the whole namespace; empty for none."""
         return greatest(*self.everywhere, self.namespaces.get(namespace, ""))
 
     def role_on(self, namespace: str, table_key: int) -> str:
-        """The greatest role on a table that stands in `namespace`; empty for none."""
+        """Return the highest role on a table of `namespace`; empty for none."""
         return greatest(self.role_in(namespace), self.tables.get(table_key, ""))
 
 
@@ -88,8 +88,9 @@ NOWHERE = Reach()
 
 
 def reach_of(user: AbstractBaseUser | AnonymousUser) -> Reach:
-    """Where `user` may do what, now: one query, or none where `remember_reach` has asked for this
-    object. Anonymous and inactive users reach nothing.
+    """Return the current roles of the user.
+
+    One query, or none after `cache_effective_roles`. Anonymous and inactive users have no roles.
     """
     if not isinstance(user, User) or not user.is_active:
         return NOWHERE
@@ -98,48 +99,46 @@ def reach_of(user: AbstractBaseUser | AnonymousUser) -> Reach:
 
 
 def remember_reach(user: AbstractBaseUser | AnonymousUser) -> None:
-    """Ask the database once for all that this object is asked about from now on: for the length of
-    a request, and of nothing that lasts longer.
+    """Load the roles of this user object once and keep them on it. Only for objects that do not
+    outlive a request.
     """
     if isinstance(user, User):
         setattr(user, _REMEMBERED, _read(user))
 
 
 def limit_to_token(user: User, limits: Limits) -> None:
-    """From now on this object may no more than the token with which it signed in."""
+    """Limit the roles of this user object to those of the token that it signed in with."""
     setattr(user, _LIMITS, limits)
 
 
 def limits_of(user: AbstractBaseUser | AnonymousUser) -> Limits | None:
-    """The limits of the token that this object signed in with; None where it has signed in
-    otherwise.
-    """
+    """Return the limits of the token that the user signed in with; None after another login."""
     return getattr(user, _LIMITS, None)
 
 
 def is_viewer(user: AbstractBaseUser | AnonymousUser) -> bool:
-    """Whether `user` may read everything."""
+    """Return whether the user is a viewer everywhere."""
     return reach_of(user).covers_all(VIEWER)
 
 
 def is_operator(user: AbstractBaseUser | AnonymousUser) -> bool:
-    """Whether `user` is an operator everywhere."""
+    """Return whether the user is an operator everywhere."""
     return reach_of(user).covers_all(OPERATOR)
 
 
 def is_admin(user: AbstractBaseUser | AnonymousUser) -> bool:
-    """Whether `user` is an admin everywhere."""
+    """Return whether the user is an admin everywhere."""
     return reach_of(user).covers_all(ADMIN)
 
 
 def is_auditor(user: AbstractBaseUser | AnonymousUser) -> bool:
-    """Whether `user` may read the audit of every table and person: auditors, and admins."""
+    """Return whether the user may read the whole audit log: auditors and admins everywhere."""
     return bool(reach_of(user).everywhere & {AUDITOR, ADMIN})
 
 
 def may_look_after_people(user: AbstractBaseUser | AnonymousUser) -> bool:
-    """Whether `user` may end what others sign in with: admins everywhere and auditors, by a token
-    only if it may administer.
+    """Return whether the user may revoke the tokens of others: auditors and admins everywhere, with
+    a token only if its scope is administer.
     """
     limits = limits_of(user)
     return is_auditor(user) and (limits is None or limits.scope == ADMINISTER)
@@ -152,7 +151,7 @@ def _read(user: User) -> Reach:
 
 
 def _limited(reach: Reach, limits: Limits) -> Reach:
-    """What is left of `reach`; one query where the limits name places."""
+    """Return the roles that the limits permit. One query if the limits contain places."""
     if limits.has_places:
         return _limited_to_places(reach, limits)
     if limits.scope == ADMINISTER:
@@ -181,7 +180,7 @@ def _limited_to_places(reach: Reach, limits: Limits) -> Reach:
 
 
 def _granted(limits: Limits, role: str) -> str:
-    """An auditor is one everywhere only; in a place he reads as a viewer does."""
+    """Return the role that the limits permit in a place, where an auditor is a viewer."""
     return VIEWER if role == AUDITOR else limits.lessened(role)
 
 
@@ -204,7 +203,7 @@ def _held(user: User) -> Reach:
 
 
 def _held_roles(user_key: int) -> QuerySet[Any, Any]:
-    """(role, namespace, table's primary key): both empty for a role that holds everywhere."""
+    """Return (role, namespace, primary key of the table); a global role has neither place."""
     nowhere = Value("", output_field=CharField()), Value(0, output_field=BigIntegerField())
     own_groups = Group.objects.filter(user=user_key)
     everywhere = own_groups.filter(name__in=ROLES).values_list("name", *nowhere)

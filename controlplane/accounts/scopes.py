@@ -1,4 +1,4 @@
-"""What a token lets through of what its owner may: how much, and where. Knows no model."""
+"""Scopes and places that limit a token. Imports no models."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ OPERATE: Final = "operate"
 ADMINISTER: Final = "administer"
 
 SCOPES: Final = (READ, OPERATE, ADMINISTER)
-"""Each lets through what the one before it does."""
+"""Each scope includes the one before it."""
 _MOST: Final = {READ: VIEWER, OPERATE: OPERATOR, ADMINISTER: ADMIN}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one token may, at most."""
+    """The highest roles that a token permits, and where."""
 
     scope: str
     namespaces: frozenset[str] = frozenset()
@@ -26,10 +26,10 @@ class Limits:
 
     @property
     def has_places(self) -> bool:
-        """Whether it opens some namespaces and tables only."""
+        """True if the token is limited to some namespaces and tables."""
         return bool(self.namespaces or self.table_keys)
 
     def lessened(self, role: str) -> str:
-        """`role`, or the greatest one below it that the scope lets through; empty for none."""
+        """Return the role, or the highest lower role that the scope permits; empty for none."""
         most = _MOST[self.scope]
         return role if RANKS.get(role, 0) <= RANKS[most] else most

@@ -1,11 +1,11 @@
-"""How often somebody may guess: for one account from one address, for one account from anywhere,
-and for one address whatever the account.
+"""Limits on failed logins: for an account from one address, for an account from all addresses, and
+for an address with all accounts.
 
-An attempt is counted before the password is looked at and given back when it was right, so of many
-at once no more are let through than one after another.
+An attempt is counted before the password is checked, and refunded if it was correct. So concurrent
+attempts cannot exceed a limit.
 
-The counters are in the shared cache. While that does not answer each process counts by itself: who
-guesses is slowed down all the same, and who knows the password gets in to see what is wrong.
+The counters are in the shared cache. While it does not answer, each process counts its own
+attempts: guessing is still limited, and users with a password can sign in to find the cause.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Failures within a window that slides: of the last whole one as much counts as it still
-    covers.
+    """A limit on failures in a sliding window: the previous window counts with the share of it
+    that the sliding window still covers.
     """
 
     scope: str
@@ -41,18 +41,18 @@ class Limit:
 
 PAIR = Limit("pair", 5, 60)
 ACCOUNT = Limit("account", 20, 600)
-"""Above the pair's, so that one who guesses does not shut the account's owner out alone."""
+"""Higher than the limit of a pair, so that a single attacker cannot lock out the owner."""
 ADDRESS = Limit("address", 20, 60)
 
 Counted = list[str]
-"""The counters that an attempt has raised."""
+"""The keys of the counters that an attempt has raised."""
 
 COUNTERS_MAX = 100_000
-"""Of one process that counts by itself; above it the oldest make room."""
+"""The counters of one process without the shared cache; above it the oldest are evicted."""
 
 
 class Counters(Protocol):
-    """What is needed of a cache."""
+    """A cache with counters."""
 
     def add(self, key: str, value: int, timeout: float) -> bool: ...
     def incr(self, key: str) -> int: ...
@@ -64,50 +64,55 @@ OF_THIS_PROCESS = LocMemCache("failed logins", {"OPTIONS": {"MAX_ENTRIES": COUNT
 
 
 def begin_attempt(account: str, address: str) -> Counted | None:
-    """None when a limit is reached; then nothing may be tried and nothing was counted."""
+    """Count an attempt and return its counters.
+
+    None if a limit is reached: the password must not be checked, and nothing was counted.
+    """
     return _counting(lambda counters: _begin(counters, account, address))
 
 
-def give_back(counted: Sequence[str]) -> None:
-    """It was no failure."""
-    _counting(lambda counters: _lower(counters, counted))
+def give_back(counter_keys: Sequence[str]) -> None:
+    """Lower the counters of an attempt that did not fail."""
+    _counting(lambda counters: _lower(counters, counter_keys))
 
 
 def _counting(step: Callable[[Counters], _Answer]) -> _Answer:
-    """What a step of an attempt gives, by the shared counters or, while they are away, by ours."""
+    """Run a step with the shared counters, or with local ones while the cache does not answer."""
     try:
         return step(cache)
     except RedisError as error:
-        log.warning("failed logins are counted by this process alone: error=%s", error)
+        log.warning(
+            "failed logins are counted in this process only, Redis does not answer: error=%s", error
+        )
         return step(OF_THIS_PROCESS)
 
 
 def _begin(counters: Counters, account: str, address: str) -> Counted | None:
     network = _network(address)
-    wanted = [(PAIR, f"{account}\n{network}"), (ACCOUNT, account)]
+    subjects = [(PAIR, f"{account}\n{network}"), (ACCOUNT, account)]
     if network:
-        wanted.append((ADDRESS, network))
-    counted: Counted = []
-    for limit, who in wanted:
+        subjects.append((ADDRESS, network))
+    counter_keys: Counted = []
+    for limit, who in subjects:
         key, failures = _count(counters, limit, who)
-        counted.append(key)
+        counter_keys.append(key)
         if failures > limit.failures_max:
-            _lower(counters, counted)
+            _lower(counters, counter_keys)
             return None
-    return counted
+    return counter_keys
 
 
-def _lower(counters: Counters, counted: Sequence[str]) -> None:
-    for key in counted:
-        with suppress(ValueError):  # Its window is over, or it was counted elsewhere.
+def _lower(counters: Counters, counter_keys: Sequence[str]) -> None:
+    for key in counter_keys:
+        with suppress(ValueError):  # The window has ended, or another process counted it.
             counters.decr(key)
 
 
 def _count(counters: Counters, limit: Limit, who: str) -> tuple[str, float]:
-    """The raised counter, and the failures of the window that ends now with this one.
+    """Raise the counter; return its key and the failures in the sliding window, this one included.
 
-    A counter carries its window in its name and outlives it, so it never loses its end in a race
-    between ending and counting.
+    The key of a counter contains its window, and the counter expires after the window. So counting
+    cannot race with its expiry.
     """
     window, passed_s = divmod(timezone.now().timestamp(), limit.window_s)
     key, earlier = (_key(limit, who, int(window) - back) for back in (0, 1))
@@ -118,12 +123,12 @@ def _count(counters: Counters, limit: Limit, who: str) -> tuple[str, float]:
 
 
 def _key(limit: Limit, who: str, window: int) -> str:
-    """Hashed, because a cache takes no blanks in a key and a name may be any text."""
+    """Return the cache key, hashed, because a cache key must not contain spaces."""
     return f"login:{limit.scope}:{sha256(who.encode(errors='replace')).hexdigest()}:{window}"
 
 
 def _network(address: str) -> str:
-    """One caller has all of a /64 of IPv6; an address that is none stands for itself."""
+    """Return the /64 network of an IPv6 address, which belongs to one client, or the text."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

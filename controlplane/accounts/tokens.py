@@ -1,4 +1,4 @@
-"""The secret of a token: made here, kept as a hash."""
+"""Creation of tokens. Only the hash of a secret is stored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ def new_token(
     namespaces: Iterable[str] = (),
     table_keys: Iterable[int] = (),
 ) -> tuple[Token, str]:
-    """The stored row, and the token itself, which nothing gives again. None `lasts` for ever."""
+    """Create a token; return its row and its secret, which cannot be read again.
+
+    Args:
+        valid_for: None for a token that does not expire.
+    """
     digest, token = get_digest_token()
     row = Token.objects.create(
         digest=digest,
