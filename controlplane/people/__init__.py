@@ -1,1 +1,1 @@
-"""People and what they sign in with."""
+"""Users, user groups, API tokens, and login through a provider."""

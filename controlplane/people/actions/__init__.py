@@ -1,1 +1,1 @@
-"""What changes who may sign in, and how. All of it is in the audit."""
+"""Actions on users, groups, tokens and logins. Each is recorded in the audit log."""

@@ -1,5 +1,5 @@
-"""Groups of people, to which roles in namespaces and on tables are given. Admins everywhere look
-after them, and whoever has a shell of this machine.
+"""User groups, which can be granted roles in namespaces and on tables. Admins everywhere manage
+them, and the shell of this machine.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ NAME_CHARS_MAX = 150
 
 
 def do_create_group(name: str, *, by: Granter, reason: str = "") -> PeopleGroup:
-    """An empty one. Raises PermissionDenied; InvalidRequest for a name that is none or taken."""
+    """Create an empty group. Raises PermissionDenied; InvalidRequest for an unusable name."""
     check_keeper(by)
     name = name.strip()
     if not (0 < len(name) <= NAME_CHARS_MAX and name.isprintable()):
-        raise InvalidRequest("the name of a group has 1 to 150 printable characters")
-    taken = InvalidRequest("there is a group of this name", group=name)
+        raise InvalidRequest("the name of a group must have 1 to 150 printable characters")
+    name_used = InvalidRequest("another group already has this name", group=name)
     try:
         with transaction.atomic():
             if name in ROLES or Group.objects.filter(name__iexact=name).exists():
-                raise taken
+                raise name_used
             row = group_row(Group.objects.create(name=name).pk)
             _record("group.create", row, by, reason)
-    except IntegrityError as error:  # Somebody made the same since it was looked for.
-        raise taken from error
+    except IntegrityError as error:  # Another request created the same group since the check.
+        raise name_used from error
     return row
 
 
 def do_delete_group(group_key: int, *, by: Granter, reason: str = "") -> PeopleGroup:
-    """With all roles that it has; its members lose what they have by it alone. What it was.
+    """Delete a group and its roles, which its members lose. Return the deleted group.
 
-    Raises PermissionDenied, Http404 for a group that there is not, or that is a role.
+    Raises PermissionDenied; Http404 if there is no such group or it is a role.
     """
     check_keeper(by)
     with transaction.atomic():
@@ -51,8 +51,10 @@ def do_delete_group(group_key: int, *, by: Granter, reason: str = "") -> PeopleG
 
 
 def do_add_member(group_key: int, username: str, *, by: Granter, reason: str = "") -> PeopleGroup:
-    """The user is in the group from now on. Raises PermissionDenied, Http404 for a group that there
-    is not, or that is a role; InvalidRequest for a user that there is not.
+    """Add a user to a group.
+
+    Raises PermissionDenied; Http404 if there is no such group or it is a role; InvalidRequest for
+    an unknown user.
     """
     return _change(group_key, username, by, reason, is_member=True)
 
@@ -60,7 +62,7 @@ def do_add_member(group_key: int, username: str, *, by: Granter, reason: str = "
 def do_remove_member(
     group_key: int, username: str, *, by: Granter, reason: str = ""
 ) -> PeopleGroup:
-    """As `do_add_member`. Whoever is no member stays none."""
+    """Remove a user from a group, if they are a member. Raises the errors of `do_add_member`."""
     return _change(group_key, username, by, reason, is_member=False)
 
 
@@ -72,7 +74,7 @@ def _change(
         group = _locked(group_key)
         user = User.objects.filter(username=username).first()
         if user is None:
-            raise InvalidRequest("there is no such user", user=username[:150])
+            raise InvalidRequest("user not found", user=username[:150])
         before = group_row(group.pk)
         if is_member:
             group.user_set.add(user)
@@ -89,7 +91,7 @@ def _locked(group_key: int) -> Group:
     rows = Group.objects.select_for_update().exclude(name__in=ROLES)
     group = rows.filter(pk=group_key).first()
     if group is None:
-        raise Http404(f"there is no group of people {group_key}")
+        raise Http404(f"user group {group_key} not found")
     return group
 
 

@@ -1,8 +1,8 @@
-"""Who signs in by a provider: found by issuer and subject alone, never by a name or an e-mail
-address, so that no account of ours falls to whoever calls himself so elsewhere.
+"""Logins through a provider. A user is found by issuer and subject only, never by a name or an
+e-mail address, so that no other person takes over an account by using its name at the provider.
 
-Roles and groups that the settings map follow the provider's claim at every login; others stay, and
-so does the role of the last admin.
+Roles and groups in the mapping of the settings follow the provider's claim at every login. Others
+are kept, and so is the role of the last admin.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _NO_NAME = re.compile(r"[^\w.@+-]")
 
 
 def do_sign_in(claims: Mapping[str, Any], oidc: OidcSettings) -> User:
-    """The user whom verified claims speak of, made if there is none, with the roles and groups that
-    the claim gives.
+    """Return the user of verified claims, with the roles and groups of the claim. Create the user
+    if there is none.
 
-    Raises LoginRefused for somebody locked out, of another e-mail domain, unknown where nobody is
-    made, or whose name is another user's.
+    Raises LoginRejected for a deactivated user, for an e-mail domain that is not allowed, for an
+    unknown user if users are not created, and if the name belongs to another user.
     """
     subject = str(claims["sub"])
     if not 0 < len(subject) <= SUBJECT_CHARS_MAX:
@@ -47,11 +47,11 @@ def do_sign_in(claims: Mapping[str, Any], oidc: OidcSettings) -> User:
     _check_email(claims, oidc)
     with transaction.atomic():
         lock_people()
-        known = ProviderIdentity.objects.filter(issuer=oidc.issuer, subject=subject)
-        identity = known.select_related("user").first()
+        identities = ProviderIdentity.objects.filter(issuer=oidc.issuer, subject=subject)
+        identity = identities.select_related("user").first()
         user = _make(claims, subject, oidc) if identity is None else identity.user
         if not user.is_active:
-            raise LoginRefused("this account is locked out; ask an admin of this node")
+            raise LoginRefused("this account is deactivated: ask an admin of this node")
         _follow(user, claims, oidc)
     return user
 
@@ -59,19 +59,19 @@ def do_sign_in(claims: Mapping[str, Any], oidc: OidcSettings) -> User:
 def do_connect(
     name: str, subject: str, oidc: OidcSettings, *, by: Granter, reason: str = ""
 ) -> PersonRow:
-    """From now on this user signs in by the provider as `subject`, and by no password.
+    """Connect a user to the provider's `subject` and remove the password.
 
-    Raises PermissionDenied, Http404; InvalidRequest where one of the two is connected already.
+    Raises PermissionDenied, Http404; InvalidRequest if user or subject is already connected.
     """
     check_keeper(by)
     if not 0 < len(subject) <= SUBJECT_CHARS_MAX:
-        raise InvalidRequest("a subject has 1 to 255 characters")
+        raise InvalidRequest("a subject must have 1 to 255 characters")
     with transaction.atomic():
         user = locked_user(name)
         if ProviderIdentity.objects.filter(user=user).exists():
-            raise InvalidRequest("this user signs in by a provider already", user=name)
+            raise InvalidRequest("this user is already connected to a provider", user=name)
         if ProviderIdentity.objects.filter(issuer=oidc.issuer, subject=subject).exists():
-            raise InvalidRequest("somebody signs in as this subject already", subject=subject)
+            raise InvalidRequest("another user is connected to this subject", subject=subject)
         _connect(user, subject, oidc)
         row = person_row(user)
         _record("user.connect", row, by.name, reason=reason, subject=subject, issuer=oidc.issuer)
@@ -86,11 +86,11 @@ def _connect(user: User, subject: str, oidc: OidcSettings) -> None:
 
 def _make(claims: Mapping[str, Any], subject: str, oidc: OidcSettings) -> User:
     if not oidc.makes_users:
-        raise LoginRefused("nobody here knows you; ask an admin of this node for an account")
+        raise LoginRefused("you have no account on this node: ask an admin for one")
     name = _name(claims, subject)
     if User.objects.filter(username__iexact=name).exists():
         raise LoginRefused(
-            f"there is another user of the name {name}. If that is you, an admin connects the two: "
+            f"another user has the name {name}. If that is you, an admin can connect the account: "
             + format_command(f"user connect {name} {subject}")
         )
     user = User.objects.create(username=name, email=_email(claims))
@@ -100,13 +100,13 @@ def _make(claims: Mapping[str, Any], subject: str, oidc: OidcSettings) -> User:
 
 
 def _name(claims: Mapping[str, Any], subject: str) -> str:
-    """What the provider calls somebody, in the letters that a name here may have."""
-    said = claims.get("preferred_username") or claims.get("email") or subject
-    return _NO_NAME.sub("-", str(said))[:150]
+    """Return a user name from the claims, with characters that a user name may contain."""
+    name = claims.get("preferred_username") or claims.get("email") or subject
+    return _NO_NAME.sub("-", str(name))[:150]
 
 
 def _email(claims: Mapping[str, Any]) -> str:
-    """Empty for one that the provider has not verified."""
+    """Return the e-mail address; empty if the provider has not verified it."""
     return str(claims.get("email", ""))[:254] if claims.get("email_verified") is True else ""
 
 
@@ -115,33 +115,33 @@ def _check_email(claims: Mapping[str, Any], oidc: OidcSettings) -> None:
         return
     domain = _email(claims).rpartition("@")[2].lower()
     if domain not in oidc.email_domains:
-        raise LoginRefused("your e-mail address is none of those that are let in here")
+        raise LoginRefused("your e-mail address is not allowed on this node")
 
 
 def _follow(user: User, claims: Mapping[str, Any], oidc: OidcSettings) -> None:
-    said = claims.get(oidc.groups_claim, [])
-    theirs = {str(name) for name in said} if isinstance(said, list) else {str(said)}
-    wanted = _ours(oidc.roles, theirs) | _ours(oidc.groups, theirs)
+    claim = claims.get(oidc.groups_claim, [])
+    theirs = {str(name) for name in claim} if isinstance(claim, list) else {str(claim)}
+    expected = _ours(oidc.roles, theirs) | _ours(oidc.groups, theirs)
     mapped = {*oidc.roles, *oidc.groups}
     before = set(user.groups.values_list("name", flat=True))
-    gained, lost = sorted(wanted - before), sorted((mapped & before) - wanted)
-    kept = [ADMIN] if ADMIN in lost and _is_last_admin(user) else []
-    lost = [name for name in lost if name not in kept]
-    if not (gained or lost or kept):
+    gained, lost = sorted(expected - before), sorted((mapped & before) - expected)
+    protected = [ADMIN] if ADMIN in lost and _is_last_admin(user) else []
+    lost = [name for name in lost if name not in protected]
+    if not (gained or lost or protected):
         return
     for name in gained:
         user.groups.add(Group.objects.get_or_create(name=name)[0])
     user.groups.remove(*Group.objects.filter(name__in=lost))
-    if kept:
+    if protected:
         log.warning(
-            "the provider's claim would leave nobody who is admin, so %s stays one",
+            "the provider's claim would remove the last admin, so %s keeps the role",
             user.get_username(),
         )
-    _record("user.follow", person_row(user), BY, gained=gained, lost=lost, kept=kept)
+    _record("user.follow", person_row(user), BY, gained=gained, lost=lost, kept=protected)
 
 
 def _is_last_admin(user: User) -> bool:
-    """Whether nobody else who may sign in is admin; two that leave at once come one by one."""
+    """Return whether no other active user is an admin. The lock on users serializes the callers."""
     return not user.is_superuser and not active_admins().exclude(pk=user.pk).exists()
 
 

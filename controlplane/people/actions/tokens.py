@@ -1,5 +1,6 @@
-"""Personal API tokens: stored hashed, many per user, each with an end, revoked by deleting. Their
-owner asks for that, admins and auditors revoke those of others, the shell does both for anybody.
+"""Personal API tokens: stored as hashes, many per user, each with an expiry, revoked by deletion.
+Owners create and revoke their own tokens, admins and auditors revoke those of others, and the shell
+does both for any user.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ USE_NOTED_EVERY = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRequest:
-    """What a token is to open; without a namespace and a table all that its owner may."""
+    """The wanted scope of a token. Without namespaces and tables it is not limited to places."""
 
     days: int
     name: str = ""
@@ -44,28 +45,30 @@ class TokenRequest:
     """Slugs."""
 
 
-def do_create_token(user: User, wanted: TokenRequest, *, by: str) -> tuple[TokenRow, str]:
-    """The stored row and the token itself, which nobody can read again.
+def do_create_token(user: User, request: TokenRequest, *, by: str) -> tuple[TokenRow, str]:
+    """Create a token; return its row and its secret, which cannot be read again.
 
-    Raises InvalidRequest for what is wrong with the request; Http404 for a table that its owner
-    does not see; PermissionDenied for an owner without a role, and for one who came with a token:
-    whoever finds one makes no others of it.
+    Raises InvalidRequest for an invalid request; Http404 for a table that the owner does not see;
+    PermissionDenied for an owner without a role, and for a request that is authenticated by a
+    token, so that a stolen token cannot create others.
     """
     if limits_of(user) is not None:
         raise PermissionDenied(
-            f"a token makes no token: sign in, or use `{format_command('token create')}`"
+            f"a token cannot create tokens: sign in, or use `{format_command('token create')}`"
         )
-    _check(wanted)
+    _check(request)
     if not may_see_some(user):
-        raise PermissionDenied(f"{user.get_username()} has no role, so a token would open nothing")
-    tables = [access_table(user, slug, Permission.VIEW) for slug in sorted(set(wanted.tables))]
+        raise PermissionDenied(
+            f"{user.get_username()} has no role, so a token would have no access"
+        )
+    tables = [access_table(user, slug, Permission.VIEW) for slug in sorted(set(request.tables))]
     with transaction.atomic():
         stored, token = new_token(
             user,
-            scope=wanted.scope,
-            lasts=timedelta(days=wanted.days),
-            name=wanted.name.strip(),
-            namespaces=sorted(set(wanted.namespaces)),
+            scope=request.scope,
+            lasts=timedelta(days=request.days),
+            name=request.name.strip(),
+            namespaces=sorted(set(request.namespaces)),
             table_keys=[table.pk for table in tables],
         )
         [row] = token_rows(Token.objects.filter(pk=stored.pk))
@@ -74,10 +77,9 @@ def do_create_token(user: User, wanted: TokenRequest, *, by: str) -> tuple[Token
 
 
 def do_revoke_token(token_key: str, *, by: Granter, owner: str = "", reason: str = "") -> TokenRow:
-    """End a token at once; what it was. `owner` is a name, for whoever means a token of that user
-    only.
+    """Revoke a token at once and return it. With the user name `owner`, only a token of that user.
 
-    Raises Http404 for a token that there is not, or that is another's and not for `by` to end.
+    Raises Http404 if there is no such token, or if `by` may not revoke it.
     """
     tokens = _to_revoke(token_key, by)
     if owner:
@@ -85,7 +87,7 @@ def do_revoke_token(token_key: str, *, by: Granter, owner: str = "", reason: str
     with transaction.atomic():
         rows = token_rows(tokens)
         if not rows:
-            raise Http404(f"there is no token {token_key[:25]}")
+            raise Http404(f"token {token_key[:25]} not found")
         tokens.delete()
         for row in rows:
             _record("token.revoke", row, by=by.name, reason=reason)
@@ -93,10 +95,10 @@ def do_revoke_token(token_key: str, *, by: Granter, owner: str = "", reason: str
 
 
 def token_to_revoke(token_key: str, *, by: Granter) -> TokenRow:
-    """Return what `do_revoke_token` would end. Raises what it raises."""
+    """Return the token that `do_revoke_token` would revoke. Raises Http404 like it."""
     rows = token_rows(_to_revoke(token_key, by))
     if not rows:
-        raise Http404(f"there is no token {token_key[:25]}")
+        raise Http404(f"token {token_key[:25]} not found")
     return rows[0]
 
 
@@ -108,7 +110,7 @@ def _to_revoke(token_key: str, by: Granter) -> QuerySet[Token]:
 
 
 def do_end_tokens(user: User, *, by: str, reason: str) -> int:
-    """Revoke all tokens of a user; how many there were."""
+    """Revoke all tokens of a user; return their number."""
     tokens = Token.objects.filter(user=user)
     rows = token_rows(tokens)
     tokens.delete()
@@ -118,23 +120,23 @@ def do_end_tokens(user: User, *, by: str, reason: str) -> int:
 
 
 def do_note_use(token: Token) -> None:
-    """Note that a token is in use now, at most once a minute."""
+    """Record the time of use of a token, at most once a minute."""
     now = timezone.now()
     if token.last_used_at is None or now - token.last_used_at >= USE_NOTED_EVERY:
         Token.objects.filter(pk=token.pk).update(last_used_at=now)
 
 
-def _check(wanted: TokenRequest) -> None:
+def _check(request: TokenRequest) -> None:
     days_max = settings.SLUICE_TOKEN_DAYS_MAX
-    if not 1 <= wanted.days <= days_max:
-        raise InvalidRequest(f"days must be 1 to {days_max}", days=wanted.days)
-    if wanted.scope not in SCOPES:
-        raise InvalidRequest("there is no such scope", scope=wanted.scope[:32], known=SCOPES)
-    if len(wanted.name) > NAME_CHARS_MAX or not wanted.name.isprintable():
+    if not 1 <= request.days <= days_max:
+        raise InvalidRequest(f"days must be 1 to {days_max}", days=request.days)
+    if request.scope not in SCOPES:
+        raise InvalidRequest("invalid scope", scope=request.scope[:32], known=SCOPES)
+    if len(request.name) > NAME_CHARS_MAX or not request.name.isprintable():
         raise InvalidRequest("the name is too long or not printable", chars_max=NAME_CHARS_MAX)
-    if len(wanted.namespaces) + len(wanted.tables) > PLACES_MAX:
-        raise InvalidRequest("a token names fewer places", places_max=PLACES_MAX)
-    for namespace in wanted.namespaces:
+    if len(request.namespaces) + len(request.tables) > PLACES_MAX:
+        raise InvalidRequest("too many namespaces and tables in one token", places_max=PLACES_MAX)
+    for namespace in request.namespaces:
         check_namespace(namespace)
 
 

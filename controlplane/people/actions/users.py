@@ -1,6 +1,7 @@
-"""People: who may sign in, and the roles that hold everywhere. Admins everywhere do all of this,
-and whoever has a shell of this machine. Nobody is deleted: the audit and operations name people,
-and a name that somebody had is not to become another person's.
+"""Users and their global roles. Admins everywhere manage them, and the shell of this machine.
+
+Users are never deleted: the audit log and operations contain their names, and a name must not pass
+to another person.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from controlplane.tables.grants import Granter
 
 
 def check_keeper(by: Granter) -> None:
-    """Refuse, as PermissionDenied, whoever may not look after people."""
+    """Raise PermissionDenied unless `by` is an admin everywhere or the shell."""
     if by.user is not None and not is_admin(by.user):
         raise PermissionDenied(f"this requires the {ADMIN} role everywhere")
 
@@ -36,10 +37,10 @@ def check_keeper(by: Granter) -> None:
 def do_create_user(
     name: str, *, by: Granter, email: str = "", roles: Iterable[str] = (), reason: str = ""
 ) -> PersonRow:
-    """Somebody without a password, who needs a link (`do_make_link`) to set one.
+    """Create a user without a password, who needs a link (`do_make_link`) to set one.
 
-    Raises PermissionDenied; InvalidRequest for a name that is taken, in whatever case, or that is
-    none, an e-mail address that is none, a role that there is not.
+    Raises PermissionDenied; InvalidRequest for an invalid name or one that is used in any case, an
+    invalid e-mail address, or an unknown role.
     """
     check_keeper(by)
     groups = _roles(roles)
@@ -53,43 +54,43 @@ def do_create_user(
             user.groups.set(groups)
             row = person_row(user)
             _record("user.create", row, by, reason, roles=row.roles, email=row.email)
-    except IntegrityError as error:  # Somebody made the same since `_check_new`.
+    except IntegrityError as error:  # Another request created the same user since `_check_new`.
         raise _name_taken(user) from error
     return row
 
 
 def do_set_roles(name: str, roles: Iterable[str], *, by: Granter, reason: str = "") -> PersonRow:
-    """These everywhere and no others; what people have in places, and by groups, stays.
+    """Replace the global roles of a user. Grants in places and roles of groups are kept.
 
-    Raises PermissionDenied, Http404, InvalidRequest for a role that there is not, NotAllowedNow
-    where nobody would be an admin any more.
+    Raises PermissionDenied, Http404; InvalidRequest for an unknown role; NotAllowedNow if no admin
+    would be left.
     """
     check_keeper(by)
-    wanted = _roles(roles)
+    role_groups = _roles(roles)
     with transaction.atomic():
         user = locked_user(name)
         before = person_row(user)
-        if ADMIN not in [group.name for group in wanted] and not user.is_superuser:
+        if ADMIN not in [group.name for group in role_groups] and not user.is_superuser:
             _check_not_last(user)
         user.groups.remove(*Group.objects.filter(name__in=ROLES))
-        user.groups.add(*wanted)
+        user.groups.add(*role_groups)
         row = person_row(user)
         _record("user.roles", row, by, reason, roles=row.roles, roles_before=before.roles)
     return row
 
 
 def do_deactivate_user(name: str, *, by: Granter, reason: str = "") -> PersonRow:
-    """Lock somebody out, at once: sessions and tokens end, and cannot come back; what waits to
-    begin in this name is refused as it begins. Roles stay, and hold again after `do_activate_user`.
+    """Deactivate a user at once: sessions and tokens end permanently, and queued operations of the
+    user are rejected when they start. Roles apply again after `do_activate_user`.
 
-    Raises PermissionDenied, Http404, NotAllowedNow for the last admin.
+    Raises PermissionDenied, Http404; NotAllowedNow for the last admin.
     """
     check_keeper(by)
     with transaction.atomic():
         user = locked_user(name)
         _check_not_last(user)
         user.is_active = False
-        # Another password, even one that cannot be used, ends every session for good.
+        # A change of the password, even to an unusable one, ends every session permanently.
         user.set_unusable_password()
         user.save(update_fields=["is_active", "password"])
         ended = do_end_tokens(user, by=by.name, reason=reason)
@@ -99,7 +100,7 @@ def do_deactivate_user(name: str, *, by: Granter, reason: str = "") -> PersonRow
 
 
 def do_activate_user(name: str, *, by: Granter, reason: str = "") -> PersonRow:
-    """Let somebody in again, who needs a new password, and new tokens.
+    """Reactivate a user, who then needs a new password and new tokens.
 
     Raises PermissionDenied, Http404.
     """
@@ -114,11 +115,11 @@ def do_activate_user(name: str, *, by: Granter, reason: str = "") -> PersonRow:
 
 
 def do_make_link(name: str, *, by: Granter, reason: str = "") -> str:
-    """The path of a page on which whoever has it sets this user's password, once, for as long as
-    `PASSWORD_RESET_TIMEOUT` says. It ends with the next password or login as well.
+    """Return the path of a page that sets the user's password once, valid for
+    `PASSWORD_RESET_TIMEOUT` seconds. The next password or login also invalidates it.
 
-    Raises PermissionDenied, Http404, NotAllowedNow for somebody who is locked out, or who signs in
-    by a provider.
+    Raises PermissionDenied, Http404; NotAllowedNow for a user who is deactivated or signs in
+    through a provider.
     """
     check_keeper(by)
     with transaction.atomic():
@@ -130,14 +131,14 @@ def do_make_link(name: str, *, by: Granter, reason: str = "") -> str:
 
 
 def link_hours() -> int:
-    """For how long a link is good."""
+    """Return how many hours a link is valid."""
     return settings.PASSWORD_RESET_TIMEOUT // 3600
 
 
 def do_set_password(user: User, password: str, *, by: str) -> None:
-    """End all sessions of the user and take this password from now on; tokens go on.
+    """Set the password of a user and end all sessions; tokens stay valid.
 
-    Raises ValidationError for one that is too easy, NotAllowedNow as `do_make_link`.
+    Raises ValidationError for a weak password; NotAllowedNow like `do_make_link`.
     """
     validate_password(password, user)
     with transaction.atomic():
@@ -149,10 +150,10 @@ def do_set_password(user: User, password: str, *, by: str) -> None:
 
 
 def _roles(names: Iterable[str]) -> list[Group]:
-    wanted = set(names)
-    if unknown := sorted(wanted - set(ROLES)):
-        raise InvalidRequest("there is no such role", role=unknown[0][:32], known=ROLES)
-    return list(Group.objects.filter(name__in=wanted))
+    role_names = set(names)
+    if unknown := sorted(role_names - set(ROLES)):
+        raise InvalidRequest("invalid role", role=unknown[0][:32], known=ROLES)
+    return list(Group.objects.filter(name__in=role_names))
 
 
 def _check_new(user: User) -> None:
@@ -166,36 +167,39 @@ def _check_new(user: User) -> None:
 
 
 def _name_taken(user: User) -> InvalidRequest:
-    return InvalidRequest("there is a user of this name", user=user.username)
+    return InvalidRequest("another user already has this name", user=user.username)
 
 
 def lock_people() -> None:
-    """Changes of who is an admin wait for one another."""
+    """Lock changes of admins against each other until the transaction ends."""
     Group.objects.select_for_update().get(name=ADMIN)
 
 
 def locked_user(name: str) -> User:
-    """Changes of this user, and of who is an admin, wait for this transaction. Raises Http404."""
+    """Return the user, locked together with changes of admins until the transaction ends.
+
+    Raises Http404.
+    """
     lock_people()
     user = User.objects.select_for_update().filter(username=name).first()
     if user is None:
-        raise Http404(f"there is no user {name[:150]}")
+        raise Http404(f"user {name[:150]} not found")
     return user
 
 
 def _check_password_user(user: User) -> None:
     name = user.get_username()
     if not user.is_active:
-        raise NotAllowedNow("this user is locked out; let the user in first", user=name)
+        raise NotAllowedNow("this user is deactivated: reactivate the user first", user=name)
     if ProviderIdentity.objects.filter(user=user).exists():
-        raise NotAllowedNow("this user signs in by a provider, and has no password", user=name)
+        raise NotAllowedNow("this user signs in through a provider and has no password", user=name)
 
 
 def _check_not_last(user: User) -> None:
     admins = active_admins()
     if admins.filter(pk=user.pk).exists() and not admins.exclude(pk=user.pk).exists():
         raise NotAllowedNow(
-            "nobody else is an admin everywhere; make somebody one first", user=user.get_username()
+            "this is the last admin: make another user admin first", user=user.get_username()
         )
 
 

@@ -1,8 +1,7 @@
-"""From the provider's answer to a user: what an id token must be before anything of it is believed.
+"""Authentication backend for the provider's answer, with the validation of id tokens.
 
-The library checks its signature and nonce only, so all of that is done here, by PyJWT: the one
-algorithm that is configured, issuer, audience, times, nonce, and that both answers speak of the
-same subject.
+The library checks only signature and nonce. So PyJWT checks here the configured algorithm, issuer,
+audience, times and nonce, and that id token and user info have the same subject.
 """
 
 from __future__ import annotations
@@ -30,24 +29,25 @@ log = logging.getLogger(__name__)
 
 CALLBACK = "oidc-callback"
 LEEWAY_S = 30
-"""By which the two clocks may differ."""
+"""The allowed difference between the two clocks."""
 ID_TOKEN = "oidc_id_token"  # noqa: S105 - a key of the session
-"""In the session of whoever came by the provider: it says there whose session is to end."""
+"""The session key of the id token, which identifies the provider's session at logout."""
 REQUIRED = ["exp", "iat", "iss", "aud", "sub"]
 
 
 def redirect_uri() -> str:
-    """As it is registered at the provider; not made of what a request calls this host."""
+    """Return the URL that is registered at the provider, whatever host a request names."""
     return f"{settings.SLUICE_PUBLIC_URL.rstrip('/')}{reverse(CALLBACK)}"
 
 
 def library_setting(name: str, *default: Any) -> Any:
-    """What the library is told, of what Sluice is told. Raises LoginRefused while the provider does
-    not answer, and where none is configured.
+    """Return a setting of the library, derived from the settings of Sluice.
+
+    Raises LoginRejected if no provider is configured, or while the provider does not answer.
     """
     oidc = oidc_settings()
     if oidc is None:
-        raise LoginRefused("nobody signs in by a provider here")
+        raise LoginRefused("single sign-on is not configured")
     own = {
         "OIDC_RP_CLIENT_ID": oidc.client_id,
         "OIDC_RP_SCOPES": oidc.scopes,
@@ -68,21 +68,21 @@ def library_setting(name: str, *default: Any) -> Any:
 
 
 class OidcBackend(OIDCAuthenticationBackend):
-    """For logins by a code that the callback has checked the state of. It takes no other
-    credentials, so a form with a name and a password never comes here.
+    """Backend for logins with a code whose state the callback has checked. It accepts no other
+    credentials, so password forms never reach it.
     """
 
     get_settings = staticmethod(library_setting)
 
     def __init__(self) -> None:
-        """Asks nobody: each request with a session makes one of these."""
+        """Create a backend without any request: each request with a session creates one."""
         self.UserModel = User
 
     def authenticate(self, request: HttpRequest, *, nonce: str, code_verifier: str) -> User:
-        """The user whom the provider names. Raises LoginRefused."""
+        """Return the user of the provider's answer. Raises LoginRejected."""
         oidc = oidc_settings()
         if oidc is None:
-            raise LoginRefused("nobody signs in by a provider here")
+            raise LoginRefused("single sign-on is not configured")
         provider = provider_of(oidc)
         self.OIDC_OP_TOKEN_ENDPOINT = provider.token
         self.OIDC_OP_JWKS_ENDPOINT = provider.keys
@@ -102,21 +102,25 @@ class OidcBackend(OIDCAuthenticationBackend):
             if provider.userinfo:
                 claims = self._with_userinfo(tokens, claims)
         except (requests.RequestException, jwt.PyJWTError, SuspiciousOperation) as error:
-            log.warning("login by the provider refused: error=%s", error)
-            raise LoginRefused(f"what {oidc.name} answered cannot be believed") from error
+            log.warning("login through the provider rejected: error=%s", error)
+            raise LoginRefused(
+                f"the answer of {oidc.name} is not trusted: sign in again"
+            ) from error
         except (KeyError, ValueError, TypeError) as error:
-            log.warning("login by the provider refused, it answered nonsense: error=%r", error)
-            raise LoginRefused(f"what {oidc.name} answered cannot be understood") from error
+            log.warning(
+                "login through the provider rejected, its answer is invalid: error=%r", error
+            )
+            raise LoginRefused(f"the answer of {oidc.name} is invalid: try again") from error
         user = do_sign_in(claims, oidc)
         request.session[ID_TOKEN] = tokens["id_token"]
         return user
 
-    def verify_token(self, token: str, **given: Any) -> dict[str, Any]:
-        """The claims of an id token. Raises PyJWTError, SuspiciousOperation, KeyError."""
+    def verify_token(self, token: str, **options: Any) -> dict[str, Any]:
+        """Return the claims of an id token. Raises PyJWTError, SuspiciousOperation, KeyError."""
         oidc = oidc_settings()
         assert oidc is not None
         if jwt.get_unverified_header(token)["alg"] != oidc.algorithm:
-            raise SuspiciousOperation("the id token is signed by another algorithm")
+            raise SuspiciousOperation("the id token is signed with an unexpected algorithm")
         key = self.retrieve_matching_jwk(token)
         claims: dict[str, Any] = jwt.decode(
             token,
@@ -128,29 +132,29 @@ class OidcBackend(OIDCAuthenticationBackend):
             options={"require": REQUIRED},
         )
         _check_party(claims, oidc)
-        if not hmac.compare_digest(str(claims.get("nonce", "")), given["nonce"]):
-            raise SuspiciousOperation("the nonce of the id token is another login's")
+        if not hmac.compare_digest(str(claims.get("nonce", "")), options["nonce"]):
+            raise SuspiciousOperation("the nonce of the id token belongs to another login")
         return claims
 
     def get_user(self, user_id: int) -> User | None:
-        """None for whoever is locked out; the library's own lets them in."""
+        """Return the user; None if deactivated, whom the library's own method would accept."""
         user = ModelBackend.get_user(self, user_id)
         assert user is None or isinstance(user, User), user
         return user
 
     def _with_userinfo(self, tokens: dict[str, Any], claims: dict[str, Any]) -> dict[str, Any]:
-        """The id token's claims, and what else the provider says of the same subject."""
+        """Return the claims of the id token and those of the user info of the same subject."""
         more = self.get_userinfo(tokens["access_token"], tokens["id_token"], claims)
         if more["sub"] != claims["sub"]:
-            raise SuspiciousOperation("the provider speaks of somebody else")
+            raise SuspiciousOperation("the user info has another subject than the id token")
         return {**more, **claims}
 
 
 def _check_party(claims: dict[str, Any], oidc: OidcSettings) -> None:
-    """A token for several audiences names the one that it was made for."""
+    """Check the authorized party, which a token for several audiences must contain."""
     audiences = claims["aud"]
     is_of_several = isinstance(audiences, list) and len(audiences) > 1
     if claims.get("azp", oidc.client_id) != oidc.client_id or (
         is_of_several and "azp" not in claims
     ):
-        raise SuspiciousOperation("the id token was made for another client")
+        raise SuspiciousOperation("the id token was issued for another client")

@@ -1,6 +1,4 @@
-"""What a provider says of itself: its addresses, asked for when somebody signs in, and kept for a
-while.
-"""
+"""The discovery document of a provider: its addresses, fetched at a login and cached."""
 
 from __future__ import annotations
 
@@ -23,12 +21,12 @@ _kept: dict[str, tuple[float, Provider]] = {}
 
 
 class LoginRefused(ControlPlaneError):
-    """Nobody was signed in. The sentence is for whoever tried."""
+    """A login failed. The message is for the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """Where it does what."""
+    """The endpoints of a provider."""
 
     authorization: str
     token: str
@@ -38,47 +36,52 @@ class Provider:
     end_session: str
     """Empty for none."""
     takes_basic: bool
-    """Whether the client's secret goes into a header; else it goes into the body."""
+    """True if the client secret is sent in a header instead of the body."""
 
 
 def oidc_settings() -> OidcSettings | None:
-    """None where nobody signs in by a provider."""
+    """Return the settings of the provider; None if there is none."""
     configured: OidcSettings | None = settings.SLUICE_OIDC
     return configured
 
 
 def provider_of(oidc: OidcSettings) -> Provider:
-    """What it says of itself, asked again after `KEPT_S`. Raises LoginRefused while it does not
-    answer, or where it says that it is another one.
+    """Return the endpoints of the provider, cached for `CACHE_S`.
+
+    Raises LoginRejected while the provider does not answer, or if it reports another issuer.
     """
     now = timezone.now().timestamp()
-    fetched_at, known = _kept.get(oidc.issuer, (0.0, None))
-    if known is not None and now - fetched_at < KEPT_S:
-        return known
+    fetched_at, cached = _kept.get(oidc.issuer, (0.0, None))
+    if cached is not None and now - fetched_at < KEPT_S:
+        return cached
     address = f"{oidc.issuer.rstrip('/')}/.well-known/openid-configuration"
     try:
         answer = requests.get(address, timeout=TIMEOUT_S, allow_redirects=False)
         answer.raise_for_status()
         provider = _provider(answer.json(), oidc)
     except (requests.RequestException, ValueError, KeyError) as error:
-        log.warning("the provider does not describe itself: address=%s error=%r", address, error)
+        log.warning(
+            "the discovery document of the provider cannot be read: address=%s error=%r",
+            address,
+            error,
+        )
         raise LoginRefused(
-            f"{oidc.name} does not answer; try again, or sign in otherwise"
+            f"{oidc.name} does not answer: try again, or sign in with a password"
         ) from error
     _kept[oidc.issuer] = now, provider
     return provider
 
 
-def _provider(said: Any, oidc: OidcSettings) -> Provider:
-    """Raises ValueError, KeyError."""
-    if said["issuer"] != oidc.issuer:
-        raise ValueError(f"it says that it is {said['issuer']!r}")
-    methods = said.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+def _provider(document: Any, oidc: OidcSettings) -> Provider:
+    """Parse the document. Raises ValueError, KeyError."""
+    if document["issuer"] != oidc.issuer:
+        raise ValueError(f"the issuer must be {oidc.issuer!r}, not {document['issuer']!r}")
+    methods = document.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
     return Provider(
-        authorization=said["authorization_endpoint"],
-        token=said["token_endpoint"],
-        keys=said["jwks_uri"],
-        userinfo=said.get("userinfo_endpoint", ""),
-        end_session=said.get("end_session_endpoint", ""),
+        authorization=document["authorization_endpoint"],
+        token=document["token_endpoint"],
+        keys=document["jwks_uri"],
+        userinfo=document.get("userinfo_endpoint", ""),
+        end_session=document.get("end_session_endpoint", ""),
         takes_basic="client_secret_post" not in methods,
     )

@@ -13,7 +13,7 @@ from controlplane.accounts.models import Token
 from controlplane.accounts.roles import is_auditor
 from controlplane.tables.models import Table
 
-GONE = "(a table that is gone)"
+GONE = "(deleted table)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,18 +37,18 @@ class TokenRow:
 
 
 def tokens_of(user: User) -> list[TokenRow]:
-    """The user's own, the newest first. Two queries at most."""
+    """List the valid tokens of a user, newest first. At most two queries."""
     return token_rows(_valid().filter(user=user))
 
 
 def tokens_named(username: str) -> list[TokenRow]:
-    """Those of the user of this name, for admins and auditors; the newest first."""
+    """List the valid tokens of a user by name, for admins and auditors, newest first."""
     return token_rows(_valid().filter(user__username=username))
 
 
 def tokens_shown_to(user: User) -> list[TokenRow]:
-    """To auditors and admins everywhere those of all people, to others their own; the newest first.
-    Two queries at most, besides the roles of `user`.
+    """List the tokens that the user may see, newest first: auditors and admins everywhere see all
+    tokens, other users their own. At most two queries, next to those for roles.
     """
     if not is_auditor(user):
         return tokens_of(user)
@@ -56,7 +56,7 @@ def tokens_shown_to(user: User) -> list[TokenRow]:
 
 
 def token_rows(tokens: QuerySet[Token]) -> list[TokenRow]:
-    """Two queries at most, in the order of `tokens`."""
+    """Convert tokens to rows, in their order. At most two queries."""
     rows = list(tokens.select_related("user"))
     keys = {key for token in rows for key in token.table_keys}
     slugs = dict(Table.objects.filter(pk__in=keys).values_list("pk", "slug")) if keys else {}

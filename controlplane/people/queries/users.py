@@ -1,4 +1,4 @@
-"""People as admins and auditors see them, and what each may do where, and why."""
+"""Users and groups as admins and auditors see them, with the rights of each and their origin."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class PeopleGroup:
 
 
 def people(search: str = "", *, after: str = "") -> list[PersonRow]:
-    """By name, at most `LISTED_MAX` of those behind the name `after`: whose name or e-mail holds
-    `search`. Two queries.
+    """List users whose name or e-mail address contains `search`, by name, at most `LISTED_MAX` of
+    those after the name `after`. Two queries.
     """
     users = _sought(search).order_by("username")
     if after:
@@ -82,7 +82,7 @@ def people(search: str = "", *, after: str = "") -> list[PersonRow]:
 
 
 def people_count(search: str = "") -> int:
-    """How many have `search` in name or e-mail, however many are listed. One query."""
+    """Return how many users have `search` in their name or e-mail address. One query."""
     return _sought(search).count()
 
 
@@ -93,50 +93,50 @@ def _sought(search: str) -> QuerySet[User]:
 
 
 def person_detail(username: str) -> PersonDetail:
-    """One user with all rights. Raises Http404 for one that there is not. Four queries."""
+    """Return a user with all rights. Raises Http404 for an unknown user. Four queries."""
     user = _counted(User.objects.filter(username=username)).first()
     if user is None:
-        raise Http404(f"there is no user {username[:150]}")
+        raise Http404(f"user {username[:150]} not found")
     return PersonDetail(person=_person(user), rights=_rights(user))
 
 
 def person_row(user: User) -> PersonRow:
-    """As the database has this user now. Two queries."""
+    """Return the current row of a user. Two queries."""
     return _person(_counted(User.objects.filter(pk=user.pk)).get())
 
 
 def name_of(user_key: int) -> str:
-    """The user's name. Raises Http404 for one that there is not."""
+    """Return the name of a user. Raises Http404 for an unknown user."""
     name = User.objects.filter(pk=user_key).values_list("username", flat=True).first()
     if name is None:
-        raise Http404(f"there is no user {user_key}")
+        raise Http404(f"user {user_key} not found")
     return name
 
 
 def groups() -> list[PeopleGroup]:
-    """By name. Four queries."""
+    """List all user groups by name. Four queries."""
     return _group_rows(Group.objects.all())
 
 
 def group_row(group_key: int) -> PeopleGroup:
-    """One group of people. Raises Http404 for one that there is not. Four queries."""
+    """Return a user group. Raises Http404 for an unknown group. Four queries."""
     rows = _group_rows(Group.objects.filter(pk=group_key))
     if not rows:
-        raise Http404(f"there is no group of people {group_key}")
+        raise Http404(f"user group {group_key} not found")
     return rows[0]
 
 
 def active_admins() -> QuerySet[User]:
-    """Who may do everything everywhere, and may sign in."""
+    """Return the query of active users who are admins everywhere."""
     of_role = Q(groups__name=ADMIN) | Q(is_superuser=True)
     return User.objects.filter(of_role, is_active=True).distinct()
 
 
 def _counted(users: QuerySet[User]) -> QuerySet[User]:
-    counted = users.annotate(
+    annotated = users.annotate(
         tokens_held=Count("auth_token_set", distinct=True), issuer=F("provider_identity__issuer")
     )
-    return counted.prefetch_related("groups")
+    return annotated.prefetch_related("groups")
 
 
 def _person(user: User) -> PersonRow:
