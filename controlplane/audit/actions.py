@@ -1,9 +1,9 @@
-"""Writing audit rows: before an effect starts, and again when it ended.
+"""Recording of audit rows: one before an effect starts, one after it has ended.
 
-A row is stored within its caller's transaction, and enters the chain right after that has ended, in
-a transaction of its own: nothing that a caller has locked is held while others wait for the head of
-the chain, and a caller that is rolled back leaves no gap. What a crash left outside is taken in by
-the next row, or by the next verification.
+A row is stored in the transaction of its caller, and appended to the chain directly after that, in
+a separate transaction. So no lock of the caller is held while others wait for the head of the
+chain, and a rollback of the caller leaves no gap. Rows that a crash left outside the chain are
+appended with the next row or by the next verification.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def do_record(
         "reason": reason,
         "plan_hash": plan_hash,
         "request_id": current_request_id.get(),
-        # As the database gives it back: tuples are lists, keys are text.
+        # As the database returns it: tuples become lists, keys become text.
         "details": json.loads(json.dumps(dict(details or {}))),
         "at": timezone.now(),
     }
@@ -56,10 +56,10 @@ def do_record(
 
 
 def do_chain_waiting() -> int:
-    """Take every committed row into the chain that is not in it, in the order of their ids; how
-    many. Writers queue at the head, which no transaction holds for anything else.
+    """Append every committed row that is not in the chain, ordered by id; return their number.
 
-    Raises DatabaseError, for one OperationalError when the head stays locked.
+    Concurrent writers wait for the row of the head, which no transaction locks for another purpose.
+    Raises DatabaseError, such as OperationalError if the head stays locked.
     """
     chained = 0
     while batch := _chain_batch():
@@ -73,7 +73,7 @@ def do_chain_waiting() -> int:
 
 
 def do_restore_guards(*, by: str) -> list[str]:
-    """Make the triggers again that are not there, and record it; their names."""
+    """Create missing triggers and record that; return their names."""
     missing = missing_guards(connection)
     if missing:
         install(connection)
@@ -86,8 +86,8 @@ def do_restore_guards(*, by: str) -> list[str]:
 def _chain_now() -> None:
     try:
         do_chain_waiting()
-    except DatabaseError as error:  # The row is stored; the next, or a verification, takes it in.
-        log.error("audit rows wait for the chain: error=%s", error)
+    except DatabaseError as error:  # The row is stored: the next row or a verification appends it.
+        log.error("audit rows are not chained yet: error=%s", error)
 
 
 def _chain_batch() -> list[AuditEvent]:
@@ -96,7 +96,7 @@ def _chain_batch() -> list[AuditEvent]:
         if not waiting_rows.exists():
             return []
         head = _locked_head()
-        # Looked for again under the lock: another writer may have taken them.
+        # Read again under the lock: another writer may have appended them.
         batch = list(waiting_rows[:CHAINED_AT_ONCE])
         for event in batch:
             event.sequence = head.sequence + 1
@@ -115,19 +115,23 @@ def _chain_batch() -> list[AuditEvent]:
 
 
 def _locked_head() -> AuditHead:
-    """SQLite's transactions are immediate, so there the lock is the database's."""
+    """Lock the head and return it. In SQLite the immediate transaction is the lock."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute(f"SET LOCAL lock_timeout = {_LOCK_WAIT_MS}")
     head = AuditHead.objects.select_for_update().filter(pk=ONLY).first()
     if head is not None:
         return head
-    # `flush` takes it away, and so does who tampers: what is known of the chain is gone on from,
-    # so that rows that are gone leave a gap.
+    # `flush` deletes the head, and an attacker may. The chain continues after the newest link on
+    # record, so that deleted rows leave a gap.
     newest = AuditEvent.objects.exclude(sequence=None).order_by("-sequence").first()
-    known = [(row.sequence or 0, row.hash) for row in (newest, AuditCheck.objects.first()) if row]
-    sequence, newest_hash = max(known, default=(0, GENESIS_HASH))
+    links = [(row.sequence or 0, row.hash) for row in (newest, AuditCheck.objects.first()) if row]
+    sequence, newest_hash = max(links, default=(0, GENESIS_HASH))
     if sequence:
-        log.error("the head of the audit was gone: made anew as %s:%s", sequence, newest_hash)
+        log.error(
+            "the head of the audit chain was missing and was created again: %s:%s",
+            sequence,
+            newest_hash,
+        )
     AuditHead.objects.get_or_create(pk=ONLY, defaults={"sequence": sequence, "hash": newest_hash})
     return AuditHead.objects.select_for_update().get(pk=ONLY)

@@ -1,5 +1,5 @@
-"""What an audit row is hashed as. Pure; the text of a version never changes, since rows of it are
-checked for as long as the database lives.
+"""The canonical form of audit rows, which is hashed. Pure. The form of a version never changes,
+because its rows are verified as long as the database exists.
 
 Version 1. A row's digest is the SHA-256 of the canonical JSON of its content:
 
@@ -12,8 +12,8 @@ and its link's hash the SHA-256 of the canonical JSON of
 
 Canonical JSON has its keys sorted, no blanks, everything outside ASCII escaped; times are UTC with
 six digits of microseconds and a `Z`; a float without a fraction is written as the whole number, as
-PostgreSQL's `jsonb` gives it back. Hashes are 64 hexadecimal digits; before the first row stand 64
-zeros under the number 0.
+PostgreSQL's `jsonb` returns it. Hashes are 64 hexadecimal digits; the link before the first row has
+64 zeros and the number 0.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def digest_of(
     request_id: str,
     details: Mapping[str, Any],
 ) -> str:
-    """The digest of a row's content, under the newest version."""
+    """Return the digest of the content of a row, in the newest version."""
     return _hashed(
         {
             "version": VERSION,
@@ -59,7 +59,7 @@ def digest_of(
 
 
 def link_hash(*, sequence: int, previous_hash: str, row_id: int, digest: str) -> str:
-    """What the next row names as its `previous_hash`."""
+    """Return the hash of a link, which is the `previous_hash` of the next row."""
     return _hashed(
         {
             "version": VERSION,

@@ -1,8 +1,8 @@
-"""The audit as a file, streamed page by page: CSV for spreadsheets, JSON for programs, Parquet for
-engines.
+"""Export of the audit log as a file, streamed page by page: CSV for spreadsheets, JSON for
+programs, Parquet for engines.
 
-CSV is defused (`row_files`); JSON has every value as it is stored, so that hashes can be made again
-from it.
+In CSV, formulas are escaped (`row_files`). JSON has every value as it is stored, so that the hashes
+can be computed from it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ COLUMNS = [Column(field.name, _TYPES.get(field.name, pa.string())) for field in 
 WHAT = "audit.export"
 
 
-def do_export(wanted: AuditFilter, as_format: Format, *, by: str) -> Iterator[bytes]:
-    """The file in pieces, newest rows first. That it is taken is itself recorded: before the first
-    piece, and with the number of rows after the last.
+def do_export(row_filter: AuditFilter, as_format: Format, *, by: str) -> Iterator[bytes]:
+    """Yield the file in pieces, newest rows first. The export is recorded before the first piece,
+    and with the number of rows after the last.
     """
-    details = {"as": as_format, "filter": wanted.named()}
+    details = {"as": as_format, "filter": row_filter.named()}
     do_record(who=by, what=WHAT, subject="audit", result="requested", details=details)
-    pages = _Pages(wanted)
+    pages = _Pages(row_filter)
     if as_format == "json":
         yield from _json_pieces(pages)
     else:
@@ -50,16 +50,16 @@ def do_export(wanted: AuditFilter, as_format: Format, *, by: str) -> Iterator[by
 
 
 class _Pages:
-    """Page by page as JSON has them, with the number of rows so far."""
+    """The pages as JSON values, with the number of rows so far."""
 
-    def __init__(self, wanted: AuditFilter) -> None:
-        self._wanted = wanted
+    def __init__(self, row_filter: AuditFilter) -> None:
+        self._filter = row_filter
         self.rows = 0
 
     def __iter__(self) -> Iterator[list[dict[str, Any]]]:
         cursor: str | None = None
         while True:
-            page = audit_page(self._wanted, cursor=cursor, limit=PAGE_ROWS_MAX)
+            page = audit_page(self._filter, cursor=cursor, limit=PAGE_ROWS_MAX)
             if page.rows:
                 yield [_plain(row) for row in page.rows]
                 self.rows += len(page.rows)

@@ -1,7 +1,8 @@
-"""Triggers by which the database itself refuses to change or remove what the audit holds.
+"""Triggers of the database that reject changes and deletions of audit rows.
 
-A row may enter the chain once, and nothing else of it may change; no row may be removed; the head
-only goes forward. Who may drop triggers can still do all of it: then the chain shows it.
+A row may enter the chain once, and nothing else in it may change; no row may be deleted; the number
+of the head only grows. A user who may drop triggers can still do all of it: then the chain shows
+the change.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ END $$
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """One trigger: what it refuses, and when."""
+    """A trigger: the statement that it rejects, and its condition."""
 
     name: str
     event: str
     table: str
     condition: str = ""
-    """In SQL; empty refuses always."""
+    """In SQL; empty to reject always."""
 
     def statement(self, vendor: str) -> str:
         head = f"CREATE TRIGGER {self.name} BEFORE {self.event} ON {self.table}"
@@ -46,7 +47,7 @@ class Guard:
 
 
 def install(connection: BaseDatabaseWrapper) -> None:
-    """Make those that are missing. SQLite and PostgreSQL; other databases get none."""
+    """Create missing triggers in SQLite and PostgreSQL; other databases get none."""
     missing = set(missing_guards(connection))
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
@@ -58,13 +59,13 @@ def install(connection: BaseDatabaseWrapper) -> None:
 
 
 def remove(connection: BaseDatabaseWrapper) -> None:
-    """For who empties the whole database on purpose: `manage.py flush`."""
+    """Drop all triggers, for `manage.py flush`, which empties the whole database."""
     for guard in _guards(connection.vendor):
         _drop(connection, guard)
 
 
 def missing_guards(connection: BaseDatabaseWrapper) -> list[str]:
-    """Names of triggers that are not there, or are switched off."""
+    """Return the names of triggers that are missing or disabled."""
     guards = _guards(connection.vendor)
     if not guards:
         return []
@@ -90,8 +91,8 @@ def _drop(connection: BaseDatabaseWrapper, guard: Guard) -> None:
 def _guards(vendor: str) -> list[Guard]:
     if vendor == "sqlite":
         # REPLACE removes a row without its DELETE trigger.
-        taken = f"EXISTS (SELECT 1 FROM {EVENTS} WHERE id = NEW.id)"  # noqa: S608 - our own name
-        entering = f"NEW.sequence IS NOT NULL OR {taken}"
+        is_used = f"EXISTS (SELECT 1 FROM {EVENTS} WHERE id = NEW.id)"  # noqa: S608 - our own name
+        entering = f"NEW.sequence IS NOT NULL OR {is_used}"
         return [Guard("audit_event_insert", "INSERT", EVENTS, entering), *_both("IS")]
     if vendor == "postgresql":
         return [
@@ -104,7 +105,7 @@ def _guards(vendor: str) -> list[Guard]:
 
 
 def _both(same_as: str) -> list[Guard]:
-    """What both databases have; `same_as` compares, and takes two nulls for equal."""
+    """Return the triggers of both databases. The operator `same_as` treats two nulls as equal."""
     is_kept = " AND ".join(f'NEW."{name}" {same_as} OLD."{name}"' for name in _CONTENT)
     enters = f"OLD.sequence IS NULL AND NEW.sequence IS NOT NULL AND {is_kept}"
     return [

@@ -1,4 +1,4 @@
-"""Every request gets an id that its answer, its log lines and its audit rows carry."""
+"""Middleware that gives each request an id, for its answer, its log lines and its audit rows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from django.http.response import HttpResponseBase
 from workers.log_lines import current_request_id
 
 HEADER = "X-Request-ID"
-_GIVEN = re.compile(r"\A[A-Za-z0-9-]{8,64}\Z")
+_VALID_ID = re.compile(r"\A[A-Za-z0-9-]{8,64}\Z")
 
 
 class AroundRequest:
-    """A middleware that does something before and after. None of ours works in the world of
-    coroutines: with all of them here a request changes to its thread once, where each of Django's
-    own would change twice.
+    """A middleware with a step before and a step after the request. All of ours are synchronous,
+    so a request changes to its thread once, not twice per middleware.
     """
 
     sync_capable = True
@@ -32,17 +31,17 @@ class AroundRequest:
         return self._end(request, self._get_response(request))
 
     def _begin(self, request: HttpRequest) -> None:
-        """Before anything is answered."""
+        """Run before the view."""
 
     def _end(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        """The answer that goes out, by default the one that came."""
+        """Return the response to send, by default the one of the view."""
         return response
 
 
 class RequestIdMiddleware(AroundRequest):
     def _begin(self, request: HttpRequest) -> None:
-        given = request.headers.get(HEADER, "")
-        current_request_id.set(given if _GIVEN.match(given) else uuid.uuid4().hex)
+        request_id = request.headers.get(HEADER, "")
+        current_request_id.set(request_id if _VALID_ID.match(request_id) else uuid.uuid4().hex)
 
     def _end(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         response.headers[HEADER] = current_request_id.get()

@@ -1,6 +1,6 @@
-"""AuditEvent: one row per destructive or privileged action, written before it starts and closed
-after it ends. Rows are chained by hash (`canonical`); triggers of the database (`guards`) refuse
-every other change and all removal.
+"""Models of the audit log: a row before and a row after each destructive or privileged action. Rows
+are chained by hash (`canonical`). Triggers of the database (`triggers`) reject every other change
+and all deletions.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ ONLY = 1
 
 
 class AuditEvent(models.Model):
-    """Append-only: a second row closes a first one, no row is ever changed, but that it enters the
-    chain once, right after its transaction.
+    """An append-only row: the result of an action is a second row. A row changes only once, when it
+    enters the chain after its transaction.
     """
 
     at = models.DateTimeField(default=timezone.now, db_index=True)
@@ -30,11 +30,11 @@ class AuditEvent(models.Model):
     details = models.JSONField(default=dict)
 
     version = models.PositiveSmallIntegerField(default=VERSION)
-    """Of `canonical`."""
+    """The version of `canonical`."""
     digest = models.CharField(max_length=64)
-    """Of its content, made where it was recorded."""
+    """The digest of the content, computed when the row was recorded."""
     sequence = models.BigIntegerField(null=True, unique=True)
-    """From 1 without a gap; null until it is in the chain."""
+    """The number in the chain, from 1 without gaps; null until the row is in the chain."""
     previous_hash = models.CharField(max_length=64, blank=True)
     hash = models.CharField(max_length=64, blank=True)
 
@@ -56,9 +56,7 @@ class AuditEvent(models.Model):
 
 
 class AuditHead(models.Model):
-    """The newest link, outside the table of rows: one row, which is also the lock that appending
-    queues at.
-    """
+    """The newest link of the chain, in one row, which is also the lock for appending."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=ONLY)
     sequence = models.BigIntegerField(default=0)
@@ -69,24 +67,24 @@ class AuditHead(models.Model):
 
 
 class AuditCheck(models.Model):
-    """How far the chain was verified, and what was wrong with it: one row. Emptying it makes the
-    next verification begin anew.
+    """The state of the verification, in one row. Without the row, the next verification starts at
+    the first row.
     """
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=ONLY)
     checked_at = models.DateTimeField(null=True)
     sequence = models.BigIntegerField(default=0)
     hash = models.CharField(max_length=64, default=GENESIS_HASH)
-    """Up to here every row is good; the next round begins behind it."""
+    """Every row up to this link is verified; the next round starts after it."""
     whole_sequence = models.BigIntegerField(default=0)
     whole_hash = models.CharField(max_length=64, default=GENESIS_HASH)
-    """How far the walk through the whole chain has come that is at hand; 0 when none is."""
+    """The last link of the current walk through the whole chain; 0 without one."""
     whole_at = models.DateTimeField(null=True)
-    """When the whole chain was last walked through and found good."""
+    """When the whole chain was last verified without a problem."""
     problem_kind = models.CharField(max_length=16, blank=True)
     problem_sequence = models.BigIntegerField(null=True)
     problem = models.TextField(blank=True)
-    """Stays until a whole walk finds none."""
+    """Kept until a walk through the whole chain finds no problem."""
 
     def __str__(self) -> str:
         return self.problem or f"good up to {self.sequence}"

@@ -1,4 +1,4 @@
-"""The audit as plain rows, newest first, and how its chain is."""
+"""Audit rows as plain values, newest first, and the state of the chain."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from controlplane.paging import PAGE_ROWS, Page, chosen_order, in_order, newest_
 from workers.installation import format_command
 
 OVERDUE_AFTER = timedelta(minutes=10)
-"""Without a verification for so long, or a row that waits for the chain, something stands still."""
+"""Without a verification, or with a row outside the chain, for this long, a process has stopped."""
 
 Verdict = Literal["good", "warn", "bad", "quiet"]
 
 SORTED_BY = {key: key for key in ("at", "who", "what", "object", "result")}
-"""What audit rows may be sorted by, and the columns."""
+"""The sort keys of audit rows, and their columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """Which rows; an empty text stands for all."""
+    """The selected rows; an empty text selects all."""
 
     who: str = ""
     what: str = ""
-    """All of it, or its beginning up to a dot: `service.`"""
+    """An action, or a prefix that ends with a dot: `service.`"""
     object: str = ""
     """A table's slug, mostly."""
     result: str = ""
     request_id: str = ""
     since: datetime | None = None
     until: datetime | None = None
-    """The first moment that is left out."""
+    """The end of the period, exclusive."""
 
     def named(self) -> dict[str, str]:
-        """What it asks for, as text."""
-        given = {name: text for name, text in asdict(self).items() if text}
+        """Return the conditions that are set, as text."""
+        conditions = {name: text for name, text in asdict(self).items() if text}
         return {
             name: text.isoformat() if isinstance(text, datetime) else str(text)
-            for name, text in given.items()
+            for name, text in conditions.items()
         }
 
 
@@ -57,7 +57,7 @@ _OF_PEOPLE = ("grant.", "rows.give", "rows.take", "token.", "user.", "group.")
 class AuditRow:
     id: int
     sequence: int | None
-    """Its number in the chain; null for the moment before it is in it."""
+    """The number in the chain; null until the row is in the chain."""
     at: datetime
     who: str
     what: str
@@ -68,14 +68,14 @@ class AuditRow:
     request_id: str
     details: Mapping[str, Any]
     version: int
-    """Of what its hashes are made of."""
+    """The version of the canonical form that is hashed."""
     digest: str
     previous_hash: str
     hash: str
 
     @property
     def concerns(self) -> str:
-        """Whose role, right, membership or token it is, and which; empty for all else."""
+        """The user or group with the role, right or token; empty for other actions."""
         if not self.what.startswith(_OF_PEOPLE):
             return ""
         of = self.details
@@ -88,54 +88,55 @@ class AuditRow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainState:
     verdict: Verdict
-    """bad: something is changed; warn: nobody looked for a while; quiet: not looked at yet."""
+    """bad: changed; warn: not verified for ten minutes; quiet: not verified yet."""
     sentence: str
-    """What is the case, without a full stop."""
+    """A sentence without a period."""
     advice: str
-    """What to do about it; empty when nothing has to be done."""
+    """What to do; empty if there is nothing to do."""
     sequence: int
-    """Of the newest row, as its head says."""
+    """The number of the newest row, from the head."""
     hash: str
     verified_sequence: int
-    """Up to which every row was found good."""
+    """Every row up to this one is verified."""
     checked_at: datetime | None
     whole_at: datetime | None
-    """When the whole chain was last walked through and found good."""
+    """When the whole chain was last verified without a problem."""
     problem_kind: str
     """changed, missing, inserted, forked or head; empty for none"""
     problem_sequence: int | None
     waiting: int
     """Rows that are not in the chain yet."""
     missing_guards: list[str]
-    """Triggers of the database that should refuse changes, and are not there."""
+    """Missing triggers of the database."""
 
 
 def audit_page(
-    wanted: AuditFilter,
+    row_filter: AuditFilter,
     *,
     sort: str | None = None,
     cursor: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[AuditRow]:
-    """Newest first, or as a key of `SORTED_BY` says. Raises InvalidRequest for a cursor that is
-    none.
+    """Return a page of rows, newest first or sorted by a key of `SORTED_BY`.
+
+    Raises InvalidRequest for an invalid cursor or key.
     """
     order = chosen_order(sort, SORTED_BY)
     if order is None:
-        page = newest_first(_events(wanted), by="at", cursor=cursor, limit=limit)
+        page = newest_first(_events(row_filter), by="at", cursor=cursor, limit=limit)
     else:
-        page = in_order(_events(wanted), order, cursor=cursor, limit=limit)
+        page = in_order(_events(row_filter), order, cursor=cursor, limit=limit)
     return Page([audit_row(event) for event in page.rows], page.next_cursor)
 
 
 def audit_event(event_id: int) -> AuditRow | None:
-    """One row; None when there is none."""
+    """Return a row; None if there is none."""
     event = AuditEvent.objects.filter(pk=event_id).first()
     return None if event is None else audit_row(event)
 
 
 def chain_state(now: datetime | None = None) -> ChainState:
-    """What the last verification said, and what can be seen at a glance. Five queries."""
+    """Return the last verification and the current state of the chain. Five queries."""
     head = AuditHead.objects.first()
     check = AuditCheck.objects.first()
     waiting_rows = AuditEvent.objects.filter(sequence=None)
@@ -180,18 +181,18 @@ def audit_row(event: AuditEvent) -> AuditRow:
     )
 
 
-def _events(wanted: AuditFilter) -> QuerySet[AuditEvent]:
+def _events(row_filter: AuditFilter) -> QuerySet[AuditEvent]:
     events = AuditEvent.objects.all()
     for column in ("who", "object", "result", "request_id"):
-        if text := getattr(wanted, column):
+        if text := getattr(row_filter, column):
             events = events.filter(**{column: text})
-    if wanted.what:
-        is_family = wanted.what.endswith(".")
-        events = events.filter(**{"what__startswith" if is_family else "what": wanted.what})
-    if wanted.since is not None:
-        events = events.filter(at__gte=wanted.since)
-    if wanted.until is not None:
-        events = events.filter(at__lt=wanted.until)
+    if row_filter.what:
+        is_family = row_filter.what.endswith(".")
+        events = events.filter(**{"what__startswith" if is_family else "what": row_filter.what})
+    if row_filter.since is not None:
+        events = events.filter(at__gte=row_filter.since)
+    if row_filter.until is not None:
+        events = events.filter(at__lt=row_filter.until)
     return events
 
 
@@ -200,23 +201,23 @@ def _judged(
 ) -> tuple[Verdict, str, str]:
     if check is not None and check.problem:
         advice = (
-            f"`{format_command('audit verify')}` walks through all of it again; compare the "
-            "database with a backup and with the log lines that name sequence and hash"
+            f"`{format_command('audit verify')}` verifies the whole chain again; compare the "
+            "database with a backup and with the log lines that contain sequence and hash"
         )
-        return "bad", f"The audit does not verify: {check.problem}", advice
+        return "bad", f"The audit log has been changed: {check.problem}", advice
     if missing:
         sentence = f"The database no longer refuses to change the audit: {', '.join(missing)}"
-        return "bad", f"{sentence} {'is' if len(missing) == 1 else 'are'} gone", (
-            f"find out who dropped the triggers; `{format_command('audit guard')}` makes them again"
+        return "bad", f"{sentence} {'is' if len(missing) == 1 else 'are'} missing", (
+            f"find out who dropped the triggers; `{format_command('audit guard')}` creates them"
         )  # fmt: skip
     if check is None or check.checked_at is None:
-        return "quiet", "The chain was not verified yet", ""
+        return "quiet", "The chain has not been verified yet", ""
     if now - check.checked_at > OVERDUE_AFTER:
-        return "warn", "The chain was not verified for a while", (
-            f"`{format_command('status')}` says whether beat and the control worker run"
+        return "warn", "The chain has not been verified for 10 minutes", (
+            f"`{format_command('status')}` shows whether beat and the control worker run"
         )  # fmt: skip
     if waiting_since is not None and now - waiting_since > OVERDUE_AFTER:
-        return "warn", "Rows wait for the chain", (
-            "the node's logs say `audit rows wait for the chain`, and why"
+        return "warn", "Rows are not chained yet", (
+            "the node's logs have the reason: search them for `audit rows are not chained yet`"
         )  # fmt: skip
-    return "good", f"Every row up to {check.sequence} is as it was written", ""
+    return "good", f"Every row up to {check.sequence} is unchanged", ""

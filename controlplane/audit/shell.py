@@ -1,8 +1,8 @@
-"""Who acts from a shell of this machine, for the audit.
+"""The user of a shell of this machine, for the audit log.
 
-Anyone who has the shell has the database and the files, so no role is asked for, unless the command
-names a user of the node in whose name it runs: `manage.py --as ada ...`, or the variable SLUICE_AS.
-Then the rights of that user apply.
+The user of the shell has access to the database and the files, so no role is required. With `--as`
+(`manage.py --as ada ...`) or the variable SLUICE_AS a command runs as a user of the node. Then the
+roles of that user apply.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _named = ""
 
 
 def act_as(name: str) -> None:
-    """Run the commands of this process as this user of the node; empty: as the shell itself.
+    """Run the commands of this process as this user of the node; empty for the shell itself.
 
-    Raises InvalidRequest for a user that there is not, or that is locked out.
+    Raises InvalidRequest for an unknown or deactivated user.
     """
-    global _named  # noqa: PLW0603 -- one process is one command of one person
+    global _named  # noqa: PLW0603 -- one process is one command of one user
     _named = name
     acting_user()
 
 
 def acting_user() -> User | None:
-    """Return the user in whose name this command runs; None for the shell itself.
+    """Return the user of `--as`, who runs this command; None for the shell itself.
 
     Raises InvalidRequest.
     """
@@ -40,15 +40,14 @@ def acting_user() -> User | None:
     user = User.objects.filter(username=_named, is_active=True).first()
     if user is None:
         raise InvalidRequest(
-            "there is no user of this name who may sign in; "
-            f"`{format_command('user list')}` shows them",
+            f"no active user has this name; `{format_command('user list')}` lists all users",
             user=_named[:150],
         )
     return user
 
 
 def shell_user() -> str:
-    """Return the name for the audit: the named user's, else the one on this machine, marked so that
-    no user of the node has it.
+    """Return the name for the audit log: that of the user, else the account on this machine with a
+    suffix that no user of the node has.
     """
     return _named or f"{getpass.getuser()}{SHELL_SUFFIX}"

@@ -1,4 +1,4 @@
-"""Celery's side of the audit."""
+"""Celery tasks of the audit log."""
 
 from __future__ import annotations
 

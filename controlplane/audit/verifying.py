@@ -1,5 +1,5 @@
-"""Verifying the chain again and again: what is new in every round, and all of it once a day, a part
-in every round. What was found stays until a walk through the whole chain finds nothing.
+"""Periodic verification of the chain: new rows in every round, and the whole chain once a day, a
+part in every round. A problem is kept until a walk through the whole chain finds none.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from controlplane.audit.models import ONLY, AuditCheck
 from controlplane.audit.walking import Link, Problem, Walk, walk
 
 ROUND_ROWS = 20_000
-"""At most so many new rows and so many old ones in a round: about a second of each."""
+"""The maximum of new rows, and of old rows, in a round: about one second each."""
 WHOLE_EVERY = timedelta(days=1)
 
 log = logging.getLogger(__name__)
 
 
 def do_verify_round(now: datetime, rows_most: int = ROUND_ROWS) -> Problem | None:
-    """Take in what waits, look at what is new and at the next part of a whole walk that is due.
+    """Append waiting rows, verify new rows and the next part of a whole walk that is due.
 
-    What is wrong, as far as this round saw. Raises DatabaseError.
+    Return the problem of this round, or None. Raises DatabaseError.
     """
     do_chain_waiting()
     check, _ = AuditCheck.objects.get_or_create(pk=ONLY)
@@ -36,18 +36,18 @@ def do_verify_round(now: datetime, rows_most: int = ROUND_ROWS) -> Problem | Non
         _note_whole(check, part, now)
     _keep(check, problem, now)
     if missing := missing_guards(connection):
-        log.error("the audit's guards are gone: %s", ", ".join(missing))
+        log.error("triggers of the audit tables are missing: %s", ", ".join(missing))
     return problem
 
 
 def do_verify_whole(now: datetime) -> tuple[Walk, Problem | None]:
-    """Walk through the whole chain at once, and keep what was found: the walk, and what is wrong.
+    """Verify the whole chain at once and store the result. Return the walk and its problem.
 
     Raises DatabaseError.
     """
     do_chain_waiting()
     check, _ = AuditCheck.objects.get_or_create(pk=ONLY)
-    # Also sees a tail that is gone together with its head, where it was verified before.
+    # This also finds a tail that was deleted together with the head after a verification.
     newest = _walk_on(check, None)
     whole = walk(Link())
     problem = whole.problem or newest.problem
@@ -70,10 +70,10 @@ def _whole_is_due(check: AuditCheck, now: datetime) -> bool:
 
 
 def _note_whole(check: AuditCheck, part: Walk, now: datetime) -> None:
-    """The next part goes on behind this one; from the start once it is through, or broke off."""
+    """Store the start of the next part: after this one, or the first row if the walk has ended."""
     is_over = part.is_at_end or part.problem is not None
-    going_on = Link() if is_over else part.through
-    check.whole_sequence, check.whole_hash = going_on.sequence, going_on.hash
+    next_start = Link() if is_over else part.through
+    check.whole_sequence, check.whole_hash = next_start.sequence, next_start.hash
     if part.is_at_end:
         check.whole_at = now
         check.problem, check.problem_kind, check.problem_sequence = "", "", None
@@ -81,7 +81,7 @@ def _note_whole(check: AuditCheck, part: Walk, now: datetime) -> None:
 
 def _keep(check: AuditCheck, problem: Problem | None, now: datetime) -> None:
     if problem is not None:
-        log.error("the audit does not verify: kind=%s: %s", problem.kind, problem.sentence)
+        log.error("the audit log has been changed: kind=%s: %s", problem.kind, problem.sentence)
         check.problem, check.problem_kind = problem.sentence, problem.kind
         check.problem_sequence = problem.sequence
     else:

@@ -1,5 +1,5 @@
-"""Walking along the chain: the first row that is not as it was written, in bounded memory. Reads
-only; what a walk found is kept by `verifying`.
+"""A walk along the chain that finds the first changed row, in bounded memory. Reads only;
+`verification` stores the result.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from controlplane.audit.canonical import GENESIS_HASH, VERSION, digest_of, link_
 from controlplane.audit.models import AuditEvent, AuditHead
 
 ROWS_AT_ONCE = 1_000
-"""Read from the database in one go."""
+"""The rows of one read from the database."""
 
 ProblemKind = Literal["changed", "missing", "inserted", "forked", "head"]
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A place in the chain: all up to it is what its hash says."""
+    """A position in the chain, with the hash of all rows up to it."""
 
     sequence: int = 0
     hash: str = GENESIS_HASH
@@ -29,34 +29,34 @@ class Link:
 class Problem:
     kind: ProblemKind
     sequence: int
-    """Of the first row that is wrong, or missing."""
+    """The number of the first row that is wrong or missing."""
     sentence: str
-    """What is the case, without a full stop."""
+    """A sentence without a period."""
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """From a link to the head, or as far as it was to go."""
+    """The result of a walk from a link to the head, or to its limit of rows."""
 
     through: Link
     rows: int
     problem: Problem | None
     is_at_end: bool
-    """Whether nothing was left to look at."""
+    """True if no rows are left."""
 
 
 def walk(start: Link, rows_most: int | None = None) -> Walk:
-    """Look at the rows behind `start`, at most so many of them, and at the row of `start` itself.
+    """Verify the row of `start` and at most so many rows after it.
 
-    Rows that others append meanwhile are left to the next walk.
+    Rows that are appended during the walk are left to the next walk.
     """
-    # Before the head, which never stays behind the rows.
+    # Read before the head, which is never behind the rows.
     newest = AuditEvent.objects.exclude(sequence=None).order_by("-sequence").first()
     head = AuditHead.objects.first()
     if head is None:
         if newest is None and start.sequence == 0:
             return Walk(start, 0, None, is_at_end=True)
-        sentence = "the head of the chain is gone from its own table"
+        sentence = "the head of the chain is missing from its table"
         return Walk(start, 0, Problem("head", start.sequence, sentence), is_at_end=False)
     if problem := _problem_of_start(start, head):
         return Walk(start, 0, problem, is_at_end=False)
@@ -72,7 +72,7 @@ def walk(start: Link, rows_most: int | None = None) -> Walk:
 
 
 def link_at(sequence: int) -> Link | None:
-    """The link under this number as it is stored, unchecked; None where there is none."""
+    """Return the stored link with this number, unverified; None if there is none."""
     row = AuditEvent.objects.filter(sequence=sequence).first()
     return None if row is None else Link(sequence, row.hash)
 
@@ -94,7 +94,7 @@ def _problem_of_start(start: Link, head: AuditHead) -> Problem | None:
         return Problem("changed", start.sequence, sentence)
     if head.sequence < start.sequence:
         sentence = (
-            f"the head says row {head.sequence} is the newest, and the chain was verified up to"
+            f"the newest row of the head is {head.sequence}, but the chain was verified up to"
             f" row {start.sequence}"
         )
         return Problem("head", head.sequence, sentence)
@@ -106,15 +106,15 @@ def _problem_of_row(event: AuditEvent, before: Link) -> Problem | None:
     expected = before.sequence + 1
     named = f"row {sequence} (id {event.pk})"
     if sequence == before.sequence:
-        return Problem("inserted", sequence, f"{named} stands beside another row {sequence}")
+        return Problem("inserted", sequence, f"{named} is a second row {sequence}")
     if sequence > expected:
         return Problem("missing", expected, _missing(expected, sequence - 1))
     if not _is_as_written(event):
         return Problem(
             "changed",
             sequence,
-            f"{named} was changed, or inserted by something else than Sluice: its digest is not"
-            " that of its content",
+            f"{named} was changed, or was not inserted by Sluice: its digest does not match"
+            " its content",
         )
     own_hash = link_hash(
         sequence=sequence,
@@ -126,14 +126,14 @@ def _problem_of_row(event: AuditEvent, before: Link) -> Problem | None:
         return Problem(
             "changed",
             sequence,
-            f"{named} was changed: its hash is not that of its number, id, digest and predecessor",
+            f"{named} was changed: its hash does not match its number, id, digest and predecessor",
         )
     if event.previous_hash != before.hash:
         return Problem(
             "forked",
             sequence,
-            f"{named} follows another row {before.sequence} than the one that is stored: that one"
-            " was replaced, or this one was",
+            f"{named} follows another row {before.sequence} than the stored row: either of"
+            " them was replaced",
         )
     return None
 
@@ -146,12 +146,12 @@ def _problem_of_end(through: Link, head: AuditHead, newest: AuditEvent | None) -
         return Problem(
             "head",
             through.sequence,
-            f"the head names another row {through.sequence} than the one that is stored: that one"
-            " was replaced, or the head was changed",
+            f"the head has another row {through.sequence} than the stored row: the row was"
+            " replaced, or the head was changed",
         )
     if newest is not None and (newest.sequence or 0) > head.sequence:
         first = head.sequence + 1
-        return Problem("inserted", first, f"row {first} stands behind the head, row {first - 1}")
+        return Problem("inserted", first, f"row {first} is after the head, row {first - 1}")
     return None
 
 

@@ -1,1 +1,1 @@
-"""`manage.py audit`, and `flush`, which would be refused without it."""
+"""`manage.py audit`, and `flush`, which the triggers would reject otherwise."""

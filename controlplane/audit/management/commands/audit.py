@@ -1,4 +1,4 @@
-"""`manage.py audit`: list, export and verify what people and programs did."""
+"""`manage.py audit`: list, export and verify the audit log."""
 
 from __future__ import annotations
 
@@ -138,5 +138,5 @@ def _link(text: str) -> Link:
 
 
 def _one_line(text: str) -> str:
-    """What a terminal may get: control characters and line breaks are escaped."""
+    """Return the text for a terminal, with escaped control characters and line breaks."""
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
