@@ -1,1 +1,1 @@
-"""What an operator's monitoring asks of a node: does it live, is it ready, what are its figures."""
+"""Liveness, readiness and metrics of a node, alerts of table health, and their channels."""

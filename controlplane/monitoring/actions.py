@@ -1,4 +1,4 @@
-"""What people change about alerts: they silence one for a while, and change the rule of a check."""
+"""Actions on alerts: silences and changes of rules."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def do_silence(
     reach: Reach = "table",
     every_check: bool = False,
 ) -> Silence:
-    """Until so many hours from now, in place of a silence that there is: the check, or every check,
-    of the table, of all tables of its namespace, or of all tables.
+    """Silence a check, or every check, of a table, of its namespace or of all tables, for some
+    hours. It replaces an earlier silence with the same scope.
 
-    Raises PermissionDenied for whoever is no operator as far as it reaches, InvalidRequest.
+    Raises PermissionDenied for a user who is not an operator there, InvalidRequest.
     """
     _refuse_others(table, by, reach)
     _refuse_unknown(check)
     if not 1 <= hours <= HOURS_MAX:
-        raise InvalidRequest(f"a silence lasts 1 to {HOURS_MAX} hours", hours=hours)
+        raise InvalidRequest(f"a silence must last 1 to {HOURS_MAX} hours", hours=hours)
     if not reason.strip() or len(reason) > REASON_CHARS_MAX:
-        raise InvalidRequest(f"a silence needs a reason of up to {REASON_CHARS_MAX} characters")
+        raise InvalidRequest(f"a silence requires a reason of up to {REASON_CHARS_MAX} characters")
     until = timezone.now() + timedelta(hours=hours)
     name = EVERY_CHECK if every_check else check
     namespace = table.namespace if reach == "namespace" else ""
@@ -67,9 +67,9 @@ def do_silence(
 
 
 def do_end_silence(*, alert_id: int, by: User) -> None:
-    """The narrowest silence over this alert is over at once; where none is, nothing happens.
+    """End the narrowest silence of an alert at once; do nothing if there is none.
 
-    Raises PermissionDenied for whoever is no operator as far as it reaches.
+    Raises PermissionDenied for a user who is not an operator in the scope of the silence.
     """
     alert = Alert.objects.select_related("table").get(pk=alert_id)
     _refuse_others(alert.table, by, "table")
@@ -84,7 +84,7 @@ def do_end_silence(*, alert_id: int, by: User) -> None:
 
 
 def _details(silence: Silence, *, until: datetime | None = None) -> dict[str, object]:
-    """What the audit has of it; the slug is of the table where it was asked for."""
+    """Return the details for the audit log, whose slug is that of the requested table."""
     ends = {"until": until.isoformat()} if until is not None else {}
     place = {"reach": reach_of(silence), "namespace": silence.namespace}
     return {"check": silence.check_name or "every check", **place, **ends}
@@ -99,7 +99,8 @@ def do_change_rule(
     severity: str = "",
     window_minutes: int = WINDOW_MINUTES_DEFAULT,
 ) -> None:
-    """For all tables, from the next look at each on. An empty severity is the verdict's.
+    """Change the rule of a check for all tables, from the next evaluation of each. With an empty
+    severity the verdict determines it.
 
     Raises PermissionDenied, InvalidRequest.
     """
@@ -107,10 +108,12 @@ def do_change_rule(
         raise PermissionDenied("this requires the admin role")
     _refuse_unknown(check)
     if not 0 <= hold_minutes <= HOLD_MINUTES_MAX:
-        raise InvalidRequest(f"a rule waits 0 to {HOLD_MINUTES_MAX} minutes", given=hold_minutes)
+        raise InvalidRequest(
+            f"the delay must be 0 to {HOLD_MINUTES_MAX} minutes", given=hold_minutes
+        )
     if not 1 <= window_minutes <= WINDOW_MINUTES_MAX:
         raise InvalidRequest(
-            f"an event keeps its alert open for 1 to {WINDOW_MINUTES_MAX} minutes",
+            f"the window of an event must be 1 to {WINDOW_MINUTES_MAX} minutes",
             given=window_minutes,
         )
     rule = Rule(
@@ -141,7 +144,7 @@ def _refuse_others(table: Table, by: User, reach: Reach) -> None:
 
 def _refuse_unknown(check: str) -> None:
     if check not in TITLES:
-        raise InvalidRequest("there is no such health check", check=check[:64])
+        raise InvalidRequest("health check not found", check=check[:64])
 
 
 def _record(by: User, what: str, subject: str, reason: str, **details: object) -> None:

@@ -1,6 +1,6 @@
-"""When a health check becomes an alert: one rule for each check, which an admin may change.
+"""Rules that turn health checks into alerts: one rule per check, which an admin may change.
 
-A check without a row of its own goes by `DEFAULT`.
+A check without a stored rule has the rule `DEFAULT`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from controlplane.mirror.health_readers import READ_ALIKE
 from controlplane.monitoring.models import AlertRule
 
 Fires = Literal["never", "bad", "warn"]
-"""From which verdict on: `warn` means both."""
+"""The lowest verdict that fires: `warn` includes `bad`."""
 FIRES: Mapping[Fires, str] = MappingProxyType(
     {"warn": "on warning or critical", "bad": "only on critical", "never": "never"}
 )
@@ -64,7 +64,7 @@ EVENTS: Mapping[str, str] = MappingProxyType(
         "event-table-lost": "The table cannot be read",
     }
 )
-"""Kinds of events, of which a table has an alert for a while."""
+"""Kinds of events, which keep an alert of a table open for a while."""
 TITLES: Mapping[str, str] = MappingProxyType({**CHECKS, **EVENTS})
 _FIRING: Mapping[Fires, frozenset[Verdict]] = MappingProxyType(
     {"never": frozenset(), "bad": frozenset({"bad"}), "warn": frozenset({"warn", "bad"})}
@@ -75,11 +75,11 @@ _FIRING: Mapping[Fires, frozenset[Verdict]] = MappingProxyType(
 class Rule:
     fires: Fires = "warn"
     hold: timedelta = timedelta(minutes=1)
-    """How long a check has to be unwell before its alert fires."""
+    """How long a check must fail before its alert fires."""
     severity: str = ""
-    """Of its alerts; empty where the verdict says it: `critical` when bad, else `warning`."""
+    """The severity of its alerts; empty to use the verdict: `critical` if bad, else `warning`."""
     window: timedelta = timedelta(minutes=WINDOW_MINUTES_DEFAULT)
-    """Of events: how long one of them keeps its alert open."""
+    """For event rules: how long the alert stays open after the last event."""
 
     def is_about(self, check: Check) -> bool:
         return check.verdict in _FIRING[self.fires]
@@ -89,21 +89,21 @@ DEFAULT = Rule()
 
 EVENT_RULES: Mapping[str, Rule] = MappingProxyType(
     {
-        # A conflict is what optimistic writers expect, so nobody is called unless he asks for it.
+        # Optimistic writers expect conflicts, so this rule is off by default.
         "event-conflict": Rule(fires="never", hold=timedelta()),
         "event-approval": Rule(hold=timedelta()),
         "event-failed-operation": Rule(hold=timedelta()),
         "event-rollback": Rule(hold=timedelta()),
         "event-sink-stopped": Rule(hold=timedelta()),
-        # The check of its mirror says so already.
+        # The check of the mirror already reports this.
         "event-table-lost": Rule(fires="never", hold=timedelta()),
     }
 )
-"""As they were made: an event needs no waiting."""
+"""Default rules of events, which fire without delay."""
 
 
 def made_rule(name: str) -> Rule:
-    """As the rule of a check, or of a kind of events, was made."""
+    """Return the default rule of a check or a kind of events."""
     return EVENT_RULES.get(name, DEFAULT)
 
 
@@ -112,17 +112,17 @@ class RuleRow:
     check: str
     title: str
     is_event: bool
-    """About a kind of events; else about a health check."""
+    """True for a kind of events, false for a health check."""
     fires: Fires
     hold_minutes: int
     severity: str
     window_minutes: int
     is_changed: bool
-    """Whether it differs from what it was made with."""
+    """True if it differs from the default."""
 
 
 def rules() -> dict[str, Rule]:
-    """Those that somebody changed, by check. One query."""
+    """Load the changed rules, by check. One query."""
     return {
         row.check_name: Rule(
             fires=read_fires(row.fires),
@@ -135,28 +135,28 @@ def rules() -> dict[str, Rule]:
 
 
 def rule_of(name: str, changed: Mapping[str, Rule]) -> Rule:
-    """The rule as it was changed, where it is among `changed`, else as it was made."""
+    """Return the rule of a check: the one in `changed`, or the default."""
     return changed.get(name) or made_rule(name)
 
 
 def read_fires(text: str) -> Fires:
-    """From which state on a rule fires. Raises InvalidRequest."""
+    """Parse the lowest verdict that fires. Raises InvalidRequest."""
     for fires in FIRES:
         if fires == text:
             return fires
-    raise InvalidRequest("a rule fires at warn, at bad or never", given=text[:20])
+    raise InvalidRequest("the level of a rule must be warn, bad or never", given=text[:20])
 
 
 def rule_rows() -> list[RuleRow]:
-    """Every check with its rule, in the order of `CHECKS`, then every kind of events."""
+    """List the rules of all checks in the order of `CHECKS`, then of all kinds of events."""
     changed = rules()
     return [_row(name, title, rule_of(name, changed)) for name, title in TITLES.items()]
 
 
 def rule_row(name: str) -> RuleRow:
-    """The check with its rule. Raises Http404 for a check that there is not."""
+    """Return the rule of a check. Raises Http404 for an unknown check."""
     if name not in TITLES:
-        raise Http404(f"there is no check {name[:64]}")
+        raise Http404(f"health check {name[:64]} not found")
     return _row(name, TITLES[name], rule_of(name, rules()))
 
 

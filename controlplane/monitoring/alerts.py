@@ -1,5 +1,5 @@
-"""Alerts follow health checks: they fire by their rule, and are resolved by themselves. Channels
-are sent word of both.
+"""Alerts of health checks: they fire by their rules and are resolved automatically. Channels are
+notified of both.
 """
 
 from __future__ import annotations
@@ -26,26 +26,30 @@ def settle_alerts(
     now: datetime,
     changed: Mapping[str, Rule] | None = None,
 ) -> None:
-    """What is unwell by its rule has an open alert, and nothing else has. Two queries where nothing
-    changed, one less with `changed` as `rules` has them. One process at a time judges a table.
+    """Open an alert for each check that fails by its rule, and close all others.
+
+    Two queries if nothing changed, one less with `changed`, the result of `load_changed_rules`.
+    Only one process at a time may evaluate a table.
     """
     changed = rules() if changed is None else changed
-    unwell = {check.name: check for check in checks if rule_of(check.name, changed).is_about(check)}
+    failing = {
+        check.name: check for check in checks if rule_of(check.name, changed).is_about(check)
+    }
     opened = {alert.check_name: alert for alert in _open_alerts(table)}
-    if not (unwell or opened):
+    if not (failing or opened):
         return
     with transaction.atomic():
-        for name, check in unwell.items():
+        for name, check in failing.items():
             alert = opened.get(name) or Alert(table=table, check_name=name, unwell_at=now)
             _note(alert, check, rule_of(name, changed), now)
             opened[name] = alert
-        announce_firing((opened[name] for name in unwell), now)
-        for name in opened.keys() - unwell.keys():
+        announce_firing((opened[name] for name in failing), now)
+        for name in opened.keys() - failing.keys():
             _close(opened[name], now)
 
 
 def forget_alerts(*, now: datetime) -> None:
-    """Resolved ones of long ago, and silences that are over."""
+    """Delete alerts that were resolved, and silences that ended, more than `KEPT_FOR` ago."""
     delete_in_batches(Alert.objects.filter(resolved_at__lt=now - KEPT_FOR))
     delete_in_batches(Silence.objects.filter(until__lt=now - KEPT_FOR))
 
@@ -67,7 +71,7 @@ def _note(alert: Alert, check: Check, rule: Rule, now: datetime) -> None:
 
 
 def _close(alert: Alert, now: datetime) -> None:
-    """One that never fired was no alert."""
+    """Resolve an alert, or delete one that never fired."""
     if alert.fired_at is None:
         alert.delete()
         return

@@ -1,5 +1,5 @@
-"""Events of a table that alerts may be about: as checks that are unwell for a while after the last
-event, so that they fire, are silenced and are resolved as every other.
+"""Events of a table as checks that fail for a while after the last event. So their alerts fire, are
+silenced and are resolved like those of health checks.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from workers.clock import format_instant
 
 FAILED_STATES = (OperationState.FAILED.value, OperationState.REFUSED.value)
 STOPPED_STATES = (*FAILED_STATES, OperationState.LOST.value)
-"""Of a sink that nobody stopped and no other launch took over."""
+"""States of a sink that was neither stopped by a user nor replaced by a relaunch."""
 _SINK = "sink"
 _NEVER_SENT = Q(approval__isnull=False, sent_at__isnull=True)
-"""Nobody approved of it: that is a decision and no failure."""
+"""Operations that were not approved, which is a decision and not a failure."""
 
 
 def event_checks(table: Table, now: datetime, changed: Mapping[str, Rule]) -> list[Check]:
-    """Those of the kinds whose rules fire at all. Three queries at most."""
-    wanted = {name: rule for name in EVENTS if (rule := rule_of(name, changed)).fires != "never"}
+    """Build the checks of the event kinds whose rules can fire. At most three queries."""
+    active = {name: rule for name in EVENTS if (rule := rule_of(name, changed)).fires != "never"}
     return [
-        *_conflicts(table, now, wanted.get("event-conflict")),
-        *_operations(table, now, wanted),
-        *_rollbacks(table, now, wanted.get("event-rollback")),
-        *_lost(table, now, wanted.get("event-table-lost")),
+        *_conflicts(table, now, active.get("event-conflict")),
+        *_operations(table, now, active),
+        *_rollbacks(table, now, active.get("event-rollback")),
+        *_lost(table, now, active.get("event-table-lost")),
     ]
 
 
@@ -52,13 +52,13 @@ def _conflicts(table: Table, now: datetime, rule: Rule | None) -> list[Check]:
             "event-conflict",
             "warn",
             f"{many(counts['n'], 'write')} lost a conflict, the last one {spoken(age_s)} ago",
-            "The page Conflicts says to whom, and over what.",
+            "The page Conflicts lists the competing writers.",
         )
     ]
 
 
-def _operations(table: Table, now: datetime, wanted: Mapping[str, Rule]) -> list[Check]:
-    failed, stopped = wanted.get("event-failed-operation"), wanted.get("event-sink-stopped")
+def _operations(table: Table, now: datetime, active: Mapping[str, Rule]) -> list[Check]:
+    failed, stopped = active.get("event-failed-operation"), active.get("event-sink-stopped")
     counts: dict[str, Q] = {}
     if failed is not None:
         is_failed = Q(state__in=FAILED_STATES, finished_at__gt=now - failed.window)
@@ -66,33 +66,33 @@ def _operations(table: Table, now: datetime, wanted: Mapping[str, Rule]) -> list
     if stopped is not None:
         is_stopped = Q(state__in=STOPPED_STATES, finished_at__gt=now - stopped.window)
         counts["event-sink-stopped"] = is_stopped & Q(kind=_SINK)
-    if "event-approval" in wanted:
+    if "event-approval" in active:
         counts["event-approval"] = Q(state=OperationState.AWAITING.value)
     if not counts:
         return []
     keys = {name: f"n{at}" for at, name in enumerate(counts)}
-    known = Operation.objects.filter(table=table).aggregate(
+    amounts = Operation.objects.filter(table=table).aggregate(
         **{keys[name]: Count("pk", filter=condition) for name, condition in counts.items()}
     )
     words = {
-        "event-failed-operation": ("operation", "failed", "warn", "The page Operations says why."),
+        "event-failed-operation": ("operation", "failed", "warn", "The page Operations shows why."),
         "event-sink-stopped": (
             "sink",
-            "stopped by itself",
+            "stopped unexpectedly",
             "bad",
-            "Its page says why; a relaunch goes on where the table stands.",
+            "Its page shows why; a relaunch continues at the offsets of the table.",
         ),
     }
     checks = []
-    if awaiting := known.get(keys.get("event-approval", "")):
+    if awaiting := amounts.get(keys.get("event-approval", "")):
         verb = "awaits" if awaiting == 1 else "await"
-        sentence = f"{many(awaiting, 'operation')} {verb} the approval of a second person"
-        advice = "The page Approvals shows what was asked for, and by whom."
+        sentence = f"{many(awaiting, 'operation')} {verb} approval"
+        advice = "The page Approvals lists the requests."
         checks.append(_event("event-approval", "warn", sentence, advice))
     for name, key in keys.items():
-        if known[key] and name in words:
+        if amounts[key] and name in words:
             noun, verb, verdict, advice = words[name]
-            sentence = f"{many(known[key], noun)} {verb} in {spoken(_window_s(wanted[name]))}"
+            sentence = f"{many(amounts[key], noun)} {verb} in {spoken(_window_s(active[name]))}"
             checks.append(_event(name, verdict, sentence, advice))
     return checks
 
@@ -101,7 +101,7 @@ def _rollbacks(table: Table, now: datetime, rule: Rule | None) -> list[Check]:
     if rule is None:
         return []
     since = format_instant(int((now - rule.window).timestamp() * 1000))
-    # A write that lost a conflict rolls back what it wrote itself. That is no commit.
+    # A write that lost a conflict rolls back its own files, which were never committed.
     undone = UndoneRecord.objects.filter(table=table, undone_by=OuterRef("requested_at"))
     lost = Conflict.objects.filter(table=table, loser_instant=OuterRef("requested_at"))
     is_of_a_loser = Exists(undone.filter(Exists(lost))) & ~Exists(undone.exclude(Exists(lost)))
@@ -116,13 +116,13 @@ def _rollbacks(table: Table, now: datetime, rule: Rule | None) -> list[Check]:
             "event-rollback",
             "warn",
             f"{many(counts['n'], 'rollback')} completed, the last one {ago(counts['last'], now)}",
-            "The timeline says of what, and the audit for whom.",
+            "The timeline shows the rolled back instants, and the audit log the users.",
         )
     ]
 
 
 def _lost(table: Table, now: datetime, rule: Rule | None) -> list[Check]:
-    """A state rather than a moment: it is open while the table cannot be read."""
+    """Build the check that fails while the table cannot be read."""
     if rule is None or not table.sync_error:
         return []
     fresh = freshness(table, now=now)

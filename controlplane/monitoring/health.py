@@ -1,9 +1,9 @@
-"""Rounds over the health of all tables: the checks of their pages, noted where a scrape finds them,
-and alerts that follow them.
+"""Periodic evaluation of the health of all tables. The verdicts are stored for scrapes, and alerts
+are updated.
 
-A table whose mirror changed, or of which an operation ended, is judged soon, a quiet one every few
-minutes, because most of what goes wrong on it goes wrong by time alone. Whoever was judged longest
-ago comes first.
+A table is evaluated soon after a change of its mirror or the end of an operation. A quiet table is
+evaluated every few minutes, because checks also fail by the passage of time. The table with the
+oldest evaluation comes first.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ BUDGET_S = 1.0
 QUIET_EVERY = timedelta(minutes=5)
 CHANGED_EVERY = timedelta(seconds=30)
 ALERTING_EVERY = timedelta(minutes=1)
-"""So soon an alert fires, or is resolved, without a change of the mirror."""
+"""The interval for tables with open alerts, without a change of the mirror."""
 ROUND_MAX = 500
-_UNWELL = ("warn", "bad")
+_FAILING = ("warn", "bad")
 
 
 def judge_tables(*, budget_s: float = BUDGET_S, clock: Clock | None = None) -> int:
-    """How many tables were judged: one at least, if any is due. A few queries each."""
+    """Evaluate due tables; return their number, at least one if any is due. A few queries each."""
     clock = clock or SystemClock()
     ends_s = clock.monotonic_s() + budget_s
     judged = 0
@@ -64,7 +64,7 @@ def _due(now: datetime) -> list[Table]:
 def _judge(table: Table, now: datetime) -> None:
     checks, changed = table_checks(table, now), rules()
     settle_alerts(table, [*checks, *event_checks(table, now, changed)], now, changed)
-    verdicts = {check.name: check.verdict for check in checks if check.verdict in _UNWELL}
+    verdicts = {check.name: check.verdict for check in checks if check.verdict in _FAILING}
     TableHealth.objects.update_or_create(
         table=table, defaults={"looked_at": now, "verdicts": verdicts}
     )

@@ -1,4 +1,4 @@
-"""The list of all metrics, for people: as a Markdown table, which the documentation has."""
+"""The list of all metrics as a Markdown table, for the documentation."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from controlplane.monitoring.scraping import check_figures, database_figures
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricRow:
     name: str
-    """As a query has it; of a histogram without `_bucket`, `_sum` and `_count`."""
+    """The name in queries; for histograms without `_bucket`, `_sum` and `_count`."""
     kind: str
     labels: tuple[str, ...]
     about: str
 
 
 def metric_rows() -> list[MetricRow]:
-    """By name. Asks the database as a scrape does."""
+    """List all metrics by name. Runs the queries of a scrape."""
     figures = [*check_figures([]), *database_figures(timezone.now())]
     return sorted([*_given(figures), *_counted()], key=lambda row: row.name)
 
 
 def markdown(rows: Iterable[MetricRow]) -> str:
-    """With a line for each, and its labels."""
+    """Format the metrics as a table, one line each."""
     lines = ["| metric | type | labels | what it says |", "|---|---|---|---|"]
     for row in rows:
         labels = ", ".join(f"`{label}`" for label in row.labels)
@@ -44,10 +44,10 @@ def _given(figures: Iterable[Metric]) -> Iterator[MetricRow]:
 
 
 def _counted() -> Iterator[MetricRow]:
-    for counted in vars(instruments).values():
-        if isinstance(counted, MetricWrapperBase):
-            (family,) = counted.describe()
-            labels = tuple(counted._labelnames)
+    for instrument in vars(instruments).values():
+        if isinstance(instrument, MetricWrapperBase):
+            (family,) = instrument.describe()
+            labels = tuple(instrument._labelnames)
             yield _row(family.name, family.type, labels, family.documentation)
 
 

@@ -1,7 +1,7 @@
-"""Checks that are asked all at once and answer in bounded time, however long one of them hangs.
+"""A runner of concurrent checks that returns in bounded time, even if a check hangs.
 
-Each runs in a thread of its own, never twice at a time, and its answer is good for a moment: many
-who ask at once cost no more than one.
+Each check runs in its own thread, never twice at a time. Its answer is cached for a moment, so many
+concurrent callers cost as much as one.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ KEPT_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What one check says now."""
+    """The answer of a check."""
 
     cause: str = ""
-    """Why it is not well; empty where it is. No secret, no name of a table."""
+    """The reason for a failure, without secrets and names of tables; empty on success."""
     age_s: float | None = None
-    """How old the fact is that it rests on, where the check knows."""
+    """The age of the underlying fact, if the check has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class CheckRow:
     name: str
     is_well: bool
     age_s: float | None
-    """How long ago it was last well; None where it never was since this process began."""
+    """Seconds since the last success; None without a success in this process."""
     cause: str
 
 
@@ -41,13 +41,13 @@ Probe = Callable[[], Answer]
 
 
 class _Check:
-    """One probe and what is known of it. Guarded by the lock of its `Looks`."""
+    """A probe with its last answer. Guarded by the lock of its `CheckRunner`."""
 
     def __init__(self, probe: Probe) -> None:
         self.probe = probe
         self.running_since_s: float | None = None
         self.answered_at_s: float | None = None
-        self.answer = Answer(cause="it was not asked yet")
+        self.answer = Answer(cause="not checked yet")
         self.well_at_s: float | None = None
 
     def is_due(self, now_s: float, kept_s: float) -> bool:
@@ -74,8 +74,11 @@ class _Check:
 
 
 class Looks:
-    """Thread-safe. `bound_s` is how long `rows` waits at most, in seconds, `kept_s` how long an
-    answer is good.
+    """A thread-safe runner of checks.
+
+    Args:
+        bound_s: the maximum time of `run`, in seconds.
+        kept_s: how long an answer is cached, in seconds.
     """
 
     def __init__(
@@ -86,7 +89,7 @@ class Looks:
         self._changed = threading.Condition()
 
     def rows(self) -> list[CheckRow]:
-        """Every check, in the order in which they were given."""
+        """Run due checks and return a row for each check, in the order of the probes."""
         until_s = time.monotonic() + self._bound_s
         with self._changed:
             for name, check in self._checks.items():
@@ -107,7 +110,7 @@ class Looks:
         try:
             answer = check.probe()
         except Exception as error:
-            log.exception("a readiness check failed by itself")
+            log.exception("a readiness check raised an error")
             answer = Answer(cause=f"the check failed: {type(error).__name__}")
         with self._changed:
             check.end(answer, time.monotonic())

@@ -1,5 +1,5 @@
-"""Counts each request by the name of its route. A path never becomes a label: anybody can make up
-as many of them as he likes.
+"""Middleware that counts requests by the name of the route. A path is never a label, because
+clients can send any number of different paths.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from controlplane.audit.middleware import AroundRequest
 from controlplane.instruments import HTTP_REQUESTS, HTTP_SECONDS
 
 NO_ROUTE = "none"
-"""Of a request that no route took: an unknown path, or one that was refused before."""
+"""The label of requests without a route: unknown paths, and requests rejected earlier."""
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _began_s: ContextVar[float] = ContextVar("request_began_s", default=0.0)
 
 
 def route_of(request: HttpRequest) -> str:
-    """The name of its route, once it was resolved."""
+    """Return the name of the route of a resolved request."""
     match = request.resolver_match
     return match.view_name if match is not None else NO_ROUTE
 

@@ -1,5 +1,5 @@
-"""What the newest look at each table's health said, so that a scrape needs one query for all; the
-alerts that follow it, and who is sent word of them.
+"""Models of table health, which scrapes read with one query, of alerts, and of the channels that
+receive them.
 """
 
 from __future__ import annotations
@@ -15,45 +15,43 @@ class TableHealth(models.Model):
     table = models.OneToOneField(Table, on_delete=models.CASCADE, related_name="health")
     looked_at = models.DateTimeField(db_index=True)
     verdicts = models.JSONField(default=dict)
-    """By the name of a check that is not well: `warn` or `bad`."""
+    """The verdict, `warn` or `bad`, by the name of a failing check."""
 
     def __str__(self) -> str:
         return f"{self.table} {self.verdicts}"
 
 
 class AlertRule(models.Model):
-    """The rule of a health check, or of a kind of events, where somebody changed it: see
-    `alert_rules`.
-    """
+    """The changed rule of a health check or a kind of events: see `alert_rules`."""
 
     check_name = models.CharField(max_length=64, unique=True)
     fires = models.CharField(max_length=8)
     hold_minutes = models.PositiveIntegerField()
     severity = models.CharField(max_length=8, blank=True, default="", db_default="")
-    """Empty where the verdict says it."""
+    """Empty to use the verdict."""
     window_minutes = models.PositiveIntegerField(default=60, db_default=60)
-    """Of events alone: how long one of them keeps its alert open."""
+    """Only for events: how long the alert stays open after the last event."""
 
     def __str__(self) -> str:
         return f"{self.check_name} {self.fires} after {self.hold_minutes} min"
 
 
 class Alert(models.Model):
-    """One health check of one table from when it was first unwell until it is well again."""
+    """A health check of a table, from its first failure until it is healthy again."""
 
     table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="alerts")
     check_name = models.CharField(max_length=64)
     title = models.CharField(max_length=200)
     verdict = models.CharField(max_length=8)
-    """`warn` or `bad`: how bad it is now, or was last."""
+    """The current or last verdict: `warn` or `bad`."""
     severity = models.CharField(max_length=8, default="", db_default="")
     announced_as = models.CharField(max_length=8, default="", db_default="")
-    """The severity with which channels were last sent word of it; empty for none."""
+    """The severity of the last notification; empty without one."""
     sentence = models.TextField()
     advice = models.TextField(blank=True)
     unwell_at = models.DateTimeField()
     fired_at = models.DateTimeField(null=True)
-    """None while its rule still waits."""
+    """None during the delay of its rule."""
     resolved_at = models.DateTimeField(null=True, db_index=True)
 
     class Meta:
@@ -70,12 +68,12 @@ class Alert(models.Model):
 
 
 class Silence(models.Model):
-    """Somebody knows of a check that is unwell. It fires all the same, and nobody is called."""
+    """A user silenced a failing check. Its alert still fires, but no channel is notified."""
 
     table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="silences", null=True)
-    """None for one of a whole namespace, or of everything."""
+    """None for a silence of a namespace or of all tables."""
     namespace = models.CharField(max_length=64, blank=True, default="", db_default="")
-    """Where there is no table; empty is everywhere."""
+    """The namespace of a silence without a table; empty for all tables."""
     check_name = models.CharField(max_length=64, blank=True)
     """Empty for every check."""
     until = models.DateTimeField()
@@ -108,14 +106,14 @@ class Channel(models.Model):
     body_format = models.CharField(max_length=16, blank=True, default="")
     sealed_address = models.TextField()
     shown_address = models.CharField(max_length=500)
-    """As answers have it: without what opens it."""
+    """The address without secrets, as answers contain it."""
     sealed_secret = models.TextField(blank=True, default="")
     severity_min = models.CharField(max_length=8)
     checks = models.JSONField(default=list)
-    """Of these alone; of all where it is empty. So is the next."""
+    """Only these checks; all if empty. `namespaces` likewise."""
     namespaces = models.JSONField(default=list)
     group_s = models.PositiveIntegerField()
-    """So long a first alert waits for others of its rule, to go out in one message."""
+    """How long a first alert waits for others of its rule, to share one message."""
     sends_resolved = models.BooleanField(default=True)
     is_paused = models.BooleanField(default=False)
     made_by = models.CharField(max_length=150)
@@ -126,17 +124,17 @@ class Channel(models.Model):
 
 
 class Message(models.Model):
-    """What goes to one channel, in as many attempts as it takes."""
+    """A message to a channel, which may take several attempts."""
 
     public_id = models.UUIDField(default=uuid.uuid4, unique=True)
-    """The same at each attempt: a receiver knows by it what it has already."""
+    """The same at each attempt, so that receivers can detect duplicates."""
     channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="messages")
     about = models.CharField(max_length=16)
     check_name = models.CharField(max_length=64, blank=True, default="")
     state = models.CharField(max_length=16)
     opened_at = models.DateTimeField()
     due_at = models.DateTimeField()
-    """When it is sent next; while an attempt runs, when that is given up."""
+    """The next attempt; during an attempt, its time limit."""
     attempts = models.PositiveIntegerField(default=0)
     alerts = models.ManyToManyField(Alert, related_name="messages")
 
@@ -148,7 +146,7 @@ class Message(models.Model):
 
 
 class Delivery(models.Model):
-    """One attempt to send a message. Its row is there before anything is sent."""
+    """An attempt to send a message. Its row is stored before the message is sent."""
 
     message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="deliveries")
     number = models.PositiveIntegerField()
@@ -167,8 +165,8 @@ class Delivery(models.Model):
 
 
 class HealthThreshold(models.Model):
-    """What an admin set in place of a default of `controlplane.mirror.thresholds`: on one table, in
-    one namespace, or everywhere where both are empty.
+    """A threshold that replaces a default of `controlplane.mirror.thresholds`: on a table, in a
+    namespace, or everywhere if both are empty.
     """
 
     name = models.CharField(max_length=64)

@@ -1,4 +1,4 @@
-"""What fires now, what somebody silenced, and what was resolved, as plain rows."""
+"""Alerts that fire, are silenced or were resolved, as plain rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SilenceRow:
     reason: str
     reach: Reach
     namespace: str
-    """Where it reaches over a namespace."""
+    """The namespace, if it covers one."""
     check: str
     """The title of the check; empty for every check."""
     may_end: bool
@@ -59,23 +59,23 @@ class AlertRow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertBoard:
     firing: list[AlertRow]
-    """What is bad first, then what fires longest. Without those that are silenced."""
+    """Unsilenced alerts: the worst first, then the oldest."""
     silenced: list[AlertRow]
     wide_silences: list[SilenceRow]
-    """Those of namespaces that `user` sees, and of everything, whether or not something fires."""
+    """Silences of all tables and of visible namespaces, with or without alerts."""
     resolved: list[AlertRow]
-    """Of the last day, the newest first."""
+    """Alerts that were resolved in the last day, newest first."""
     is_cut: bool
-    """More fire than are listed."""
+    """True if more alerts fire than are listed."""
 
 
 def alert_board(user: User, now: datetime, firing_max: int = FIRING_MAX) -> AlertBoard:
     """Return alerts of the tables that `user` may see. Three queries, next to those for roles."""
-    shown = Alert.objects.filter(
+    visible = Alert.objects.filter(
         table__in=visible_tables(user), fired_at__isnull=False
     ).select_related("table")
-    fires = shown.filter(resolved_at__isnull=True).order_by("verdict", "fired_at")
-    ended = shown.filter(resolved_at__gte=now - RESOLVED_SHOWN_FOR).order_by("-resolved_at")
+    fires = visible.filter(resolved_at__isnull=True).order_by("verdict", "fired_at")
+    ended = visible.filter(resolved_at__gte=now - RESOLVED_SHOWN_FOR).order_by("-resolved_at")
     silences = Silences.holding(now)
     rows = [_row(alert, silences, user) for alert in fires[: firing_max + 1]]
     rows.sort(key=lambda row: (_ORDER.get(row.verdict, 2), row.fired_at))
@@ -93,14 +93,14 @@ def alert_board(user: User, now: datetime, firing_max: int = FIRING_MAX) -> Aler
 
 
 def alert_row(user: User, alert_id: int, now: datetime) -> AlertRow:
-    """One that has fired, on a table that `user` may see. Raises Http404."""
+    """Return a fired alert of a table that `user` may see. Raises Http404."""
     alert = (
         Alert.objects.filter(pk=alert_id, fired_at__isnull=False, table__in=visible_tables(user))
         .select_related("table")
         .first()
     )
     if alert is None:
-        raise Http404(f"there is no alert {alert_id}")
+        raise Http404(f"alert {alert_id} not found")
     table = alert.table
     of_alert = over(table=table, namespace=table.namespace, check=alert.check_name)
     return _row(alert, Silences.holding(now, of_alert), user)
@@ -127,7 +127,7 @@ def _row(alert: Alert, silences: Silences, user: User) -> AlertRow:
 
 
 def _silence_row(silence: Silence, user: User, table: Table | None = None) -> SilenceRow:
-    """`table` is the alert's."""
+    """Return the row of a silence; `table` is that of the alert."""
     return SilenceRow(
         until=silence.until,
         by=silence.by,
@@ -140,8 +140,8 @@ def _silence_row(silence: Silence, user: User, table: Table | None = None) -> Si
 
 
 def may_silence(user: User, reach: Reach, table: Table | None, namespace: str) -> bool:
-    """An operator's, where the silence reaches; without a query once his roles are read, but for a
-    table that was not read.
+    """Return whether the user is an operator in the scope of a silence. No query if the roles and
+    the table are loaded.
     """
     if reach == "everywhere":
         return may_everywhere(user, Permission.OPERATE)

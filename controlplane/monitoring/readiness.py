@@ -1,7 +1,7 @@
-"""Is this node ready to serve? The checks behind `/readyz`.
+"""The readiness checks of a node, behind `/readyz`.
 
-Anybody may ask, so a cause names what failed and the kind of error, never its text: that may hold
-an address, a password or the name of a table.
+The endpoint needs no authentication. So a cause contains what failed and the kind of error, never
+its text, which may contain an address, a password or the name of a table.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MIRROR_SILENT_AFTER = timedelta(seconds=60)
 
 
 def _with_database(probe: Callable[[], Answer]) -> Callable[[], Answer]:
-    """In a thread that ends after it, so its connection ends as well."""
+    """Wrap a probe that uses the database in its own thread: close the connection at its end."""
 
     @wraps(probe)
     def in_a_thread_of_its_own() -> Answer:
@@ -41,7 +41,7 @@ def _with_database(probe: Callable[[], Answer]) -> Callable[[], Answer]:
 
 @_with_database
 def database() -> Answer:
-    """One query that needs no table."""
+    """Run a query without a table."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
         cursor.fetchone()
@@ -50,7 +50,7 @@ def database() -> Answer:
 
 @_with_database
 def migrations() -> Answer:
-    """All that this code has are applied."""
+    """Check that all migrations of this code are applied."""
     if missing := count_missing_migrations():
         return Answer(cause=f"{missing} migrations are not applied; run `{format_command('up')}`")
     return Answer()
@@ -58,7 +58,7 @@ def migrations() -> Answer:
 
 @_with_database
 def mirror() -> Answer:
-    """Some table was looked at a moment ago; a node without tables has nothing to look at."""
+    """Check that the mirror read a table recently. A node without tables passes."""
     seen = Table.objects.aggregate(
         tables=Count("pk"), synced=Max("synced_at"), tried=Max("sync_mark__tried_at")
     )
@@ -66,24 +66,24 @@ def mirror() -> Answer:
         return Answer()
     moments = [moment for moment in (seen["synced"], seen["tried"]) if moment is not None]
     if not moments:
-        return Answer(cause="no table was looked at yet; see whether mirror and beat run")
+        return Answer(cause="the mirror has not read any table yet; check that mirror and beat run")
     silent_for = timezone.now() - max(moments)
     age_s = max(0.0, silent_for.total_seconds())
     if silent_for > MIRROR_SILENT_AFTER:
-        cause = f"no table was looked at for {age_s:.0f} s; see whether mirror and beat run"
+        cause = f"the mirror has not read a table for {age_s:.0f} s; check that mirror and beat run"
         return Answer(cause=cause, age_s=age_s)
     return Answer(age_s=age_s)
 
 
 def queue() -> Answer:
-    """Redis: the broker of all workers, live events, and the count of logins."""
+    """Check Redis: the broker of workers, live events, and the counters of logins."""
     if not settings.SLUICE_REDIS_URL:
         return Answer(cause="SLUICE_REDIS_URL is not set")
     return Answer(cause=redis_answers(settings.SLUICE_REDIS_URL) or "")
 
 
 def new_looks() -> Looks:
-    """With nothing known of any check yet."""
+    """Create a runner of all checks, without answers yet."""
     return Looks({"database": database, "migrations": migrations, "redis": queue, "mirror": mirror})
 
 
@@ -91,5 +91,5 @@ _looks = new_looks()
 
 
 def readiness() -> list[CheckRow]:
-    """Every check by name, within three seconds."""
+    """Run every check, within three seconds."""
     return _looks.rows()

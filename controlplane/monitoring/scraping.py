@@ -1,6 +1,6 @@
-"""One scrape: what processes counted and what the database says, as Prometheus reads it.
+"""Exposition of all metrics, those of processes and those from the database, for Prometheus.
 
-While the database does not answer, a scrape has the rest: what this node cannot do is in it then.
+While the database does not answer, a scrape contains the other metrics, failed checks included.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COUNTS_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
 
 class _Given:
-    """What a registry asks for metrics, around those that are there already."""
+    """A collector for a registry, with metrics that are already computed."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._metrics = list(metrics)
@@ -41,7 +41,7 @@ class _Given:
 
 
 def scrape() -> bytes:
-    """In Prometheus' text format. Twenty queries, beside those of readiness."""
+    """Return all metrics in Prometheus' text format. Twenty queries, next to those of readiness."""
     registry = CollectorRegistry(auto_describe=False)
     checks = readiness()
     registry.register(_Given(check_figures(checks)))
@@ -56,7 +56,7 @@ def scrape() -> bytes:
 
 
 def database_figures(now: datetime) -> list[Metric]:
-    """Everything that the database knows. Twenty queries, however much there is."""
+    """Build the metrics from the database. Twenty queries for any number of rows."""
     labelled = labelled_tables()
     return [
         *table_figures(labelled, now),
@@ -69,7 +69,7 @@ def database_figures(now: datetime) -> list[Metric]:
 
 
 def check_figures(checks: list[CheckRow]) -> Iterable[Metric]:
-    """Whether each check of `/readyz` is well."""
+    """Build the metric of the checks of `/readyz`."""
     well = GaugeMetricFamily(
         "sluice_check_well", "1 where a check of /readyz is well.", labels=["check"]
     )
@@ -79,7 +79,7 @@ def check_figures(checks: list[CheckRow]) -> Iterable[Metric]:
 
 
 def _forget_the_dead(directory: Path) -> None:
-    """What a process that was killed still had open is over; what it counted stays counted."""
+    """Remove the live gauges of dead processes; their counters stay."""
     for file in directory.glob("gauge_live*_*.db"):
         pid = int(file.stem.rpartition("_")[2])
         if not psutil.pid_exists(pid):

@@ -1,4 +1,4 @@
-"""How much an alert matters: as its rule says, or as its check's verdict does."""
+"""Severities of alerts, from the rule or from the verdict of the check."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from controlplane.mirror.health_check import Verdict
 
 Severity = Literal["info", "warning", "critical"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("info", "warning", "critical")
-"""From the least on."""
+"""Ascending."""
 _OF_VERDICT: Final[Mapping[str, Severity]] = MappingProxyType(
     {"bad": "critical", "warn": "warning"}
 )
 
 
 def severity_of(verdict: Verdict, ruled: str) -> Severity:
-    """`ruled` as an `AlertRule` has it."""
+    """Return the severity of the rule, or that of the verdict if `ruled` is empty."""
     return cast(Severity, ruled) if ruled else _OF_VERDICT.get(verdict, "info")
 
 
 def rank(severity: str) -> int:
-    """0 for the empty text, which is less than any."""
+    """Return the rank of a severity, from 1; 0 for the empty text."""
     return (SEVERITIES.index(cast(Severity, severity)) + 1) if severity else 0
 
 
 def read_severity(text: str) -> Severity:
-    """The severity of this name. Raises InvalidRequest."""
+    """Parse a severity. Raises InvalidRequest."""
     for severity in SEVERITIES:
         if severity == text:
             return severity
-    raise InvalidRequest(f"a severity is one of {', '.join(SEVERITIES)}", given=text[:20])
+    raise InvalidRequest(f"the severity must be one of {', '.join(SEVERITIES)}", given=text[:20])

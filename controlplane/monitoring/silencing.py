@@ -1,5 +1,5 @@
-"""Which silence keeps an alert quiet: one of its check, or of every check, on its table, in its
-namespace or everywhere. The narrowest is the one that counts.
+"""Silences of alerts: of one check or every check, on a table, in a namespace or everywhere. The
+narrowest silence applies.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ EVERY_CHECK = ""
 
 
 def reach_of(silence: Silence) -> Reach:
-    """How far it reaches."""
+    """Return the scope of a silence."""
     if silence.table_id is not None:
         return "table"
     return "namespace" if silence.namespace else "everywhere"
 
 
 def over(*, table: Any, namespace: Any, check: Any) -> Q:
-    """Those silences that are over this check of this table; each a value or an `OuterRef`."""
+    """Return the condition for silences of a check; each argument is a value or an `OuterRef`."""
     wide = Q(table__isnull=True) & (Q(namespace="") | Q(namespace=namespace))
     return (Q(table=table) | wide) & (Q(check_name=EVERY_CHECK) | Q(check_name=check))
 
 
 class Silences:
-    """Those that hold at one time."""
+    """The silences at one time, narrowest first."""
 
     def __init__(self, rows: Iterable[Silence]) -> None:
         narrow_first = sorted(rows, key=_width)
@@ -39,15 +39,15 @@ class Silences:
 
     @classmethod
     def holding(cls, now: datetime, among: Q | None = None) -> Silences:
-        """One query."""
+        """Load the silences at this time that fulfil the condition. One query."""
         return cls(Silence.objects.filter(among or Q(), until__gt=now))
 
     def over(self, alert: Alert) -> Silence | None:
-        """The narrowest over this alert. Reads the alert's table."""
+        """Return the narrowest silence of an alert, or None. Reads the table of the alert."""
         return self.over_check(alert.table_id, alert.table.namespace, alert.check_name)
 
     def over_check(self, table_key: int, namespace: str, check: str) -> Silence | None:
-        """The narrowest over a check, or a kind of events, of a table in this namespace."""
+        """Return the narrowest silence of a check or event kind of a table, or None."""
         return next((row for row in self._rows if _is_over(row, table_key, namespace, check)), None)
 
 

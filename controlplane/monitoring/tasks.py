@@ -1,4 +1,4 @@
-"""Celery's side of monitoring."""
+"""Celery tasks of monitoring."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def forget() -> None:
 
 @app.task(name="controlplane.monitoring.messages.send_due")
 def send_due() -> None:
-    """Each due message by a task of its own: one slow receiver holds up none of the others."""
+    """Start a task for each due message, so that a slow receiver does not delay the others."""
     for message_id in due_messages(timezone.now()):
         deliver.apply_async((message_id,), expires=ATTEMPT_MAX_S)
 

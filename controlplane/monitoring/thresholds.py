@@ -1,5 +1,5 @@
-"""Thresholds of health checks as admins set them: on a table, in a namespace, or everywhere. The
-nearest one holds.
+"""Thresholds of health checks that admins set on a table, in a namespace, or everywhere. The
+nearest threshold applies.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class ThresholdRow:
     name: str
     check: str
     title: str
-    """Of the check."""
+    """The title of the check."""
     meaning: str
     unit: str
     amount: float
-    """What holds here."""
+    """The effective value."""
     source: Source
-    """Where it comes from."""
+    """The origin of the value."""
     set_by: str
-    """Who set it; empty for a default."""
+    """The user who set it; empty for a default."""
     set_at: datetime | None
     least: float
     most: float
@@ -51,44 +51,44 @@ class ThresholdRow:
 
 
 def limits_of(table: Table) -> Limits:
-    """What holds for `table`. One query."""
+    """Load the effective limits of a table. One query."""
     scope = Scope(table=table)
     return {**defaults(), **{name: row.amount for name, row in _nearest(scope).items()}}
 
 
 def table_checks(table: Table, now: datetime) -> list[Check]:
-    """Its health checks by the thresholds that hold for it."""
+    """Run the health checks of a table with its effective thresholds."""
     return health_checks(table, now, limits_of(table))
 
 
 def threshold_rows(scope: Scope) -> list[ThresholdRow]:
-    """All that there are, as they hold there. One query."""
-    nearest, made = _nearest(scope), defaults()
-    return [_row(name, nearest.get(name), made[name], scope) for name in THRESHOLDS]
+    """List all thresholds with their effective values. One query."""
+    nearest, amounts = _nearest(scope), defaults()
+    return [_row(name, nearest.get(name), amounts[name], scope) for name in THRESHOLDS]
 
 
 def threshold_row(name: str, scope: Scope) -> ThresholdRow:
-    """As it holds there. Raises Http404 for a threshold that there is not."""
+    """Return a threshold with its effective value. Raises Http404 for an unknown threshold."""
     if name not in THRESHOLDS:
-        raise Http404(f"there is no threshold {name[:64]}")
+        raise Http404(f"threshold {name[:64]} not found")
     return _row(name, _nearest(scope).get(name), defaults()[name], scope)
 
 
 def do_set_threshold(
     name: str, amount: float | None, *, scope: Scope, by: User, reason: str = ""
 ) -> ThresholdRow:
-    """It holds from the next look at each table on; None takes away what was set there, so that the
-    next wider one holds. Raises PermissionDenied, InvalidRequest.
+    """Set a threshold, from the next evaluation of each table. None removes it, so that the next
+    wider one applies. Raises PermissionDenied, InvalidRequest.
     """
     if not may_administer(by, scope):
         raise PermissionDenied("this requires the admin role")
     threshold = THRESHOLDS.get(name)
     if threshold is None:
-        raise InvalidRequest("there is no such threshold", threshold=name[:64])
+        raise InvalidRequest("threshold not found", threshold=name[:64])
     is_number = amount is None or math.isfinite(amount)
     if not is_number or (amount is not None and not threshold.least <= amount <= threshold.most):
         raise InvalidRequest(
-            f"{name} is {threshold.least:g} to {threshold.most:g} {threshold.unit}",
+            f"{name} must be {threshold.least:g} to {threshold.most:g} {threshold.unit}",
             given=str(amount)[:40],
         )
     fields = {"amount": amount, "set_by": by.get_username()}
@@ -114,14 +114,14 @@ def do_set_threshold(
 
 def _nearest(scope: Scope) -> dict[str, HealthThreshold]:
     namespace = scope.table.namespace if scope.table is not None else scope.namespace
-    wanted = Q(table__isnull=True, namespace__in=["", namespace])
+    condition = Q(table__isnull=True, namespace__in=["", namespace])
     if scope.table is not None:
-        wanted |= Q(table=scope.table)
-    return _by_name(HealthThreshold.objects.filter(wanted))
+        condition |= Q(table=scope.table)
+    return _by_name(HealthThreshold.objects.filter(condition))
 
 
 def _by_name(rows: Iterable[HealthThreshold]) -> dict[str, HealthThreshold]:
-    """Of each name the nearest."""
+    """Return the nearest threshold by name."""
     nearest: dict[str, HealthThreshold] = {}
     for row in sorted(rows, key=lambda row: _RANKS[_source(row)]):
         nearest[row.name] = row
@@ -134,7 +134,7 @@ def _source(row: HealthThreshold) -> Source:
     return "namespace" if row.namespace else "everywhere"
 
 
-def _row(name: str, row: HealthThreshold | None, made: float, scope: Scope) -> ThresholdRow:
+def _row(name: str, row: HealthThreshold | None, default: float, scope: Scope) -> ThresholdRow:
     threshold = THRESHOLDS[name]
     return ThresholdRow(
         name=name,
@@ -142,7 +142,7 @@ def _row(name: str, row: HealthThreshold | None, made: float, scope: Scope) -> T
         title=CHECKS[threshold.check],
         meaning=threshold.meaning,
         unit=threshold.unit,
-        amount=made if row is None else row.amount,
+        amount=default if row is None else row.amount,
         source="default" if row is None else _source(row),
         set_by="" if row is None else row.set_by,
         set_at=None if row is None else row.set_at,

@@ -1,5 +1,5 @@
-"""A span around each request, by the name of its route: neither a path nor a query is told, and no
-caller chooses the trace that he is in.
+"""Middleware that traces each request in a span with the name of its route. The span contains
+neither path nor query, and a caller cannot choose the trace.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`/healthz` and `/readyz`, which anybody may ask, and `/metrics`, for whoever has its token."""
+"""The views `/healthz` and `/readyz`, without authentication, and `/metrics`, with a token."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SCHEME = "bearer "
 @require_safe
 @never_cache
 def healthz(_request: HttpRequest) -> HttpResponse:
-    """This process answers. Asks nothing of anybody else."""
+    """Report that this process answers. Uses no other service."""
     return JsonResponse({"status": "alive"})
 
 
 @require_safe
 @never_cache
 def readyz(_request: HttpRequest) -> HttpResponse:
-    """200 where every check is well, else 503; the same JSON both times."""
+    """Return the checks as JSON, with status 200 if all succeed, else 503."""
     checks = readiness()
     is_ready = all(check.is_well for check in checks)
     body = {"is_ready": is_ready, "checks": [asdict(check) for check in checks]}
@@ -38,13 +38,13 @@ def readyz(_request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 def metrics(request: HttpRequest) -> HttpResponse:
-    """They name all tables, so no address is let in without the token: behind a proxy everybody
-    comes from loopback.
+    """Return the metrics. They contain all table names, so every address needs the token: behind a
+    proxy all requests come from loopback.
     """
     if not _has_token(request.headers.get("Authorization", "")):
         refusal = (
-            "this needs `Authorization: Bearer <token>`; "
-            f"`{format_command('metrics --token')}` prints it\n"
+            "this requires `Authorization: Bearer <token>`; "
+            f"`{format_command('metrics --token')}` prints the token\n"
         )
         answer = HttpResponse(refusal, status=401, content_type="text/plain")
         answer.headers["WWW-Authenticate"] = 'Bearer realm="metrics"'
@@ -53,8 +53,8 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 def _has_token(header: str) -> bool:
-    """Without a configured token nobody has it."""
-    wanted = settings.SLUICE_METRICS_TOKEN
-    if not wanted or not header.lower().startswith(_SCHEME):
+    """Return whether the header has the token; false if none is configured."""
+    expected = settings.SLUICE_METRICS_TOKEN
+    if not expected or not header.lower().startswith(_SCHEME):
         return False
-    return constant_time_compare(header[len(_SCHEME) :].strip(), wanted)
+    return constant_time_compare(header[len(_SCHEME) :].strip(), expected)

@@ -1,4 +1,4 @@
-"""Who is sent word of alerts: by mail, by a webhook, or by a service that `apprise` knows.
+"""Channels that receive alerts: mail, webhooks, and services that `apprise` supports.
 
-Alerts become messages (`announcing`), and messages are sent in attempts (`delivering`, `senders`).
+Alerts become messages (`notifications`). Messages are sent in attempts (`deliveries`, `senders`).
 """

@@ -1,4 +1,4 @@
-"""What admins change about channels. Every change is in the audit, without address and secret."""
+"""Actions of admins on channels. Each is recorded in the audit log, without address and secret."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ _SECRET_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelWish:
-    """A channel as somebody wants it."""
+    """The requested settings of a channel."""
 
     name: str
     kind: str
     address: str = ""
-    """Mail addresses, a URL, or an address of apprise. Empty in a change: as it is."""
+    """Mail addresses, a URL, or an address of apprise. Empty in a change to keep it."""
     body_format: str = ""
-    """Of a webhook: `sluice` or `slack`."""
+    """The format of a webhook: `sluice` or `slack`."""
     severity_min: str = "warning"
     checks: list[str] = field(default_factory=list)
-    """Of these alone; empty means all. So does `namespaces`."""
+    """Only these checks; all if empty. `namespaces` likewise."""
     namespaces: list[str] = field(default_factory=list)
     group_s: int = 60
     sends_resolved: bool = True
@@ -58,21 +58,21 @@ class ChannelWish:
 class NewChannel:
     channel: ChannelRow
     secret: str
-    """What a signed webhook's receiver verifies with. Shown here, and never again; else empty."""
+    """The secret for receivers of a signed webhook, returned only once; else empty."""
 
 
 def do_create_channel(wish: ChannelWish, *, by: User) -> NewChannel:
-    """A channel of this name and kind, in the audit. Raises PermissionDenied, InvalidRequest."""
+    """Create a channel. Raises PermissionDenied, InvalidRequest."""
     refuse_who_is_no_admin(by)
     if not wish.address.strip():
-        raise InvalidRequest("a channel needs an address")
+        raise InvalidRequest("a channel requires an address")
     fields = _checked(wish)
     secret = _new_secret() if fields["body_format"] == "sluice" else ""
     with transaction.atomic():
         if Channel.objects.count() >= CHANNELS_MAX:
             raise InvalidRequest(f"there are {CHANNELS_MAX} channels; delete one first")
         if Channel.objects.filter(name=fields["name"]).exists():
-            raise InvalidRequest("another channel has this name", name=fields["name"])
+            raise InvalidRequest("another channel already has this name", name=fields["name"])
         channel = Channel.objects.create(
             **fields,
             sealed_secret=CHANNELS.close(secret) if secret else "",
@@ -85,15 +85,17 @@ def do_create_channel(wish: ChannelWish, *, by: User) -> NewChannel:
 def do_change_channel(
     channel_id: int, wish: ChannelWish, *, by: User, wants_new_secret: bool = False
 ) -> NewChannel:
-    """Its kind stays. Raises PermissionDenied, Http404, InvalidRequest."""
+    """Change a channel, except its kind. Raises PermissionDenied, Http404, InvalidRequest."""
     refuse_who_is_no_admin(by)
     with transaction.atomic():
         channel = _locked(channel_id)
         if wish.kind != channel.kind:
-            raise InvalidRequest("a channel keeps its kind; make another one", kind=channel.kind)
+            raise InvalidRequest(
+                "the kind of a channel cannot change: create another channel", kind=channel.kind
+            )
         fields = _checked(wish)
         if Channel.objects.filter(name=fields["name"]).exclude(pk=channel_id).exists():
-            raise InvalidRequest("another channel has this name", name=fields["name"])
+            raise InvalidRequest("another channel already has this name", name=fields["name"])
         is_signed = fields["body_format"] == "sluice"
         needs_secret = is_signed and (wants_new_secret or not channel.sealed_secret)
         secret = _new_secret() if needs_secret else ""
@@ -107,7 +109,7 @@ def do_change_channel(
 
 
 def do_delete_channel(channel_id: int, *, by: User) -> None:
-    """With its messages, sent or not. Raises PermissionDenied, Http404."""
+    """Delete a channel with its messages, also unsent ones. Raises PermissionDenied, Http404."""
     refuse_who_is_no_admin(by)
     with transaction.atomic():
         channel = _locked(channel_id)
@@ -116,7 +118,7 @@ def do_delete_channel(channel_id: int, *, by: User) -> None:
 
 
 def do_test_channel(channel_id: int, *, by: User) -> str:
-    """The id of a message that goes out within seconds, paused or not; the log says how it went.
+    """Send a test message within seconds, also through a paused channel, and return its id.
 
     Raises PermissionDenied, Http404.
     """
@@ -132,17 +134,19 @@ def do_test_channel(channel_id: int, *, by: User) -> str:
 
 
 def _checked(wish: ChannelWish) -> dict[str, Any]:
-    """Columns of the row; without the address where none is given. Raises InvalidRequest."""
+    """Return the columns of the row, without an address if none is set. Raises InvalidRequest."""
     name = " ".join(wish.name.split())
     if not 1 <= len(name) <= NAME_CHARS_MAX:
-        raise InvalidRequest(f"a channel's name has 1 to {NAME_CHARS_MAX} characters")
+        raise InvalidRequest(f"the name of a channel must have 1 to {NAME_CHARS_MAX} characters")
     if not 0 <= wish.group_s <= GROUP_S_MAX:
-        raise InvalidRequest(f"a message waits 0 to {GROUP_S_MAX} s for others", given=wish.group_s)
+        raise InvalidRequest(f"the group wait must be 0 to {GROUP_S_MAX} s", given=wish.group_s)
     if unknown := sorted(set(wish.checks) - set(TITLES)):
-        raise InvalidRequest("there is no such check", check=unknown[0][:64])
-    known = set(Table.objects.values_list("namespace", flat=True)) if wish.namespaces else set()
-    if missing := sorted(set(wish.namespaces) - known):
-        raise InvalidRequest("no table stands in this namespace", namespace=missing[0][:64])
+        raise InvalidRequest("health check not found", check=unknown[0][:64])
+    namespaces = (
+        set(Table.objects.values_list("namespace", flat=True)) if wish.namespaces else set()
+    )
+    if missing := sorted(set(wish.namespaces) - namespaces):
+        raise InvalidRequest("this namespace has no tables", namespace=missing[0][:64])
     kind = read_kind(wish.kind)
     fields: dict[str, Any] = {
         "name": name,
@@ -165,7 +169,7 @@ def _checked(wish: ChannelWish) -> dict[str, Any]:
 def _locked(channel_id: int) -> Channel:
     channel = Channel.objects.select_for_update().filter(pk=channel_id).first()
     if channel is None:
-        raise Http404(f"there is no channel {channel_id}")
+        raise Http404(f"channel {channel_id} not found")
     return channel
 
 

@@ -1,8 +1,8 @@
-"""From alerts to messages: who is sent word of one that fires, and of its end.
+"""Messages about alerts that fire or are resolved.
 
-Called within the transaction that changes the alert, so that neither is there without the other.
-One message holds many tables of one rule: the first alert opens it, and those of the channel's
-window join it.
+Called in the transaction that changes the alert, so that alert and message are stored together. A
+message contains many tables of one rule: the first alert opens it, and later alerts within the
+group wait of the channel are added.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ MESSAGE_STATES: Final = (WAITING, SENDING, SENT, DEAD)
 
 
 def announce_firing(alerts: Iterable[Alert], now: datetime) -> None:
-    """Those that fire unsilenced and worse than channels know of yet. No query where none does.
+    """Notify channels of unsilenced alerts whose severity is higher than the last notification.
 
-    What was silenced when it fired is announced when the silence is over, if it fires still.
+    No query if there are none. An alert that fired while silenced is announced after the silence
+    if it still fires.
     """
     worse = [
         alert
@@ -51,8 +52,8 @@ def announce_firing(alerts: Iterable[Alert], now: datetime) -> None:
 
 
 def announce_end(alert: Alert, now: datetime) -> None:
-    """To the channels that were sent word of it, or are being. One that still waited for others of
-    its rule says nothing of it any more.
+    """Notify the channels that received, or are receiving, the alert. It is removed from messages
+    that have not been sent yet.
     """
     if not alert.announced_as:
         return
@@ -71,7 +72,7 @@ def announce_end(alert: Alert, now: datetime) -> None:
 
 
 def _receivers(alert: Alert) -> list[Channel]:
-    """Locked, so that two processes open no two messages of one window."""
+    """Return the channels for an alert, locked, so that two processes do not open two messages."""
     rows = Channel.objects.select_for_update().filter(is_paused=False).order_by("pk")
     return [
         channel

@@ -1,5 +1,5 @@
-"""What a message says: a title, plain text, and the JSON of webhooks. Made anew at each attempt, so
-that it says what is so when it is sent.
+"""The content of messages: a title, plain text, and the JSON of webhooks. Built at each attempt, so
+that it has the current state.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from controlplane.monitoring.models import Alert, Message
 from controlplane.monitoring.severities import rank
 
 LISTED_MAX: Final = 50
-"""Alerts of one message; it counts the others."""
+"""The number of listed alerts; the others are counted."""
 _COLOURS: Final = {"critical": "#D55E00", "warning": "#E69F00", "info": "#0072B2"}
 _RESOLVED_COLOUR: Final = "#009E73"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """A message as channels put it."""
+    """The content of a message for all kinds of channels."""
 
     title: str
     """One line."""
     text: str
     severity: str
-    """The worst of its alerts, or `resolved`."""
+    """The highest severity of its alerts, or `resolved`."""
     json: dict[str, Any]
 
 
 def said(message: Message) -> Said:
     alerts = list(message.alerts.select_related("table").order_by("table__name", "pk"))
     severity = max((alert.severity for alert in alerts), key=rank, default="info")
-    shown = alerts[:LISTED_MAX]
-    lines = [_line(alert) for alert in shown]
+    listed = alerts[:LISTED_MAX]
+    lines = [_line(alert) for alert in listed]
     if len(alerts) > LISTED_MAX:
         lines.append(f"and {len(alerts) - LISTED_MAX} more")
     title = _title(message, alerts, severity)
     if message.about == TEST:
-        lines = ["This is a test: somebody pressed the button of this channel."]
+        lines = ["This is a test message of this channel."]
     url = f"{settings.SLUICE_PUBLIC_URL}/alerts"
     return Said(
         title=title,
@@ -56,13 +56,13 @@ def said(message: Message) -> Said:
             "opened_at": _moment(message.opened_at),
             "url": url,
             "count": len(alerts),
-            "alerts": [_alert(alert) for alert in shown],
+            "alerts": [_alert(alert) for alert in listed],
         },
     )
 
 
 def slack_body(said_words: Said) -> dict[str, Any]:
-    """As incoming webhooks of Slack take it, Mattermost's and Rocket.Chat's too."""
+    """Format the content for incoming webhooks of Slack, Mattermost and Rocket.Chat."""
     colour = (
         _RESOLVED_COLOUR if said_words.severity == "resolved" else _COLOURS[said_words.severity]
     )
@@ -74,7 +74,7 @@ def slack_body(said_words: Said) -> dict[str, Any]:
 
 
 def _harmless(text: str) -> str:
-    """Names of tables and streams are other people's words: they call nobody and link nowhere."""
+    """Escape mentions and links, because names of tables and streams are untrusted text."""
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return escaped.replace("@", "@\u200b")
 

@@ -1,9 +1,8 @@
-"""Sending messages, in attempts.
+"""Delivery of messages, in attempts.
 
-An attempt has its row before anything is sent, and no second one can have its number. Whoever
-claims a message holds it for `HOLD`; a process that died with one leaves it to the next after that,
-as another attempt. A message has one id at all of its attempts, so that who was sent it twice,
-because nobody knew whether the first arrived, can see that.
+An attempt has its row before anything is sent, and its number is unique. A process claims a message
+for `HOLD`; if it dies, another process makes a further attempt after that time. All attempts of a
+message have the same id, so that a receiver can detect a message that was sent twice.
 """
 
 from __future__ import annotations
@@ -37,18 +36,18 @@ _WAIT_MAX_S: Final = 2 * 3600
 DUE_AT_ONCE: Final = 200
 FAILED: Final = "failed"
 LOST: Final = "lost"
-"""Its process died, or was ended: whether it arrived, nobody knows."""
+"""The process of the attempt died or was ended: the result is unknown."""
 KEPT_FOR: Final = timedelta(days=30)
 
 
 def wait_s(attempts: int) -> int:
-    """Before the next attempt, after so many: 10 s, three times as long each time, 2 h at most."""
+    """Return the wait before the next attempt: 10 s, then three times longer each, at most 2 h."""
     factor: int = _FACTOR ** (attempts - 1)
     return min(_FIRST_WAIT_S * factor, _WAIT_MAX_S)
 
 
 def due_messages(now: datetime) -> list[int]:
-    """Keys of those to send now, the oldest first; those that dead processes held among them."""
+    """List the keys of due messages, oldest first, those with expired claims included."""
     for message in Message.objects.filter(state=SENDING, due_at__lte=now)[:DUE_AT_ONCE]:
         _take_back(message.pk, now)
     due = Message.objects.filter(state=WAITING, due_at__lte=now).order_by("due_at", "pk")
@@ -58,7 +57,7 @@ def due_messages(now: datetime) -> list[int]:
 def do_deliver(
     message_id: int, *, sender: Callable[[Message], int | None] = send, now: datetime | None = None
 ) -> bool:
-    """One attempt, if the message is due and nobody else has it: whether there was one."""
+    """Make an attempt if the message is due and unclaimed; return whether there was one."""
     now = now or timezone.now()
     delivery = _claimed(message_id, now)
     if delivery is None:
@@ -72,14 +71,14 @@ def do_deliver(
         code, problem = error.status, str(error)
     except SendFailed as error:
         problem = str(error)
-    except (InvalidRequest, SealBroken) as error:  # No other attempt would end otherwise.
+    except (InvalidRequest, SealBroken) as error:  # Further attempts would fail too.
         problem, is_final = str(error), True
     _end(delivery, code, problem, is_final=is_final)
     return True
 
 
 def forget_messages(*, now: datetime) -> None:
-    """Those of long ago that go nowhere any more, with their deliveries."""
+    """Delete finished messages older than `KEPT_FOR`, with their deliveries."""
     ended = Message.objects.filter(state__in=(SENT, DEAD), opened_at__lt=now - KEPT_FOR)
     delete_in_batches(ended)
 
@@ -120,7 +119,7 @@ def _end(delivery: Delivery, code: int | None, problem: str, *, is_final: bool) 
             .get(pk=delivery.message_id)
         )
         if message.state != SENDING or message.attempts != delivery.number:
-            log.warning("an attempt ended after it was given up: message=%s", message.public_id)
+            log.warning("a delivery ended after its time limit: message=%s", message.public_id)
             return
         _close(message, FAILED if problem else SENT, code, problem, now, is_final=is_final)
 
@@ -128,7 +127,7 @@ def _end(delivery: Delivery, code: int | None, problem: str, *, is_final: bool) 
 def _close(
     message: Message, state: str, code: int | None, problem: str, now: datetime, *, is_final: bool
 ) -> None:
-    """The attempt that runs has ended so; the message waits for another, or ends with it."""
+    """Store the result of the running attempt; schedule another attempt or finish the message."""
     is_over = is_final or message.attempts >= ATTEMPTS_MAX
     next_at = None
     if state == SENT:
@@ -145,6 +144,6 @@ def _close(
     count_delivery(message.channel.kind, DEAD if message.state == DEAD else state)
     if message.state == DEAD:
         log.error(
-            "a message to a channel is given up: channel=%s attempts=%s problem=%s",
+            "message to a channel dropped: channel=%s attempts=%s problem=%s",
             *(message.channel.name, message.attempts, problem),
         )

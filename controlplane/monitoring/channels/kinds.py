@@ -1,4 +1,4 @@
-"""Kinds of channels: which addresses each takes, and how an answer shows one."""
+"""Kinds of channels: the validation of their addresses, and their form in answers."""
 
 from __future__ import annotations
 
@@ -21,33 +21,37 @@ KINDS: Final[Mapping[Kind, str]] = MappingProxyType(
     {"mail": "e-mail", "webhook": "webhook", "apprise": "service"}
 )
 FORMATS: Final[Mapping[Format, str]] = MappingProxyType(
-    {"sluice": "Sluice's own JSON, signed", "slack": "as Slack takes it, Mattermost and others too"}
+    {"sluice": "Sluice's own JSON, signed", "slack": "Slack, Mattermost and compatible"}
 )
 RECEIVERS_MAX: Final = 20
 
 
 def read_kind(text: str) -> Kind:
-    """The kind of a channel by its name. Raises InvalidRequest."""
+    """Parse the kind of a channel. Raises InvalidRequest."""
     for kind in KINDS:
         if kind == text:
             return kind
-    raise InvalidRequest(f"a channel is one of {', '.join(KINDS)}", given=text[:20])
+    raise InvalidRequest(
+        f"the kind of a channel must be one of {', '.join(KINDS)}", given=text[:20]
+    )
 
 
 def read_format(kind: Kind, text: str) -> Format | None:
-    """How a webhook's body looks; None for the other kinds. Raises InvalidRequest."""
+    """Parse the body format of a webhook; None for other kinds. Raises InvalidRequest."""
     if kind != "webhook":
         if text:
-            raise InvalidRequest("only a webhook has a format", given=text[:20])
+            raise InvalidRequest("only webhooks have a format", given=text[:20])
         return None
     for form in FORMATS:
         if form == (text or "sluice"):
             return form
-    raise InvalidRequest(f"a webhook's format is one of {', '.join(FORMATS)}", given=text[:20])
+    raise InvalidRequest(
+        f"the format of a webhook must be one of {', '.join(FORMATS)}", given=text[:20]
+    )
 
 
 def checked_address(kind: Kind, text: str) -> str:
-    """As it is kept. Nothing is resolved or sent. Raises InvalidRequest."""
+    """Return the valid address in its stored form, without any request. Raises InvalidRequest."""
     address = text.strip()
     match kind:
         case "mail":
@@ -61,23 +65,23 @@ def checked_address(kind: Kind, text: str) -> str:
 
 
 def mail_receivers(text: str) -> list[str]:
-    """The addresses in a list of 1 to `RECEIVERS_MAX`. Raises InvalidRequest."""
+    """Parse a list of 1 to `RECEIVERS_MAX` mail addresses. Raises InvalidRequest."""
     if not settings.EMAIL_HOST:
-        raise InvalidRequest("this node sends no mail: its operator sets SLUICE_EMAIL_HOST")
+        raise InvalidRequest("this node cannot send mail: set SLUICE_EMAIL_HOST")
     receivers = [word for word in text.replace(",", " ").split() if word]
     if not 1 <= len(receivers) <= RECEIVERS_MAX:
-        raise InvalidRequest(f"a channel has 1 to {RECEIVERS_MAX} mail addresses")
+        raise InvalidRequest(f"a channel must have 1 to {RECEIVERS_MAX} mail addresses")
     for receiver in receivers:
         try:
             validate_email(receiver)
         except ValidationError as error:
-            raise InvalidRequest("this is no mail address", given=receiver[:80]) from error
+            raise InvalidRequest("invalid mail address", given=receiver[:80]) from error
     return receivers
 
 
 def shown_address(kind: Kind, address: str) -> str:
-    """Without what opens it: paths and queries of webhooks are secrets, and so is everything behind
-    the name of a service.
+    """Return the address without secrets, which are the paths and queries of webhooks, and
+    everything after the scheme of a service.
     """
     match kind:
         case "mail":

@@ -1,4 +1,4 @@
-"""Channels and what went out through them, as plain rows without addresses and secrets."""
+"""Channels and their messages, as plain rows without addresses and secrets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ChannelRow:
     kind: str
     body_format: str
     address: str
-    """Without what opens it."""
+    """The address without secrets."""
     severity_min: str
     checks: list[str]
     namespaces: list[str]
@@ -50,7 +50,7 @@ class DeliveryRow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageRow:
     id: str
-    """As its receivers have it."""
+    """The id that receivers get."""
     channel: str
     channel_id: int
     about: str
@@ -58,37 +58,37 @@ class MessageRow:
     state: str
     opened_at: datetime
     due_at: datetime | None
-    """When it is sent next; None where it is not."""
+    """The next attempt; None if there is none."""
     alerts: int
     deliveries: list[DeliveryRow]
-    """Its attempts, the first one first."""
+    """Its attempts, in order."""
 
 
 def refuse_who_is_no_admin(user: User) -> None:
-    """Channels are for admins of everything: they say who learns of every table. Raises
-    PermissionDenied.
+    """Raise PermissionDenied unless the user is an admin everywhere, because channels receive
+    alerts of every table.
     """
     if not may_everywhere(user, Permission.ADMINISTER):
         raise PermissionDenied("this requires the admin role")
 
 
 def channel_rows(user: User) -> list[ChannelRow]:
-    """By name. Raises PermissionDenied."""
+    """List all channels by name. Raises PermissionDenied."""
     refuse_who_is_no_admin(user)
     return [_channel(channel) for channel in Channel.objects.order_by("name")]
 
 
 def channel_row(user: User, channel_id: int) -> ChannelRow:
-    """The channel of this key, without its secrets. Raises PermissionDenied, Http404."""
+    """Return a channel, without its secrets. Raises PermissionDenied, Http404."""
     refuse_who_is_no_admin(user)
     channel = Channel.objects.filter(pk=channel_id).first()
     if channel is None:
-        raise Http404(f"there is no channel {channel_id}")
+        raise Http404(f"channel {channel_id} not found")
     return _channel(channel)
 
 
 def message_rows(user: User, *, channel_id: int | None = None) -> list[MessageRow]:
-    """The newest first, with their attempts. Two queries. Raises PermissionDenied."""
+    """List messages, newest first, with their attempts. Two queries. Raises PermissionDenied."""
     refuse_who_is_no_admin(user)
     messages = Message.objects.select_related("channel").annotate(about_alerts=Count("alerts"))
     if channel_id is not None:

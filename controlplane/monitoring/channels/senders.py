@@ -1,4 +1,4 @@
-"""One attempt to send one message, by the kind of its channel."""
+"""Sending of a message, in one attempt, by the kind of its channel."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TAKEN: Final = range(200, 300)
 
 
 class NotTaken(Exception):
-    """The receiver answered, and not that it has it."""
+    """The receiver answered with a status other than 2xx."""
 
     def __init__(self, status: int) -> None:
         self.status = status
@@ -35,10 +35,10 @@ class NotTaken(Exception):
 
 
 def send(message: Message, outgoing: Outgoing | None = None) -> int | None:
-    """The status of the answer; None for mail, which has none.
+    """Send a message and return the status of the answer; None for mail.
 
-    Raises NotTaken, SendFailed where another attempt may help; InvalidRequest (AddressRefused among
-    them) and SealBroken where none does.
+    Raises DeliveryRejected, SendFailed if another attempt may succeed; InvalidRequest (such as
+    AddressRefused) and SealBroken if none can.
     """
     outgoing = outgoing or configured()
     channel, words = message.channel, said(message)
@@ -64,7 +64,7 @@ def send(message: Message, outgoing: Outgoing | None = None) -> int | None:
 
 
 def signature(secret: str, message_id: str, timestamp: str, body: bytes) -> str:
-    """As Standard Webhooks has it: HMAC-SHA256 over `id.timestamp.body`, version 1."""
+    """Return the signature by Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`, v1."""
     key = base64.b64decode(secret.removeprefix(SECRET_PREFIX))
     signed = b".".join([message_id.encode(), timestamp.encode(), body])
     digest = hmac.new(key, signed, hashlib.sha256).digest()

@@ -1,9 +1,9 @@
-"""Services that are reached by `apprise`: those few whose hosts the library itself names.
+"""Services through `apprise`: only those whose hosts are fixed in the library.
 
-Its plugins for hosts that a user names (ntfy, gotify, matrix, mattermost, JSON and XML posts, mail)
-are left out: a webhook or mail reaches these, by an address that we judge. So are those that run
-programs or speak anything but HTTPS. What is listed posts by the name `requests` of its plugin's
-module, and there that name is bound to ours, which goes through `controlplane.outgoing`.
+Its plugins for hosts of the user (ntfy, gotify, matrix, mattermost, JSON and XML posts, mail) are
+left out: a webhook or mail reaches these, with an address that Sluice checks. So are plugins that
+run programs or use other protocols than HTTPS. The listed plugins send with the name `requests` of
+their module, which is replaced by an object that uses `controlplane.outgoing`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SERVICES: Final[Mapping[str, str]] = MappingProxyType(
         "wxteams": "Webex Teams",
     }
 )
-"""By the scheme of their addresses, as apprise documents them."""
+"""Services by the scheme of their addresses in apprise."""
 _TYPES: Final = MappingProxyType(
     {
         "critical": NotifyType.FAILURE,
@@ -44,19 +44,21 @@ _TYPES: Final = MappingProxyType(
 )
 _sending = threading.Lock()
 
-# It writes addresses, with what opens them, into its log.
+# Its log contains addresses with their secrets.
 logging.getLogger("apprise").disabled = True
 
 
 def refuse_service_address(address: str) -> None:
-    """Refuse, as InvalidRequest, what apprise does not read, or is not in `SERVICES`."""
+    """Raise InvalidRequest for an address that apprise rejects, or of an unlisted service."""
     _plugin(address)
 
 
 def send_to_service(
     address: str, *, title: str, body: str, severity: str, outgoing: Outgoing
 ) -> int:
-    """The status of the last answer. Raises AddressRefused, SendFailed, InvalidRequest."""
+    """Send through a service; return the last status. Raises AddressRefused, SendFailed,
+    InvalidRequest.
+    """
     plugin = _plugin(address)
     module = sys.modules[type(plugin).__module__]
     with _sending:
@@ -70,12 +72,12 @@ def send_to_service(
     if ours.status is None:
         raise SendFailed(ours.problem or "apprise sent nothing")
     if not is_sent and 200 <= ours.status < 300:
-        raise SendFailed(f"the service took it with {ours.status} and apprise calls it a failure")
+        raise SendFailed(f"the service answered {ours.status}, which apprise reports as a failure")
     return ours.status
 
 
 class _OurRequests:
-    """What plugins use of the library `requests`, over addresses that were judged."""
+    """The part of the library `requests` that plugins use, limited to allowed addresses."""
 
     codes = requests.codes
     RequestException = requests.RequestException
@@ -104,7 +106,7 @@ class _OurRequests:
         auth: Any = None,
         **_ignored: Any,
     ) -> requests.Response:
-        """Time limits, proxies, redirects and laxer certificates of a plugin are ignored."""
+        """Send a request without the timeouts, proxies, redirects and certificates of a plugin."""
         prepared = requests.Request(
             method, url, data=data, json=json, params=params, headers=headers, auth=auth
         ).prepare()
@@ -117,7 +119,7 @@ class _OurRequests:
                 headers=prepared.headers,
             )
         except (AddressRefused, SendFailed) as error:
-            # A plugin takes it for a failed connection; what it was is kept for the log.
+            # A plugin handles it as a failed connection; the problem is kept for the log.
             self.problem = str(error)
             self.refused = error if isinstance(error, AddressRefused) else None
             raise requests.ConnectionError("not sent") from error
@@ -138,11 +140,13 @@ def _plugin(address: str) -> Any:
     scheme = address.partition("://")[0].lower()
     if scheme not in SERVICES or len(address) > URL_CHARS_MAX:
         raise InvalidRequest(
-            "this service is not in the list; use a webhook or mail, or one of: "
+            "unknown service: use a webhook, mail, or one of: "
             + ", ".join(f"{name}://" for name in SERVICES)
         )
     asset = AppriseAsset(async_mode=False)
     plugin = Apprise.instantiate(address, asset=asset, suppress_exceptions=True)
     if plugin is None:
-        raise InvalidRequest(f"this is no address of {SERVICES[scheme]} as apprise documents it")
+        raise InvalidRequest(
+            f"invalid address of {SERVICES[scheme]}: see its form in the documentation of apprise"
+        )
     return plugin

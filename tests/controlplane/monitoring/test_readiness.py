@@ -101,7 +101,7 @@ def test_a_mirror_that_fell_silent_is_told_with_its_age_and_no_table(
 
     assert status == 503
     assert checks["mirror"]["age_s"] == pytest.approx(200, abs=10)
-    assert "see whether mirror and beat run" in checks["mirror"]["cause"]
+    assert "check that mirror and beat run" in checks["mirror"]["cause"]
     assert "trips" not in str(checks).lower()
 
 
