@@ -137,7 +137,7 @@ class OidcBackend(OIDCAuthenticationBackend):
         return claims
 
     def get_user(self, user_id: int) -> User | None:
-        """Return the user; None if deactivated, whom the library's own method would accept."""
+        """Return the user; None if deactivated, which the library does not check."""
         user = ModelBackend.get_user(self, user_id)
         assert user is None or isinstance(user, User), user
         return user

@@ -18,7 +18,7 @@ GONE = "(deleted table)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRow:
-    """One that still opens something."""
+    """A valid token."""
 
     id: str
     """The token's first characters."""

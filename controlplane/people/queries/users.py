@@ -26,13 +26,13 @@ class PersonRow:
 
     id: int
     name: str
-    """What the user signs in with, and what the audit says."""
+    """The user name, as in logins and in the audit log."""
     email: str
     is_active: bool
     roles: list[str]
     """Those that hold everywhere."""
     groups: list[str]
-    """Of people, not of roles."""
+    """User groups, without the groups of roles."""
     signs_in_by: str
     """The address of a provider; password; or nothing yet."""
     tokens: int
@@ -42,28 +42,26 @@ class PersonRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RightRow:
-    """One thing that a person may, and why."""
+    """A right of a user, and its origin."""
 
     right: str
     """A role; or `rows` or `masked` for reading rows, and masked columns of them."""
     place: str
     """everywhere, `namespace sales` or `table trips`"""
     by_group: str
-    """The group of people from which it comes; empty for the person's own."""
+    """The user group with the right; empty for the user's own right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonDetail:
     person: PersonRow
     rights: list[RightRow]
-    """By place, with the greatest number of tables first. Nothing is left of them while the person
-    is locked out.
-    """
+    """By place, global rights first. They do not apply while the user is deactivated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeopleGroup:
-    """A group of people."""
+    """A user group."""
 
     id: int
     name: str
