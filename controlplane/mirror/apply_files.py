@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from controlplane.mirror.bulk import BATCH_ROWS, update_rows
 from controlplane.mirror.file_facts import FileGroupFacts, FileListing, SliceFacts
-from controlplane.mirror.models import FileGroupRecord, SyncMark
+from controlplane.mirror.models import FileGroupRecord, LeftOutFiles, SyncMark
+from controlplane.mirror.queries.files import SMALL_FILE_BYTES
 from controlplane.mirror.row_counts import BaseFile
 from controlplane.tables.models import Table
+from workers.clock import InstantTime
 
 HISTORY_SLICES_MAX = 20
 SLICE_INSTANTS_MAX = 50
+_SUMMED: Final = ("bytes", "log_files", "log_bytes", "old_files", "old_bytes")
+_COUNTS: Final = (*_SUMMED, "file_groups", "file_groups_with_logs", "small_files")
+_LEFT_OUT_COLUMNS: Final = (*_COUNTS, "largest_bytes", "last_instant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +27,8 @@ class AppliedFiles:
     is_changed: bool
     records: list[FileGroupRecord]
     """All rows of the table, as they are now."""
+    left_out: list[LeftOutFiles]
+    """Sums over the file groups without a row."""
 
 
 def apply_file_groups(
@@ -55,7 +63,52 @@ def apply_file_groups(
     FileGroupRecord.objects.bulk_create(new, batch_size=BATCH_ROWS)
     if changed:
         update_rows(changed, list(_columns(listing.groups[0], {})))
-    return AppliedFiles(bool(new or changed or gone), [*new, *changed, *unchanged])
+    left_out = _sum_by_partition(table, listing.left_out)
+    is_changed = _apply_left_out(table, mark, left_out) or bool(new or changed or gone)
+    return AppliedFiles(is_changed, [*new, *changed, *unchanged], left_out)
+
+
+def _sum_by_partition(table: Table, groups: Iterable[FileGroupFacts]) -> list[LeftOutFiles]:
+    sums: dict[tuple[str, bool], Counter[str]] = {}
+    newest: dict[tuple[str, bool], InstantTime] = {}
+    largest: dict[tuple[str, bool], int] = {}
+    for group in groups:
+        key, columns = (group.partition, group.is_replaced), _columns(group, {})
+        total = sums.setdefault(key, Counter(dict.fromkeys(_COUNTS, 0)))
+        total.update({name: columns[name] for name in _SUMMED})
+        total["file_groups"] += 1
+        total["file_groups_with_logs"] += columns["log_files"] > 0
+        total["small_files"] += 0 < columns["base_bytes"] < SMALL_FILE_BYTES
+        newest[key] = max(newest.get(key, ""), columns["last_instant"])
+        largest[key] = max(largest.get(key, 0), columns["bytes"])
+    return [
+        LeftOutFiles(
+            table=table, partition=key[0], is_replaced=key[1], last_instant=newest[key],
+            largest_bytes=largest[key], **total,
+        )
+        for key, total in sums.items()
+    ]  # fmt: skip
+
+
+def _apply_left_out(table: Table, mark: SyncMark, sums: list[LeftOutFiles]) -> bool:
+    """Make the stored sums equal to these; return whether they were not."""
+    stored = mark.stored(LeftOutFiles.objects.filter(table=table), "left_out_files")
+    records = {(record.partition, record.is_replaced): record for record in stored}
+    new, changed = [], []
+    for row in sums:
+        record = records.pop((row.partition, row.is_replaced), None)
+        if record is None:
+            new.append(row)
+        elif any(getattr(record, name) != getattr(row, name) for name in _LEFT_OUT_COLUMNS):
+            row.pk = record.pk
+            changed.append(row)
+    old_keys = [record.pk for record in records.values()]
+    for start in range(0, len(old_keys), BATCH_ROWS):
+        LeftOutFiles.objects.filter(pk__in=old_keys[start : start + BATCH_ROWS]).delete()
+    LeftOutFiles.objects.bulk_create(new, batch_size=BATCH_ROWS)
+    if changed:
+        update_rows(changed, list(_LEFT_OUT_COLUMNS))
+    return bool(new or changed or old_keys)
 
 
 def _columns(group: FileGroupFacts, base_rows: Mapping[BaseFile, int]) -> dict[str, Any]:

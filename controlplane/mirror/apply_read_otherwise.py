@@ -5,8 +5,10 @@ holds of instants and file groups, inside the sync's transaction.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from controlplane.mirror.file_facts import FileGroupFacts
 from controlplane.mirror.models import FileGroupRecord, InstantRecord
 from controlplane.tables.models import Table
 from workers.clock import InstantTime
@@ -14,9 +16,9 @@ from workers.timeline.instant import State
 from workers.timeline.read_otherwise import CommittedCounts, remaining_counts
 
 
-def read_otherwise_now(table: Table) -> dict[str, Any]:
-    """`keys`, `file_groups` and `told_by`, the newest commit that tells of such keys; empty where
-    there are none. File groups that the mirror leaves out for their number are not counted.
+def read_otherwise_now(table: Table, left_out: Iterable[FileGroupFacts] = ()) -> dict[str, Any]:
+    """Return `keys`, `file_groups` and `told_by`, the newest commit with such keys; nothing if
+    there are none. `left_out`: the file groups that have no row.
     """
     commits = list(
         InstantRecord.objects.filter(
@@ -33,7 +35,7 @@ def read_otherwise_now(table: Table) -> dict[str, Any]:
         )
         for _, completed_at, listed in commits
     ]
-    counts = remaining_counts(keys_by_commit, _base_instants(table))
+    counts = remaining_counts(keys_by_commit, _base_instants(table, left_out))
     if not counts:
         return {}
     shared_groups = (commit.counts.keys() & counts.keys() for commit in keys_by_commit)
@@ -41,7 +43,14 @@ def read_otherwise_now(table: Table) -> dict[str, Any]:
     return {"keys": sum(counts.values()), "file_groups": len(counts), "told_by": newest}
 
 
-def _base_instants(table: Table) -> dict[tuple[str, str], InstantTime | None]:
+def _base_instants(
+    table: Table, left_out: Iterable[FileGroupFacts]
+) -> dict[tuple[str, str], InstantTime | None]:
     file_groups = FileGroupRecord.objects.filter(table=table, is_replaced=False)
     rows = file_groups.values_list("partition", "file_id", "base_instant")
-    return {(partition, file_id): base_instant for partition, file_id, base_instant in rows}
+    others = {
+        (group.partition, group.file_id): group.slices[0].base_instant
+        for group in left_out
+        if not group.is_replaced
+    }
+    return others | {(partition, file_id): instant for partition, file_id, instant in rows}

@@ -128,11 +128,13 @@ def _apply_listing(
         files = apply_file_groups(table, mark, observed.files, observed.base_rows)
         if files.is_changed:
             changed.add("files")
-        store_file_totals(table, files.records, observed.files.left_out)
-        mark.file_groups_left_out = observed.files.left_out
+        store_file_totals(table, files.records, files.left_out)
+        mark.file_groups_left_out = len(observed.files.left_out)
         mark.unproved = list(observed.files.unproved[:UNPROVED_MAX])
         mark.unmarked = list(observed.files.unmarked[:UNMARKED_MAX])
-    mark.read_otherwise = read_otherwise_now(table)
+    mark.read_otherwise = read_otherwise_now(
+        table, observed.files.left_out if observed.files else ()
+    )
     mark.history_version = str(observed.listing.history or "")
     if mark.names_only or observed.archive.names.num_rows:
         mark.names_only = table.instants.filter(has_content=False).count()

@@ -1,4 +1,6 @@
-"""Counts of a long history, made of its rows. See `history_counts.py` for who keeps them."""
+"""Counts of a long history and sums over file groups. `history_counts.py`, `file_totals.py` and
+`apply_files.py` write them.
+"""
 
 from __future__ import annotations
 
@@ -65,3 +67,34 @@ class FileTotals(models.Model):
 
     def __str__(self) -> str:
         return f"{self.base_rows} rows, {self.bytes} bytes"
+
+
+class LeftOutFiles(models.Model):
+    """Sums over file groups of one partition that have no `FileGroupRecord`, because the table has
+    more than `SLUICE_MIRROR_FILE_GROUPS_MAX`. The columns mean the same as those of a record.
+    """
+
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="left_out_files")
+    partition = models.CharField(max_length=1024, blank=True)
+    is_replaced = models.BooleanField()
+    file_groups = models.PositiveIntegerField()
+    file_groups_with_logs = models.PositiveIntegerField()
+    small_files = models.PositiveIntegerField()
+    """File groups whose base file is smaller than `queries.files.SMALL_FILE_BYTES`."""
+    bytes = models.BigIntegerField()
+    largest_bytes = models.BigIntegerField()
+    log_files = models.BigIntegerField()
+    log_bytes = models.BigIntegerField()
+    old_files = models.BigIntegerField()
+    old_bytes = models.BigIntegerField()
+    last_instant = InstantTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["table", "partition", "is_replaced"], name="left_out_files_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.partition}: {self.file_groups}"

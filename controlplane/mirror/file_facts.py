@@ -6,7 +6,7 @@ to the newest base file that was requested before the log became visible.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from workers.clock import InstantTime
@@ -17,7 +17,7 @@ from workers.table.view import GroupFiles, GroupKey, VisibleFiles
 from workers.timeline.timeline import Timeline
 
 FILE_GROUPS_MAX = 20_000
-"""More than these are counted, not kept."""
+"""Default of `SLUICE_MIRROR_FILE_GROUPS_MAX`: more file groups are summed by partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,15 +53,22 @@ class FileGroupFacts:
 @dataclass(frozen=True, slots=True)
 class FileListing:
     groups: tuple[FileGroupFacts, ...]
-    left_out: int = 0
+    """The file groups with a row of their own, by partition and file id."""
+    left_out: tuple[FileGroupFacts, ...] = ()
+    """The others, in the same order."""
     unproved: tuple[InstantTime, ...] = ()
     """Instants whose files count although nothing tells that they completed."""
     unmarked: tuple[str, ...] = ()
     """Partitions without partition metadata, which other engines do not read."""
 
 
-def list_file_groups(table: Table, timeline: Timeline) -> FileListing:
-    """One listing of every partition. Raises MalformedTable when a file's instant is unknown."""
+def list_file_groups(
+    table: Table, timeline: Timeline, groups_max: int = FILE_GROUPS_MAX
+) -> FileListing:
+    """List every partition. The `groups_max` file groups with the newest writes get a row of their
+    own, those of readers before replaced ones. Raises MalformedTable when a file's instant is
+    unknown.
+    """
     visible = VisibleFiles(table, timeline, None)
     groups: dict[GroupKey, GroupFiles] = {}
     files: dict[str, FileInfo] = {}
@@ -71,18 +78,41 @@ def list_file_groups(table: Table, timeline: Timeline) -> FileListing:
     replaced = visible.replaced_groups()
     named = {instant for group in groups.values() for instant in _instants(group)}
     unproved = tuple(sorted(filter(visible.counts_unproved, named)))
-    kept = sorted(groups)[:FILE_GROUPS_MAX]
-    group_facts = tuple(
-        FileGroupFacts(
-            partition=key[0],
-            file_id=key[1],
-            slices=_slices(groups[key], files),
-            is_replaced=key in replaced,
-        )
-        for key in kept
-    )
     unmarked = tuple(sorted(visible.unmarked & {partition for partition, _ in groups}))
-    return FileListing(group_facts, len(groups) - len(kept), unproved, unmarked)
+    newest, others = _split(groups, replaced, groups_max)
+    return FileListing(
+        groups=tuple(_build_facts(key, groups[key], files, replaced) for key in newest),
+        left_out=tuple(_build_facts(key, groups[key], files, replaced) for key in others),
+        unproved=unproved,
+        unmarked=unmarked,
+    )
+
+
+def _split(
+    groups: Mapping[GroupKey, GroupFiles], replaced: Collection[GroupKey], groups_max: int
+) -> tuple[list[GroupKey], list[GroupKey]]:
+    """Return the keys of the file groups that get a row, and of the others, each in order."""
+    keys = sorted(groups)
+    if len(keys) <= groups_max:
+        return keys, []
+    by_write = sorted(keys, key=lambda key: max(_instants(groups[key])), reverse=True)
+    by_use = sorted(by_write, key=lambda key: key in replaced)
+    return sorted(by_use[:groups_max]), sorted(by_use[groups_max:])
+
+
+def _build_facts(
+    key: GroupKey,
+    group: GroupFiles,
+    files: Mapping[str, FileInfo],
+    replaced: Collection[GroupKey],
+) -> FileGroupFacts:
+    partition, file_id = key
+    return FileGroupFacts(
+        partition=partition,
+        file_id=file_id,
+        slices=_slices(group, files),
+        is_replaced=key in replaced,
+    )
 
 
 def _instants(group: GroupFiles) -> set[InstantTime]:

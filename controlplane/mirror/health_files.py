@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from django.db.models import Avg, Count, Max, OuterRef, Q, Subquery
+from django.db.models import Avg, Count, Max, OuterRef, Q, Subquery, Sum
 from django.db.models.functions import JSONObject
 
 from controlplane.mirror.health_check import Check
 from controlplane.mirror.health_words import many
-from controlplane.mirror.models import FileGroupRecord
+from controlplane.mirror.models import FileGroupRecord, LeftOutFiles
 from controlplane.mirror.thresholds import Limits
 
 _MB: Final = 1_000_000
@@ -25,7 +25,12 @@ def file_columns(limits: Limits) -> Mapping[str, Subquery]:
     stats = JSONObject(
         groups=Count("pk"), small=Count("pk", filter=is_small), mean=Avg("bytes"), most=Max("bytes")
     )
-    return {"file_stats": Subquery(live.order_by().values("table").values(stats=stats))}
+    others = LeftOutFiles.objects.filter(table=OuterRef("table"), is_replaced=False)
+    sums = JSONObject(groups=Sum("file_groups"), bytes=Sum("bytes"), most=Max("largest_bytes"))
+    return {
+        "file_stats": Subquery(live.order_by().values("table").values(stats=stats)),
+        "left_out_stats": Subquery(others.order_by().values("table").values(stats=sums)),
+    }
 
 
 def file_checks(columns: Mapping[str, Any], limits: Limits) -> list[Check]:
@@ -33,7 +38,9 @@ def file_checks(columns: Mapping[str, Any], limits: Limits) -> list[Check]:
     stats = columns["file_stats"]
     if not stats or not stats["groups"]:
         return []
-    return [_small(stats, limits), *_skew(stats, limits), _metadata(columns["unmarked"])]
+    others = columns["left_out_stats"] or {"groups": 0, "bytes": 0, "most": 0}
+    small = _small(stats, others, limits)
+    return [small, *_skew(stats, others, limits), _metadata(columns["unmarked"])]
 
 
 def _metadata(unmarked: Sequence[str]) -> Check:
@@ -53,15 +60,18 @@ def _metadata(unmarked: Sequence[str]) -> Check:
     )
 
 
-def _small(stats: Mapping[str, float], limits: Limits) -> Check:
+def _small(stats: Mapping[str, float], others: Mapping[str, float], limits: Limits) -> Check:
+    """Judge the file groups that have a row; the sizes of the others are not known."""
     small, groups = int(stats["small"]), int(stats["groups"])
+    judged = many(groups, "file group")
+    if others["groups"]:
+        judged = f"the {judged} with the newest writes, of {groups + int(others['groups']):,},"
     is_much = small > limits["small-files"] and 2 * small > groups
     return Check(
         name="small-files",
         title="Files are large enough",
         verdict="warn" if is_much else "good",
-        sentence=f"{small:,} of {many(groups, 'file group')} have less than "
-        f"{limits['small-file']:g} MB",
+        sentence=f"{small:,} of {judged} have less than {limits['small-file']:g} MB",
         advice="Each small file costs every reader a request. Cluster, or write to fewer buckets."
         if is_much
         else "",
@@ -69,11 +79,14 @@ def _small(stats: Mapping[str, float], limits: Limits) -> Check:
     )
 
 
-def _skew(stats: Mapping[str, float], limits: Limits) -> list[Check]:
-    if stats["groups"] < GROUPS_JUDGED_LEAST or not stats["mean"]:
+def _skew(stats: Mapping[str, float], others: Mapping[str, float], limits: Limits) -> list[Check]:
+    groups = stats["groups"] + others["groups"]
+    total = stats["mean"] * stats["groups"] + others["bytes"]
+    if groups < GROUPS_JUDGED_LEAST or not total:
         return []
-    times = stats["most"] / stats["mean"]
-    is_skewed = times > limits["skew"] and stats["most"] >= limits["small-file"] * _MB
+    most = max(stats["most"], others["most"])
+    times = most * groups / total
+    is_skewed = times > limits["skew"] and most >= limits["small-file"] * _MB
     return [
         Check(
             name="skew",

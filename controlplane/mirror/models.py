@@ -11,7 +11,7 @@ from typing import Final, Literal
 from django.db import models
 
 from controlplane.fields import InstantTimeField, OptionalInstantTimeField
-from controlplane.mirror.count_models import FileTotals, HistoryCount
+from controlplane.mirror.count_models import FileTotals, HistoryCount, LeftOutFiles
 from controlplane.mirror.sink_models import SinkParticipant, SinkRecord
 from controlplane.mirror.sync_models import SyncMark
 from controlplane.tables.models import Table
@@ -24,6 +24,7 @@ __all__ = [
     "InstantRecord",
     "JoinMeasure",
     "JoinPoint",
+    "LeftOutFiles",
     "LockRecord",
     "MarkerCount",
     "MarkerDirectory",

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
+from django.conf import settings
+
 from controlplane.mirror import facts
 from controlplane.mirror.apply_properties import overtaken_commits
 from controlplane.mirror.archive_facts import ArchiveFacts, read_archive
@@ -35,7 +37,7 @@ from workers.timeline.instant import Instant, State
 INSTANTS_PER_PASS_MAX = 2000
 """More than this are read over several passes, newest first, so that no pass outlives its turn."""
 ERROR_CHARS_MAX = 500
-PROJECTION = "12"
+PROJECTION = "13"
 """Changes with what is mirrored: a mirror that an older program made is read again, whole."""
 
 
@@ -159,7 +161,8 @@ def _undone(table: Table, listing: Listing, mark: SyncMark) -> list[str]:
 def _list_files(opened: engine.Table, listing: Listing) -> tuple[FileListing | None, str]:
     """A file that nobody can place must not hide the timeline."""
     try:
-        return list_file_groups(opened, listing.timeline), ""
+        groups_max = settings.SLUICE_MIRROR_FILE_GROUPS_MAX
+        return list_file_groups(opened, listing.timeline, groups_max), ""
     except (MalformedTable, UnsupportedTable) as error:
         return None, str(error)[:ERROR_CHARS_MAX]
 

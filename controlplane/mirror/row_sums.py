@@ -19,6 +19,7 @@ from controlplane.mirror.models import (
     FileTotals,
     HeartbeatRecord,
     InstantRecord,
+    LeftOutFiles,
     LockRecord,
     MarkerCount,
     MarkerDirectory,
@@ -31,7 +32,9 @@ from controlplane.tables.models import Table
 
 HISTORY: Final = "history"
 """Of archived instants, which may be very many: summed by range, see `history_sum`."""
-OF_LISTING: Final = ("instants", "undone", "schemas", "files", "file_totals", "conflicts")
+OF_LISTING: Final = (
+    *("instants", "undone", "schemas", "files", "left_out_files", "file_totals", "conflicts"),
+)
 OF_CLAIMS: Final = ("table", "heartbeats", "markers", "directories", "lock")
 OF_BOTH: Final = ("sinks", "participants")
 KINDS: Final = (*OF_LISTING, HISTORY, *OF_CLAIMS, *OF_BOTH)
@@ -93,6 +96,7 @@ def models_of() -> Mapping[str, type[models.Model]]:
         "undone": UndoneRecord,
         "schemas": SchemaRecord,
         "files": FileGroupRecord,
+        "left_out_files": LeftOutFiles,
         "file_totals": FileTotals,
         "conflicts": apps.get_model("writers", "Conflict"),
         "table": Table,

@@ -211,6 +211,11 @@ NODE_SETTINGS: Final = (
         "SLUICE_LIVE_STREAMS_MAX",
     ),
     NodeSetting(
+        "SLUICE_MIRROR_FILE_GROUPS_MAX", _LIMITS, "20000",
+        "file groups of a table with a row of their own; the others are summed",
+        "SLUICE_MIRROR_FILE_GROUPS_MAX",
+    ),
+    NodeSetting(
         "SLUICE_OPERATION_DAYS", _LIMITS, "365", "days until an ended operation is deleted",
         "SLUICE_OPERATION_DAYS",
     ),

@@ -21,8 +21,9 @@ from controlplane.mirror.queries.files import (
     SMALL_FILE_BYTES,
     FileGroupRow,
     PartitionRow,
+    all_partitions,
+    count_left_out,
     file_groups_page,
-    partitions,
 )
 from controlplane.mirror.queries.files import (
     file_group as file_group_detail,
@@ -78,12 +79,13 @@ class FilesQuery:
 @page
 def files(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
-    partition_rows = partitions(table)
+    partition_rows = all_partitions(table)
     context = {
         "page": "files",
         "table": table,
         "partitions": cut_list(request.GET, "partitions", partition_rows, PARTITIONS_SHOWN),
         "sums": _sums(partition_rows),
+        "left_out": count_left_out(table),
         "orders": _ORDERS,
         "claims": pending_markers(table),
         **_charts(request.GET, table, partition_rows),
@@ -96,7 +98,7 @@ def files(request: HttpRequest, slug: str) -> HttpResponse:
 @page
 def files_rows(request: HttpRequest, slug: str) -> HttpResponse:
     table = access_table(person(request), slug, Permission.VIEW)
-    context = {"table": table, **_rows(table, request.GET, partitions(table))}
+    context = {"table": table, **_rows(table, request.GET, all_partitions(table))}
     return render(request, "fragments/file_groups.html", context)
 
 

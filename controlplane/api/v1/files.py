@@ -14,6 +14,7 @@ from controlplane.api.outputs import output, page_of, shown, shown_list, shown_p
 from controlplane.api.parsing import Strict, validated_query
 from controlplane.api.views import ApiView
 from controlplane.mirror.queries.files import (
+    PARTITIONS_MAX,
     SEARCH_CHARS_MAX,
     FileGroupDetail,
     FileGroupRow,
@@ -45,7 +46,11 @@ class FileGroupListApi(ApiView):
         cursor = serializers.CharField(max_length=3000, required=False, default=None)
 
     @extend_schema(
-        operation_id="file_groups_list", parameters=[Query], responses=page_of(FileGroupRow)
+        operation_id="file_groups_list",
+        description="The file groups with the newest writes. `backlog.left_out` of a table's "
+        "services counts those that are not listed, because the table has too many.",
+        parameters=[Query],
+        responses=page_of(FileGroupRow),
     )
     def get(self, request: Request, slug: str) -> Response:
         query = validated_query(self.Query, request)
@@ -75,7 +80,12 @@ class FileGroupApi(ApiView):
 class PartitionListApi(ApiView):
     sort_keys = ("partition", "bytes", "file_groups", "log_bytes", "small_files", "last_instant")
 
-    @extend_schema(operation_id="partitions_list", responses=output(PartitionRow)(many=True))
+    @extend_schema(
+        operation_id="partitions_list",
+        description=f"At most {PARTITIONS_MAX:,} partitions, those with the newest writes. "
+        "`backlog.partitions` of a table's services counts all.",
+        responses=output(PartitionRow)(many=True),
+    )
     def get(self, request: Request, slug: str) -> Response:
         table = access_table(request.user, slug, Permission.VIEW)
         return Response(shown_list(partitions(table)))

@@ -9,10 +9,10 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-from django.db.models import Count, Max, Min, Q, QuerySet, Sum
+from django.db.models import Count, Exists, Max, Min, OuterRef, Q, QuerySet, Sum
 
 from controlplane.errors import InvalidRequest
-from controlplane.mirror.models import FileGroupRecord, InstantRecord, SyncMark
+from controlplane.mirror.models import FileGroupRecord, InstantRecord, LeftOutFiles, SyncMark
 from controlplane.paging import PAGE_ROWS, PAGE_ROWS_MAX, Page
 from controlplane.read_together import read_together
 from controlplane.tables.models import Table
@@ -102,7 +102,9 @@ class Backlog:
     active_instants: int
     archived_instants: int
     left_out: int
-    """File groups beyond what the mirror keeps; the figures above do not count them."""
+    """File groups without a row of their own, because the table has too many. The figures above
+    count them.
+    """
 
 
 def file_groups_page(
@@ -142,10 +144,16 @@ def file_group(table: Table, *, partition: str, file_id: str) -> FileGroupDetail
 
 
 def partitions(table: Table) -> list[PartitionRow]:
-    """Every partition by path, the first `PARTITIONS_MAX`. One query."""
+    """Return the partitions by path; of more than `PARTITIONS_MAX` those with the newest writes."""
+    newest = sorted(all_partitions(table), key=lambda row: row.last_instant, reverse=True)
+    return sorted(newest[:PARTITIONS_MAX], key=lambda row: row.partition)
+
+
+def all_partitions(table: Table) -> list[PartitionRow]:
+    """Return every partition by path. Two queries."""
     counted = (
         FileGroupRecord.objects.filter(table=table)
-        .order_by("partition")
+        .order_by()
         .values("partition")
         .annotate(
             file_groups=Count("pk", filter=Q(is_replaced=False)),
@@ -158,8 +166,8 @@ def partitions(table: Table) -> list[PartitionRow]:
             last=Max("last_instant"),
         )
     )
-    return [
-        PartitionRow(
+    rows = {
+        row["partition"]: PartitionRow(
             partition=row["partition"],
             file_groups=row["file_groups"],
             bytes=row["total"],
@@ -170,10 +178,43 @@ def partitions(table: Table) -> list[PartitionRow]:
             largest_bytes=row["largest"],
             last_instant=row["last"],
         )
-        for row in counted[:PARTITIONS_MAX]
-    ]
+        for row in counted
+    }
+    for sums in LeftOutFiles.objects.filter(table=table):
+        rows[sums.partition] = _add_sums(rows.get(sums.partition), sums)
+    return sorted(rows.values(), key=lambda row: row.partition)
 
 
+def count_left_out(table: Table) -> int:
+    """Return how many file groups have no row, because the table has too many. One query."""
+    counts = SyncMark.objects.filter(table=table).values_list("file_groups_left_out", flat=True)
+    return counts.first() or 0
+
+
+def _add_sums(row: PartitionRow | None, sums: LeftOutFiles) -> PartitionRow:
+    """Return the row of a partition with the file groups that have no row."""
+    others = PartitionRow(
+        partition=sums.partition,
+        file_groups=0 if sums.is_replaced else sums.file_groups,
+        bytes=sums.bytes,
+        log_files=sums.log_files,
+        log_bytes=sums.log_bytes,
+        old_files=sums.old_files,
+        small_files=0 if sums.is_replaced else sums.small_files,
+        largest_bytes=0 if sums.is_replaced else sums.largest_bytes,
+        last_instant=sums.last_instant,
+    )
+    if row is None:
+        return others
+    return PartitionRow(
+        partition=row.partition,
+        largest_bytes=max(row.largest_bytes, others.largest_bytes),
+        last_instant=max(row.last_instant, others.last_instant),
+        **{name: getattr(row, name) + getattr(others, name) for name in _ADDED},
+    )
+
+
+_ADDED: Final = ("file_groups", "bytes", "log_files", "log_bytes", "old_files", "small_files")
 _OF_GROUPS: Final = (
     "n_file_groups", "n_partitions", "n_bytes", "n_log_files", "n_log_bytes",
     "n_file_groups_with_logs", "n_old_files", "n_old_bytes", "n_replaced_file_groups",
@@ -185,6 +226,7 @@ class BacklogQueries(NamedTuple):
     """What `backlog` reads first; each has one row or none."""
 
     groups: QuerySet[FileGroupRecord, Any]
+    left_out: QuerySet[LeftOutFiles, Any]
     marks: QuerySet[InstantRecord, Any]
     mark: QuerySet[SyncMark, Any]
 
@@ -206,6 +248,20 @@ def backlog_queries(table: Table) -> BacklogQueries:
         n_replaced_file_groups=Count("pk", filter=Q(is_replaced=True)),
         n_small_files=Count("pk", filter=live & _is_small()),
     )
+    has_rows = FileGroupRecord.objects.filter(table=table, partition=OuterRef("partition"))
+    sums = LeftOutFiles.objects.filter(table=table).order_by().values("table")
+    left_out = sums.annotate(
+        n_file_groups=Sum("file_groups", filter=live, default=0),
+        n_partitions=Count("partition", distinct=True, filter=~Exists(has_rows)),
+        n_bytes=Sum("bytes", filter=live, default=0),
+        n_log_files=Sum("log_files", filter=live, default=0),
+        n_log_bytes=Sum("log_bytes", filter=live, default=0),
+        n_file_groups_with_logs=Sum("file_groups_with_logs", filter=live, default=0),
+        n_old_files=Sum("old_files", default=0),
+        n_old_bytes=Sum("old_bytes", default=0),
+        n_replaced_file_groups=Sum("file_groups", filter=Q(is_replaced=True), default=0),
+        n_small_files=Sum("small_files", filter=live, default=0),
+    )
     done = InstantRecord.objects.filter(table=table, state="completed").order_by().values("table")
     marks = done.annotate(
         compacted=Max("requested_at", filter=Q(action="commit")),
@@ -213,7 +269,7 @@ def backlog_queries(table: Table) -> BacklogQueries:
         archived=Count("pk", filter=Q(is_archived=True)),
     )
     mark = SyncMark.objects.filter(table=table).values_list("file_groups_left_out", flat=True)
-    return BacklogQueries(summed, marks, mark)
+    return BacklogQueries(summed, left_out, marks, mark)
 
 
 def backlog(table: Table, queries: BacklogQueries | None = None) -> Backlog:
@@ -222,7 +278,9 @@ def backlog(table: Table, queries: BacklogQueries | None = None) -> Backlog:
     """
     queries = queries or backlog_queries(table)
     read_together(*queries)
-    groups: dict[str, Any] = next(iter(queries.groups), dict.fromkeys(_OF_GROUPS, 0))
+    no_groups = dict.fromkeys(_OF_GROUPS, 0)
+    groups: dict[str, Any] = next(iter(queries.groups), no_groups)
+    others: dict[str, Any] = next(iter(queries.left_out), no_groups)
     nothing = {"compacted": None, "cleaned": None, "archived": 0}
     marks: dict[str, Any] = next(iter(queries.marks), nothing)
     since_compaction = Q(action="deltacommit", requested_at__gt=marks["compacted"] or "")
@@ -235,7 +293,7 @@ def backlog(table: Table, queries: BacklogQueries | None = None) -> Backlog:
         active_instants=Count("pk", filter=Q(is_archived=False)),
     )
     return Backlog(
-        **{name.removeprefix("n_"): groups[name] for name in _OF_GROUPS},
+        **{name.removeprefix("n_"): groups[name] + others[name] for name in _OF_GROUPS},
         **counts,
         archived_instants=marks["archived"],
         left_out=next(iter(queries.mark), 0),

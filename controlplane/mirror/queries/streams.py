@@ -158,6 +158,8 @@ class Uncompacted:
     largest: list[LogGroupRow]
     pending: list[PendingPlanRow]
     """Compactions that are planned and not carried out."""
+    left_out: int
+    """File groups that `largest` does not compare, because they have no row of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -433,6 +435,7 @@ def _uncompacted(table: Table, queries: BoardQueries) -> Uncompacted:
         delta_commits=waits.delta_commits,
         oldest_at=waits.oldest_log_at,
         largest=[_log_group(record) for record in queries.largest],
+        left_out=waits.left_out,
         pending=[
             plan for plan in pending_plans(table, queries.plans) if plan.action == "compaction"
         ],

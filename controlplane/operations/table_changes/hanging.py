@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from controlplane.audit.models import AuditEvent
 from controlplane.errors import NotAllowedNow
-from controlplane.mirror.models import FileGroupRecord, HeartbeatRecord
+from controlplane.mirror.models import FileGroupRecord, HeartbeatRecord, LeftOutFiles
 from controlplane.mirror.queries.sinks import OVER, SILENT_AFTER
 from controlplane.mirror.sink_models import SinkRecord
 from controlplane.operations.models import Operation, Schedule, ServiceSetting
@@ -39,6 +39,7 @@ _WORDS = {
     "lockrecord": "looks at the lock",
     "syncmark": "marks of the sync",
     "historycount": "counts of the history",
+    "leftoutfiles": "sums of file groups",
     "streamstatus": "measured streams",
     "joinmeasure": "measured joins",
     "joinpoint": "earlier measures of the join",
@@ -115,6 +116,9 @@ def table_change_plan(table: Table) -> TableChangePlan:
     goes = _hanging_rows(table)
     former = list(FormerSlug.objects.filter(table=table).values_list("slug", flat=True))
     held = FileGroupRecord.objects.filter(table=table).aggregate(n=Count("pk"), size=Sum("bytes"))
+    others = LeftOutFiles.objects.filter(table=table).aggregate(
+        n=Sum("file_groups", default=0), size=Sum("bytes", default=0)
+    )
     return TableChangePlan(
         slug=table.slug,
         name=table.name,
@@ -123,8 +127,8 @@ def table_change_plan(table: Table) -> TableChangePlan:
         goes=goes,
         rows_going=sum(hanging.rows for hanging in goes),
         audit_rows=AuditEvent.objects.filter(object__in=[table.slug, *former]).count(),
-        file_groups=held["n"],
-        bytes=held["size"] or 0,
+        file_groups=held["n"] + others["n"],
+        bytes=(held["size"] or 0) + others["size"],
         former_slugs=former,
         open_operations=in_use.open_operations,
         schedules=[*in_use.services, *(schedule.name for schedule in in_use.schedules)],

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
+from pytest_django import Settings
 
 from controlplane.errors import InvalidRequest
-from controlplane.mirror import file_facts
 from controlplane.mirror.models import FileGroupRecord, InstantRecord, SyncMark
 from controlplane.mirror.queries.file_stats import write_heat
 from controlplane.mirror.queries.files import backlog, file_group, file_groups_page, partitions
@@ -180,9 +180,9 @@ def test_the_backlog_counts_what_waits_for_services(lake: Lake) -> None:
 
 
 def test_a_table_with_too_many_file_groups_says_how_many_were_left_out(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, settings: Settings
 ) -> None:
-    monkeypatch.setattr(file_facts, "FILE_GROUPS_MAX", 2)
+    settings.SLUICE_MIRROR_FILE_GROUPS_MAX = 2
     lake.commit(*[row(number) for number in range(20)])
     sync_table(lake.row)
 
