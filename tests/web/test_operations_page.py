@@ -18,6 +18,7 @@ from controlplane.mirror.models import LockRecord
 from controlplane.operations.models import Operation
 from controlplane.tables.models import Table
 from tests.support.markup import compact
+from web.pages import operations
 
 QUERIES_MAX = 12
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
@@ -199,3 +200,21 @@ def test_a_tables_own_list_leads_into_it(ads: Table, as_viewer: Client) -> None:
     made(ads)
 
     assert b'href="/operations?table=ads"' in as_viewer.get("/t/ads/live").content
+
+
+def test_export_that_is_cut_has_the_number_of_all_operations(
+    ads: Table, rides: Table, as_admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for hour in range(5):
+        made(ads, at=NOON + timedelta(hours=hour), state="failed")
+    made(rides)
+    monkeypatch.setattr(operations, "EXPORT_ROWS_MAX", 2)
+    monkeypatch.setattr(operations, "PAGE_ROWS_MAX", 1)
+
+    cut = as_admin.get("/operations/export?as=json&table=ads")
+
+    assert (cut.json()["total"], cut.json()["is_cut"], len(cut.json()["rows"])) == (5, True, 2)
+    assert cut["X-Rows"] == "2 of 5"
+    assert "-first-2-of-5." in cut["Content-Disposition"]
+    whole = as_admin.get("/operations/export?as=json&table=rides").json()
+    assert (whole["total"], whole["is_cut"]) == (1, False)
