@@ -1,16 +1,17 @@
 """Figures of tables and of the mirror that reads them, from the database. Eight queries, however
 many tables.
 
-The first `TABLES_MAX` by age of registration have labels of their own: as many time series as a
-Prometheus takes well. The rest is counted, and stands in every figure that has no table's label.
+At most `SLUICE_METRICS_TABLES_MAX` tables have labels of their own: those with the newest day of
+activity, the newest tables first. The rest is counted, and is in every figure without labels.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
+from django.conf import settings
 from django.db.models import Count, Exists, Max, Min, OuterRef, Q, Subquery
 from prometheus_client.core import GaugeMetricFamily, Metric
 
@@ -21,7 +22,6 @@ from controlplane.tables.models import Table
 from controlplane.tables.queries import DATA_ACTIONS, OPEN_INSTANTS
 from workers.clock import InstantTime, parse_instant
 
-TABLES_MAX = 500
 CONFLICTS_WITHIN = timedelta(days=1)
 BY_TABLE = ("table", "namespace")
 _ALIVE = ("alive", "suspect")
@@ -31,9 +31,23 @@ Labels = tuple[str, str]
 
 
 def labelled_tables() -> dict[int, Labels]:
-    """Those that have labels, by their keys. One query."""
-    rows = Table.objects.order_by("pk").values_list("pk", "slug", "namespace")
-    return {pk: (slug, namespace) for pk, slug, namespace in rows[:TABLES_MAX]}
+    """Return the labels of tables by key. One query.
+
+    Days, not moments, decide who has them: a series should not begin and end with each commit.
+    """
+    columns = ("pk", "slug", "namespace", "registered_at", "sync_mark__last_completed_at")
+    rows = sorted(
+        Table.objects.values_list(*columns),
+        key=lambda row: (_get_active_day(row[3], row[4]), row[0]),
+        reverse=True,
+    )
+    labelled = sorted(rows[: settings.SLUICE_METRICS_TABLES_MAX])
+    return {pk: (slug, namespace) for pk, slug, namespace, *_ in labelled}
+
+
+def _get_active_day(registered_at: datetime, last_completed: InstantTime | None) -> str:
+    """Return the day of the newest instant, or of the registration if it is later: YYYYMMDD."""
+    return max((last_completed or "")[:8], f"{registered_at.astimezone(UTC):%Y%m%d}")
 
 
 def table_figures(labelled: dict[int, Labels], now: datetime) -> Iterable[Metric]:
@@ -78,7 +92,7 @@ def mirror_figures(labelled: dict[int, Labels]) -> Iterable[Metric]:
     yield GaugeMetricFamily("sluice_tables", "Registered tables.", value=sums["tables"])
     yield GaugeMetricFamily(
         "sluice_tables_without_labels",
-        f"Tables behind the first {TABLES_MAX}, which have no figures of their own here.",
+        "Tables beyond SLUICE_METRICS_TABLES_MAX, which have no figures of their own here.",
         value=sums["tables"] - len(labelled),
     )
     yield GaugeMetricFamily(

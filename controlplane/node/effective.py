@@ -211,6 +211,10 @@ NODE_SETTINGS: Final = (
         "SLUICE_LIVE_STREAMS_MAX",
     ),
     NodeSetting(
+        "SLUICE_METRICS_TABLES_MAX", _LIMITS, "500", "tables with labels of their own in /metrics",
+        "SLUICE_METRICS_TABLES_MAX",
+    ),
+    NodeSetting(
         "SLUICE_MIRROR_FILE_GROUPS_MAX", _LIMITS, "20000",
         "file groups of a table with a row of their own; the others are summed",
         "SLUICE_MIRROR_FILE_GROUPS_MAX",

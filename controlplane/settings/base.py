@@ -127,6 +127,9 @@ SLUICE_LIVE_STREAMS_MAX = int(os.environ.get("SLUICE_LIVE_STREAMS_MAX") or 1_200
 SLUICE_MIRROR_FILE_GROUPS_MAX = int(os.environ.get("SLUICE_MIRROR_FILE_GROUPS_MAX") or 20_000)
 if SLUICE_MIRROR_FILE_GROUPS_MAX < 1:
     raise ImproperlyConfigured("SLUICE_MIRROR_FILE_GROUPS_MAX must be at least 1")
+SLUICE_METRICS_TABLES_MAX = int(os.environ.get("SLUICE_METRICS_TABLES_MAX") or 500)
+if SLUICE_METRICS_TABLES_MAX < 1:
+    raise ImproperlyConfigured("SLUICE_METRICS_TABLES_MAX must be at least 1")
 SLUICE_STALE_AFTER_S = float(os.environ.get("SLUICE_STALE_AFTER_S") or 120)
 SLUICE_FRESHNESS_TARGET_MIN = float(os.environ.get("SLUICE_FRESHNESS_TARGET_MIN") or 24 * 60)
 if not 0 <= SLUICE_FRESHNESS_TARGET_MIN < float("inf"):

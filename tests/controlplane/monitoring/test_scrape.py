@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,6 @@ from controlplane.instruments import COUNTED
 from controlplane.live.seats import free_seat, take_seat
 from controlplane.mirror.models import SyncMark
 from controlplane.mirror.tasks import sync_tables
-from controlplane.monitoring import table_figures
 from controlplane.monitoring.health import judge_tables
 from controlplane.monitoring.models import TableHealth
 from controlplane.monitoring.scraping import COUNTS_VARIABLE, database_figures, scrape
@@ -132,18 +131,25 @@ def test_queries_are_the_same_for_one_table_and_for_many(db: None) -> None:
     assert len(many) == len(few) <= 20
 
 
-def test_tables_behind_the_first_have_no_labels_and_are_counted(
-    db: None, scraped: Scrape, monkeypatch: pytest.MonkeyPatch
+def test_tables_with_the_newest_activity_have_labels_and_the_others_are_counted(
+    db: None, scraped: Scrape, settings: Settings
 ) -> None:
-    monkeypatch.setattr(table_figures, "TABLES_MAX", 2)
+    settings.SLUICE_METRICS_TABLES_MAX = 2
     for slug in ("b", "a", "d", "c", "e"):
         busy_table(slug)
-    Table.objects.filter(slug="e").update(sync_error="gone")
+    Table.objects.update(registered_at=datetime(2020, 1, 1, tzinfo=UTC))
+    for slug, last in (("b", "20260102000000000"), ("d", "20260101000000000"), ("e", "")):
+        SyncMark.objects.update_or_create(
+            table=Table.objects.get(slug=slug), defaults={"last_completed_at": last}
+        )
+    Table.objects.filter(slug="e").update(
+        sync_error="gone", registered_at=datetime(2026, 1, 3, tzinfo=UTC)
+    )
 
     got = scraped()
 
     labelled = {dict(labels)["table"] for _, labels in got if "table" in dict(labels)}
-    assert labelled == {"a", "b"}, "those that were registered first"
+    assert labelled == {"b", "e"}, "the newest commit, and the newest registration"
     assert got[key("sluice_tables")] == 5
     assert got[key("sluice_tables_without_labels")] == 3
     assert got[key("sluice_mirror_refused_tables")] == 1, "of all, labelled or not"
