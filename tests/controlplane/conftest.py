@@ -20,6 +20,7 @@ from tests.controlplane.lake import Lake
 from tests.controlplane.sink_jobs import running  # noqa: F401 - a fixture
 from tests.controlplane.sql_tables import sql_tables  # noqa: F401 - a fixture
 from tests.support.lost_writes import lost_writes_once  # noqa: F401 - a fixture
+from tests.support.redis_server import redis_url  # noqa: F401 - a fixture
 from workers import create_table
 
 _COLUMNS: list[pa.Field[Any]] = [

@@ -10,22 +10,29 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from django.db import OperationalError, connection
+from django.db.utils import ConnectionHandler
 from packaging.requirements import Requirement
 
 from controlplane.node.doctor import (
     KEY_PACKAGES,
+    DatabaseFacts,
     Finding,
     Surroundings,
+    check_database,
     check_java,
     check_lock_url,
     check_ports,
     check_python,
+    check_redis,
     examine,
     free_bytes,
     judge_executors,
+    read_database,
 )
 from controlplane.node.identity import Identity
 from controlplane.node.places import Places
+from controlplane.settings.connections import database
 from workers.processes import find_free_port
 from workers.spark.engine_archive import engine_digest
 from workers.spark.remote_packages import PythonFacts
@@ -46,6 +53,7 @@ def around(tmp_path: Path) -> Surroundings:
         identity=None,
         is_running=False,
         free_bytes=lambda path: 100 * GIB,
+        read_database=lambda: DatabaseFacts("SQLite at home/db.sqlite3", ""),
     )
 
 
@@ -269,3 +277,68 @@ def fake_java(folder: Path, says: str) -> None:
     program = folder / "java"
     program.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
     program.chmod(0o755)
+
+
+def test_redis_server_of_the_settings_is_asked_and_its_password_is_not_shown(
+    around: Surroundings, redis_url: str
+) -> None:
+    named = check_redis(None, {"SLUICE_REDIS_URL": redis_url})
+    away = check_redis(None, {"SLUICE_REDIS_URL": "redis://:hush@127.0.0.1:1/0"})
+
+    assert named.is_fine
+    assert named.line.startswith(redis_url)
+    assert re.search(r"answers, Redis \d+\.\d+", named.line)
+    assert not away.is_fine
+    assert "127.0.0.1:1" in away.line
+    assert "hush" not in away.line
+
+
+def test_database_line_has_the_address_the_version_and_pending_migrations() -> None:
+    facts = DatabaseFacts("PostgreSQL at db.internal:5432/sluice", "version 17.2")
+    behind = replace(facts, missing_migrations=2)
+
+    current = check_database(lambda: facts, is_running=True)
+    upgrade = check_database(lambda: behind, is_running=False)
+    running = check_database(lambda: behind, is_running=True)
+
+    assert current == Finding(
+        "database",
+        True,
+        "PostgreSQL at db.internal:5432/sluice, version 17.2, no pending migrations",
+    )
+    assert upgrade.is_fine
+    assert "2 pending migrations" in upgrade.line
+    assert not running.is_fine
+
+
+def test_database_that_does_not_answer_is_one_line() -> None:
+    def fail() -> DatabaseFacts:
+        raise OperationalError("connection refused\nIs the server running?")
+
+    finding = check_database(fail, is_running=False)
+
+    assert finding == Finding(
+        "database", False, "SLUICE_DATABASE cannot be used: connection refused"
+    )
+
+
+@pytest.mark.django_db
+def test_database_of_the_settings_is_read_with_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "db").touch()
+    monkeypatch.setitem(connection.settings_dict, "NAME", str(tmp_path / "db"))
+
+    facts = read_database()
+
+    assert re.match(r"(SQLite|PostgreSQL) at .*/db$", facts.address)
+    assert re.match(r"version \d+\.\d+", facts.version)
+    assert facts.missing_migrations == 0
+
+
+def test_missing_database_is_not_created_by_the_check(tmp_path: Path) -> None:
+    missing = tmp_path / "db.sqlite3"
+    databases = ConnectionHandler({"default": database(str(missing))})
+
+    assert read_database(databases["default"]) == DatabaseFacts(f"SQLite at {missing}", "")
+    assert not missing.exists()
