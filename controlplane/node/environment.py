@@ -173,7 +173,8 @@ def adopt(environ: MutableMapping[str, str], *, command: str) -> None:
     """Give a shell command the settings and secrets of this checkout's node, before Django reads
     its settings.
 
-    `up` makes them when they are missing; `down`, `status`, `doctor`, `write`, `sink`, `sbom`,
+    `up` makes them when they are missing. `migrate` makes the home, so that it can create the
+    database before the first start. `down`, `status`, `doctor`, `write`, `sink`, `sbom`,
     `advisories`, `restore` and `help` work without, and `doctor` judges what the caller has set. A
     role uses the environment of the caller only. Raises BadSetting when a variable or the node's
     home cannot be used.
@@ -212,4 +213,8 @@ def _adopt(environ: MutableMapping[str, str], places: Places, command: str) -> N
         environ.update(metrics_secrets(environ, secrets))
         environ.update(settings_of(environ, places, identity))
     elif command in _NEEDS_NO_NODE:
+        environ.setdefault("SLUICE_SECRET_KEY", throwaway_key())
+    elif command == "migrate":
+        # It reads and writes nothing that is signed or encrypted.
+        places.home.mkdir(parents=True, exist_ok=True)
         environ.setdefault("SLUICE_SECRET_KEY", throwaway_key())

@@ -349,3 +349,13 @@ def remove_sockets(home: Path) -> None:
     identity = read_identity(Places(home).identity)
     assert identity is not None
     Path(identity.sockets).rmdir()
+
+
+def test_migrate_works_in_a_home_that_was_never_used(tmp_path: Path) -> None:
+    environ = {"SLUICE_HOME": str(tmp_path / "new" / "home")}
+
+    adopt(environ, command="migrate")
+
+    assert environ["SLUICE_SECRET_KEY"]
+    assert (tmp_path / "new" / "home").is_dir()
+    assert not list((tmp_path / "new" / "home").iterdir()), "the first `up` makes the secrets"
