@@ -1,8 +1,8 @@
-"""How many live streams may be open: of one user, and of all together.
+"""Limit the live streams of this web process: of one user, and of all together.
 
-Each holds a connection of the web process until it ends. A node has one web process, so the count
-is this process's own. A seat is free when its stream ended, or when nobody
-holds it any more, so that a request that was broken off half-way keeps none.
+Each holds a connection of the process until it ends. Another web process of the node has a count of
+its own, so the limits of a node grow with its web processes. A seat is free when its stream ended,
+or when nothing refers to it: an interrupted request keeps none.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def _take_seat(user: object) -> Seat:
     instead = "close one; until then this page asks every few seconds"
     most = settings.SLUICE_LIVE_STREAMS_MAX
     if len(_taken) >= most:
-        text = f"{most} live streams are open on this node, which is all it has; {instead}"
+        text = f"{most} live streams are open in this web process, its maximum; {instead}"
         raise NoStream(text)
     if sum(1 for seat in _taken if seat.user == user) >= OF_USER_MAX:
-        text = f"{OF_USER_MAX} live streams of this user are open, which is the most; {instead}"
+        text = f"{OF_USER_MAX} live streams of this user are open here, the maximum; {instead}"
         raise NoSeat(text)
     seat = Seat(user)
     _taken.add(seat)

@@ -207,7 +207,7 @@ NODE_SETTINGS: Final = (
     NodeSetting("SLUICE_SQL_WRITE_ROWS", _LIMITS, "50000000", "rows of a write's statement"),
     NodeSetting("SLUICE_SQL_WRITE_MB", _LIMITS, "2048", "megabytes of a write's statement"),
     NodeSetting(
-        "SLUICE_LIVE_STREAMS_MAX", _LIMITS, "1200", "live streams at once",
+        "SLUICE_LIVE_STREAMS_MAX", _LIMITS, "1200", "live streams at once, of each web process",
         "SLUICE_LIVE_STREAMS_MAX",
     ),
     NodeSetting(
