@@ -33,7 +33,7 @@ from workers.errors import LakehouseError
 
 
 @pytest.fixture
-def dated_table(root: Path, admin: User) -> tuple[LakehouseTable, Table]:
+def daily_table(root: Path, admin: User) -> tuple[LakehouseTable, Table]:
     table = create_table(
         root / "dated", name="dated", schema=SCHEMA, record_key=["id"], partition_by=["city"],
         ordering=["ts"], table_type="MERGE_ON_READ",
@@ -63,9 +63,9 @@ def read_figures(row: Table) -> dict[str, Any]:
 
 
 def test_newest_partitions_have_rows_and_figures_count_all(
-    dated_table: tuple[LakehouseTable, Table], settings: Settings, viewer: User
+    daily_table: tuple[LakehouseTable, Table], settings: Settings, viewer: User
 ) -> None:
-    table, row = dated_table
+    table, row = daily_table
     write_days(table, "2026-01-01", "2026-01-02", "2026-01-03")
     sync_table(row)
     whole = read_figures(row)
@@ -92,9 +92,9 @@ def test_newest_partitions_have_rows_and_figures_count_all(
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_figures_of_a_random_story_do_not_depend_on_the_limit(
-    dated_table: tuple[LakehouseTable, Table], settings: Settings, seed: int
+    daily_table: tuple[LakehouseTable, Table], settings: Settings, seed: int
 ) -> None:
-    table, row = dated_table
+    table, row = daily_table
     draw = Random(seed)
     write_days(table, "Oslo", "Rome", "Lima")
     for name in draw.sample(STEPS, len(STEPS)):
@@ -111,9 +111,9 @@ def test_figures_of_a_random_story_do_not_depend_on_the_limit(
 
 
 def test_of_too_many_partitions_those_with_the_newest_writes_are_listed(
-    dated_table: tuple[LakehouseTable, Table], monkeypatch: pytest.MonkeyPatch
+    daily_table: tuple[LakehouseTable, Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table, row = dated_table
+    table, row = daily_table
     write_days(table, "b", "c", "a")
     sync_table(row)
     monkeypatch.setattr(file_queries, "PARTITIONS_MAX", 2)
