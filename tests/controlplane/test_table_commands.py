@@ -30,7 +30,7 @@ def test_a_table_is_renamed_moved_and_relocated_by_the_shell(root: Path, synced:
         AuditEvent.objects.filter(who=shell_user()).order_by("id").values_list("what", flat=True)
     )
     assert list(whats) == ["table.rename", "table.move", "table.relocate"]
-    with pytest.raises(CommandError, match="it is called rides now"):
+    with pytest.raises(CommandError, match="its slug is now rides"):
         run("table", "schema", "trips")
 
 

@@ -97,7 +97,10 @@ flush --no-input
 down
 """
 
-NAMES_THE_RIGHT = r"requires the \w+ role|needs the right to read rows|no grant|are for|owner"
+NAMES_THE_RIGHT = (
+    r"requires? the \w+ (role|or \w+ role)|needs the right to read rows|grant \d+ not found|owner"
+    r"|only for yourself"
+)
 
 
 def test_named_user_may_no_more_than_on_pages(synced: Table, pia: User, admin: User) -> None:

@@ -237,7 +237,7 @@ def test_sink_of_a_shell_is_stopped_by_its_file_alone(lake: Lake, admin: User) -
 
 
 def test_sink_is_not_cancelled_like_a_write(running: Callable[..., Operation], admin: User) -> None:
-    with pytest.raises(NotAllowedNow, match="stopped"):
+    with pytest.raises(NotAllowedNow, match="stop it instead"):
         do_request_cancel(operation=running(), by=admin)
 
 

@@ -228,7 +228,7 @@ def test_only_so_many_statements_run_at_once(sql_tables: SqlTables, settings: Se
 
     with (
         slot(home, str(pia.pk), limits),
-        pytest.raises(SqlBusy, match="1 statements or reads of yours"),
+        pytest.raises(SqlBusy, match="1 running statements or reads"),
     ):
         do_run_sql("SELECT 1", by=pia)
     with (

@@ -46,7 +46,7 @@ class Command(BaseCommand):
         add = actions.add_parser("add", help="create a schedule")
         add.add_argument("table", help="the slug of the table")
         add.add_argument(
-            "--as", dest="owner", required=True, help="the user as whom the schedule runs"
+            "--as", dest="owner", required=True, help="the user whose roles the schedule has"
         )
         when = add.add_mutually_exclusive_group(required=True)
         for field in CREATE_SCHEDULE.fields:
