@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from controlplane.mirror.storage import storage_of
@@ -32,9 +31,8 @@ def leave_out(
     """The commit's instant; one more file that it names is gone. `letters` are the records that it
     leaves out (default: `BAD`), and `written_row` is the row that it writes.
     """
-    directory = Path(f"{row.location}-dead-letters")
-    directory.mkdir()
-    written = DeadLetters(str(directory), "20261121120000000").write(
+    directory = f"{row.location}-dead-letters"
+    written = DeadLetters(directory, "20261121120000000").write(
         letters_table(Source(TOPIC, 0), letters or BAD), TaskIds()
     )
     extra = {"hoodie.sink.dlq.count": "2", "sluice.dead_letter.files": f"{written.name},gone.x"}

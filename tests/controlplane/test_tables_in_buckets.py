@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,16 +17,24 @@ from django.test import Client
 from pytest_django import Settings
 
 from bench.support.s3_server import BUCKET, shared_server
+from controlplane.demo.actions import kill_in_the_middle
 from controlplane.demo.prices import do_load_wrong_prices
 from controlplane.mirror.sync import sync_table
+from controlplane.operations.actions import do_request_write, do_start_sink, plan_replay
 from controlplane.operations.models import Operation
 from controlplane.sql.limits import SqlLimits
 from controlplane.tables.models import Table
 from tests.controlplane.lake import Lake
+from tests.controlplane.left_out import leave_out
+from tests.controlplane.sink_jobs import OPTIONS as SINK_OPTIONS
 from tests.controlplane.test_commands import BERGEN, OSLO, run
+from tests.support.sinks import SINK
+from workers.demo.ad_requests import KEY, STREAMS, AdRequests
 from workers.files.properties import load_properties, store_properties
-from workers.lakehouse import create_table, open_table
+from workers.lakehouse import create_table, open_table, write_arrow
 from workers.storage.opening import open_storage
+from workers.timeline.source_position import POSITION_KEY, Position
+from workers.write.request import WriteRequest
 
 DIRECT = {"hoodie.write.markers.type": "direct"}
 TYPES: dict[str, pa.DataType] = {"id": pa.string(), "ts": pa.int64(), "city": pa.string()}
@@ -225,6 +236,64 @@ def test_rows_and_keys_of_services_come_from_files(
         refused = as_admin.post(address, body, "application/json")
         assert refused.status_code == 400
         assert "source" in refused.json()["detail"]
+
+
+def test_streams_of_the_demo_write_a_bucket_and_continue_their_run(root: str, admin: User) -> None:
+    run("demo", "--start", "--rounds", "2")
+    [number] = {write.parameters["job"]["source"]["run"] for write in Operation.objects.all()}
+    requests = AdRequests(seed=7, run=number, rounds=2, requests_per_round=40)
+    table = open_table(f"{root}/ad_requests")
+    keys: set[str] = set()
+    for stream in STREAMS:
+        events = requests.events(stream, 0)
+        keys.update(events[KEY].to_pylist())
+        position = ((POSITION_KEY, Position(number, 0).encode()),)
+        request = WriteRequest("upsert", stream, position)
+        write_arrow(table.table, events, request, DIRECT)
+    Operation.objects.update(state="cancelled")
+
+    status = run("demo", "--status").splitlines()
+    run("demo", "--start", "--rounds", "9")
+
+    assert [line.split()[:4] for line in status[:3]] == [[name, "1", "of", "2"] for name in STREAMS]
+    sources = [write.parameters["job"]["source"] for write in Operation.objects.all()]
+    assert {(source["run"], source["rounds"]) for source in sources} == {(number, 2)}
+    assert sorted(table.read(columns=[KEY])[KEY].to_pylist()) == sorted(keys)
+
+
+def test_demo_kills_the_writer_with_files_in_a_bucket(
+    lake: Lake, admin: User, driver: Callable[[Operation], int]
+) -> None:
+    source = {"source": {"kind": "demo_stream"}}
+    writing, idle = (do_request_write(table=lake.row, parameters=source, by=admin) for _ in "ab")
+    pids = [driver(writing), driver(idle)]
+    lake.begin(OSLO, operation_id=str(writing.pk))
+
+    killed = kill_in_the_middle(lake.row)
+
+    assert killed == writing
+    assert os.waitpid(pids[0], 0)[1] == signal.SIGKILL
+    assert os.waitpid(pids[1], os.WNOHANG) == (0, 0)
+
+
+@pytest.mark.slow
+def test_dead_letters_of_a_sink_in_a_bucket_are_shown_planned_and_requested(
+    lake: Lake, admin: User, as_admin: Client
+) -> None:
+    do_start_sink(lake.row, SINK_OPTIONS, by=admin)
+    instant = leave_out(lake.row)
+    address = f"/api/v1/tables/trips/sinks/{SINK}/dead-letters/"
+
+    page = as_admin.get(f"{address}{instant}/").json()
+    plan = plan_replay(lake.row, SINK, instant=instant)
+    body = {"instant": instant, "reason": "a test"}
+    requested = as_admin.post(f"{address}replay/", body, "application/json")
+
+    assert [row["cause"] for row in page["rows"]] == ["not JSON", "not UTF-8"]
+    assert (plan.to_send, plan.already) == (2, 0)
+    assert requested.status_code == 202
+    [operation] = Operation.objects.filter(kind="replay")
+    assert operation.parameters["job"]["directory"] == f"{lake.row.location}-dead-letters"
 
 
 def test_reset_of_the_demo_leaves_no_object_of_it(root: str, admin: User) -> None:

@@ -5,7 +5,6 @@ checks and the proof of a page's, in the shell's own process.
 from __future__ import annotations
 
 from io import StringIO
-from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
@@ -41,11 +40,10 @@ def topic(kafka: Broker, topics: Topics, lake: Lake) -> str:
     for record in (b'{"id": 1}', b"{oops"):
         producer.produce(name, record, partition=0)
     assert producer.flush(20) == 0
-    directory = Path(f"{lake.row.location}-dead-letters")
-    directory.mkdir()
+    directory = f"{lake.row.location}-dead-letters"
     source = Source(name, 0, topic_id=topics.facts(name).topic_id)
     bad = [BadRecord(1, None, b"{oops", "not JSON", NOW_MS)]
-    written = DeadLetters(str(directory), "20260102030405678").write(
+    written = DeadLetters(directory, "20260102030405678").write(
         letters_table(source, bad), TaskIds()
     )
     extra = {"hoodie.sink.dlq.count": "1", "sluice.dead_letter.files": written.name}
