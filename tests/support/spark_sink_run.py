@@ -21,7 +21,7 @@ from workers.options.sink_keys import SINK_OPTIONS
 from workers.sink.config import SinkConfig, sink_config
 from workers.sink.state_file import SinkState, read_state
 from workers.spark.process import ENDING_FILE, LOG_FILE, is_driver, kill_driver, launch
-from workers.storage.local import LocalStorage
+from workers.storage.opening import open_storage
 
 _POLL_S = 0.1
 _OVER = ("STOPPED", "FENCED")
@@ -66,7 +66,7 @@ class SparkSinkRun:
             session_id=str(uuid.uuid4()),
             run_dir=str(self.run_dir),
         )
-        roots = {"SLUICE_TABLE_ROOTS": str(Path(self.location).parent)}
+        roots = {"SLUICE_TABLE_ROOTS": self.location.rpartition("/")[0]}
         pid = launch(job, {**classic_environment(), **roots, **self.environment})
         assert pid is not None
         self._pid = pid
@@ -144,7 +144,7 @@ class SparkSinkRun:
         kill_driver(self.run_dir, self._pid, SystemClock())
 
     def state(self) -> SinkState | None:
-        return read_state(LocalStorage(self.location), self.config.sink_id)
+        return read_state(open_storage(self.location), self.config.sink_id)
 
     def state_and_log(self) -> tuple[SinkState | None, str]:
         log = self.run_dir / LOG_FILE
