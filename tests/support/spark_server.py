@@ -6,7 +6,7 @@ import atexit
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -19,10 +19,13 @@ from workers.spark.connect_server import ConnectServer, start_connect_server, st
 from workers.spark.session import connect_session
 
 
-def start_test_server(work_dir: Path) -> ConnectServer:
+def start_test_server(
+    work_dir: Path, environment: Mapping[str, str] | None = None
+) -> ConnectServer:
     """However long it takes on a machine that has other work."""
     return start_connect_server(
         work_dir,
+        environment=environment,
         heap="1g",
         master="local[4,4]",
         wait_s=300.0,

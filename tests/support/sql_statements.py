@@ -138,7 +138,7 @@ QUERIES: dict[str, tuple[str, list[Row]]] = {
 }
 
 
-def new_table(location: Path, table_type: str) -> LakehouseTable:
+def new_table(location: str | Path, table_type: str) -> LakehouseTable:
     """With the standing rows."""
     table = create_table(
         location,
