@@ -63,7 +63,14 @@ from workers.write.request import WriteRequest, partition_paths
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["ArrowData", "LakehouseTable", "create_table", "open_table", "write_arrow"]
+__all__ = [
+    "ArrowData",
+    "LakehouseTable",
+    "create_append_table",
+    "create_table",
+    "open_table",
+    "write_arrow",
+]
 
 
 class LakehouseTable(ServedTable):
@@ -377,6 +384,42 @@ def create_table(
     return LakehouseTable(
         creation.create(where, definition, options or {}, ports or system_ports())
     )
+
+
+def create_append_table(
+    location: str | Path,
+    *,
+    name: str,
+    schema: Any,
+    topic: str,
+    partitions: int,
+    partition_by: Sequence[str] = (),
+    options: Mapping[str, str] | None = None,
+    ports: Ports | None = None,
+    storage: Storage | None = None,
+) -> LakehouseTable:
+    """Create a table to which a sink appends each record of a Kafka topic as a row.
+
+    `schema` is that of the records' payload, of Arrow or Spark; Kafka's coordinates are added as
+    columns and are the record key. `partitions` is the topic's number of partitions. It determines
+    the number of buckets, unless `options` do. Raises TableExists, InvalidInput.
+    """
+    from workers.sink import tables as sink_tables
+
+    payload = table_schema(schema, name)
+    if payload is None:
+        raise InvalidInput("an append-only table needs the schema of the payload", table=name)
+    created = sink_tables.create_append_table(
+        storage or open_storage(location),
+        ports or system_ports(),
+        name=name,
+        schema=payload.arrow,
+        topic=topic,
+        partitions=partitions,
+        partition_by=column_names(partition_by, "partition_by"),
+        options=options,
+    )
+    return LakehouseTable(created)
 
 
 def open_table(

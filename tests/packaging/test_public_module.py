@@ -9,6 +9,7 @@ import sys
 from inspect import getmembers, isclass
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import sluice
 from sluice.packages import ROOT
@@ -17,6 +18,8 @@ import workers
 from controlplane.node.places import PROJECT, find_home
 from workers import errors
 from workers.installation import format_command, format_installation
+from workers.sink.config import sink_config
+from workers.sink.tables import COORDINATES, check_sink_table
 
 COLLIDING = "raise SystemExit('the wrong package was imported')\n"
 
@@ -68,6 +71,30 @@ def test_every_public_name_is_there_and_is_the_engines_own() -> None:
     ] == []
     with pytest.raises(AttributeError, match="no attribute 'open_tables'"):
         sluice.open_tables  # noqa: B018
+
+
+def test_a_user_creates_the_table_of_a_sink_that_appends(tmp_path: Path) -> None:
+    """Without Storage and Ports, which are not public."""
+    types: dict[str, pa.DataType] = {"id": pa.int64(), "city": pa.string()}
+    schema = pa.schema(types)
+
+    created = sluice.create_append_table(
+        tmp_path / "orders", name="orders", schema=schema, topic="orders", partitions=8
+    )
+
+    table = sluice.open_table(tmp_path / "orders").table
+    options = {"hoodie.kafka.topic": "orders", "bootstrap.servers": "localhost:9092"}
+    check_sink_table(table, sink_config({**options, "hoodie.sink.mode": "append"}))
+    assert isinstance(created, sluice.LakehouseTable)
+    assert created.schema().names == [*COORDINATES.names, "id", "city"]
+    with pytest.raises(sluice.InvalidInput, match=r"columns=.*_kafka_topic"):
+        sluice.create_append_table(
+            tmp_path / "other", name="other", schema=COORDINATES, topic="orders", partitions=8
+        )
+    with pytest.raises(sluice.InvalidInput, match="needs the schema of the payload"):
+        sluice.create_append_table(
+            tmp_path / "other", name="other", schema=None, topic="orders", partitions=8
+        )
 
 
 def test_users_can_catch_every_error_of_the_engine() -> None:

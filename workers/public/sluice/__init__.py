@@ -54,7 +54,12 @@ if TYPE_CHECKING:
         UnsupportedTable,
         WriteOutcomeUnknown,
     )
-    from workers.lakehouse import LakehouseTable, create_table, open_table
+    from workers.lakehouse import (
+        LakehouseTable,
+        create_append_table,
+        create_table,
+        open_table,
+    )
     from workers.merge.mergers import register_merger
     from workers.read.scan import Scan
     from workers.recovery.plan import RollbackPlan
@@ -69,8 +74,12 @@ if TYPE_CHECKING:
     )
     from workers.schema.evolvability import evolvability
     from workers.schema.strategies import register_schema_strategy
+    from workers.spark.cluster import Cluster
     from workers.spark.datasource import SluiceDataSource
-    from workers.spark.sink import run_sink
+    from workers.spark.engine_archive import ship_engine
+    from workers.spark.foreach_batch import check_foreach_batch
+    from workers.spark.session import classic_session, connect_session
+    from workers.spark.sink import SinkEnded, run_sink
     from workers.sql import run_sql
     from workers.table_services.service import ServiceOutcome
     from workers.timeline.instant import Instant
@@ -81,6 +90,7 @@ __all__ = [
     "AddColumn",
     "BadRecords",
     "BadRows",
+    "Cluster",
     "CommitOutcome",
     "Committed",
     "Conflicted",
@@ -115,6 +125,7 @@ __all__ = [
     "ServiceBusy",
     "ServiceOutcome",
     "ServiceRefused",
+    "SinkEnded",
     "SinkFenced",
     "SluiceDataSource",
     "SnapshotChanged",
@@ -130,6 +141,10 @@ __all__ = [
     "WidenColumn",
     "WriteOutcomeUnknown",
     "__version__",
+    "check_foreach_batch",
+    "classic_session",
+    "connect_session",
+    "create_append_table",
     "create_table",
     "evolvability",
     "open_table",
@@ -137,6 +152,7 @@ __all__ = [
     "register_schema_strategy",
     "run_sink",
     "run_sql",
+    "ship_engine",
 ]
 
 _ERRORS: Final = "workers.errors"
@@ -144,7 +160,9 @@ _MODULES: Final = {
     "workers.concurrency.outcome": (
         *("CommitOutcome", "Committed", "Conflicted", "RolledBack", "Unknown"),
     ),
-    "workers.lakehouse": ("LakehouseTable", "create_table", "open_table"),
+    "workers.lakehouse": (
+        *("LakehouseTable", "create_append_table", "create_table", "open_table"),
+    ),
     "workers.merge.mergers": ("register_merger",),
     "workers.read.scan": ("Scan",),
     "workers.recovery.plan": ("RollbackPlan",),
@@ -154,8 +172,12 @@ _MODULES: Final = {
     ),
     "workers.schema.evolvability": ("evolvability",),
     "workers.schema.strategies": ("register_schema_strategy",),
+    "workers.spark.cluster": ("Cluster",),
     "workers.spark.datasource": ("SluiceDataSource",),
-    "workers.spark.sink": ("run_sink",),
+    "workers.spark.engine_archive": ("ship_engine",),
+    "workers.spark.foreach_batch": ("check_foreach_batch",),
+    "workers.spark.session": ("classic_session", "connect_session"),
+    "workers.spark.sink": ("SinkEnded", "run_sink"),
     "workers.sql": ("run_sql",),
     "workers.table_services.service": ("ServiceOutcome",),
     "workers.timeline.instant": ("Instant",),
