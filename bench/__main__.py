@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench import (
+    cluster,
     controlplane,
     crowd,
     early_conflict,
@@ -78,6 +79,7 @@ STANDALONE: Final[dict[str, Alone]] = {
     "sink_memory": sink_memory.sink_memory,
     "indexes": indexes.indexes,
     "install": install.install,
+    "cluster": cluster.cluster,
     "stores": stores.stores,
     "timeline": timeline.timeline,
     "files": files.files,
@@ -142,7 +144,9 @@ def _run_alone(options: argparse.Namespace, names: list[str]) -> list[Line]:
     in_process: Alone = partial(native.native, rows=options.rows or _ROWS, repeats=_READS)
     writes: Alone = partial(native_writes.native_writes, rows=options.rows or _ROWS)
     data_page: Alone = partial(requests.data_page, rows=options.rows or requests.DATA_ROWS)
+    on_cluster: Alone = partial(cluster.cluster, rows=options.rows or cluster.ROWS)
     own = {
+        "cluster": on_cluster,
         "data_page": data_page,
         "crowd": crowd_rounds,
         "sink_memory": steady,

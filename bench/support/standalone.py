@@ -6,8 +6,10 @@ Each worker has one core, an address of its own and, if asked, a processor of it
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
+import tempfile
 import time
 import venv
 from collections.abc import Iterator, Mapping, Sequence
@@ -103,8 +105,7 @@ def bare_connect_server(
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
     """Start a Connect server on the cluster that lacks the checkout, and return its address."""
-    folder = cluster.folder / "connect"
-    folder.mkdir()
+    folder = Path(tempfile.mkdtemp(prefix="connect-", dir=cluster.folder))
     variables = {
         **bare_environment(folder),
         "PYSPARK_PYTHON": str(cluster.python),
@@ -131,6 +132,13 @@ def bare_connect_server(
         yield f"sc://localhost:{listener.port}"
     finally:
         _kill_group(listener.process)
+
+
+def count_fetches(cluster: StandaloneCluster, name: str) -> int:
+    """Return how often executors fetched a file whose name begins so, by their logs."""
+    fetch = re.compile(rf"Utils: Fetching \S*/{re.escape(name)}")
+    logs = cluster.folder.glob("127.*/app-*/*/stderr")
+    return sum(len(fetch.findall(log.read_text(errors="replace"))) for log in logs)
 
 
 def bare_environment(home: Path) -> dict[str, str]:
