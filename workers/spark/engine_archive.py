@@ -5,6 +5,9 @@ executors have the engine already, and get nothing: those of a `local` master, w
 of this machine with this very Python, and those of a local Connect server that announces the same
 engine (`ENGINE_SETTING`). Any other session gets the zip: a second copy does no harm, and a missing
 one fails each task.
+
+A Python of Spark imports from its working folder first, also before the zip. Another package
+`workers` there hides the engine, and is rejected.
 """
 
 from __future__ import annotations
@@ -16,11 +19,15 @@ import os
 import shutil
 import tempfile
 import zipfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from zipimport import zipimporter
+
+from workers.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +42,8 @@ _ENTRY_TIME: Final = (2020, 1, 1, 0, 0, 0)
 """The time of each entry of the zip, so that equal engines are equal bytes."""
 _FILE_MODE: Final = 0o644
 _DIGEST_CHARS: Final = 16
+_SAFE_PATH: Final = "PYTHONSAFEPATH"
+"""With it, a Python does not import from its working folder."""
 _shipped: set[tuple[str, str]] = set()
 """Session and digest."""
 
@@ -53,11 +62,7 @@ def engine_digest() -> str:
     """Return the SHA-256 of the engine that this process has imported: its file names and their
     contents. A folder and a zip of one engine have the same digest.
     """
-    digest = hashlib.sha256()
-    for name, content in _engine_files():
-        digest.update(f"{name}\0{len(content)}\0".encode())
-        digest.update(content)
-    return digest.hexdigest()
+    return _digest(_engine_files())
 
 
 def build_archive() -> bytes:
@@ -91,7 +96,10 @@ def ensure_archive(home: Path | None = None) -> EngineArchive:
 def ship_engine(spark: SparkSession) -> EngineArchive | None:
     """Ship the engine to the executors of this session, once for each content. Return the archive,
     or None where the executors have the engine already.
+
+    Raises InvalidInput as `check_working_folder`.
     """
+    check_working_folder(spark)
     if not needs_engine(spark):
         return None
     archive = ensure_archive()
@@ -103,6 +111,42 @@ def ship_engine(spark: SparkSession) -> EngineArchive | None:
             spark.sparkContext.addPyFile(str(archive.path))
         _shipped.add(shipment)
     return archive
+
+
+def check_working_folder(spark: SparkSession) -> None:
+    """Check that no other package `workers` hides the engine from the Python that Spark starts in
+    this program's working folder: tasks of a `local` master, and the planning of data sources. The
+    working folder of a Connect server is not checked here.
+
+    Raises InvalidInput with the folder or file of that package.
+    """
+    if is_connect(spark):
+        return
+    context: Any = spark.sparkContext
+    if context.environment.get(_SAFE_PATH) or os.environ.get(_SAFE_PATH):
+        return
+    # Spark starts Python in Java's working folder. This process may have left it.
+    folder = str(context._jvm.java.lang.System.getProperty("user.dir"))
+    if hiding := find_hiding_package(Path(folder)):
+        raise InvalidInput(
+            f"{hiding} hides the engine from Spark's Python, which imports package {_PACKAGE} from "
+            "its working folder first; rename it, or start this program in another folder"
+        )
+
+
+def find_hiding_package(folder: Path) -> Path | None:
+    """Return the folder or file that Python imports as `workers` in this working folder, or None
+    if there is none or it is the engine of this process.
+    """
+    spec = PathFinder.find_spec(_PACKAGE, [str(folder)])
+    if spec is None or spec.origin is None:
+        return None  # A folder without __init__.py hides no package.
+    origin = Path(spec.origin)
+    if origin.name != "__init__.py":
+        return origin
+    package = origin.parent
+    is_ours = package.resolve() == Path(__file__).resolve().parents[1]
+    return None if is_ours or _digest(_read_package(package)) == engine_digest() else package
 
 
 def needs_engine(spark: SparkSession) -> bool:
@@ -139,11 +183,22 @@ def _engine_files() -> tuple[tuple[str, bytes], ...]:
         with zipfile.ZipFile(loader.archive) as archive:
             names = [name for name in archive.namelist() if _is_engine_file(name)]
             return tuple((name, archive.read(name)) for name in sorted(names))
-    package = Path(__file__).parents[1]
+    return _read_package(Path(__file__).parents[1])
+
+
+def _read_package(package: Path) -> tuple[tuple[str, bytes], ...]:
     paths = {
         f"{_PACKAGE}/{path.relative_to(package).as_posix()}": path for path in _modules(package)
     }
     return tuple((name, paths[name].read_bytes()) for name in sorted(paths))
+
+
+def _digest(files: Iterable[tuple[str, bytes]]) -> str:
+    digest = hashlib.sha256()
+    for name, content in files:
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()
 
 
 def _modules(package: Path) -> list[Path]:

@@ -25,7 +25,6 @@ from workers.spark.engine_archive import (
     engine_digest,
     is_connect,
     is_local_master,
-    needs_engine,
     session_key,
     ship_engine,
 )
@@ -62,6 +61,8 @@ class PythonFacts:
     """Digest of the engine that it imports; empty where there is none."""
     packages: Mapping[str, str] = field(default_factory=dict)
     """Name to version, empty where the package is missing."""
+    engine_path: str = ""
+    """The folder or zip from which it imports package `workers`; empty where there is none."""
 
     def describe(self) -> str:
         """Return the versions as text."""
@@ -73,7 +74,8 @@ def prepare_executors(spark: SparkSession, location: str, *packages: str) -> Non
     """Ship the engine to the executors of this session and check them, once for each session, for
     tasks that work on the table at `location` and import `packages` as well.
 
-    Raises InvalidInput when they cannot run such tasks; nothing is written then.
+    Raises InvalidInput when they cannot run such tasks; nothing is written then. So does another
+    package `workers` in the working folder of Spark's Python.
     """
     needed = (*PACKAGES, *packages)
     if is_bucket_location(location):
@@ -81,8 +83,7 @@ def prepare_executors(spark: SparkSession, location: str, *packages: str) -> Non
     key = (session_key(spark), needed)
     if key in _checked:
         return
-    if needs_engine(spark):
-        ship_engine(spark)
+    if ship_engine(spark) is not None:
         check_executors(spark, needed)
     _checked.add(key)
 
@@ -141,17 +142,25 @@ def fetch_executors(spark: SparkSession) -> tuple[PythonFacts, ...]:
                     packages[name] = metadata.version(name)
                 except metadata.PackageNotFoundError:
                     packages[name] = "of unknown version"
-        engine = ""
-        if util.find_spec("workers") is not None:
+        engine = engine_path = ""
+        if (spec := util.find_spec("workers")) is not None:
+            folders = list(spec.submodule_search_locations or ())
+            engine_path = folders[0] if folders else str(spec.origin)
             try:
                 from workers.spark.engine_archive import engine_digest as digest_there
 
                 engine = digest_there()
-            except ImportError as error:
+            except Exception as error:  # noqa: BLE001 - it may be any package of this name.
                 engine = f"damaged: {error}"
         place = f"{socket.gethostname()}:{Path.cwd()}"
         python = ".".join(map(str, system.version_info[:2]))
-        facts = {"place": place, "python": python, "engine": engine, "packages": packages}
+        facts = {
+            "place": place,
+            "python": python,
+            "engine": engine,
+            "packages": packages,
+            "engine_path": engine_path,
+        }
         return to_text.dumps(facts)
 
     tasks = max(1, min(count_slots(spark), _TASKS_MAX))
@@ -213,7 +222,10 @@ def _faults(here: PythonFacts, there: PythonFacts, needed: Sequence[str]) -> lis
     if not there.engine:
         faults.append("the engine (package workers) is missing")
     elif there.engine != here.engine:
-        faults.append("the engine (package workers) is another one than the driver's")
+        fault = "the engine (package workers) is another one than the driver's"
+        if there.engine_path:
+            fault += f" (rename or remove {there.engine_path})"
+        faults.append(fault)
     return faults
 
 

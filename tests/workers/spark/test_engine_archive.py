@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import subprocess
 import sys
 import uuid
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.support.classic_environment import classic_environment
 from workers.concurrency.outcome import Committed
 from workers.errors import InvalidInput
 from workers.lakehouse import create_table
@@ -22,6 +24,7 @@ from workers.spark.engine_archive import (
     build_archive,
     engine_digest,
     ensure_archive,
+    find_hiding_package,
     is_local_master,
     needs_engine,
     ship_engine,
@@ -123,7 +126,89 @@ def test_what_executors_lack_is_named_with_the_places() -> None:
         f"Python is 3.9 and not {here.python} at host9:/app/9",
         "the engine (package workers) is missing at host9:/app/9",
     ]
+    other = PythonFacts("host1:/app/1", here.python, "another", here.packages, "/app/1/workers")
+    (fault,) = find_faults(here, [other])
+    assert fault == (
+        "the engine (package workers) is another one than the driver's (rename or remove "
+        "/app/1/workers) at host1:/app/1"
+    )
     assert find_faults(here, [here]) == []
+
+
+def test_another_package_in_a_working_folder_hides_the_engine(tmp_path: Path) -> None:
+    """Python imports from its working folder before any zip."""
+    package, module = tmp_path / "a" / "workers", tmp_path / "b" / "workers.py"
+    no_package, same = tmp_path / "c" / "workers", tmp_path / "d" / "workers"
+    for folder in (package, module.parent, no_package):
+        folder.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    module.write_text("")
+    (no_package / "data.csv").write_text("")
+    with zipfile.ZipFile(ensure_archive(tmp_path).path) as archive:
+        archive.extractall(same.parent)
+
+    assert find_hiding_package(package.parent) == package
+    assert find_hiding_package(module.parent) == module
+    assert find_hiding_package(no_package.parent) is None
+    assert find_hiding_package(same.parent) is None
+    assert find_hiding_package(PROJECT) is None
+    (same / "jobs.py").write_text("")
+    assert find_hiding_package(same.parent) == same
+
+
+WRITE = """
+import sys
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from workers.lakehouse import create_table
+from workers.errors import InvalidInput
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+spark = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
+rows = spark.range(0, 20_000).selectExpr("CAST(id AS STRING) AS id", "id AS at")
+table = create_table(
+    "table", name="t", schema=rows.schema, record_key=["id"], ordering=["at"]
+)
+try:
+    table.write(rows, options={"hoodie.write.markers.type": "direct"})
+except InvalidInput as error:
+    print(error)
+print(table.read().num_rows)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_a_program_in_a_folder_with_another_package_is_refused_before_it_writes(
+    tmp_path: Path,
+) -> None:
+    """Each task failed with `No module named 'workers.spark'`, four times."""
+    program, folder = tmp_path / "programs" / "write.py", tmp_path / "here"
+    for place in (program.parent, folder / "workers"):
+        place.mkdir(parents=True)
+    program.write_text(WRITE)
+    (folder / "workers" / "__init__.py").write_text("")
+    environment = classic_environment()
+
+    def run(**more: str) -> str:
+        ended = subprocess.run(
+            [sys.executable, program],
+            cwd=folder,
+            env={**environment, **more},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return ended.stdout or ended.stderr
+
+    refused = run()
+
+    sentence, rest = refused.splitlines()
+    assert sentence.startswith(f"{folder}/workers hides the engine from Spark's Python"), refused
+    assert "rename it, or start this program in another folder" in sentence
+    assert rest == "0"
+    shutil.rmtree(folder / "table")
+    assert run(PYTHONSAFEPATH="1") == "20000\n"
 
 
 @pytest.mark.spark
