@@ -31,7 +31,7 @@ CONNECT = (
     *("grpcio", "grpcio-status", "googleapis-common-protos", "protobuf"),
     *("zstandard", "typing_extensions"),
 )
-_START_TIMEOUT_S = 120.0
+_START_TIMEOUT_S = 300.0
 _POLL_S = 0.1
 
 
