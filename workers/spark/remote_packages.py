@@ -120,6 +120,7 @@ def fetch_executors(spark: SparkSession) -> tuple[PythonFacts, ...]:
 
     Raises InvalidInput when that Python does not start, or has another version than this one.
     """
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
     from pyspark.sql.functions import col, udf
 
@@ -168,7 +169,7 @@ def fetch_executors(spark: SparkSession) -> tuple[PythonFacts, ...]:
     column = udf(describe, "string", useArrow=False)(col("id"))
     try:
         rows = spark.range(0, tasks, 1, tasks).select(column.alias("facts")).collect()
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         refusal = _as_refusal(error)
         if refusal is None:
             raise
