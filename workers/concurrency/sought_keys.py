@@ -91,18 +91,18 @@ class SoughtCheck:
         """
         if written.operation_type.upper() in MOVING:
             return None
-        found: dict[FileGroupKey, set[str]] = {}
+        matches: dict[FileGroupKey, set[str]] = {}
         were_read = False
         for sought_keys in self.sought() if written.stats else ():
             for stat in sought_keys.find_candidates(written):
                 keys = self._held(sought_keys, stat)
                 if keys is None or keys:
                     group = stat.partition_path, stat.file_id
-                    found.setdefault(group, set()).update(keys or ())
+                    matches.setdefault(group, set()).update(keys or ())
                     were_read |= sought_keys.were_read
-        if not found:
+        if not matches:
             return None
-        return (changed_since_read if were_read else deleted_unseen)(ours, theirs, found)
+        return (changed_since_read if were_read else deleted_unseen)(ours, theirs, matches)
 
     def _held(self, sought_keys: SoughtKeys, stat: WriteStat) -> list[str] | None:
         """Return the keys that the file contains; None if the file is gone."""
@@ -140,8 +140,8 @@ def _log_keys(storage: Storage, path: str, sought_keys: SoughtKeys) -> Iterator[
             stored = pa.array([record.key for record in block.records], pa.string())
         if stored is not None:
             at = sought_keys.keys.positions_of(stored, sought_keys.keys.everything)
-            found: Any = sought_keys.keys.array.take(pa.array(at))
-            yield found.to_pylist()
+            matches: Any = sought_keys.keys.array.take(pa.array(at))
+            yield matches.to_pylist()
 
 
 def _keys_of(rows: pa.Table) -> Any:
@@ -155,28 +155,28 @@ def _deleted_in(block: ParquetData | AvroData) -> Any:
 
 
 def deleted_unseen(
-    ours: WriteSet, theirs: WriteSet, found: Mapping[FileGroupKey, Iterable[str]]
+    ours: WriteSet, theirs: WriteSet, matches: Mapping[FileGroupKey, Iterable[str]]
 ) -> Conflict:
     """Build the conflict over keys to delete. A row that was committed before its delete would
     stay, so the delete must run again.
     """
-    named = keys_named(found)
+    named = keys_named(matches)
     what = f"{len(named)} key(s) to delete were inserted by another writer first"
     if not named:
         what = (
             "whether keys to delete were inserted by another writer first cannot be read any more"
         )
-    return conflict_of_keys(ours, theirs, found, what, rule=ConflictRule.DELETED_UNSEEN)
+    return conflict_of_keys(ours, theirs, matches, what, rule=ConflictRule.DELETED_UNSEEN)
 
 
 def changed_since_read(
-    ours: WriteSet, theirs: WriteSet, found: Mapping[FileGroupKey, Iterable[str]]
+    ours: WriteSet, theirs: WriteSet, matches: Mapping[FileGroupKey, Iterable[str]]
 ) -> Conflict:
     """Build the conflict over rows that were read. Their values would overwrite the newer ones of
     the other commit, or restore half of a deleted row.
     """
-    named = keys_named(found)
+    named = keys_named(matches)
     what = f"{len(named)} row(s) were changed by another writer after they were read"
     if not named:
         what = "whether rows were changed by another writer since cannot be read any more"
-    return conflict_of_keys(ours, theirs, found, what, rule=ConflictRule.CHANGED_SINCE_READ)
+    return conflict_of_keys(ours, theirs, matches, what, rule=ConflictRule.CHANGED_SINCE_READ)

@@ -58,7 +58,7 @@ class PartialVersion(Version):
     """A version with its cells."""
 
     cells: Mapping[str, Any]
-    """A row's values by column; null is no value."""
+    """A row's values by column; null means no value."""
 
 
 def comparable(column: pa.ChunkedArray[Any]) -> list[Any]:

@@ -51,7 +51,7 @@ def merge_states_into_parts(
 ) -> Iterator[pa.Table]:
     """Merge as `merge_states_into` into all of `bases`, at least one, which share no key."""
     keys = Keys.of(newer)
-    found = np.zeros(len(keys.distinct), dtype=np.bool_)
+    is_matched = np.zeros(len(keys.distinct), dtype=np.bool_)
     erases = bool((kinds(newer) != ROW).any())
     later = _Later(newer, rule, facts)
     names: list[str] = []
@@ -64,7 +64,7 @@ def merge_states_into_parts(
         rows = np.flatnonzero(key_numbers.is_valid().to_numpy())
         rows_of_keys = np.full(len(keys.distinct), _NOWHERE)
         rows_of_keys[key_numbers.drop_null().to_numpy()] = rows
-        found |= rows_of_keys >= 0
+        is_matched |= rows_of_keys >= 0
         if not len(rows):
             yield base
         elif erases:
@@ -72,7 +72,7 @@ def merge_states_into_parts(
             yield _merged_apart(base, rows, newer.filter(here), rule, facts)
         else:
             yield later.merged_into(base, rows, rows_of_keys[keys.codes])
-    left = newer.filter(pa.array(~found[keys.codes]))
+    left = newer.filter(pa.array(~is_matched[keys.codes]))
     yield merged_states(left, rule, facts).select(names)
 
 

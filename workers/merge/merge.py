@@ -174,14 +174,14 @@ def merge_into_parts(
         yield from merge_states_into_parts(bases, newer, rule.groups, facts)
         return
     keys = Keys.of(newer)
-    found = np.zeros(len(keys.distinct), dtype=np.bool_)
+    is_matched = np.zeros(len(keys.distinct), dtype=np.bool_)
     for base in bases:
         key_numbers = pc.index_in(base.column(RECORD_KEY), value_set=keys.distinct)
         here = np.zeros(len(keys.distinct), dtype=np.bool_)
         here[key_numbers.drop_null().to_numpy()] = True
-        found |= here
+        is_matched |= here
         yield merge_into(base, newer.filter(pa.array(here[keys.codes])), rule, facts)
-    left = newer.filter(pa.array(~found[keys.codes]))
+    left = newer.filter(pa.array(~is_matched[keys.codes]))
     markers = [name for name in left.column_names if name == DELETED or name.startswith(ABSENT)]
     yield merge_into(left.drop_columns(markers).slice(0, 0), left, rule, facts)
 
