@@ -22,6 +22,7 @@ REGRESSIONS = REPOSITORY / "docs" / "regressions.md"
 INVARIANTS = REPOSITORY / "docs" / "invariants.md"
 SECURITY = REPOSITORY / "docs" / "security.md"
 COVERAGE = REPOSITORY / "docs" / "coverage.md"
+STORES = REPOSITORY / "docs" / "stores.md"
 NAMED = re.compile(r"`([\w/]+\.py)::([\w.]+)`")
 BUGS = {"A": 14, "B": 17, "C": 4, "D": 11, "E": 4, "F": 6, "G": 5, "H": 7, "K": 16}
 OUTSIDE = {
@@ -84,7 +85,9 @@ def names_of(path: str) -> frozenset[str]:
 
 
 @pytest.mark.parametrize(
-    "document", [REGRESSIONS, INVARIANTS, SINK, SECURITY, COVERAGE], ids=lambda path: path.name
+    "document",
+    [REGRESSIONS, INVARIANTS, SINK, SECURITY, COVERAGE, STORES],
+    ids=lambda path: path.name,
 )
 def test_all_code_that_a_document_names_exists(document: Path) -> None:
     named = NAMED.findall(document.read_text(encoding="utf-8"))
