@@ -246,7 +246,7 @@ def test_streams_of_the_demo_write_a_bucket_and_continue_their_run(root: str, ad
     keys: set[str] = set()
     for stream in STREAMS:
         events = requests.events(stream, 0)
-        keys.update(events[KEY].to_pylist())
+        keys.update(str(key) for key in events[KEY].to_pylist())
         position = ((POSITION_KEY, Position(number, 0).encode()),)
         request = WriteRequest("upsert", stream, position)
         write_arrow(table.table, events, request, DIRECT)
